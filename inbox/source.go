@@ -1,0 +1,158 @@
+package inbox
+
+import (
+	"path"
+	"time"
+)
+
+// Source is a configured endpoint as the gate needs it. The wiring makes one
+// for each source of the configuration, after [Register] has given it and its
+// routes their ids, and never changes it afterwards.
+type Source struct {
+	// ID is the row of the source table; never renumbered.
+	ID   int32
+	Name string
+
+	// Class is the retention class: the partition its bodies go to.
+	Class string
+
+	// Strict makes a conflict (same event id, other payload) an error of the
+	// caller: operations answer 409. Providers are told 2xx, since a 4xx is never
+	// cured by a retry and gets subscriptions deleted.
+	Strict bool
+
+	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is
+	// the default of 3, -1 is off.
+	Rearm int
+
+	// Canonical gives the payload's canonical form, without the fields the
+	// provider changes between deliveries. ok is false if the body has none (not
+	// JSON); the bodies are then compared byte by byte.
+	Canonical func(body []byte) (canonical []byte, ok bool)
+
+	// Differences names the JSON paths in which two bodies differ, never their
+	// values, at most 20.
+	Differences func(first, other []byte) []string
+
+	Routes []Route
+}
+
+// Route says which events of a source lead to which effect.
+type Route struct {
+	// ID is the row of the route table; never renumbered.
+	ID   int32
+	Name string
+
+	// Version counts the changes of the route's definition; an effect stores the
+	// one it was admitted under.
+	Version int32
+
+	// Types are the event types the route takes: exact, or with * for any run of
+	// characters ("charge.*", "*").
+	Types []string
+
+	// Target is the name of the target in the configuration.
+	Target string
+
+	// Kind is the kind of the target: forward, sql, handler.
+	Kind string
+}
+
+// Matches reports whether the route takes events of the type.
+func (r *Route) Matches(eventType string) bool {
+	for _, pattern := range r.Types {
+		if pattern == "*" || pattern == eventType {
+			return true
+		}
+		// path.Match stops at slashes, which event types of some providers have.
+		if ok, err := path.Match(slashless(pattern), slashless(eventType)); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+func slashless(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '/' {
+			b[i] = 0x1f
+		}
+	}
+	return string(b)
+}
+
+// Admission is a verified delivery on its way into the gate.
+type Admission struct {
+	Source *Source
+
+	// Body is the exact bytes; the gate keeps a reference until it has answered.
+	Body []byte
+
+	// Headers are the request headers worth keeping, as JSON.
+	Headers []byte
+
+	ReceivedAt time.Time
+
+	// Traceparent is the W3C trace context of the delivery; may be empty.
+	Traceparent string
+
+	// IDUnsigned: the signature does not cover the event ids.
+	IDUnsigned bool
+
+	Events []NewEvent
+}
+
+// NewEvent is one event of an admission.
+type NewEvent struct {
+	EventID    string
+	Type       string
+	OccurredAt time.Time
+
+	// Offset and Length are the event's bytes inside the body.
+	Offset, Length int
+
+	// Unusable is why the event cannot be used; EventID is then ignored and the
+	// event is recorded under "~" + hex sha256 of its bytes.
+	Unusable string
+
+	SequenceKey    string
+	SequenceNumber string
+}
+
+// Outcome says what the gate made of an event.
+type Outcome string
+
+// The outcomes. They are part of the answer to a delivery: never change.
+const (
+	// Recorded: this delivery made the row.
+	Recorded Outcome = "recorded"
+	// Duplicate: the key was recorded before, with the same payload.
+	Duplicate Outcome = "duplicate"
+	// Conflict: the key was recorded before, with another payload; the first stays.
+	Conflict Outcome = "conflict"
+)
+
+// Receipt is the gate's answer: committed, in the order of Admission.Events.
+type Receipt struct {
+	Items []ItemReceipt
+}
+
+// ItemReceipt is the answer for one event.
+type ItemReceipt struct {
+	// ID is the recorded event, also for duplicates and conflicts.
+	ID      ID
+	Outcome Outcome
+
+	// Unusable: admitted, but a dead letter.
+	Unusable bool
+
+	// SuspectedReplay: the same bytes were recorded under another id.
+	SuspectedReplay bool
+
+	// Effects is how many effects were recorded with it.
+	Effects int
+
+	// Paths are the JSON paths a conflict differs in.
+	Paths []string
+}

@@ -1,0 +1,115 @@
+// Package providers is the way in: it turns a request, the source's secrets and
+// the time of receipt into a verified [Delivery], or says why it cannot. It is
+// pure: it opens no socket, reads no clock, touches no storage and knows
+// nothing of HTTP frameworks, so a delivery recorded years ago verifies in a
+// test today.
+//
+// A provider is a YAML file of package catalog; the verification families it
+// names are Go in this package.
+package providers
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Request is one HTTP arrival, as the receiver read it.
+type Request struct {
+	Method string
+
+	// URL is the address the sender used, where a scheme signs it: the source's
+	// configured external URL when there is one, else what the request says.
+	URL string
+
+	Header http.Header
+
+	// Body is the exact bytes received. Verification happens on them before
+	// anything parses them. The provider must not keep or change it.
+	Body []byte
+
+	// ReceivedAt is the only clock a provider has.
+	ReceivedAt time.Time
+}
+
+// Secret is a signing secret that cannot print itself.
+type Secret struct {
+	// Name tells secrets of one source apart in metrics and, for operations, names
+	// the credential. It is not secret.
+	Name string
+
+	// Value is the secret as configured, before the provider's key decoding.
+	Value []byte
+
+	// NotAfter is when the secret stops being accepted; zero means never.
+	NotAfter time.Time
+}
+
+const redacted = "<secret>"
+
+// String hides the value.
+func (Secret) String() string { return redacted }
+
+// GoString hides the value.
+func (Secret) GoString() string { return redacted }
+
+// LogValue hides the value.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalJSON hides the value.
+func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+
+// MarshalYAML hides the value.
+func (Secret) MarshalYAML() (any, error) { return redacted, nil }
+
+// Delivery is a verified request: what it says about itself and the events it
+// carries. A delivery may legally carry none (an empty batch).
+type Delivery struct {
+	Items []Item
+
+	// SignedAt is the time inside the signature; zero where none is signed.
+	SignedAt time.Time
+
+	// Secret is the name of the secret that matched, for the rotation metric.
+	Secret string
+
+	// IDUnsigned says that the event ids are not covered by the signature, so
+	// that somebody holding one delivery could present its body under new ids.
+	IDUnsigned bool
+}
+
+// Item is one event of a delivery.
+type Item struct {
+	// EventID is the provider's id of the event, at most 255 bytes. It is empty
+	// only together with Unusable.
+	EventID string
+
+	// Type is the provider's event type, at most 255 bytes.
+	Type string
+
+	// OccurredAt is the provider's time; zero if it gives none.
+	OccurredAt time.Time
+
+	// SequenceKey names the stream the event belongs to; empty if none.
+	SequenceKey string
+
+	// SequenceNumber is a decimal integer (times are in nanoseconds since 1970);
+	// empty if none.
+	SequenceNumber string
+
+	// Offset and Length are the item's bytes inside the body.
+	Offset, Length int
+
+	// Unusable is why a signed event cannot be used (no id, id too long, not
+	// parsable, ...); empty for a usable one. The event is then admitted under
+	// the key "~" + sha256 of its bytes, visible as a dead letter, never lost.
+	Unusable string
+}
+
+// Reply is an answer that the provider dictates.
+type Reply struct {
+	Status      int
+	ContentType string
+	Header      http.Header
+	Body        []byte
+}

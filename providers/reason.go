@@ -1,0 +1,40 @@
+package providers
+
+// Reason says why a request was refused. The set is closed: reasons are metric
+// labels and stored in the refusal table.
+//
+// Stored: never change the text of one.
+type Reason string
+
+// The reasons a request is refused.
+const (
+	// ReasonUnsigned: the signature or credential is missing.
+	ReasonUnsigned Reason = "unsigned"
+	// ReasonMalformed: the signature header cannot be read.
+	ReasonMalformed Reason = "malformed"
+	// ReasonMismatch: well formed, but no secret matches. Such deliveries are kept
+	// whole, for a botched rotation.
+	ReasonMismatch Reason = "mismatch"
+	// ReasonStale: the signed time is further in the past than the tolerance.
+	ReasonStale Reason = "stale"
+	// ReasonEarly: the signed time is further in the future than the tolerance.
+	ReasonEarly Reason = "early"
+	// ReasonUnidentified: a caller that must name its operation did not (only operations).
+	ReasonUnidentified Reason = "unidentified"
+)
+
+// Refusal is the error of a request that did not verify. It never holds a
+// header's value, a secret or a part of the body.
+type Refusal struct {
+	Reason Reason
+	// Detail is one line for the operator, such as "header Stripe-Signature has no v1 entry".
+	Detail string
+}
+
+// Error gives the reason and the detail.
+func (r *Refusal) Error() string {
+	if r.Detail == "" {
+		return string(r.Reason)
+	}
+	return string(r.Reason) + ": " + r.Detail
+}
