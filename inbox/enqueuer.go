@@ -1,0 +1,36 @@
+package inbox
+
+import "github.com/jackc/pgx/v5"
+
+// WakeKind is the kind of a job that the gate inserts. It is the job's kind in
+// river_job. Stored: never change.
+type WakeKind string
+
+const (
+	// WakeEffect wakes the worker for one effect; its ID is the effect's.
+	WakeEffect WakeKind = "effect"
+	// WakeRearm asks for fresh attempts of an event's dead effects; its ID is the
+	// event's.
+	WakeRearm WakeKind = "rearm"
+)
+
+// Wake is one job to insert.
+type Wake struct {
+	JobID int64
+	Kind  WakeKind
+	ID    ID
+}
+
+// Enqueuer adds the wake-ups of a group of admissions to the queue, inside the
+// group's transaction. It is declared here, by its caller; package jobs
+// implements it. It works on batches, not on a transaction, so that the gate
+// needs two round trips for a group and no more.
+type Enqueuer interface {
+	// ReserveTx queues a statement that reserves n job ids and fills ids when its
+	// result is read. Ids that are not used leave a gap, which harms nobody.
+	ReserveTx(b *pgx.Batch, n int, ids *[]int64)
+
+	// EnqueueTx queues the statement that inserts the jobs, and, not more often
+	// than the workers could use it, the notification that wakes them.
+	EnqueueTx(b *pgx.Batch, wakes []Wake)
+}

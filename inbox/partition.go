@@ -1,0 +1,107 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// PartitionDays is how many days of body partitions are made ahead.
+const PartitionDays = 7
+
+// ErrClassName is returned for a retention class whose name cannot name a partition.
+var ErrClassName = errors.New(`class name must match [a-z][a-z0-9_]{0,24} and not be "kept"`)
+
+var className = regexp.MustCompile(`^[a-z][a-z0-9_]{0,24}$`)
+
+// CheckClassName returns [ErrClassName] unless name can name a class.
+func CheckClassName(name string) error {
+	if !className.MatchString(name) || name == "kept" {
+		return fmt.Errorf("class %q: %w", name, ErrClassName)
+	}
+	return nil
+}
+
+// Advisory locks this program takes. Stored nowhere, but shared with every other
+// version that is running: never renumber. The first half of each key is
+// lockSpace, so that they stay apart from golang-migrate's and River's.
+const (
+	lockSpace      int32 = 0x6f_6e_63_65 // "once"
+	lockPartitions int32 = 1
+)
+
+// EnsurePartitions makes the body partitions of the classes for the days from
+// the day before from to days ahead, where they are missing. Several processes
+// may call it at once. A new partition is made as a table of its own and then
+// attached, since PARTITION OF would lock the whole class against reading.
+func EnsurePartitions(ctx context.Context, pool *pgxpool.Pool, classes []string, from time.Time, days int) error {
+	for _, class := range classes {
+		if err := CheckClassName(class); err != nil {
+			return err
+		}
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1, $2)`, lockSpace, lockPartitions); err != nil {
+			return fmt.Errorf("locking the partitions: %w", err)
+		}
+		for _, class := range classes {
+			if err := ensureClassTx(ctx, tx, class); err != nil {
+				return err
+			}
+			first := from.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
+			for day := range days + 2 {
+				if err := ensureDayTx(ctx, tx, class, first.AddDate(0, 0, day)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// to_regclass follows the search path, so a table of that name in another schema
+// of the path would be taken for ours: the path has one schema.
+const partitionExists = `SELECT to_regclass($1) IS NOT NULL`
+
+func missing(ctx context.Context, tx pgx.Tx, table string) (bool, error) {
+	var there bool
+	if err := tx.QueryRow(ctx, partitionExists, table).Scan(&there); err != nil {
+		return false, fmt.Errorf("looking for partition %s: %w", table, err)
+	}
+	return !there, nil
+}
+
+func ensureClassTx(ctx context.Context, tx pgx.Tx, class string) error {
+	table := "inbox_body_" + class
+	if ok, err := missing(ctx, tx, table); err != nil || !ok {
+		return err
+	}
+	return attachTx(ctx, tx, table, "inbox_body", " PARTITION BY RANGE (id)", "FOR VALUES IN ('"+class+"')")
+}
+
+func ensureDayTx(ctx context.Context, tx pgx.Tx, class string, day time.Time) error {
+	table := "inbox_body_" + class + day.Format("_20060102")
+	if ok, err := missing(ctx, tx, table); err != nil || !ok {
+		return err
+	}
+	bounds := fmt.Sprintf("FOR VALUES FROM ('%s') TO ('%s')", FirstID(day), FirstID(day.AddDate(0, 0, 1)))
+	return attachTx(ctx, tx, table, "inbox_body_"+class, "", bounds)
+}
+
+// attachTx makes table and attaches it to parent. Names are built from checked
+// class names and dates, so they need no quoting.
+func attachTx(ctx context.Context, tx pgx.Tx, table, parent, partitioned, bounds string) error {
+	create := "CREATE TABLE " + table + " (LIKE " + parent + " INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)" + partitioned
+	if _, err := tx.Exec(ctx, create); err != nil {
+		return fmt.Errorf("making partition %s: %w", table, err)
+	}
+	if _, err := tx.Exec(ctx, "ALTER TABLE "+parent+" ATTACH PARTITION "+table+" "+bounds); err != nil {
+		return fmt.Errorf("attaching partition %s: %w", table, err)
+	}
+	return nil
+}

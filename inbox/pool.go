@@ -1,0 +1,157 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// PoolRole says what a pool is for; it decides the server-side timeouts and is
+// shown as the connection's application name.
+type PoolRole string
+
+const (
+	// PoolGate commits admissions. Its connections have a lock timeout of 1 s and
+	// no statement timeout, since that would also hit a COMMIT that waits for a
+	// standby; a stalled server is noticed by the gate's own deadline. They never
+	// send a cancel request, for the same reason.
+	PoolGate PoolRole = "gate"
+	// PoolWork is the effect worker's and River's.
+	PoolWork PoolRole = "work"
+	// PoolAdmin is for everything a person asks for.
+	PoolAdmin PoolRole = "admin"
+)
+
+// ErrSchemaName is returned by [OpenPool] for a schema name that is not a plain
+// lower-case identifier.
+var ErrSchemaName = errors.New("schema name must match [a-z][a-z0-9_]{0,62}")
+
+var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+// CheckSchemaName returns [ErrSchemaName] unless name is a plain lower-case identifier.
+func CheckSchemaName(name string) error {
+	if !schemaName.MatchString(name) {
+		return fmt.Errorf("schema %q: %w", name, ErrSchemaName)
+	}
+	return nil
+}
+
+// timeouts are the settings of each role's connections; what a role does not
+// name stays as the server has it.
+func (r PoolRole) timeouts() map[string]string {
+	switch r {
+	case PoolGate:
+		return map[string]string{
+			"lock_timeout":                        "1s",
+			"statement_timeout":                   "0",
+			"idle_in_transaction_session_timeout": "10s",
+			// Every statement of the gate finds its rows through an index, and must go
+			// on doing so on a table that grows a thousandfold between two ANALYZEs.
+			"enable_seqscan":   "off",
+			"enable_hashjoin":  "off",
+			"enable_mergejoin": "off",
+			"jit":              "off",
+			"plan_cache_mode":  "force_generic_plan",
+		}
+	case PoolWork:
+		return map[string]string{
+			"lock_timeout":                        "5s",
+			"idle_in_transaction_session_timeout": "120s",
+		}
+	default:
+		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s"}
+	}
+}
+
+// OpenPool opens a pool on the database of url whose unqualified names are
+// those of schema. maxConns is the size of the pool; 0 leaves what the url says.
+// It connects lazily: an unreachable database is reported by first use.
+func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32) (*pgxpool.Pool, error) {
+	if err := CheckSchemaName(schema); err != nil {
+		return nil, err
+	}
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// pgx's message may quote the url, password included.
+		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
+	}
+	if maxConns > 0 {
+		cfg.MaxConns = maxConns
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	params["search_path"] = schema
+	params["application_name"] = "oncegate " + string(role)
+	params["client_connection_check_interval"] = "5s"
+	for name, value := range role.timeouts() {
+		params[name] = value
+	}
+	// The pool must not stay pinned to a server that has been demoted.
+	cfg.MaxConnLifetime = 30 * time.Minute
+	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute)))
+	if role == PoolGate {
+		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+			neverCancel(conn)
+			conn.OnNotice = rememberWarning
+			return nil
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the %s pool: %w", role, err)
+	}
+	return pool, nil
+}
+
+// neverCancel makes a connection refuse to dial again once it stands. pgx sends
+// a cancel request, over a second connection of the same configuration, whenever
+// it gives a connection up; one that reaches a COMMIT waiting for a standby
+// would make it visible here without being replicated.
+func neverCancel(conn *pgx.ConnConfig) {
+	var connected atomic.Bool
+	dial, after := conn.DialFunc, conn.AfterConnect
+	conn.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if connected.Load() {
+			return nil, errors.New("the gate's connections send no cancel requests")
+		}
+		return dial(ctx, network, addr)
+	}
+	conn.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+		connected.Store(true)
+		if after != nil {
+			return after(ctx, c)
+		}
+		return nil
+	}
+}
+
+const warningKey = "oncegate.warning"
+
+// rememberWarning keeps a WARNING with SQLSTATE 01000 on its connection: in
+// reply to COMMIT it says that the wait for a standby ended early, so that the
+// transaction is committed here but not where the setting asked for.
+func rememberWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Code == "01000" && n.SeverityUnlocalized == "WARNING" {
+		c.CustomData()[warningKey] = n.Message
+	}
+}
+
+// takeWarning returns and forgets the connection's remembered warning.
+func takeWarning(conn *pgx.Conn) bool {
+	data := conn.PgConn().CustomData()
+	_, warned := data[warningKey]
+	delete(data, warningKey)
+	return warned
+}
+
+// LiteralSchema quotes a checked schema name for the few statements that cannot
+// take a parameter.
+func LiteralSchema(name string) string { return pgx.Identifier{name}.Sanitize() }

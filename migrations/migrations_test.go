@@ -1,0 +1,139 @@
+package migrations_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// dump describes everything in the schema but dated partitions, in order.
+const dump = `
+SELECT coalesce(string_agg(line, E'\n' ORDER BY line), '') FROM (
+    SELECT format('%s %s.%s %s %s %s', 'column', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+                  a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), '')) AS line
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+    UNION ALL
+    SELECT 'index ' || pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE c.relnamespace = current_schema()::regnamespace
+    UNION ALL
+    SELECT format('constraint %s %s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
+    WHERE connamespace = current_schema()::regnamespace
+    UNION ALL
+    SELECT 'function ' || proname || ' ' || md5(prosrc) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+) lines`
+
+func dumped(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	var text string
+	if err := pool.QueryRow(t.Context(), dump).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestUpDownUp(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+
+	first := dumped(t, pool)
+	if !strings.Contains(first, "inbox_event_key UNIQUE (source_id, event_id)") {
+		t.Errorf("the gate's constraint is not in the schema:\n%s", first)
+	}
+	if strings.Contains(first, "USING gin") || strings.Contains(first, "river_job_kind ") {
+		t.Errorf("River's list indexes are still there:\n%s", first)
+	}
+	if err := migrations.Down(t.Context(), url, schema); err != nil {
+		t.Fatal(err)
+	}
+	if left := dumped(t, pool); left != "" {
+		t.Errorf("down to zero left:\n%s", left)
+	}
+	if err := migrations.Down(t.Context(), url, schema); err != nil {
+		t.Errorf("down on an empty schema: %v", err)
+	}
+	if err := migrations.Up(t.Context(), url, schema); err != nil {
+		t.Fatal(err)
+	}
+	if second := dumped(t, pool); second != first {
+		t.Errorf("up, down, up gives another schema:\n%s\n--- was ---\n%s", second, first)
+	}
+	if err := migrations.Validate(t.Context(), pool); err != nil {
+		t.Errorf("Validate after up: %v", err)
+	}
+}
+
+func TestFourConcurrentUps(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.EmptySchema(t)
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		wg.Go(func() { errs[i] = migrations.Up(context.WithoutCancel(t.Context()), url, schema) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("up %d: %v", i, err)
+		}
+	}
+	if err := migrations.Validate(t.Context(), inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ sql, want string }{
+		"older":        {`UPDATE oncegate_migration SET version = 1`, "it is at 1, this binary needs 2: run `oncegate migrate up`"},
+		"newer":        {`UPDATE oncegate_migration SET version = 99`, "it is at 99, this binary knows 2: run a newer oncegate"},
+		"dirty":        {`UPDATE oncegate_migration SET dirty = true`, "a migration to 2 was interrupted"},
+		"river older":  {`DELETE FROM river_migration WHERE version = 8`, "River's tables are at 7, this binary needs 8: run `oncegate migrate up`"},
+		"river newer":  {`INSERT INTO river_migration (line, version) VALUES ('main', 9)`, "River's tables are at 9, this binary knows 8: run a newer oncegate"},
+		"no migration": {`DROP TABLE oncegate_migration`, "it is at 0, this binary needs 2: run `oncegate migrate up`"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := inboxtest.Pool(t)
+			if _, err := pool.Exec(t.Context(), test.sql); err != nil {
+				t.Fatal(err)
+			}
+			err := migrations.Validate(t.Context(), pool)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Validate gave %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestConstraintsAreNamed: names of constraints are API, so none may be left to
+// PostgreSQL's numbering.
+func TestConstraintsAreNamed(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	rows, err := pool.Query(t.Context(), `SELECT conname FROM pg_constraint
+		WHERE connamespace = current_schema()::regnamespace AND conrelid::regclass::text NOT LIKE 'river%' AND conname ~ '(_check[0-9]*|[0-9])$'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("constraint %s has a name that PostgreSQL gave", name)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
