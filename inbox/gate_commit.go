@@ -1,0 +1,216 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// errVanished: a key was neither inserted nor found. The row that stood in the
+// way went while we looked (erased, or its transaction rolled back); a new run
+// settles it.
+var errVanished = errors.New("a key was neither inserted nor found")
+
+// The unique constraint is the gate. DO NOTHING, never DO UPDATE: one statement
+// carries a whole group, and two equal keys in it would raise 21000. The search
+// for the same body under another id is best effort, and only for providers
+// that do not sign their ids.
+const insertEvents = `
+INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
+    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent,
+    id_unsigned, suspected_replay)
+SELECT k.*, k.id_unsigned AND EXISTS (
+        SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
+            AND p.event_id <> k.event_id)
+FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::timestamptz[], $8::timestamptz[],
+    $9::text[], $10::text[], $11::text[], $12::uuid[], $13::int[], $14::int[], $15::int[], $16::int[], $17::text[],
+    $18::boolean[]) AS k (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
+    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent, id_unsigned)
+ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
+RETURNING id, suspected_replay`
+
+// The first statement's snapshot cannot see a row that committed while it
+// waited for it, so the keys are read by a second one, in the same round trip.
+// A duplicate of an event with dead effects asks for them to be re-armed; what
+// may be re-armed is decided by the worker, under the effect's lock.
+const readEvents = `
+SELECT k.ord, e.id, e.body_sha256, e.admission,
+    e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND f.state = 'dead')
+FROM unnest($1::int[], $2::text[], $3::uuid[], $4::boolean[]) WITH ORDINALITY AS k (source_id, event_id, own, rearm, ord)
+JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
+
+// One row a delivery, for those of which at least one event is new. A day
+// without a partition raises 23514, is made, and the group is run again.
+const insertBodies = `
+INSERT INTO inbox_body (class, id, headers, body)
+SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[])`
+
+const insertEffects = `
+INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
+SELECT k.*, 'pending', now()
+FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[]) AS k`
+
+// Once a key and group. SKIP LOCKED: the count is for people, and a duplicate
+// must not wait for a row that something else holds.
+const bumpDeliveries = `
+UPDATE inbox_event e SET deliveries = e.deliveries + k.n, last_delivery_at = now()
+FROM (SELECT i.id, u.n FROM unnest($1::uuid[], $2::int[]) AS u (id, n) JOIN inbox_event i ON i.id = u.id
+      FOR NO KEY UPDATE OF i SKIP LOCKED) AS k
+WHERE e.id = k.id`
+
+// Where a synchronous standby is configured, a group that wrote nothing must
+// still make its COMMIT wait for it: else a duplicate is acknowledged before its
+// original is replicated.
+const emitNothing = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
+
+// run admits the group in one transaction. sent reports whether COMMIT may have
+// reached the server: only then is a lost connection ambiguous.
+func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
+	var ids []int64
+	if err := g.insert(ctx, conn, group, &ids); err != nil {
+		return false, err
+	}
+	b := &pgx.Batch{}
+	wrote, err := g.writeTx(b, group, ids)
+	if err != nil {
+		return false, err
+	}
+	if !wrote && g.standby {
+		b.Queue(emitNothing)
+	}
+	committed := false
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
+	})
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return true, err
+	}
+	if !committed {
+		return true, fmt.Errorf("%w: COMMIT was answered by a rollback", ErrUnavailable)
+	}
+	if conn.Warned() {
+		return true, fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
+	}
+	return true, nil
+}
+
+// insert opens the transaction, inserts the events and learns which are new.
+func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	c := newColumns(group.leads)
+	b.Queue(insertEvents, c.insertArgs()...).Query(func(rows pgx.Rows) error {
+		fresh := make(map[ID]bool, len(group.leads))
+		var id ID
+		var suspected bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &suspected}, func() error {
+			fresh[id] = suspected
+			return nil
+		})
+		for _, l := range group.leads {
+			l.suspected, l.fresh = fresh[l.id], false
+			if _, ok := fresh[l.id]; ok {
+				l.fresh, l.row, l.rowSHA, l.admittedAs = true, l.id, l.sha[:], l.admission
+			}
+		}
+		return err
+	})
+	b.Queue(readEvents, c.sourceIDs, c.eventIDs, c.ids, c.rearms).Query(func(rows pgx.Rows) error {
+		return readFound(rows, group.leads)
+	})
+	if group.effects > 0 {
+		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
+	}
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	for _, l := range group.leads {
+		if l.row.IsZero() {
+			return errVanished
+		}
+	}
+	return nil
+}
+
+func readFound(rows pgx.Rows, leads []*lead) error {
+	var (
+		ord       int64
+		id        ID
+		sha       []byte
+		admission string
+		rearm     bool
+	)
+	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &sha, &admission, &rearm}, func() error {
+		l := leads[ord-1]
+		if l.fresh {
+			return nil
+		}
+		// Our own id, though this run did not insert it: a run of ours committed and
+		// the answer was lost.
+		l.ours = id == l.id
+		l.row, l.rowSHA, l.admittedAs, l.rearm = id, append([]byte(nil), sha...), admission, rearm
+		return nil
+	})
+	return err
+}
+
+// writeTx queues the bodies, jobs and effects of the new events and the count
+// of the others. It reports whether anything is sure to be written.
+func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err error) {
+	var (
+		bodies  bodyColumns
+		effects effectColumns
+		bumps   bumpColumns
+		wakes   []Wake
+	)
+	for _, l := range group.leads {
+		switch {
+		case l.fresh:
+			bodies.add(l.delivery)
+			for i := range l.effects {
+				if len(wakes) == len(ids) {
+					return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
+				}
+				e := &l.effects[i]
+				wake := Wake{JobID: ids[len(wakes)], Kind: WakeEffect, ID: e.id}
+				wakes = append(wakes, wake)
+				effects.add(l.id, e, wake.JobID)
+			}
+		case !l.ours:
+			bumps.add(l.row, 1+len(l.followers))
+		}
+	}
+	wrote = len(bodies.ids) > 0
+	for _, l := range group.leads {
+		if l.rearm {
+			wakes, wrote = append(wakes, Wake{Kind: WakeRearm, ID: l.row}), true
+		}
+	}
+	if len(wakes) > 0 {
+		g.cfg.Enqueuer.EnqueueTx(b, wakes)
+	}
+	if len(bodies.ids) > 0 {
+		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies)
+	}
+	if len(effects.ids) > 0 {
+		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)
+	}
+	if len(bumps.ids) > 0 {
+		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
+	}
+	return wrote, nil
+}
+
+// micros is what PostgreSQL keeps of a time; nil for none.
+func micros(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC().Truncate(time.Microsecond)
+	return &t
+}

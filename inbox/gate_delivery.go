@@ -1,0 +1,139 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// delivery is an admission on its way through the queue. Everything that takes
+// time is computed before it is queued, in the caller's goroutine; ids are made
+// once and kept when its group is run again.
+type delivery struct {
+	admission *Admission
+	bodyID    ID
+	queuedAt  time.Time
+	entries   []entry
+
+	receipt Receipt
+	err     error
+	done    chan struct{}
+}
+
+// entry is one event of a delivery.
+type entry struct {
+	delivery  *delivery
+	item      int
+	eventID   string
+	id        ID
+	sha       [sha256.Size]byte
+	canonical []byte // operations only
+	admission string
+	detail    string
+	effects   []effectRow
+
+	// What the run of its group found:
+	row     ID   // the recorded event
+	differs bool // recorded before, with other bytes
+}
+
+// effectRow is an effect to be written with its event.
+type effectRow struct {
+	id    ID
+	route *Route
+	key   string
+}
+
+// How an event was admitted. Stored: never change.
+const (
+	admissionOK       = "ok"
+	admissionUnusable = "unusable"
+	admissionUnrouted = "unrouted"
+)
+
+func prepare(a *Admission, now time.Time) *delivery {
+	d := &delivery{
+		admission: a,
+		bodyID:    NewID(now),
+		queuedAt:  now,
+		entries:   make([]entry, len(a.Events)),
+		receipt:   Receipt{Items: make([]ItemReceipt, len(a.Events))},
+		done:      make(chan struct{}),
+	}
+	for i := range a.Events {
+		d.entries[i] = prepareEntry(d, i, now)
+	}
+	return d
+}
+
+func prepareEntry(d *delivery, item int, now time.Time) entry {
+	a, event := d.admission, &d.admission.Events[item]
+	bytes := a.Body[event.Offset : event.Offset+event.Length]
+	e := entry{
+		delivery: d, item: item, eventID: event.EventID, id: NewID(now),
+		sha: sha256.Sum256(bytes), admission: admissionOK, detail: event.Unusable,
+	}
+	if event.Unusable != "" || !usable(event.EventID) || !usable(event.Type) && event.Type != "" {
+		e.admission, e.eventID = admissionUnusable, "~"+hex.EncodeToString(e.sha[:])
+		if e.detail == "" {
+			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"
+		}
+		return e
+	}
+	if a.Source.Strict && a.Source.Canonical != nil {
+		e.canonical = canonicalSum(a.Source, bytes)
+	}
+	for i := range a.Source.Routes {
+		route := &a.Source.Routes[i]
+		if route.Matches(event.Type) {
+			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name)})
+		}
+	}
+	if len(e.effects) == 0 {
+		e.admission = admissionUnrouted
+	}
+	return e
+}
+
+// usable reports whether PostgreSQL can store the text in its bounded columns.
+// Providers check this too; the gate must not depend on it, since one row that
+// cannot be stored fails its whole group.
+func usable(s string) bool {
+	return len(s) >= 1 && len(s) <= 255 && strings.ToValidUTF8(s, "") == s && !strings.ContainsRune(s, 0)
+}
+
+// idempotencyKey is made from what the effect means, so that every retry, on
+// every layer and after every restore, sends the same one. The lengths keep
+// parts from running into each other.
+func idempotencyKey(source, eventID, route string) string {
+	h := sha256.New()
+	for _, part := range []string{source, eventID, route} {
+		h.Write([]byte(strconv.Itoa(len(part))))
+		h.Write([]byte{':'})
+		h.Write([]byte(part))
+	}
+	return "og1_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// canonicalSum hashes the payload's canonical form; nil if it has none.
+func canonicalSum(s *Source, body []byte) []byte {
+	canonical, ok := s.Canonical(body)
+	if !ok {
+		return nil
+	}
+	sum := sha256.Sum256(canonical)
+	return sum[:]
+}
+
+// size is what the delivery costs in memory and on the wire, roughly: the body
+// and a row for each event.
+func (d *delivery) size() int { return len(d.admission.Body) + 512*len(d.entries) }
+
+// answer wakes the waiting caller with the rows that were found or made.
+func (d *delivery) answer(err error) {
+	d.err = err
+	close(d.done)
+}

@@ -1,0 +1,227 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// fault is what the gate does about an error of a run.
+type fault int
+
+const (
+	// faultAmbiguous: the connection went, or the server ended it. What was sent
+	// may have been committed, so the group is run again on a fresh connection,
+	// once: that either inserts, or finds our own rows.
+	faultAmbiguous fault = iota
+	// faultSplit: the transaction was rolled back over something that one of its
+	// deliveries brought (a value, a lock). Each is tried alone.
+	faultSplit
+	// faultPartition: a body's day has no partition. It is made, and the group run
+	// again.
+	faultPartition
+	// faultServer: the transaction was rolled back over something that concerns
+	// all (disk full, read-only). Nobody is acknowledged.
+	faultServer
+)
+
+// classify decides by what the server said. Only an ERROR is a rollback: FATAL
+// and PANIC end the connection, and may come in reply to a COMMIT that took
+// effect. pgconn.SafeToRetry is never asked; it is wrong for COMMIT.
+func classify(err error) fault {
+	if errors.Is(err, errVanished) {
+		return faultSplit
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.SeverityUnlocalized != "ERROR" {
+		return faultAmbiguous
+	}
+	switch {
+	case pg.Code == "23514" && pg.ConstraintName == "" && strings.HasPrefix(pg.TableName, "inbox_body"):
+		return faultPartition
+	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03", pg.Code == "57014",
+		strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "54"):
+		return faultSplit
+	default:
+		return faultServer
+	}
+}
+
+// commit runs the deliveries as one group and answers every one of them.
+func (g *Gate) commit(deliveries []*delivery) {
+	now := g.cfg.Clock.Now()
+	live := deliveries[:0]
+	for _, d := range deliveries {
+		if now.Sub(d.queuedAt) > g.cfg.Deadline {
+			d.answer(fmt.Errorf("%w: the delivery waited longer than %s", ErrUnavailable, g.cfg.Deadline))
+			continue
+		}
+		live = append(live, d)
+	}
+	if len(live) > 0 {
+		g.attempt(live)
+	}
+}
+
+func (g *Gate) attempt(deliveries []*delivery) {
+	group := newGroup(deliveries)
+	err := g.try(group, false)
+	for again := 0; err != nil && again < 2; again++ {
+		switch classify(err) {
+		case faultPartition:
+			if made := g.makePartitions(group); made != nil {
+				g.fail(deliveries, made)
+				return
+			}
+		case faultAmbiguous:
+			if again > 0 {
+				g.fail(deliveries, err)
+				return
+			}
+		case faultSplit:
+			if len(deliveries) > 1 {
+				g.stats.splits.Add(1)
+				for _, d := range deliveries {
+					g.attempt([]*delivery{d})
+				}
+				return
+			}
+			if again > 0 {
+				g.fail(deliveries, err)
+				return
+			}
+		case faultServer:
+			g.fail(deliveries, err)
+			return
+		}
+		err = g.try(group, true)
+	}
+	if err != nil {
+		g.fail(deliveries, err)
+		return
+	}
+	group.resolve()
+	g.stats.groups.Add(1)
+	for _, d := range deliveries {
+		d.answer(nil)
+	}
+}
+
+// try runs the group once, on a connection of its own. After an error the
+// connection goes back only if a ROLLBACK was answered.
+func (g *Gate) try(group *group, fresh bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Deadline)
+	defer cancel()
+	conn, err := g.cfg.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("getting a connection for the gate: %w", err)
+	}
+	for _, l := range group.leads {
+		l.row, l.fresh, l.ours, l.rearm = ID{}, false, false, false
+	}
+	sent, err := g.run(ctx, conn, group)
+	if err == nil {
+		conn.Release(false)
+		return nil
+	}
+	if sent && classify(err) == faultAmbiguous {
+		g.stats.ambiguous.Add(1)
+	}
+	_, rollback := conn.Exec(ctx, "ROLLBACK")
+	conn.Release(rollback != nil)
+	if !fresh {
+		g.resetAfter(err)
+	}
+	return err
+}
+
+// resetAfter empties the pool when the server has said that it goes away or
+// was demoted: its other connections would fail one by one.
+func (g *Gate) resetAfter(err error) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return
+	}
+	switch pg.Code {
+	case "25006", "57P01", "57P02", "57P03":
+		g.cfg.Pool.Reset()
+	}
+}
+
+func (g *Gate) makePartitions(group *group) error {
+	seen := map[string]bool{}
+	var classes []string
+	var oldest time.Time
+	for _, d := range group.deliveries {
+		if class := d.admission.Source.Class; !seen[class] {
+			seen[class] = true
+			classes = append(classes, class)
+		}
+		if at := d.bodyID.Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Deadline)
+	defer cancel()
+	g.stats.partitions.Add(1)
+	return EnsurePartitions(ctx, g.cfg.Pool, classes, oldest, 1)
+}
+
+// fail answers every delivery with 503's error. The log line names the first
+// key and never says what was in it.
+func (g *Gate) fail(deliveries []*delivery, err error) {
+	first := &deliveries[0].entries[0]
+	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),
+		slog.Int("deliveries", len(deliveries)), slog.String("reason", sanitized(err)))
+	g.stats.failed.Add(uint64(len(deliveries)))
+	for _, d := range deliveries {
+		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, sanitized(err)))
+	}
+}
+
+// sanitized is the error without PostgreSQL's DETAIL, which quotes rows.
+func sanitized(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return "PostgreSQL " + pg.Code + " " + pg.Message
+	}
+	return err.Error()
+}
+
+// poolConn is a [Conn] of a pool.
+type poolConn struct{ *pgxpool.Conn }
+
+func acquireFrom(pool *pgxpool.Pool) Acquire {
+	return func(ctx context.Context) (Conn, error) {
+		// A pool that is this busy is overload, not slowness.
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		c, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return poolConn{c}, nil
+	}
+}
+
+func (c poolConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return c.Conn.SendBatch(ctx, b)
+}
+
+func (c poolConn) Warned() bool { return takeWarning(c.Conn.Conn()) }
+
+func (c poolConn) Release(broken bool) {
+	if broken {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = c.Conn.Conn().Close(ctx)
+	}
+	c.Conn.Release()
+}

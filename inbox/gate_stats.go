@@ -1,0 +1,47 @@
+package inbox
+
+import "sync/atomic"
+
+// GateStats is a snapshot of what a gate has done since it was made.
+type GateStats struct {
+	// Groups were committed. Events were new, Duplicates and Conflicts were not.
+	Groups, Events, Duplicates, Conflicts uint64
+	// Ambiguous commits were resolved by running the group again.
+	Ambiguous uint64
+	// Splits are groups taken apart so that one delivery fails alone.
+	Splits uint64
+	// Partitions were missing and made by a delivery.
+	Partitions uint64
+	// Overloads were refused for lack of room, Failed for a fault of ours.
+	Overloads, Failed uint64
+	// QueuedEvents and QueuedBytes wait now.
+	QueuedEvents int
+	QueuedBytes  int64
+}
+
+type gateCounters struct {
+	groups, events, duplicates, conflicts, ambiguous, splits, partitions, overloads, failed atomic.Uint64
+}
+
+func (c *gateCounters) count(r *Receipt) {
+	for i := range r.Items {
+		switch r.Items[i].Outcome {
+		case Recorded:
+			c.events.Add(1)
+		case Duplicate:
+			c.duplicates.Add(1)
+		case Conflict:
+			c.conflicts.Add(1)
+		}
+	}
+}
+
+// Stats counts in memory; nothing asks the database.
+func (g *Gate) Stats() GateStats {
+	return GateStats{
+		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
+		Conflicts: g.stats.conflicts.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
+		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),
+		QueuedEvents: len(g.queue), QueuedBytes: g.queuedBytes.Load(),
+	}
+}
