@@ -1,0 +1,16 @@
+// Package jobs carries out effects. A River job is one wake-up: its arguments
+// are an id, it completes or snoozes and never fails, and losing or repeating
+// it loses and repeats nothing, because the truth is in the effect's own row
+// (package inbox), fenced by a lease token. The sweeper, on every node, makes a
+// lost wake-up, an expired lease and a truncated river_job harmless.
+package jobs
+
+import "time"
+
+// The defaults of the queue, from measurement: River's own (100 workers, 100 ms)
+// cap a queue at 1,000 jobs a second.
+const (
+	DefaultMaxWorkers        = 500
+	DefaultFetchCooldown     = 5 * time.Millisecond
+	DefaultFetchPollInterval = 100 * time.Millisecond
+)
