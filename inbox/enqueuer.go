@@ -16,6 +16,8 @@ const (
 
 // Wake is one job to insert.
 type Wake struct {
+	// JobID is a reserved id; 0 lets the database choose, for jobs that no row
+	// refers to.
 	JobID int64
 	Kind  WakeKind
 	ID    ID

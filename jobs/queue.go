@@ -94,7 +94,7 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 // test keeps both true.
 const insertJobs = `
 INSERT INTO river_job (id, args, kind, max_attempts, queue, tags)
-SELECT w.job_id,
+SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
     jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE 'effect' END, w.id::text),
     w.kind, $4::smallint, $5::text, '{}'
 FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS w (job_id, kind, id)`
