@@ -1,0 +1,493 @@
+package providers
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+func reflectSpec(s *Spec) reflect.Value { return reflect.ValueOf(s).Elem() }
+
+// defaultTolerance is how far a signed time may lie on either side of the receipt.
+const defaultTolerance = 300 * time.Second
+
+// The defaults of the answers.
+const (
+	ackType = "application/json"
+	ackBody = `{"event":"{{event}}","status":"{{status}}"}`
+)
+
+func (d *decoder) defaults(s *Spec) {
+	if len(s.Request.Methods) == 0 {
+		s.Request.Methods = []string{http.MethodPost}
+	}
+	if s.Request.MaxBody == 0 {
+		s.Request.MaxBody = 1 << 20
+	}
+	v := &s.Verify
+	setDefault(&v.Authenticates, map[bool]string{true: "body", false: "origin"}[v.Family == familyHMAC])
+	if v.Family == familyHMAC {
+		setDefault(&v.Signature.From, "header")
+		setDefault(&v.Signature.Format, "value")
+	}
+	setDefault(&v.Timestamp.From, "none")
+	setDefault(&v.Timestamp.Unit, "s")
+	setDefault(&v.Key.Select, "all")
+	if v.Timestamp.Past == 0 {
+		v.Timestamp.Past = Duration(defaultTolerance)
+	}
+	if v.Timestamp.Future == 0 {
+		v.Timestamp.Future = Duration(defaultTolerance)
+	}
+	if v.Family == familyOperation {
+		setDefault(&v.Operation.Key, "Idempotency-Key")
+		setDefault(&v.Operation.Name, "Oncegate-Operation")
+	}
+	setDefault(&s.Body.Format, "json")
+	setDefault(&s.Identity.Mode, "id")
+	setDefault(&s.Sequence.Kind, "none")
+	answerDefaults(&s.Ack, http.StatusOK, ackType, ackBody)
+	if s.Reject.Body == "" {
+		s.Reject.Empty = true
+	}
+	answerDefaults(&s.Reject, http.StatusUnauthorized, "text/plain", "")
+	handshakes := slices.Clone(s.Handshakes)
+	for i := range handshakes {
+		setDefault(&handshakes[i].Method, http.MethodPost)
+		answerDefaults(&handshakes[i].Respond, http.StatusOK, "text/plain", "")
+	}
+	s.Handshakes = handshakes
+	floor := 3 * max(s.Windows.Retry.For, s.Windows.Resend.For, s.Windows.List.For)
+	if s.Windows.Floor < floor {
+		s.Windows.Floor = floor
+	}
+}
+
+func setDefault(s *string, value string) {
+	if *s == "" {
+		*s = value
+	}
+}
+
+func answerDefaults(a *AnswerSpec, status int, contentType, body string) {
+	if a.Status == 0 {
+		a.Status = status
+	}
+	if a.Empty {
+		return
+	}
+	setDefault(&a.ContentType, contentType)
+	setDefault(&a.Body, body)
+}
+
+// choice checks a closed set of values. Known ones that no Go implements yet are
+// told apart from misspelt ones.
+func (d *decoder) choice(path, value string, built, planned []string) {
+	switch {
+	case slices.Contains(built, value):
+	case slices.Contains(planned, value):
+		d.at(path, "%q is not implemented in this version", value)
+	case value == "":
+		d.at(path, "is required (one of %s)", strings.Join(built, ", "))
+	default:
+		d.at(path, "unknown value %q (one of %s)", value, strings.Join(built, ", "))
+	}
+}
+
+func (d *decoder) check(s *Spec) {
+	if s.Docs != "" {
+		d.link("docs", s.Docs)
+	}
+	for _, m := range s.Request.Methods {
+		d.choice("request.methods", m, []string{"POST", "PUT"}, []string{"GET", "DELETE", "PATCH"})
+	}
+	for _, e := range s.Request.Encodings {
+		d.choice("request.encodings", e, nil, []string{"gzip", "deflate"})
+	}
+	if s.Request.MaxBody > 64<<20 {
+		d.at("request.max_body", "at most 64MiB")
+	}
+	d.verify(&s.Verify)
+	d.choice("body.format", s.Body.Format, []string{"json", "any"}, []string{"xml"})
+	if s.Body.FormJSON != "" && !s.Body.Form {
+		d.at("body.form_json", "needs body.form: true")
+	}
+	if s.Split.Form != "" {
+		d.at("split.form", "is not implemented in this version")
+	}
+	if s.Split.JSON != "" {
+		d.path("split.json", s.Split.JSON)
+	}
+	d.identity(s)
+	d.fields("type", s.Type, s, false)
+	d.fields("occurred_at", s.OccurredAt, s, true)
+	d.sequence(s)
+	for i, p := range s.Volatile {
+		if p == "" || p == "$" || slices.Contains(strings.Split(p, "."), "") {
+			d.at(fmt.Sprintf("volatile[%d]", i), "is not a JSON path of a field")
+		}
+	}
+	for i := range s.Handshakes {
+		d.handshake(fmt.Sprintf("handshakes[%d]", i), &s.Handshakes[i], s)
+	}
+	d.answer("ack", &s.Ack, s.Ack.Status >= 200 && s.Ack.Status < 300, "is not a success")
+	d.answer("reject", &s.Reject, s.Reject.Status >= 400 && s.Reject.Status < 500, "is not 4xx")
+	d.windows(&s.Windows)
+	for path, value := range s.Confidence {
+		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)
+	}
+}
+
+func (d *decoder) link(path, s string) {
+	if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Host == "" {
+		d.at(path, "is not an https address")
+	}
+}
+
+func (d *decoder) verify(v *VerifySpec) {
+	d.choice("verify.family", v.Family, []string{familyHMAC, familyStatic, familyOperation},
+		[]string{"rsa", "ecdsa", "x509", "jwt", "jws", "digest", "item-hmac", "form-hmac", "fetch", "rfc9421", "mtls", "ip", "none"})
+	d.choice("verify.authenticates", v.Authenticates, []string{"body", "part", "origin"}, nil)
+	d.choice("verify.key.select", v.Key.Select, []string{"all"}, []string{"header", "claim", "path"})
+	switch v.Family {
+	case familyHMAC:
+		d.signature(v)
+		d.timestamp(v)
+		if len(v.Credential) > 0 {
+			d.at("verify.credential", "does not go with family hmac")
+		}
+	case familyStatic, familyOperation:
+		if len(v.Credential) == 0 {
+			d.at("verify.credential", "is required")
+		}
+		for i := range v.Credential {
+			c := &v.Credential[i]
+			where := fmt.Sprintf("verify.credential[%d]", i)
+			d.choice(where+".scheme", c.Scheme, []string{"bearer", "basic", "header"}, []string{"query", "item"})
+			if c.Scheme == "header" && c.Header == "" {
+				d.at(where+".header", "is required")
+			}
+			if c.Header != "" {
+				d.headerName(where+".header", c.Header)
+			}
+			if c.Name != "" {
+				d.at(where+".name", "goes only with query and item, which are not implemented in this version")
+			}
+		}
+		if len(v.Signed) > 0 || len(v.Signature.Headers) > 0 || v.Timestamp.From != "none" {
+			d.at("verify", "a credential goes with no signature, signed parts or timestamp")
+		}
+	}
+	if v.Family == familyOperation {
+		d.headerName("verify.operation.key", v.Operation.Key)
+		d.headerName("verify.operation.name", v.Operation.Name)
+	} else if v.Operation != (OperationSpec{}) {
+		d.at("verify.operation", "goes only with family operation")
+	}
+}
+
+func (d *decoder) headerName(path, name string) {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}) {
+		d.at(path, "%q is not the name of a header", name)
+	}
+}
+
+func (d *decoder) signature(v *VerifySpec) {
+	s := &v.Signature
+	const at = "verify.signature"
+	d.choice(at+".from", s.From, []string{"header"}, []string{"numbered-headers", "json", "form", "query"})
+	d.choice(at+".format", s.Format, []string{"value", "list"}, []string{"positional", "groups"})
+	if s.From == "header" && len(s.Headers) == 0 {
+		d.at(at+".headers", "is required")
+	}
+	for _, h := range s.Headers {
+		d.headerName(at+".headers", h)
+	}
+	if s.Path != "" && s.From == "header" {
+		d.at(at+".path", "does not go with from: header")
+	}
+	if len(s.Schemes) == 0 {
+		d.at(at+".schemes", "is required")
+	}
+	switch s.Format {
+	case "value":
+		if len(s.Schemes) > 1 || len(s.Schemes) == 1 && s.Schemes[0].Label != "" {
+			d.at(at+".schemes", "format value takes one scheme, without a label")
+		}
+		if s.Separator != "" || s.Assign != "" || s.TimestampLabel != "" {
+			d.at(at, "separator, assign and timestamp_label go only with format list")
+		}
+	case "list":
+		if s.Assign == "" {
+			d.at(at+".assign", "is required by format list")
+		}
+		if s.Prefix != "" {
+			d.at(at+".prefix", "goes only with format value")
+		}
+	}
+	labels := map[string]bool{}
+	for i := range s.Schemes {
+		c := &s.Schemes[i]
+		where := fmt.Sprintf("%s.schemes[%d]", at, i)
+		d.choice(where+".algorithm", c.Algorithm,
+			[]string{"hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512", "ed25519"},
+			[]string{"hmac-md5", "sha1", "sha256", "ecdsa-p256-sha256", "rsa-sha1", "rsa-sha256", "jws"})
+		d.choice(where+".encoding", c.Encoding, []string{"hex", "base64", "base64-lenient", "base64url"}, nil)
+		if c.Key != "" {
+			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient"}, []string{"sha1", "after-colon", "spki", "pem"})
+		}
+		if s.Format == "list" && (c.Label == "" || labels[c.Label] || c.Label == s.TimestampLabel) {
+			d.at(where+".label", "is required, once each")
+		}
+		if c.KeyPrefixRequired && c.KeyPrefix == "" {
+			d.at(where+".key_prefix", "is required")
+		}
+		labels[c.Label] = true
+	}
+	d.parts(v)
+}
+
+func (d *decoder) parts(v *VerifySpec) {
+	if len(v.Signed) == 0 {
+		d.at("verify.signed", "is required")
+	}
+	body, stamped := false, false
+	for i := range v.Signed {
+		p := &v.Signed[i]
+		where := fmt.Sprintf("verify.signed[%d]", i)
+		given := 0
+		for _, is := range []bool{p.Word != "", p.Literal != "", len(p.Header) > 0, p.Form != "", p.JSON != ""} {
+			if is {
+				given++
+			}
+		}
+		switch {
+		case given != 1:
+			d.at(where, "is one of body, timestamp, method, url, {literal}, {header}")
+		case p.Word != "":
+			d.choice(where, p.Word, []string{"body", "timestamp", "method", "url"}, []string{"path", "query", "form-sorted", "body-sha256", "body-crc32"})
+		case p.Form != "" || p.JSON != "":
+			d.at(where, "signed form fields and JSON paths are not implemented in this version")
+		}
+		for _, h := range p.Header {
+			d.headerName(where+".header", h)
+		}
+		body = body || p.Word == "body"
+		stamped = stamped || p.Word == "timestamp"
+	}
+	if v.Authenticates == "body" && !body {
+		d.at("verify.signed", "authenticates: body needs the body among the signed parts")
+	}
+	if t := &v.Timestamp; t.From != "none" && t.From != "json" && !t.Unsigned && !stamped {
+		d.at("verify.signed", "does not cover the timestamp; say timestamp.unsigned: true")
+	}
+	if stamped && v.Timestamp.From == "none" {
+		d.at("verify.timestamp", "is required: it is among the signed parts")
+	}
+}
+
+func (d *decoder) timestamp(v *VerifySpec) {
+	t := &v.Timestamp
+	const at = "verify.timestamp"
+	d.choice(at+".from", t.From, []string{"none", "header", "signature"}, []string{"json"})
+	d.choice(at+".unit", t.Unit, []string{"s", "ms", "rfc3339"}, nil)
+	if t.From == "header" && len(t.Header) == 0 {
+		d.at(at+".header", "is required")
+	}
+	for _, h := range t.Header {
+		d.headerName(at+".header", h)
+	}
+	if t.From == "signature" && v.Signature.TimestampLabel == "" {
+		d.at("verify.signature.timestamp_label", "is required: the timestamp comes from the signature")
+	}
+	if t.Path != "" && t.From != "json" {
+		d.at(at+".path", "goes only with from: json")
+	}
+	for name, side := range map[string]Duration{"past": t.Past, "future": t.Future} {
+		if side != Off && side > Duration(24*time.Hour) {
+			d.at(at+"."+name, "is longer than a day")
+		}
+	}
+}
+
+func (d *decoder) path(where, path string) {
+	if path == "$" {
+		return
+	}
+	if strings.Count(path, ".") >= maxDepth/2 {
+		d.at(where, "is too deep")
+	}
+	for _, name := range strings.Split(path, ".") {
+		if name == "" || name == "*" || name == "$" || strings.ContainsAny(name, "[]\"") {
+			d.at(where, "%q is not a JSON path of names joined by dots", path)
+			return
+		}
+	}
+}
+
+func (d *decoder) fields(where string, fields []Field, s *Spec, times bool) {
+	for i := range fields {
+		d.field(fmt.Sprintf("%s[%d]", where, i), &fields[i], s, times)
+	}
+}
+
+func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
+	given := 0
+	for _, is := range []bool{f.Header != "", f.JSON != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", len(f.Join) > 0} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		d.at(where, "is one of header, json, envelope, form, query, literal, join")
+		return
+	}
+	switch {
+	case f.Header != "":
+		d.headerName(where+".header", f.Header)
+	case f.JSON != "":
+		d.path(where+".json", f.JSON)
+	case f.Envelope != "":
+		d.path(where+".envelope", f.Envelope)
+		if s.Split.JSON == "" {
+			d.at(where+".envelope", "goes only with split; say json")
+		}
+	case f.Form != "" && !s.Body.Form:
+		d.at(where+".form", "needs body.form: true")
+	}
+	if f.With != "" && len(f.Join) == 0 {
+		d.at(where+".with", "goes only with join")
+	}
+	if times {
+		if f.Unit == "" {
+			d.at(where+".unit", "is required (s, ms, us, ns, rfc3339)")
+		} else {
+			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339"}, nil)
+		}
+	} else if f.Unit != "" {
+		d.at(where+".unit", "goes only with times")
+	}
+	for i := range f.Join {
+		d.field(fmt.Sprintf("%s.join[%d]", where, i), &f.Join[i], s, false)
+	}
+}
+
+func (d *decoder) identity(s *Spec) {
+	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash"}, []string{"level"})
+	if s.Verify.Family == familyOperation {
+		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
+			d.at("identity", "does not go with family operation, whose headers name the event")
+		}
+		return
+	}
+	switch s.Identity.Mode {
+	case "id":
+		if len(s.Identity.Candidates) == 0 {
+			d.at("identity.candidates", "is required")
+		}
+		if len(s.Identity.Hash) > 0 {
+			d.at("identity.hash", "goes only with mode: hash")
+		}
+	case "hash":
+		if len(s.Identity.Hash) == 0 {
+			d.at("identity.hash", "is required: the named fields, never the whole body")
+		}
+		if len(s.Identity.Candidates) > 0 {
+			d.at("identity.candidates", "goes only with mode: id")
+		}
+	}
+	d.fields("identity.candidates", s.Identity.Candidates, s, false)
+	d.fields("identity.hash", s.Identity.Hash, s, false)
+	for i := range s.Identity.Hash {
+		if s.Identity.Hash[i].JSON == "$" {
+			d.at(fmt.Sprintf("identity.hash[%d]", i), "an id is never made of the whole body")
+		}
+	}
+}
+
+func (d *decoder) sequence(s *Spec) {
+	q := &s.Sequence
+	d.choice("sequence.kind", q.Kind, []string{"none", "contiguous", "version", "time"}, nil)
+	if (q.Kind == "none") != (len(q.Candidates) == 0) {
+		d.at("sequence", "kind and candidates go together")
+	}
+	for i := range q.Candidates {
+		where := fmt.Sprintf("sequence.candidates[%d]", i)
+		d.field(where+".key", &q.Candidates[i].Key, s, false)
+		d.field(where+".number", &q.Candidates[i].Number, s, q.Kind == "time")
+	}
+}
+
+func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
+	if h.Name == "" {
+		d.at(where+".name", "is required")
+	}
+	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD"}, []string{"OPTIONS"})
+	d.choice(where+".verify", h.Verify, []string{"signature", "token", "none"}, []string{"query-signature"})
+	if h.Verify == "signature" && s.Verify.Family != familyHMAC {
+		d.at(where+".verify", "signature needs family hmac")
+	}
+	if len(h.Match) == 0 {
+		d.at(where+".match", "is required")
+	}
+	for i := range h.Match {
+		m := &h.Match[i]
+		at := fmt.Sprintf("%s.match[%d]", where, i)
+		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query}, s, false)
+		if m.JSON != "" && h.Verify == "none" {
+			d.at(at+".json", "a body is parsed only when verified")
+		}
+	}
+	if h.Verify == "token" {
+		d.field(where+".token", &h.Token, s, false)
+		if h.Token.JSON != "" {
+			d.at(where+".token", "a body is parsed only when verified")
+		}
+	}
+	d.template(where+".respond.body", h.Respond.Body)
+	for name, value := range h.Respond.Headers {
+		d.template(where+".respond.headers."+name, value)
+	}
+	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
+}
+
+func (d *decoder) template(where, text string) {
+	if _, err := template(text, newPathSet()); err != nil {
+		d.at(where, "%s", err)
+	}
+}
+
+func (d *decoder) answer(where string, a *AnswerSpec, ok bool, text string) {
+	if !ok {
+		d.at(where+".status", "%s", text)
+	}
+	if a.Empty && a.Body != "" {
+		d.at(where+".body", "goes not with empty: true")
+	}
+	for name, value := range a.Headers {
+		d.headerName(where+".headers", name)
+		if strings.ContainsAny(value, "\r\n\x00") {
+			d.at(where+".headers."+name, "has a line break")
+		}
+	}
+}
+
+func (d *decoder) windows(w *WindowsSpec) {
+	for name, window := range map[string]WindowSpec{"retry": w.Retry, "resend": w.Resend, "list": w.List} {
+		if window.For == Off {
+			d.at("windows."+name+".for", "leave it out where there is none")
+		}
+		if window.For > 0 && window.Source == "" && window.Note == "" {
+			d.at("windows."+name, "needs the source of the figure")
+		}
+		if window.Source != "" {
+			d.link("windows."+name+".source", window.Source)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package providers
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// The families that Go implements.
+const (
+	familyHMAC      = "hmac"
+	familyStatic    = "static"
+	familyOperation = "operation"
+)
+
+// Provider is a checked [Spec], ready to verify. It is safe for concurrent use.
+type Provider struct {
+	name       string
+	spec       *Spec
+	schemes    []scheme
+	extraction *extraction
+	handshakes []handshake
+	volatile   [][]string
+	idUnsigned bool
+}
+
+// Parse reads a spec that stands alone. The error names every problem, with its
+// line.
+func Parse(name string, yaml []byte) (*Provider, error) {
+	return ParseOver(name, yaml, nil)
+}
+
+// ParseOver reads a spec that may extend one of the given providers.
+func ParseOver(name string, yaml []byte, bases map[string]*Provider) (*Provider, error) {
+	node, err := parseDocument(name, yaml)
+	if err != nil {
+		return nil, err
+	}
+	return ParseNode(name, node, bases)
+}
+
+// ParseNode reads a spec that is part of a larger YAML document, such as a
+// custom provider in the user's configuration; problems then carry that
+// document's lines.
+func ParseNode(name string, node ast.Node, bases map[string]*Provider) (*Provider, error) {
+	d := &decoder{name: name, lines: map[string]int{}}
+	spec := d.base(node, bases)
+	d.value(node, reflectSpec(spec), "", 0)
+	d.defaults(spec)
+	d.check(spec)
+	if len(d.problems) > 0 {
+		return nil, errors.Join(d.problems...)
+	}
+	return compile(name, spec), nil
+}
+
+// base returns a copy of the spec that the document extends, or an empty one.
+// Lists and maps are replaced when they are decoded, never changed, so a copy
+// of the struct is a copy.
+func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
+	values, _ := pairs(node)
+	for _, pair := range values {
+		if key, _ := text(pair.Key); key != "extends" {
+			continue
+		}
+		name, _ := text(pair.Value)
+		base, ok := bases[name]
+		if !ok {
+			d.problem(line(pair.Value), "extends", "unknown provider %q", name)
+			break
+		}
+		spec := *base.spec
+		return &spec
+	}
+	return &Spec{}
+}
+
+func compile(name string, spec *Spec) *Provider {
+	p := &Provider{name: name, spec: spec}
+	for _, s := range spec.Verify.Signature.Schemes {
+		newHash, size, _ := algorithm(s.Algorithm)
+		p.schemes = append(p.schemes, scheme{SchemeSpec: s, new: newHash, size: size})
+	}
+	p.extraction = newExtraction(spec)
+	p.handshakes = compileHandshakes(spec.Handshakes)
+	for _, path := range spec.Volatile {
+		p.volatile = append(p.volatile, splitPath(path))
+	}
+	p.idUnsigned = !spec.idSigned()
+	return p
+}
+
+// idSigned reports whether the signature covers every field an id can come
+// from. It is derived, not declared, so that it cannot be wrong.
+func (s *Spec) idSigned() bool {
+	if s.Verify.Family != familyHMAC {
+		// A credential covers nothing, but whoever holds one request holds it too;
+		// operations bind their id to the credential.
+		return s.Verify.Family == familyOperation
+	}
+	for _, f := range slices.Concat(s.Identity.Candidates, s.Identity.Hash) {
+		if !s.covered(&f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Spec) covered(f *Field) bool {
+	signs := func(match func(*Part) bool) bool {
+		for i := range s.Verify.Signed {
+			if match(&s.Verify.Signed[i]) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case f.Header != "":
+		return signs(func(p *Part) bool {
+			return slices.ContainsFunc(p.Header, func(h string) bool {
+				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
+			})
+		})
+	case f.JSON != "" || f.Envelope != "" || f.Form != "":
+		return signs(func(p *Part) bool { return p.Word == "body" }) && s.Verify.Authenticates == "body"
+	case f.Query != "":
+		return signs(func(p *Part) bool { return p.Word == "url" })
+	}
+	for i := range f.Join {
+		if !s.covered(&f.Join[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Name is the provider's name in the catalogue or the configuration.
+func (p *Provider) Name() string { return p.name }
+
+// Spec is what the provider was made from, with the defaults filled in. It must
+// not be changed.
+func (p *Provider) Spec() *Spec { return p.spec }
+
+// IsOperation reports whether the provider is for callers that name their
+// operations, which are answered and compared more strictly.
+func (p *Provider) IsOperation() bool { return p.spec.Verify.Family == familyOperation }
+
+// IDUnsigned reports whether event ids may come from where the signature does
+// not reach.
+func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
+
+// Limits are what the receiver checks before it reads or verifies.
+type Limits struct {
+	// Methods are the HTTP methods of deliveries and handshakes.
+	Methods []string
+	// MaxBody is in bytes.
+	MaxBody int64
+	// ContentTypes are media types without parameters; empty takes any.
+	ContentTypes []string
+	// Encodings are the Content-Encodings taken besides none.
+	Encodings []string
+}
+
+// Limits returns the provider's limits.
+func (p *Provider) Limits() Limits {
+	methods := slices.Clone(p.spec.Request.Methods)
+	for i := range p.spec.Handshakes {
+		methods = append(methods, p.spec.Handshakes[i].Method)
+	}
+	slices.Sort(methods)
+	return Limits{
+		Methods:      slices.Compact(methods),
+		MaxBody:      int64(p.spec.Request.MaxBody),
+		ContentTypes: slices.Clone(p.spec.Request.ContentTypes),
+		Encodings:    slices.Clone(p.spec.Request.Encodings),
+	}
+}
+
+// Verify authenticates a request and reads its events. The error is always a
+// *[Refusal]. The events are read only from what has been verified.
+func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
+	d := &Delivery{IDUnsigned: p.idUnsigned}
+	var err *Refusal
+	switch p.spec.Verify.Family {
+	case familyHMAC:
+		d.Secret, d.SignedAt, err = p.verifySignature(req, secrets)
+	default:
+		d.Secret, err = p.verifyCredential(req, secrets)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.IsOperation() {
+		item, err := p.operation(req, d.Secret)
+		if err != nil {
+			return nil, err
+		}
+		d.Items = []Item{item}
+		return d, nil
+	}
+	d.Items = p.extraction.items(req)
+	return d, nil
+}

@@ -1,0 +1,248 @@
+package providers
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"mime"
+	"strconv"
+	"strings"
+)
+
+// maxItems is how many events one delivery may carry.
+const maxItems = 10_000
+
+// extraction reads the events out of a verified body.
+type extraction struct {
+	item, envelope *pathSet
+	format         string
+	form           bool
+	formJSON       string
+	split          int // slot of the array in the envelope; -1 if not split
+
+	ids, hash, types, occurred []field
+	sequence                   []sequenceFields
+	times                      bool // the sequence numbers are times
+}
+
+type sequenceFields struct{ key, number field }
+
+func newExtraction(s *Spec) *extraction {
+	item := newPathSet()
+	envelope := item // one walk, unless the body is a batch
+	if s.Split.JSON != "" {
+		envelope = newPathSet()
+	}
+	x := &extraction{
+		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, formJSON: s.Body.FormJSON,
+		split: -1, times: s.Sequence.Kind == "time",
+	}
+	if s.Split.JSON != "" {
+		x.split = envelope.add(s.Split.JSON)
+	}
+	x.ids = compileFields(s.Identity.Candidates, item, envelope)
+	x.hash = compileFields(s.Identity.Hash, item, envelope)
+	x.types = compileFields(s.Type, item, envelope)
+	x.occurred = compileFields(s.OccurredAt, item, envelope)
+	for _, c := range s.Sequence.Candidates {
+		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope)})
+	}
+	return x
+}
+
+// items never fails: what is verified is admitted, if need be as unusable.
+func (x *extraction) items(req *Request) []Item {
+	whole := Item{Length: len(req.Body)}
+	s := source{req: req, envelope: req.Body}
+	if err := x.open(&s); err != nil {
+		whole.Unusable = "body: " + err.Error()
+		// What the headers say is still worth showing.
+		whole.Type = x.eventType(&s)
+		return []Item{whole}
+	}
+	if x.split < 0 {
+		s.item, s.itemSpans = s.envelope, s.envelopeSpans
+		x.fill(&whole, &s)
+		return []Item{whole}
+	}
+	parts, err := x.elements(&s)
+	if err != nil {
+		whole.Unusable = "batch: " + err.Error()
+		return []Item{whole}
+	}
+	out := make([]Item, len(parts))
+	for i, at := range parts {
+		out[i] = Item{Offset: at.start, Length: at.end - at.start}
+		s.item = s.envelope[at.start:at.end]
+		if s.itemSpans, err = x.item.walk(s.item); err != nil {
+			s.itemSpans = nil
+			out[i].Unusable = "event: " + err.Error()
+			continue
+		}
+		x.fill(&out[i], &s)
+	}
+	return out
+}
+
+func (x *extraction) elements(s *source) ([]span, error) {
+	if s.envelopeSpans == nil || !s.envelopeSpans[x.split].present() {
+		return nil, errNotJSON
+	}
+	return elements(s.envelope, s.envelopeSpans[x.split], maxItems)
+}
+
+// open finds the document in the body and walks it.
+func (x *extraction) open(s *source) error {
+	if x.form && isForm(s.req) {
+		form, err := parseForm(s.req.Body)
+		if err != nil {
+			return err
+		}
+		s.form = form
+		document, ok, err := one(form[x.formJSON])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			// A plain form has no document; its fields are all there is.
+			s.envelope = nil
+			return nil
+		}
+		s.envelope = []byte(document)
+	}
+	spans, err := x.envelope.walk(s.envelope)
+	if err == nil {
+		s.envelopeSpans = spans
+		return nil
+	}
+	if x.format == "any" && errors.Is(err, errNotJSON) {
+		return nil
+	}
+	return err
+}
+
+func isForm(req *Request) bool {
+	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	return err == nil && media == "application/x-www-form-urlencoded"
+}
+
+func (x *extraction) fill(item *Item, s *source) {
+	item.Type = x.eventType(s)
+	for i := range x.occurred {
+		f := &x.occurred[i]
+		if value, ok, err := f.read(s, false); ok && err == nil {
+			if t, ok := instant(value, f.Unit); ok {
+				item.OccurredAt = t
+				break
+			}
+		}
+	}
+	x.position(item, s)
+	item.EventID, item.Unusable = x.id(s)
+	if item.Unusable == "" {
+		if err := unstorable(item.Type, maxID); err != nil {
+			item.Unusable = "event type: " + err.Error()
+		}
+	}
+	if item.Unusable != "" {
+		item.EventID = ""
+		if unstorable(item.Type, maxID) != nil {
+			item.Type = ""
+		}
+	}
+}
+
+func (x *extraction) eventType(s *source) string {
+	for i := range x.types {
+		if value, ok, err := x.types[i].read(s, false); ok && err == nil {
+			return value
+		}
+	}
+	return ""
+}
+
+func (x *extraction) position(item *Item, s *source) {
+	for i := range x.sequence {
+		c := &x.sequence[i]
+		key, ok, err := c.key.read(s, true)
+		if !ok || err != nil || unstorable(key, maxKey) != nil {
+			continue
+		}
+		number, ok, err := c.number.read(s, false)
+		if !ok || err != nil {
+			continue
+		}
+		if x.times {
+			t, isTime := instant(number, c.number.Unit)
+			number, ok = strconv.FormatInt(t.UnixNano(), 10), isTime
+		} else {
+			number, ok = integer(number)
+		}
+		if ok {
+			item.SequenceKey, item.SequenceNumber = key, number
+			return
+		}
+	}
+}
+
+// id returns the event id, or why there is none. A candidate that is present but
+// bad does not fall through to the next: the id of an event must not depend on
+// how it is damaged.
+func (x *extraction) id(s *source) (id, unusable string) {
+	if len(x.hash) > 0 {
+		return x.hashed(s)
+	}
+	for i := range x.ids {
+		value, ok, err := x.ids[i].read(s, true)
+		if err != nil {
+			return "", "event id: " + err.Error()
+		}
+		if !ok {
+			continue
+		}
+		if err := unstorable(value, maxID); err != nil {
+			return "", "event id: " + err.Error()
+		}
+		if reserved(value) {
+			return "", "event id: has the form of an unusable event's key"
+		}
+		return value, ""
+	}
+	return "", "event id: none"
+}
+
+// reserved keeps a sender from naming an event as we name unusable ones.
+func reserved(id string) bool {
+	rest, ok := strings.CutPrefix(id, "~")
+	return ok && len(rest) == 2*sha256.Size
+}
+
+// hashed makes an id of named fields, each with its length so that no two lists
+// of values meet. Optional fields may be absent; at least one must be there.
+func (x *extraction) hashed(s *source) (id, unusable string) {
+	sum := sha256.New()
+	var length [9]byte
+	found := false
+	for i := range x.hash {
+		value, ok, err := x.hash[i].read(s, true)
+		if err != nil {
+			return "", "event id: " + err.Error()
+		}
+		if !ok && !x.hash[i].Optional {
+			return "", "event id: a field it is made of is missing"
+		}
+		found = found || ok
+		length[0] = 0
+		if ok {
+			length[0] = 1
+		}
+		binary.BigEndian.PutUint64(length[1:], uint64(len(value)))
+		sum.Write(length[:])
+		sum.Write([]byte(value))
+	}
+	if !found {
+		return "", "event id: none"
+	}
+	return hex.EncodeToString(sum.Sum(nil)), ""
+}

@@ -1,0 +1,250 @@
+package providers
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxID is the longest event id and event type, in bytes.
+const maxID = 255
+
+// maxKey is the longest sequence key, in bytes.
+const maxKey = 1024
+
+// maxForm bounds the fields of a form body.
+const maxForm = 1000
+
+// source is what the fields of one event are read from: headers, the body's
+// document and, in a batch, the event's element of it.
+type source struct {
+	req *Request
+
+	envelope      []byte // the document
+	envelopeSpans []span
+	item          []byte // the event inside it
+	itemSpans     []span
+	form          url.Values
+	query         url.Values
+}
+
+// field is a Field made ready for reading.
+type field struct {
+	Field
+	slot int // of json or envelope in its path set
+	join []field
+}
+
+// compileField registers the paths of a field.
+func compileField(f Field, item, envelope *pathSet) field {
+	out := field{Field: f}
+	switch {
+	case f.JSON != "":
+		out.slot = item.add(f.JSON)
+	case f.Envelope != "":
+		out.slot = envelope.add(f.Envelope)
+	case f.Header != "":
+		out.Header = http.CanonicalHeaderKey(f.Header)
+	}
+	for _, part := range f.Join {
+		out.join = append(out.join, compileField(part, item, envelope))
+	}
+	return out
+}
+
+func compileFields(fs []Field, item, envelope *pathSet) []field {
+	var out []field
+	for _, f := range fs {
+		out = append(out, compileField(f, item, envelope))
+	}
+	return out
+}
+
+var errAmbiguous = errors.New("present twice")
+
+// read returns the field's value. escape keeps joined parts apart.
+func (f *field) read(s *source, escape bool) (string, bool, error) {
+	switch {
+	case f.Header != "":
+		values := s.req.Header[f.Header]
+		if len(values) > 1 {
+			return "", false, errAmbiguous
+		}
+		if len(values) == 0 || values[0] == "" {
+			return "", false, nil
+		}
+		return values[0], true, nil
+	case f.JSON != "":
+		if s.itemSpans == nil {
+			return "", false, nil
+		}
+		return scalar(s.item, s.itemSpans[f.slot])
+	case f.Envelope != "":
+		if s.envelopeSpans == nil {
+			return "", false, nil
+		}
+		return scalar(s.envelope, s.envelopeSpans[f.slot])
+	case f.Form != "":
+		return one(s.form[f.Form])
+	case f.Query != "":
+		return one(s.queryValues()[f.Query])
+	case f.Literal != "":
+		return f.Literal, true, nil
+	case len(f.join) > 0:
+		return f.joined(s, escape)
+	}
+	return "", false, nil
+}
+
+func one(values []string) (string, bool, error) {
+	switch {
+	case len(values) > 1:
+		return "", false, errAmbiguous
+	case len(values) == 0 || values[0] == "":
+		return "", false, nil
+	}
+	return values[0], true, nil
+}
+
+func (f *field) joined(s *source, escape bool) (string, bool, error) {
+	var b strings.Builder
+	for i := range f.join {
+		part := &f.join[i]
+		value, ok, err := part.read(s, escape)
+		if err != nil {
+			return "", false, err
+		}
+		if !ok {
+			if !part.Optional {
+				return "", false, nil
+			}
+			if !escape {
+				continue
+			}
+		}
+		if b.Len() > 0 || escape && i > 0 {
+			b.WriteString(f.With)
+		}
+		if escape && part.Literal == "" {
+			value = strings.ReplaceAll(value, "%", "%25")
+			if f.With != "" {
+				value = strings.ReplaceAll(value, f.With, "%"+strconv.FormatInt(int64(f.With[0]), 16))
+			}
+		}
+		b.WriteString(value)
+	}
+	return b.String(), b.Len() > 0, nil
+}
+
+func (s *source) queryValues() url.Values {
+	if s.query == nil {
+		s.query = url.Values{}
+		if u, err := url.Parse(s.req.URL); err == nil {
+			s.query = u.Query()
+		}
+	}
+	return s.query
+}
+
+// text says why a value cannot be stored as an id, a type or a key.
+func unstorable(value string, limit int) error {
+	if len(value) > limit {
+		return errors.New("longer than " + strconv.Itoa(limit) + " bytes")
+	}
+	if !utf8.ValidString(value) {
+		return errNotText
+	}
+	for _, r := range value {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return errors.New("has control characters")
+		}
+	}
+	return nil
+}
+
+// instant reads a time; ok is false if it is none in the unit.
+func instant(value, unit string) (time.Time, bool) {
+	if unit == "rfc3339" {
+		t, err := time.Parse(time.RFC3339Nano, value)
+		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+			return time.Time{}, false
+		}
+		return t.UTC(), true
+	}
+	n, ok := decimal(value)
+	if !ok {
+		return time.Time{}, false
+	}
+	var perSecond int64
+	switch unit {
+	case "", "s":
+		perSecond = 1
+	case "ms":
+		perSecond = 1e3
+	case "us":
+		perSecond = 1e6
+	case "ns":
+		perSecond = 1e9
+	default:
+		return time.Time{}, false
+	}
+	t := time.Unix(n/perSecond, n%perSecond*(1e9/perSecond)).UTC()
+	if t.Year() > 2200 {
+		return time.Time{}, false
+	}
+	return t, true
+}
+
+// decimal reads a non-negative integer in its one canonical spelling: no sign,
+// no leading zero, no spaces. Two spellings of one time would be two signatures.
+func decimal(s string) (int64, bool) {
+	if s == "" || len(s) > 19 || len(s) > 1 && s[0] == '0' {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// integer normalises a sequence number that is not a time: an integer without
+// leading zeros, at most 38 digits.
+func integer(s string) (string, bool) {
+	digits, negative := strings.CutPrefix(s, "-")
+	if digits == "" || len(digits) > 38 {
+		return "", false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return "", false
+		}
+	}
+	digits = strings.TrimLeft(digits, "0")
+	if digits == "" {
+		return "0", true
+	}
+	if negative {
+		return "-" + digits, true
+	}
+	return digits, true
+}
+
+// parseForm reads a form body, bounded.
+func parseForm(body []byte) (url.Values, error) {
+	if bytes.Count(body, []byte{'&'}) >= maxForm {
+		return nil, errors.New("form has too many fields")
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, errors.New("not a form")
+	}
+	return form, nil
+}

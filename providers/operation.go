@@ -1,0 +1,43 @@
+package providers
+
+import (
+	"regexp"
+	"strconv"
+)
+
+// operationName is what an operation and a credential may be called. Neither
+// may contain the colon that separates them in an event id.
+var operationName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// operation reads which operation a caller wants done once. Two credentials
+// never share an id, since the credential's name leads it and holds no colon.
+func (p *Provider) operation(req *Request, credential string) (Item, *Refusal) {
+	spec := &p.spec.Verify.Operation
+	name, present, err := header(req, []string{spec.Name})
+	if err != nil {
+		return Item{}, refuse(ReasonUnidentified, err.Detail)
+	}
+	if present == "" {
+		return Item{}, refuse(ReasonUnidentified, "header "+spec.Name+" is missing")
+	}
+	if !operationName.MatchString(name) {
+		return Item{}, refuse(ReasonUnidentified, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
+	}
+	key, present, err := header(req, []string{spec.Key})
+	if err != nil {
+		return Item{}, refuse(ReasonUnidentified, err.Detail)
+	}
+	if present == "" {
+		return Item{}, refuse(ReasonUnidentified, "header "+spec.Key+" is missing")
+	}
+	for i := range len(key) {
+		if key[i] <= 0x20 || key[i] >= 0x7f {
+			return Item{}, refuse(ReasonUnidentified, "header "+spec.Key+" has characters other than visible ASCII")
+		}
+	}
+	id := credential + ":" + name + ":" + key
+	if len(id) > maxID {
+		return Item{}, refuse(ReasonUnidentified, "credential, operation and key are longer than "+strconv.Itoa(maxID)+" bytes together")
+	}
+	return Item{EventID: id, Type: name, Length: len(req.Body)}, nil
+}

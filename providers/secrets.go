@@ -1,0 +1,73 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// CheckSecrets refuses secrets with which the provider could not verify: none,
+// more than [MaxSecrets], empty ones, ones that do not decode. It names a secret
+// by its place and name, never by its value.
+func (p *Provider) CheckSecrets(secrets []Secret) error {
+	if len(secrets) == 0 {
+		return fmt.Errorf("provider %s: needs at least one secret", p.name)
+	}
+	var errs []error
+	if len(secrets) > MaxSecrets {
+		errs = append(errs, fmt.Errorf("provider %s: %d secrets, at most %d are tried", p.name, len(secrets), MaxSecrets))
+	}
+	names := make(map[string]bool, len(secrets))
+	for i := range secrets {
+		s := &secrets[i]
+		fail := func(what string) {
+			errs = append(errs, fmt.Errorf("provider %s: secret %d (%s) %s", p.name, i+1, s.Name, what))
+		}
+		if strings.TrimSpace(string(s.Value)) == "" {
+			fail("is empty")
+			continue
+		}
+		if err := p.checkSecret(s); err != nil {
+			fail(err.Error())
+		}
+		if p.IsOperation() {
+			if !operationName.MatchString(s.Name) {
+				fail("names a credential: a-z, 0-9, ., _ and -, at most 64")
+			}
+			// Old and new value of one credential share its name: that is rotation.
+			continue
+		}
+		if s.Name != "" && names[s.Name] {
+			fail("has the name of another")
+		}
+		names[s.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Provider) checkSecret(s *Secret) error {
+	switch p.spec.Verify.Family {
+	case familyHMAC:
+		var first error
+		for i := range p.schemes {
+			_, err := p.schemes[i].key(s.Value, p.schemes)
+			if err == nil {
+				return nil
+			}
+			if first == nil || errors.Is(first, errOtherScheme) {
+				first = err
+			}
+		}
+		if errors.Is(first, errOtherScheme) {
+			return errors.New("is a private key; the receiver takes the public one")
+		}
+		return first
+	default:
+		for i := range p.spec.Verify.Credential {
+			if p.spec.Verify.Credential[i].Scheme == "basic" && len(p.spec.Verify.Credential) == 1 && !strings.Contains(string(s.Value), ":") {
+				return errors.New("is not user:password")
+			}
+		}
+	}
+	return nil
+}

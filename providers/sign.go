@@ -1,0 +1,155 @@
+package providers
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sign makes the request one that the provider could have sent: it sets the
+// headers that carry the event id and the signature, at req.ReceivedAt. An id
+// that the provider puts into the body is the caller's to put there. eventID
+// may be empty, then no id header is set.
+func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
+	if len(secret.Value) == 0 {
+		return fmt.Errorf("signing as %s: the secret is empty", p.name)
+	}
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if eventID != "" {
+		p.identify(req, eventID)
+	}
+	var err error
+	if p.spec.Verify.Family == familyHMAC {
+		err = p.sign(req, secret)
+	} else {
+		err = p.present(req, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("signing as %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// identify sets the header of the first candidate that has one, unless the id
+// is read from the body first.
+func (p *Provider) identify(req *Request, eventID string) {
+	if p.IsOperation() {
+		req.Header.Set(p.spec.Verify.Operation.Key, eventID)
+		return
+	}
+	for _, f := range p.spec.Identity.Candidates {
+		name := f.Header
+		for _, part := range f.Join {
+			if name == "" {
+				name = part.Header
+			}
+		}
+		if name != "" {
+			req.Header.Set(name, eventID)
+			return
+		}
+	}
+}
+
+func (p *Provider) sign(req *Request, secret Secret) error {
+	spec := &p.spec.Verify
+	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
+	if spec.Timestamp.From == "header" {
+		req.Header.Set(spec.Timestamp.Header[0], timestamp)
+	}
+	var message []byte
+	if err := p.message(req, timestamp, func(b []byte) { message = append(message, b...) }); err != nil {
+		return err
+	}
+	s, sum, err := p.sum(secret, message)
+	if err != nil {
+		return err
+	}
+	value := spec.Signature.Prefix + s.encode(sum)
+	if spec.Signature.Format == "list" {
+		value = s.Label + spec.Signature.Assign + s.encode(sum)
+		if label := spec.Signature.TimestampLabel; label != "" {
+			value = label + spec.Signature.Assign + timestamp + spec.Signature.Separator + value
+		}
+	}
+	req.Header.Set(spec.Signature.Headers[0], value)
+	return nil
+}
+
+// sum signs with the first scheme that the secret is a key of.
+func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
+	var last error
+	for i := range p.schemes {
+		s := &p.schemes[i]
+		if s.new == nil {
+			rest, ok := strings.CutPrefix(string(secret.Value), s.PrivatePrefix)
+			if s.PrivatePrefix == "" || !ok {
+				last = errors.New("a public key cannot sign")
+				continue
+			}
+			key, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(rest, "="))
+			if err != nil || len(key) != ed25519.PrivateKeySize {
+				return nil, nil, errors.New("the private key is not 64 bytes in base64")
+			}
+			return s, ed25519.Sign(ed25519.PrivateKey(key), message), nil
+		}
+		key, err := s.key(secret.Value, p.schemes)
+		if err != nil {
+			if last == nil || !errors.Is(err, errOtherScheme) {
+				last = fmt.Errorf("the secret %w", err)
+			}
+			continue
+		}
+		mac := hmac.New(s.new, key)
+		mac.Write(message)
+		return s, mac.Sum(nil), nil
+	}
+	return nil, nil, last
+}
+
+func (p *Provider) present(req *Request, secret Secret) error {
+	c := &p.spec.Verify.Credential[0]
+	value := string(secret.Value)
+	switch c.Scheme {
+	case "bearer":
+		value = "Bearer " + value
+	case "basic":
+		value = "Basic " + base64.StdEncoding.EncodeToString(secret.Value)
+	}
+	req.Header.Set(c.header(), value)
+	return nil
+}
+
+func stamp(t time.Time, unit string) string {
+	switch unit {
+	case "ms":
+		return strconv.FormatInt(t.UnixMilli(), 10)
+	case "rfc3339":
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	return strconv.FormatInt(t.Unix(), 10)
+}
+
+// ExampleRequest returns the catalogue's example of a delivery under the given
+// event id, not yet signed; ok is false if the provider has none.
+func (p *Provider) ExampleRequest(eventID string, at time.Time) (req *Request, ok bool) {
+	if p.spec.Example.Body == "" {
+		return nil, false
+	}
+	fill := strings.NewReplacer("{{id}}", eventID, "{{now}}", strconv.FormatInt(at.Unix(), 10),
+		"{{now_rfc3339}}", at.UTC().Format(time.RFC3339))
+	req = &Request{Method: http.MethodPost, Header: http.Header{}, ReceivedAt: at}
+	for name, value := range p.spec.Example.Headers {
+		req.Header.Set(name, fill.Replace(value))
+	}
+	req.Body = []byte(fill.Replace(p.spec.Example.Body))
+	return req, true
+}

@@ -1,0 +1,335 @@
+package providers
+
+import "time"
+
+// Spec is a provider as data: the shape of a file of package catalog and of a
+// custom provider in the user's configuration. The shape covers every family
+// the catalogue will ever need; what no Go implements yet is refused when the
+// spec is read, never ignored.
+//
+// JSON paths are names joined by dots ("data.object.id"); a number also picks
+// an element of an array; "$" is the whole document. Durations are Go's with a
+// "d" for days ("300s", "30d"). Sizes are bytes, or "512KiB", "25MiB".
+type Spec struct {
+	// Extends names a provider of the catalogue on which this one is built: what
+	// is written here replaces what is there, key by key; lists are replaced whole.
+	Extends string `yaml:"extends"`
+
+	// Title is the name for people.
+	Title string `yaml:"title"`
+
+	// Docs is the address of the provider's own documentation.
+	Docs string `yaml:"docs"`
+
+	// Notes tell the operator what is peculiar.
+	Notes []string `yaml:"notes"`
+
+	// Confidence says per field how well it is known: sdk, docs, secondary,
+	// unread. Keys are paths of this spec; a field without an entry is sdk or docs.
+	Confidence map[string]string `yaml:"confidence"`
+
+	Request    RequestSpec     `yaml:"request"`
+	Verify     VerifySpec      `yaml:"verify"`
+	Body       BodySpec        `yaml:"body"`
+	Split      SplitSpec       `yaml:"split"`
+	Identity   IdentitySpec    `yaml:"identity"`
+	Type       []Field         `yaml:"type"`
+	OccurredAt []Field         `yaml:"occurred_at"`
+	Sequence   SequenceSpec    `yaml:"sequence"`
+	Volatile   []string        `yaml:"volatile"`
+	Handshakes []HandshakeSpec `yaml:"handshakes"`
+	Ack        AnswerSpec      `yaml:"ack"`
+	Reject     AnswerSpec      `yaml:"reject"`
+	Windows    WindowsSpec     `yaml:"windows"`
+
+	// Example is a request that `oncegate send` can sign.
+	Example ExampleSpec `yaml:"example"`
+}
+
+// RequestSpec bounds what is read before anything is verified.
+type RequestSpec struct {
+	// Methods default to POST; those of handshakes are added.
+	Methods []string `yaml:"methods"`
+
+	// ContentTypes are media types without parameters; empty takes any.
+	ContentTypes []string `yaml:"content_types"`
+
+	// Encodings are the Content-Encodings the provider documents; normally none.
+	Encodings []string `yaml:"encodings"`
+
+	// MaxBody defaults to 1 MiB.
+	MaxBody Size `yaml:"max_body"`
+}
+
+// VerifySpec says how a request is authenticated.
+type VerifySpec struct {
+	// Family is hmac (a signature over parts of the request, also Standard
+	// Webhooks and its ed25519), static (a credential), or operation (a
+	// credential, an operation and an idempotency key).
+	Family string `yaml:"family"`
+
+	// Authenticates says what a valid signature proves: body, part (some of the
+	// event), or origin (only who sent it).
+	Authenticates string `yaml:"authenticates"`
+
+	Signature  SignatureSpec    `yaml:"signature"`
+	Signed     []Part           `yaml:"signed"`
+	Timestamp  TimestampSpec    `yaml:"timestamp"`
+	Credential []CredentialSpec `yaml:"credential"`
+	Key        KeySelectSpec    `yaml:"key"`
+	Operation  OperationSpec    `yaml:"operation"`
+}
+
+// SignatureSpec says where the signatures are and how they are written.
+type SignatureSpec struct {
+	// From is header (the default), numbered-headers, json, form or query.
+	From string `yaml:"from"`
+
+	// Headers are alternatives: the first that is present is the one that counts.
+	// One that is present twice is refused.
+	Headers []string `yaml:"headers"`
+
+	// Path is the JSON path, form field or query parameter of the other sources.
+	Path string `yaml:"path"`
+
+	// Format is value (the default: prefix and one signature), list (labelled
+	// items), positional or groups.
+	Format string `yaml:"format"`
+
+	// Prefix must precede a value.
+	Prefix string `yaml:"prefix"`
+
+	// Separator stands between the items of a list, Assign between an item's
+	// label and its value. Spaces around items are ignored. A list without a
+	// separator is one item.
+	Separator string `yaml:"separator"`
+	Assign    string `yaml:"assign"`
+
+	// TimestampLabel is the label of the item that holds the time.
+	TimestampLabel string `yaml:"timestamp_label"`
+
+	// Schemes are the signatures understood; every other label is ignored.
+	Schemes []SchemeSpec `yaml:"schemes"`
+}
+
+// SchemeSpec is one kind of signature and the keys that make it.
+type SchemeSpec struct {
+	// Label is the item's label in a list; empty for a value.
+	Label string `yaml:"label"`
+
+	// Algorithm is hmac-sha1, hmac-sha256, hmac-sha384, hmac-sha512 or ed25519.
+	Algorithm string `yaml:"algorithm"`
+
+	// Encoding of the signature: hex, base64, base64-lenient (padding optional)
+	// or base64url (unpadded).
+	Encoding string `yaml:"encoding"`
+
+	// KeyPrefix precedes the secret and is taken off; with KeyPrefixRequired a
+	// secret without it does not belong to this scheme.
+	KeyPrefix         string `yaml:"key_prefix"`
+	KeyPrefixRequired bool   `yaml:"key_prefix_required"`
+
+	// Key decodes the secret: text (the default: as it is), hex, base64,
+	// base64-lenient, sha1, after-colon, spki or pem.
+	Key string `yaml:"key"`
+
+	// PrivatePrefix precedes the private key of an asymmetric scheme, which only
+	// signs.
+	PrivatePrefix string `yaml:"private_prefix"`
+}
+
+// KeySelectSpec says which secret applies where the request names it; empty
+// tries all.
+type KeySelectSpec struct {
+	// Select is all (the default), header, claim or path.
+	Select string `yaml:"select"`
+	Name   string `yaml:"name"`
+}
+
+// Part is a piece of the signed bytes: one of the words body, timestamp,
+// method, url, path, query, form-sorted, or one of literal, header, form, json.
+type Part struct {
+	Word    string   `yaml:"-"`
+	Literal string   `yaml:"literal"`
+	Header  []string `yaml:"header"`
+	Form    string   `yaml:"form"`
+	JSON    string   `yaml:"json"`
+}
+
+// TimestampSpec says where the signed time is and how far it may be away.
+type TimestampSpec struct {
+	// From is none (the default), header, signature (the item labelled
+	// timestamp_label) or json.
+	From   string   `yaml:"from"`
+	Header []string `yaml:"header"`
+	Path   string   `yaml:"path"`
+
+	// Unit is s (the default), ms or rfc3339.
+	Unit string `yaml:"unit"`
+
+	// Past and Future are how far the time may lie on either side of the receipt.
+	// They default to 300 s; "none" switches a side off.
+	Past   Duration `yaml:"past"`
+	Future Duration `yaml:"future"`
+
+	// Unsigned says that the signature does not cover the time: it is then read
+	// by nobody.
+	Unsigned bool `yaml:"unsigned"`
+
+	// SDK notes where the provider's own libraries check less, such as only the past.
+	SDK string `yaml:"sdk"`
+}
+
+// CredentialSpec is where a static credential is looked for.
+type CredentialSpec struct {
+	// Scheme is bearer, basic (the secret is user:password), header, query or item.
+	Scheme string `yaml:"scheme"`
+
+	// Header is Authorization unless given.
+	Header string `yaml:"header"`
+	Name   string `yaml:"name"`
+}
+
+// OperationSpec names the headers of family operation.
+type OperationSpec struct {
+	// Key is the header of the idempotency key, Name that of the operation.
+	Key  string `yaml:"key"`
+	Name string `yaml:"name"`
+}
+
+// BodySpec says what the body is, once it is verified.
+type BodySpec struct {
+	// Format is json (the default: anything else is unusable), any (fields are
+	// read where there are any) or xml.
+	Format string `yaml:"format"`
+
+	// Form lets the body also be application/x-www-form-urlencoded; FormJSON is
+	// the form field that then holds the JSON document.
+	Form     bool   `yaml:"form"`
+	FormJSON string `yaml:"form_json"`
+}
+
+// SplitSpec makes one delivery several events: all are recorded or none.
+type SplitSpec struct {
+	// JSON is the path of an array whose elements are the events. Fields named
+	// json are then read in the element, those named envelope in the body.
+	JSON string `yaml:"json"`
+	Form string `yaml:"form"`
+}
+
+// IdentitySpec says what the event id is.
+type IdentitySpec struct {
+	// Mode is id (the default: the first candidate present), hash (of the named
+	// fields, never of the body) or level (every verified delivery is an event of
+	// its own).
+	Mode       string  `yaml:"mode"`
+	Candidates []Field `yaml:"candidates"`
+	Hash       []Field `yaml:"hash"`
+}
+
+// Field is where a value is read: one of header, json, envelope, form, query,
+// literal, or several joined.
+type Field struct {
+	Header   string `yaml:"header"`
+	JSON     string `yaml:"json"`
+	Envelope string `yaml:"envelope"`
+	Form     string `yaml:"form"`
+	Query    string `yaml:"query"`
+	Literal  string `yaml:"literal"`
+
+	// Join puts fields together with With between them; all must be present but
+	// the optional ones. In ids the parts are escaped so that no two joins meet.
+	Join     []Field `yaml:"join"`
+	With     string  `yaml:"with"`
+	Optional bool    `yaml:"optional"`
+
+	// Unit of a time: s, ms, us, ns or rfc3339.
+	Unit string `yaml:"unit"`
+}
+
+// SequenceSpec says which stream an event belongs to, and where in it it is.
+type SequenceSpec struct {
+	// Kind is none (the default), contiguous, version or time.
+	Kind       string              `yaml:"kind"`
+	Candidates []SequenceCandidate `yaml:"candidates"`
+}
+
+// SequenceCandidate is a pair of key and number; the first with both counts.
+type SequenceCandidate struct {
+	Key    Field `yaml:"key"`
+	Number Field `yaml:"number"`
+}
+
+// HandshakeSpec is a request that tests the endpoint, and its answer.
+type HandshakeSpec struct {
+	Name   string      `yaml:"name"`
+	Method string      `yaml:"method"`
+	Match  []MatchSpec `yaml:"match"`
+
+	// Verify is signature (as a delivery), token (the value of Token equals a
+	// secret) or none.
+	Verify  string     `yaml:"verify"`
+	Token   Field      `yaml:"token"`
+	Respond AnswerSpec `yaml:"respond"`
+}
+
+// MatchSpec is a condition: the field is present and, if Equals is given, equal.
+type MatchSpec struct {
+	Header string `yaml:"header"`
+	JSON   string `yaml:"json"`
+	Query  string `yaml:"query"`
+	Equals string `yaml:"equals"`
+}
+
+// AnswerSpec is an answer. Body and header values are templates: {{event}} and
+// {{status}} in an acknowledgement; {{json path}}, {{query name}}, {{header
+// name}}, and hmac_hex or hmac_base64 before one of these, in a handshake. In
+// application/json, what is put in is escaped.
+type AnswerSpec struct {
+	Status      int               `yaml:"status"`
+	ContentType string            `yaml:"content_type"`
+	Body        string            `yaml:"body"`
+	Headers     map[string]string `yaml:"headers"`
+
+	// Empty is an answer without a body.
+	Empty bool `yaml:"empty"`
+}
+
+// WindowsSpec are the times within which the provider may deliver an event again.
+type WindowsSpec struct {
+	// Retry is the provider's own repetition, Resend what a person can trigger
+	// there, List how far back its API lists events.
+	Retry  WindowSpec `yaml:"retry"`
+	Resend WindowSpec `yaml:"resend"`
+	List   WindowSpec `yaml:"list"`
+
+	// Floor is the shortest a tombstone may live by default: 3 x the longest window
+	// unless a longer one is given.
+	Floor Duration `yaml:"floor"`
+
+	// AckWithin is how long the provider waits for the answer.
+	AckWithin Duration `yaml:"ack_within"`
+}
+
+// WindowSpec is a time and where it is documented.
+type WindowSpec struct {
+	For    Duration `yaml:"for"`
+	Source string   `yaml:"source"`
+	Note   string   `yaml:"note"`
+}
+
+// ExampleSpec is a delivery as the provider would send it, before signing.
+// {{id}} stands for the event id and {{now}} for the time in seconds.
+type ExampleSpec struct {
+	Headers map[string]string `yaml:"headers"`
+	Body    string            `yaml:"body"`
+}
+
+// Duration is a time span; [Off] switches off what it bounds.
+type Duration time.Duration
+
+// Off is the Duration written "none".
+const Off Duration = -1
+
+// Size is a number of bytes.
+type Size int64

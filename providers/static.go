@@ -1,0 +1,83 @@
+package providers
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// credential returns what the request presents, as the secret would be written:
+// a token, or user:password.
+func (p *Provider) credential(req *Request) (value, where string, err *Refusal) {
+	for i := range p.spec.Verify.Credential {
+		c := &p.spec.Verify.Credential[i]
+		text, name, err := header(req, []string{c.header()})
+		if err != nil {
+			return "", "", err
+		}
+		if name == "" {
+			continue
+		}
+		switch c.Scheme {
+		case "header":
+			return text, name, nil
+		case "bearer", "basic":
+			kind, rest, ok := strings.Cut(text, " ")
+			if !ok || !strings.EqualFold(kind, c.Scheme) {
+				continue
+			}
+			rest = strings.Trim(rest, " ")
+			if c.Scheme == "basic" {
+				plain, err := base64.StdEncoding.Strict().DecodeString(rest)
+				if err != nil || !strings.Contains(string(plain), ":") {
+					return "", "", refuse(ReasonMalformed, "header "+name+" has no basic credential that can be read")
+				}
+				rest = string(plain)
+			}
+			if rest == "" {
+				return "", "", refuse(ReasonMalformed, "header "+name+" has an empty credential")
+			}
+			return rest, name, nil
+		}
+	}
+	return "", "", nil
+}
+
+func (c *CredentialSpec) header() string {
+	if c.Header == "" {
+		return "Authorization"
+	}
+	return c.Header
+}
+
+// verifyCredential compares digests, so that neither content nor length of a
+// secret shows in the time it takes.
+func (p *Provider) verifyCredential(req *Request, secrets []Secret) (string, *Refusal) {
+	value, name, err := p.credential(req)
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		for i := range p.spec.Verify.Credential {
+			h := p.spec.Verify.Credential[i].header()
+			if len(req.Header[http.CanonicalHeaderKey(h)]) > 0 {
+				return "", refuse(ReasonMalformed, "header "+h+" has no credential of the scheme expected")
+			}
+		}
+		return "", refuse(ReasonUnsigned, "the credential is missing")
+	}
+	got := sha256.Sum256([]byte(value))
+	matched, found := "", false
+	for _, secret := range live(secrets, req.ReceivedAt) {
+		want := sha256.Sum256(secret.Value)
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && !found {
+			matched, found = secret.Name, true
+		}
+	}
+	if !found {
+		return "", refuse(ReasonMismatch, "no live secret matches header "+name)
+	}
+	return matched, nil
+}

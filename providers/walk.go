@@ -1,0 +1,547 @@
+package providers
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep a JSON document may nest.
+const maxDepth = 64
+
+var (
+	errNotJSON   = errors.New("not JSON")
+	errTooDeep   = errors.New("JSON nested deeper than 64")
+	errTwice     = errors.New("JSON has a key twice where one is read")
+	errNotText   = errors.New("not valid text")
+	errNotScalar = errors.New("neither a text nor a whole number")
+)
+
+// span is a piece of a document; a zero end means absent.
+type span struct{ start, end int }
+
+func (s span) present() bool { return s.end > 0 }
+
+// pathSet is a set of JSON paths, walked together in one pass over a document:
+// the accepted path of a delivery builds no tree and no map.
+type pathSet struct {
+	nodes []pathNode
+	index map[string]int // path to node, while building
+}
+
+type pathNode struct {
+	name     string
+	element  int // the name as an index into an array; -1 if it is none
+	children []int
+	wanted   bool
+}
+
+func newPathSet() *pathSet {
+	return &pathSet{nodes: []pathNode{{}}, index: map[string]int{"$": 0}}
+}
+
+// add returns the slot of the path in the result of walk.
+func (p *pathSet) add(path string) int {
+	if path == "$" {
+		p.nodes[0].wanted = true
+		return 0
+	}
+	at, prefix := 0, ""
+	for _, name := range strings.Split(path, ".") {
+		prefix = join(prefix, name)
+		next, ok := p.index[prefix]
+		if !ok {
+			next = len(p.nodes)
+			element := -1
+			if n, err := strconv.Atoi(name); err == nil && n >= 0 && strconv.Itoa(n) == name {
+				element = n
+			}
+			p.nodes = append(p.nodes, pathNode{name: name, element: element})
+			p.nodes[at].children = append(p.nodes[at].children, next)
+			p.index[prefix] = next
+		}
+		at = next
+	}
+	p.nodes[at].wanted = true
+	return at
+}
+
+// walk checks that the document is JSON and returns the span of each path.
+func (p *pathSet) walk(doc []byte) ([]span, error) {
+	w := walker{doc: doc, set: p, spans: make([]span, len(p.nodes))}
+	if err := w.value(0, 0); err != nil {
+		return nil, err
+	}
+	w.space()
+	if w.pos != len(doc) {
+		return nil, errNotJSON
+	}
+	return w.spans, nil
+}
+
+type walker struct {
+	doc   []byte
+	pos   int
+	set   *pathSet
+	spans []span
+}
+
+func (w *walker) space() {
+	for w.pos < len(w.doc) {
+		switch w.doc[w.pos] {
+		case ' ', '\t', '\n', '\r':
+			w.pos++
+		default:
+			return
+		}
+	}
+}
+
+// value reads the value of a node of the path set. Only nodes that a path goes
+// through are read here; everything else is skipped.
+func (w *walker) value(node, depth int) error {
+	w.space()
+	start := w.pos
+	n := &w.set.nodes[node]
+	var err error
+	switch {
+	case w.pos >= len(w.doc):
+		return errNotJSON
+	case len(n.children) > 0 && w.doc[w.pos] == '{':
+		err = w.object(n, depth+1)
+	case len(n.children) > 0 && w.doc[w.pos] == '[':
+		err = w.array(n, depth+1)
+	default:
+		err = w.skip(depth)
+	}
+	if err != nil {
+		return err
+	}
+	w.spans[node] = span{start, w.pos}
+	return nil
+}
+
+func (w *walker) object(n *pathNode, depth int) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
+	w.pos++
+	w.space()
+	if w.peek() == '}' {
+		w.pos++
+		return nil
+	}
+	for {
+		w.space()
+		keyStart := w.pos
+		if err := w.text(); err != nil {
+			return err
+		}
+		child := w.child(n, w.doc[keyStart:w.pos])
+		w.space()
+		if w.peek() != ':' {
+			return errNotJSON
+		}
+		w.pos++
+		if child < 0 {
+			if err := w.skip(depth); err != nil {
+				return err
+			}
+		} else {
+			if w.spans[child].present() {
+				return errTwice
+			}
+			if err := w.value(child, depth); err != nil {
+				return err
+			}
+		}
+		w.space()
+		switch w.peek() {
+		case ',':
+			w.pos++
+		case '}':
+			w.pos++
+			return nil
+		default:
+			return errNotJSON
+		}
+	}
+}
+
+// child finds the node for a key as written, quotes included.
+func (w *walker) child(n *pathNode, key []byte) int {
+	inner := key[1 : len(key)-1]
+	escaped := false
+	for _, c := range inner {
+		if c == '\\' {
+			escaped = true
+			break
+		}
+	}
+	for _, child := range n.children {
+		name := w.set.nodes[child].name
+		if !escaped && string(inner) == name {
+			return child
+		}
+		if escaped {
+			if plain, err := unquote(key); err == nil && plain == name {
+				return child
+			}
+		}
+	}
+	return -1
+}
+
+func (w *walker) array(n *pathNode, depth int) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
+	w.pos++
+	w.space()
+	if w.peek() == ']' {
+		w.pos++
+		return nil
+	}
+	for i := 0; ; i++ {
+		child := -1
+		for _, c := range n.children {
+			if w.set.nodes[c].element == i {
+				child = c
+			}
+		}
+		var err error
+		if child >= 0 {
+			err = w.value(child, depth)
+		} else {
+			err = w.skip(depth)
+		}
+		if err != nil {
+			return err
+		}
+		w.space()
+		switch w.peek() {
+		case ',':
+			w.pos++
+		case ']':
+			w.pos++
+			return nil
+		default:
+			return errNotJSON
+		}
+	}
+}
+
+func (w *walker) peek() byte {
+	if w.pos < len(w.doc) {
+		return w.doc[w.pos]
+	}
+	return 0
+}
+
+// skip passes over one value. It keeps the kinds of the open brackets in one
+// word, one bit each, so it neither recurses nor allocates.
+func (w *walker) skip(depth int) error {
+	var objects uint64 // bit i: bracket i is a {
+	open := 0
+	for {
+		w.space()
+		switch c := w.peek(); {
+		case c == '{' || c == '[':
+			if depth+open >= maxDepth {
+				return errTooDeep
+			}
+			w.pos++
+			objects &^= 1 << open
+			if c == '{' {
+				objects |= 1 << open
+			}
+			open++
+			w.space()
+			if w.peek() == c+2 { // the closing bracket of either kind
+				w.pos++
+				open--
+				break
+			}
+			if c == '{' {
+				if err := w.key(); err != nil {
+					return err
+				}
+			}
+			continue
+		case c == '"':
+			if err := w.text(); err != nil {
+				return err
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			if err := w.number(); err != nil {
+				return err
+			}
+		case c == 't':
+			if err := w.word("true"); err != nil {
+				return err
+			}
+		case c == 'f':
+			if err := w.word("false"); err != nil {
+				return err
+			}
+		case c == 'n':
+			if err := w.word("null"); err != nil {
+				return err
+			}
+		default:
+			return errNotJSON
+		}
+		// A value is complete; close what it completes.
+		for {
+			if open == 0 {
+				return nil
+			}
+			w.space()
+			inObject := objects&(1<<(open-1)) != 0
+			c := w.peek()
+			if c == ',' {
+				w.pos++
+				if inObject {
+					if err := w.key(); err != nil {
+						return err
+					}
+				}
+				break
+			}
+			if inObject && c == '}' || !inObject && c == ']' {
+				w.pos++
+				open--
+				continue
+			}
+			return errNotJSON
+		}
+	}
+}
+
+func (w *walker) key() error {
+	w.space()
+	if err := w.text(); err != nil {
+		return err
+	}
+	w.space()
+	if w.peek() != ':' {
+		return errNotJSON
+	}
+	w.pos++
+	return nil
+}
+
+func (w *walker) text() error {
+	if w.peek() != '"' {
+		return errNotJSON
+	}
+	doc := w.doc
+	for i := w.pos + 1; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case c == '"':
+			w.pos = i + 1
+			return nil
+		case c == '\\':
+			i++
+			if i >= len(doc) {
+				return errNotJSON
+			}
+			switch doc[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				if i+4 >= len(doc) || !isHex(doc[i+1:i+5]) {
+					return errNotJSON
+				}
+				i += 4
+			default:
+				return errNotJSON
+			}
+		case c < 0x20:
+			return errNotJSON
+		}
+	}
+	return errNotJSON
+}
+
+func isHex(b []byte) bool {
+	for _, c := range b {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walker) word(s string) error {
+	if len(w.doc)-w.pos < len(s) || string(w.doc[w.pos:w.pos+len(s)]) != s {
+		return errNotJSON
+	}
+	w.pos += len(s)
+	return nil
+}
+
+func (w *walker) digits() bool {
+	start := w.pos
+	for c := w.peek(); c >= '0' && c <= '9'; c = w.peek() {
+		w.pos++
+	}
+	return w.pos > start
+}
+
+func (w *walker) number() error {
+	if w.peek() == '-' {
+		w.pos++
+	}
+	if w.peek() == '0' {
+		w.pos++
+	} else if !w.digits() {
+		return errNotJSON
+	}
+	if w.peek() == '.' {
+		w.pos++
+		if !w.digits() {
+			return errNotJSON
+		}
+	}
+	if c := w.peek(); c == 'e' || c == 'E' {
+		w.pos++
+		if c := w.peek(); c == '+' || c == '-' {
+			w.pos++
+		}
+		if !w.digits() {
+			return errNotJSON
+		}
+	}
+	return nil
+}
+
+// elements returns the spans of the elements of an array, at most limit.
+func elements(doc []byte, at span, limit int) ([]span, error) {
+	w := walker{doc: doc[:at.end], pos: at.start}
+	if w.peek() != '[' {
+		return nil, errNotJSON
+	}
+	w.pos++
+	w.space()
+	if w.peek() == ']' {
+		return nil, nil
+	}
+	var out []span
+	for {
+		w.space()
+		start := w.pos
+		if err := w.skip(1); err != nil {
+			return nil, err
+		}
+		if len(out) == limit {
+			return nil, errors.New("more events than one delivery may carry")
+		}
+		out = append(out, span{start, w.pos})
+		w.space()
+		switch w.peek() {
+		case ',':
+			w.pos++
+		case ']':
+			return out, nil
+		default:
+			return nil, errNotJSON
+		}
+	}
+}
+
+// unquote reads a JSON string that the walker has found well formed. Lone
+// surrogates and bytes that are not UTF-8 are refused: no two different texts
+// may become the same id.
+func unquote(quoted []byte) (string, error) {
+	inner := quoted[1 : len(quoted)-1]
+	plain := true
+	for _, c := range inner {
+		if c == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		if !utf8.Valid(inner) {
+			return "", errNotText
+		}
+		return string(inner), nil
+	}
+	out := make([]byte, 0, len(inner))
+	for i := 0; i < len(inner); i++ {
+		if inner[i] != '\\' {
+			out = append(out, inner[i])
+			continue
+		}
+		i++
+		switch c := inner[i]; c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r := unit(inner[i+1:])
+			i += 4
+			if utf16.IsSurrogate(r) {
+				if i+6 >= len(inner) || inner[i+1] != '\\' || inner[i+2] != 'u' {
+					return "", errNotText
+				}
+				if r = utf16.DecodeRune(r, unit(inner[i+3:])); r == utf8.RuneError {
+					return "", errNotText
+				}
+				i += 6
+			}
+			out = utf8.AppendRune(out, r)
+		default:
+			out = append(out, c)
+		}
+	}
+	if !utf8.Valid(out) {
+		return "", errNotText
+	}
+	return string(out), nil
+}
+
+// unit reads four hex digits.
+func unit(b []byte) rune {
+	var out [2]byte
+	if _, err := hex.Decode(out[:], b[:4]); err != nil {
+		return utf8.RuneError
+	}
+	return rune(out[0])<<8 | rune(out[1])
+}
+
+// scalar reads a value as an id, type or key: a text, or a whole number as it
+// is written (never through a float: ids exceed 2^53). null counts as absent.
+func scalar(doc []byte, at span) (value string, present bool, err error) {
+	if !at.present() {
+		return "", false, nil
+	}
+	raw := doc[at.start:at.end]
+	switch c := raw[0]; {
+	case c == '"':
+		s, err := unquote(raw)
+		return s, err == nil && s != "", err
+	case c == 'n':
+		return "", false, nil
+	case c == '-' || c >= '0' && c <= '9':
+		for _, b := range raw {
+			if b == '.' || b == 'e' || b == 'E' {
+				return "", false, errNotScalar
+			}
+		}
+		return string(raw), true, nil
+	case c == 't' || c == 'f':
+		return string(raw), true, nil
+	}
+	return "", false, errNotScalar
+}
