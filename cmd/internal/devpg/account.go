@@ -1,0 +1,88 @@
+package devpg
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// account is the unprivileged account that runs the server when this process is root. A nil account means the
+// server runs as whoever we are.
+type account struct {
+	name     string
+	uid, gid int
+}
+
+// serverAccount returns the account that runs the server, nil unless this process is root.
+func serverAccount() (*account, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil //nolint:nilnil // nil is a documented account: ourselves
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.Atoi(u.Uid)
+		gid, err2 := strconv.Atoi(u.Gid)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("reading account %s: %w", name, err)
+		}
+		return &account{name: name, uid: uid, gid: gid}, nil
+	}
+	return nil, errors.New("PostgreSQL refuses to run as root and there is no account postgres or nobody to run it as: make one, or work as an ordinary user")
+}
+
+// attributes starts a child as the account and in a session of its own, so that Ctrl-C in the terminal reaches
+// whoever holds the server and not the server.
+func (a *account) attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if a != nil {
+		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids come from the account database
+	}
+	return attr
+}
+
+// own gives a file or directory of ours to the account.
+func (a *account) own(path string) error {
+	if a == nil {
+		return nil
+	}
+	return os.Lchown(path, a.uid, a.gid)
+}
+
+// reaches reports whether the account can enter dir: every directory on the way must let others through. The nearest
+// existing parent decides for what does not exist yet, since what we make we can open.
+func (a *account) reaches(dir string) bool {
+	if a == nil {
+		return true
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false
+		}
+		owner, _ := info.Sys().(*syscall.Stat_t)
+		switch {
+		case owner != nil && int(owner.Uid) == a.uid && info.Mode()&0o100 != 0:
+		case info.Mode()&0o001 != 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// serverEnv is the whole environment of the server's programs: nothing that starts with PG may lead them to another
+// cluster, and on macOS a postmaster without a locale refuses to start.
+func serverEnv() []string {
+	return []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/devpg"
+)
+
+// flags are common to all commands that deal with one cluster.
+type flags struct {
+	dir      string
+	name     string
+	database string
+	volatile bool
+	settings map[string]string
+}
+
+func newCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "oncegate-postgres",
+		Short:         "Run a private PostgreSQL for working on Oncegate",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	f := &flags{}
+	root.PersistentFlags().StringVar(&f.dir, "dir", ".oncegate/postgres", "directory of this checkout's clusters")
+	root.PersistentFlags().StringVar(&f.name, "name", "run", "name of the cluster")
+	root.PersistentFlags().StringVar(&f.database, "database", "oncegate", "database to make in it")
+	root.PersistentFlags().BoolVar(&f.volatile, "volatile", false, "turn fsync off: only for tests that do not test durability")
+	root.PersistentFlags().StringToStringVar(&f.settings, "set", nil, "settings of the server, as name=value")
+	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), placeCommand(f), keepCommand(f))
+	return root
+}
+
+func startCommand(f *flags) *cobra.Command {
+	var opts devpg.StartOptions
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Start the cluster, or join it if it runs, and print its address",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Minute)
+			defer cancel()
+			dir, err := devpg.Place(f.dir)
+			if err != nil {
+				return err
+			}
+			binaries, err := obtain(ctx, filepath.Join(dir, "binaries"), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			shared, err := f.shared(binaries)
+			if err != nil {
+				return err
+			}
+			dsn, err := shared.Start(ctx, opts)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), dsn)
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&opts.Until, "until-pid", 0, "stop the cluster when this process has ended (0: when told to stop)")
+	cmd.Flags().BoolVar(&opts.Fresh, "fresh", false, "make the cluster anew unless it runs")
+	return cmd
+}
+
+func stopCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "Stop the cluster, for whomever it runs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shared, err := f.found(cmd.Context())
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+			defer cancel()
+			return shared.Stop(ctx)
+		},
+	}
+}
+
+func statusCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Print the cluster's address; fail if it is not running",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shared, err := f.found(cmd.Context())
+			if err != nil {
+				return err
+			}
+			dsn, running, err := shared.Address(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !running {
+				return fmt.Errorf("no PostgreSQL runs in %s", shared.Config.Dir)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), dsn)
+			return err
+		},
+	}
+}
+
+func findCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "find",
+		Short: "Print the directory of the PostgreSQL server that would be used; fail if there is none",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shared, err := f.found(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), shared.Config.Binaries.Dir)
+			return err
+		},
+	}
+}
+
+func placeCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "place",
+		Short: "Print the cluster's directory",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shared, err := f.shared(devpg.Binaries{})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), shared.Config.Dir)
+			return err
+		},
+	}
+}
+
+// keepCommand is what start leaves behind.
+func keepCommand(f *flags) *cobra.Command {
+	var binaries devpg.Binaries
+	cmd := &cobra.Command{
+		Use:    "keep",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shared, err := f.shared(binaries)
+			if err != nil {
+				return err
+			}
+			return shared.Keep(cmd.Context(), os.NewFile(3, "ready"))
+		},
+	}
+	cmd.Flags().StringVar(&binaries.Dir, "binaries", "", "directory of initdb and postgres")
+	cmd.Flags().IntVar(&binaries.Major, "major", 0, "release of the binaries")
+	return cmd
+}
+
+// found describes the cluster with the binaries that are on the machine.
+func (f *flags) found(ctx context.Context) (devpg.Shared, error) {
+	dir, err := devpg.Place(f.dir)
+	if err != nil {
+		return devpg.Shared{}, err
+	}
+	binaries, err := devpg.Find(ctx, filepath.Join(dir, "binaries", "bin"))
+	if err != nil {
+		return devpg.Shared{}, err
+	}
+	return f.shared(binaries)
+}
+
+// shared describes the cluster that the flags name.
+func (f *flags) shared(binaries devpg.Binaries) (devpg.Shared, error) {
+	if f.name == "" || f.name != filepath.Base(f.name) || f.name == "binaries" {
+		return devpg.Shared{}, fmt.Errorf("%q cannot be the name of a cluster", f.name)
+	}
+	dir, err := devpg.Place(f.dir)
+	if err != nil {
+		return devpg.Shared{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return devpg.Shared{}, errors.Join(errors.New("finding this program's own file"), err)
+	}
+	keeper := []string{
+		self, "keep", "--dir", f.dir, "--name", f.name, "--database", f.database, "--volatile=" + strconv.FormatBool(f.volatile),
+		"--binaries", binaries.Dir, "--major", strconv.Itoa(binaries.Major),
+	}
+	for name, value := range f.settings {
+		keeper = append(keeper, "--set", name+"="+value)
+	}
+	return devpg.Shared{
+		Config: devpg.Config{
+			Dir:      filepath.Join(dir, f.name),
+			Binaries: binaries,
+			Database: f.database,
+			Volatile: f.volatile,
+			Settings: f.settings,
+		},
+		Keeper: keeper,
+	}, nil
+}

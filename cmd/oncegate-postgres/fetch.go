@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/oncegate/oncegate/cmd/internal/devpg"
+)
+
+// repositoryVariable names another repository of PostgreSQL archives than the library's own, for networks in which
+// that one cannot be reached. It has Maven's layout.
+const repositoryVariable = "ONCEGATE_POSTGRES_REPOSITORY"
+
+// fetchedVersion is the release that is fetched when the machine has none.
+const fetchedVersion = embeddedpostgres.V17
+
+// obtain returns the PostgreSQL server of the machine, or fetches one into dir.
+func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries, error) {
+	binaries, err := devpg.Find(ctx, filepath.Join(dir, "bin"))
+	if err == nil || !errors.Is(err, devpg.ErrNoBinaries) {
+		return binaries, err
+	}
+	fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: fetching %s into %s\n", devpg.MinMajor, fetchedVersion, dir) //nolint:errcheck // progress only
+	fetchErr := fetch(ctx, dir, os.Getenv(repositoryVariable))
+	binaries, err = devpg.Find(ctx, filepath.Join(dir, "bin"))
+	if err == nil {
+		return binaries, nil
+	}
+	return devpg.Binaries{}, fmt.Errorf("%w\n%s", errors.Join(err, fetchErr), advice())
+}
+
+// fetch lets the library download and unpack an archive. The library does so only on the way to a running server, so
+// one is started on a throw-away data directory and stopped; when that last part fails the binaries may still be
+// good (as root it always fails, since PostgreSQL refuses root), and the caller looks at them itself.
+func fetch(ctx context.Context, dir, repository string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the account that runs the server must read it
+		return fmt.Errorf("fetching PostgreSQL: %w", err)
+	}
+	scratch, err := os.MkdirTemp(dir, "scratch-")
+	if err != nil {
+		return fmt.Errorf("fetching PostgreSQL: %w", err)
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // a left-over is harmless
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	cfg := embeddedpostgres.DefaultConfig().
+		Version(fetchedVersion).
+		Port(port).
+		CachePath(dir).
+		BinariesPath(dir).
+		RuntimePath(filepath.Join(scratch, "run")).
+		DataPath(filepath.Join(scratch, "data")).
+		Logger(&log)
+	if repository != "" {
+		cfg = cfg.BinaryRepositoryURL(repository)
+	}
+	server := embeddedpostgres.NewDatabase(cfg)
+	tried := make(chan error, 1)
+	go func() {
+		if err := server.Start(); err != nil {
+			tried <- err
+			return
+		}
+		tried <- server.Stop()
+	}()
+	// The library sets no limit of its own to the download.
+	select {
+	case err = <-tried:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("fetching PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// freePort takes a port below the ephemeral range, for the moments that the fetched server is tried.
+func freePort() (uint32, error) {
+	for port := uint32(20000); port < 21000; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port)) //nolint:noctx // binds and closes at once
+		if err != nil {
+			continue
+		}
+		return port, l.Close()
+	}
+	return 0, errors.New("fetching PostgreSQL: no free port between 20000 and 20999")
+}
+
+// advice says what a person can install.
+func advice() string {
+	how := "install PostgreSQL 15 or newer (its programs initdb and postgres) with your system's package manager"
+	switch runtime.GOOS {
+	case "linux":
+		how += "; on Debian or Ubuntu: sudo apt-get install postgresql; on Fedora: sudo dnf install postgresql-server"
+	case "darwin":
+		how += "; with Homebrew: brew install postgresql@17"
+	}
+	return how + "; or set DATABASE_URL (for ./scripts/run) or TEST_DATABASE_URL (for ./scripts/test) to a PostgreSQL you already have" +
+		"; or set " + repositoryVariable + " to a repository of embedded PostgreSQL archives that this machine can reach"
+}

@@ -1,0 +1,53 @@
+# Common to the scripts; to be sourced by bash with the checkout as working directory.
+# Works with the bash 3.2 of macOS.
+
+# fail MESSAGE...: one clear line, and out.
+fail() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+# require_go: Go is the one thing that the scripts do not install.
+require_go() {
+  command -v go >/dev/null || fail "Go is not installed: get Go 1.26 or newer from https://go.dev/dl and put it on PATH"
+  command -v git >/dev/null || fail "git is not installed: install it with your system's package manager"
+}
+
+# build_tool: builds the development tool that finds, makes and keeps PostgreSQL clusters.
+build_tool() {
+  mkdir -p .oncegate/bin
+  CGO_ENABLED=0 go build -o .oncegate/bin/oncegate-postgres ./cmd/oncegate-postgres
+}
+
+# apt_usable: whether this is root on Debian, Ubuntu or a relative of theirs.
+apt_usable() {
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
+}
+
+# apt_install PACKAGE...: without questions, without recommended packages, and without the cluster that Debian makes
+# and starts by itself when it installs a PostgreSQL server.
+apt_install() {
+  local log=.oncegate/apt.log quiet=""
+  mkdir -p .oncegate
+  echo "installing $* (log: $log)"
+  if [ ! -e /etc/postgresql-common/createcluster.d/oncegate.conf ]; then
+    quiet=/etc/postgresql-common/createcluster.d/oncegate.conf
+    mkdir -p /etc/postgresql-common/createcluster.d
+    echo "create_main_cluster = false" >"$quiet"
+  fi
+  if ! {
+    DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+  } >"$log" 2>&1 </dev/null; then
+    [ -z "$quiet" ] || rm -f "$quiet"
+    tail -n 15 "$log" >&2
+    echo "apt-get could not install $*; install them by hand, or see CONTRIBUTING.md for other ways" >&2
+    return 1
+  fi
+  [ -z "$quiet" ] || rm -f "$quiet"
+}
+
+# need_postgres: whether a PostgreSQL server must still be installed.
+need_postgres() {
+  ! .oncegate/bin/oncegate-postgres find >/dev/null 2>&1
+}
