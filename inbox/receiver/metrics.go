@@ -126,13 +126,15 @@ func (m *Metrics) secret(source, name string) {
 func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
 	return snapshot[inbox.GateStats]{take: stats, series: []series[inbox.GateStats]{
 		counter("oncegate_gate_groups_total", "Groups committed.", func(s *inbox.GateStats) uint64 { return s.Groups }),
-		counter("oncegate_gate_events_total", "Events the gate answered for.", func(s *inbox.GateStats) uint64 { return s.Events }),
+		counter("oncegate_gate_events_total", "Events that were new.", func(s *inbox.GateStats) uint64 { return s.Events }),
 		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *inbox.GateStats) uint64 { return s.Duplicates }),
 		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *inbox.GateStats) uint64 { return s.Conflicts }),
 		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *inbox.GateStats) uint64 { return s.Ambiguous }),
 		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *inbox.GateStats) uint64 { return s.Splits }),
 		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *inbox.GateStats) uint64 { return s.Overloads }),
-		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *inbox.GateStats) int64 { return s.QueuedEvents }),
+		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *inbox.GateStats) uint64 { return s.Partitions }),
+		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *inbox.GateStats) uint64 { return s.Failed }),
+		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *inbox.GateStats) int64 { return int64(s.QueuedEvents) }),
 		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *inbox.GateStats) int64 { return s.QueuedBytes }),
 	}}
 }
