@@ -1,0 +1,167 @@
+package receiver
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// outcome says what became of a request. It is a metric label: the set is closed.
+type outcome string
+
+const (
+	outcomeRecorded  outcome = "recorded"
+	outcomeDuplicate outcome = "duplicate"
+	outcomeConflict  outcome = "conflict"
+	// outcomeUnusable: recorded, but a dead letter.
+	outcomeUnusable outcome = "unusable"
+	// outcomeEmpty: a verified delivery that carries no event.
+	outcomeEmpty     outcome = "empty"
+	outcomeHandshake outcome = "handshake"
+	outcomeRefused   outcome = "refused"
+	// outcomeOverloaded: shed, before or by the gate.
+	outcomeOverloaded outcome = "overloaded"
+	// outcomeUnavailable: a fault of ours.
+	outcomeUnavailable outcome = "unavailable"
+)
+
+var outcomes = [...]outcome{
+	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeEmpty,
+	outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable,
+}
+
+// reason says why a request was refused: the provider's reasons and these. It
+// is a metric label: the set is closed.
+type reason string
+
+const (
+	reasonUnknownSource   reason = "unknown_source"
+	reasonMethod          reason = "method"
+	reasonContentType     reason = "content_type"
+	reasonContentEncoding reason = "content_encoding"
+	reasonTooLarge        reason = "too_large"
+	reasonTruncated       reason = "truncated"
+	reasonSlow            reason = "slow"
+	reasonQuota           reason = "quota"
+)
+
+var reasons = [...]reason{
+	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
+	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota,
+	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
+	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
+}
+
+// result is what became of a request. The zero result is a fault of ours.
+type result struct {
+	outcome outcome
+	reason  reason
+
+	// status and event are the acknowledgement of a delivery; event is the first
+	// of a batch.
+	status inbox.Outcome
+	event  inbox.ID
+
+	// reply is the answer to a handshake.
+	reply providers.Reply
+
+	// paths are where a conflicting operation differs.
+	paths []string
+
+	// unread: the body was not read to its end, so the connection cannot go on.
+	unread bool
+}
+
+// How long a sender should wait before it delivers again, in seconds.
+const (
+	afterOverload = "1"
+	afterFault    = "5"
+	afterQuota    = "1"
+)
+
+// answer decides every status. A refusal is answered without a body and without
+// a hint; whatever is not recognised is a fault of ours, which asks the sender
+// to deliver again.
+func answer(source *endpoint, res *result) providers.Reply {
+	switch res.outcome {
+	case outcomeRecorded, outcomeDuplicate, outcomeUnusable:
+		return acknowledge(source, res)
+	case outcomeConflict:
+		if source.Inbox.Strict {
+			return conflict(res.paths)
+		}
+		return acknowledge(source, res)
+	case outcomeEmpty:
+		return source.Provider.Answer(providers.Accepted, "", string(outcomeEmpty))
+	case outcomeHandshake:
+		return res.reply
+	case outcomeRefused:
+		return refuse(source, res)
+	case outcomeOverloaded:
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterOverload)
+	case outcomeUnavailable:
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	default:
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	}
+}
+
+func acknowledge(source *endpoint, res *result) providers.Reply {
+	return source.Provider.Answer(providers.Accepted, res.event.String(), string(res.status))
+}
+
+func refuse(source *endpoint, res *result) providers.Reply {
+	switch res.reason {
+	case reasonUnknownSource:
+		return bare(http.StatusNotFound, "", "")
+	case reasonMethod:
+		return bare(http.StatusMethodNotAllowed, "Allow", source.allow)
+	case reasonContentType, reasonContentEncoding:
+		return bare(http.StatusUnsupportedMediaType, "", "")
+	case reasonTooLarge:
+		return bare(http.StatusRequestEntityTooLarge, "", "")
+	case reasonTruncated, reasonSlow:
+		// The request never arrived whole: the status that says so.
+		return bare(http.StatusRequestTimeout, "", "")
+	case reasonQuota:
+		return bare(http.StatusTooManyRequests, "Retry-After", afterQuota)
+	case reason(providers.ReasonUnidentified):
+		if source.operation {
+			return problem(http.StatusBadRequest, map[string]any{
+				"title": "the operation is not identified", "status": http.StatusBadRequest,
+			})
+		}
+	}
+	return source.Provider.Answer(providers.Refused, "", "")
+}
+
+// conflict names where a repeated operation differs from the first, never the
+// values: they may belong to somebody whom the caller may not read.
+func conflict(paths []string) providers.Reply {
+	if paths == nil {
+		paths = []string{}
+	}
+	return problem(http.StatusConflict, map[string]any{
+		"title":  "the idempotency key was used with another payload",
+		"status": http.StatusConflict,
+		"paths":  paths,
+	})
+}
+
+func problem(status int, document map[string]any) providers.Reply {
+	text, err := json.Marshal(document)
+	if err != nil { // strings and numbers always marshal
+		return bare(status, "", "")
+	}
+	return providers.Reply{Status: status, ContentType: "application/problem+json", Body: text}
+}
+
+func bare(status int, name, value string) providers.Reply {
+	reply := providers.Reply{Status: status}
+	if name != "" {
+		reply.Header = http.Header{name: {value}}
+	}
+	return reply
+}

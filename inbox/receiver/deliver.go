@@ -1,0 +1,368 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// request is one arrival on its way through.
+type request struct {
+	source  *endpoint
+	http    *http.Request
+	w       http.ResponseWriter
+	started time.Time
+	id      string
+}
+
+// Handle serves one request to a source, the path parameter "source".
+func (r *Receiver) Handle(c echo.Context) error {
+	req := &request{
+		http:    c.Request(),
+		w:       c.Response().Writer,
+		started: r.cfg.Now(),
+	}
+	req.id = r.requestID(req.http)
+	req.source = r.sources[c.Param("source")]
+	if req.source == nil {
+		r.metrics.unknown.Inc()
+		reply := bare(http.StatusNotFound, "", "")
+		return r.write(c, req, &reply, &result{outcome: outcomeRefused, reason: reasonUnknownSource, unread: true})
+	}
+	r.metrics.inFlight.Add(1)
+	defer r.metrics.inFlight.Add(-1)
+
+	res, reply := r.serve(req)
+	req.source.count.observe(&res, r.cfg.Now().Sub(req.started))
+	return r.write(c, req, &reply, &res)
+}
+
+// serve takes the request through and decides the answer. A panic anywhere, a
+// provider's code included, is a fault of ours.
+func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
+	defer func() {
+		if value := recover(); value != nil {
+			res = result{outcome: outcomeUnavailable, unread: true}
+			reply = bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+			r.logPanic(req, value)
+		}
+	}()
+	res = r.deliver(req)
+	reply = answer(req.source, &res)
+	if reply.Status < http.StatusOK { // a provider that answers nothing
+		reply = bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	}
+	return res, reply
+}
+
+func (r *Receiver) deliver(req *request) result {
+	source := req.source
+	if why := source.precheck(req.http); why != "" {
+		return r.refuse(req, nil, why, "")
+	}
+
+	// The deadline is for the body alone. It is taken off again before the gate is
+	// asked: a connection whose deadline passes cancels the request.
+	control := http.NewResponseController(req.w)
+	timed := req.http.ContentLength != 0
+	if timed {
+		// A writer that has no deadlines (a test's recorder) has no slow senders either.
+		_ = control.SetReadDeadline(r.cfg.SystemNow().Add(r.cfg.BodyTimeout))
+	}
+	body, err := r.bodies.read(req.w, req.http, source.maxBody)
+	if err != nil {
+		why, ours := bodyReason(err)
+		if ours {
+			return result{outcome: outcomeOverloaded, unread: true}
+		}
+		return r.refuse(req, nil, why, "")
+	}
+	if timed {
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	if n := len(body.buf); n > 0 || timed {
+		source.count.bodyBytes.Observe(float64(n))
+	}
+
+	held := true // also when something below panics
+	defer func() {
+		if held {
+			body.abandon()
+		} else {
+			body.release()
+		}
+	}()
+	var res result
+	res, held = r.admit(req, body)
+	return res
+}
+
+// precheck refuses what needs no body to be refused.
+func (e *endpoint) precheck(req *http.Request) reason {
+	if !e.methods[req.Method] {
+		return reasonMethod
+	}
+	for _, encoding := range req.Header["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") && !e.encodings[strings.ToLower(encoding)] {
+			return reasonContentEncoding
+		}
+	}
+	if req.ContentLength > e.maxBody {
+		return reasonTooLarge
+	}
+	// A sender that gives no type is let through: the signature decides.
+	if len(e.contentTypes) > 0 {
+		for _, given := range req.Header["Content-Type"] {
+			if e.contentTypes[given] {
+				continue
+			}
+			media, _, err := mime.ParseMediaType(given)
+			if err != nil || !e.contentTypes[media] {
+				return reasonContentType
+			}
+		}
+	}
+	return ""
+}
+
+// admit verifies the delivery and takes it to the gate. held reports that the
+// gate may still read the body.
+func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
+	source := req.source
+	secrets := source.Secrets()
+	incoming := providers.Request{
+		Method:     req.http.Method,
+		URL:        r.address(req.http, source.ExternalURL),
+		Header:     req.http.Header,
+		Body:       body.buf,
+		ReceivedAt: req.started.UTC().Truncate(time.Microsecond), // what PostgreSQL keeps
+	}
+	reply, handshake, err := source.Provider.Handshake(&incoming, secrets)
+	if err != nil {
+		return r.unverified(req, &incoming, err), false
+	}
+	if handshake {
+		return result{outcome: outcomeHandshake, reply: reply}, false
+	}
+	if incoming.Method == http.MethodGet {
+		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by GET
+	}
+	delivery, err := source.Provider.Verify(&incoming, secrets)
+	if err != nil {
+		return r.unverified(req, &incoming, err), false
+	}
+	if delivery == nil {
+		r.logFault(req, "delivery not verified", errors.New("the provider gave neither a delivery nor a refusal"))
+		return result{outcome: outcomeUnavailable}, false
+	}
+	r.metrics.secret(source.name, delivery.Secret)
+	if !source.quota.take(req.started) {
+		return r.refuse(req, nil, reasonQuota, ""), false
+	}
+	if len(delivery.Items) == 0 {
+		return result{outcome: outcomeEmpty}, false
+	}
+
+	admission := inbox.Admission{
+		Source:      source.Inbox,
+		Body:        body.buf,
+		Headers:     marshalHeaders(req.http.Header, source.keep),
+		ReceivedAt:  incoming.ReceivedAt,
+		Traceparent: traceparent(req.http.Header),
+		IDUnsigned:  delivery.IDUnsigned,
+		Events:      newEvents(delivery.Items),
+	}
+	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
+	switch {
+	case errors.Is(err, inbox.ErrOverloaded):
+		return result{outcome: outcomeOverloaded}, false
+	case err != nil:
+		r.logFault(req, "delivery not recorded", err)
+		return result{outcome: outcomeUnavailable}, true
+	case len(receipt.Items) != len(delivery.Items):
+		r.logFault(req, "delivery not recorded", fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(delivery.Items)))
+		return result{outcome: outcomeUnavailable}, true
+	}
+	r.logReceipt(req, delivery, &receipt)
+	return r.summarise(source, &receipt), false
+}
+
+// unverified turns a provider's error into a result. Only a refusal is the
+// sender's; anything else is ours.
+func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
+	var refusal *providers.Refusal
+	if !errors.As(err, &refusal) {
+		r.logFault(req, "delivery not verified", err)
+		return result{outcome: outcomeUnavailable}
+	}
+	return r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
+}
+
+// refuse counts, samples and logs a refusal. A well-formed delivery whose
+// signature does not match is kept whole, for the day a rotation was botched.
+func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason, detail string) result {
+	source := req.source
+	if r.cfg.Refusals != nil {
+		refusal := inbox.Refusal{
+			SourceID:   source.Inbox.ID,
+			ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
+			Cause:      string(why),
+			Diagnosis:  detail,
+			Method:     req.http.Method,
+			URL:        req.http.URL.EscapedPath(),
+			Remote:     r.remote(req.http),
+		}
+		if incoming != nil {
+			refusal.Body = incoming.Body
+			if why == reason(providers.ReasonMismatch) {
+				refusal.Whole = true
+				refusal.Headers = marshalHeaders(req.http.Header, source.keep)
+			}
+		}
+		r.cfg.Refusals.Add(refusal)
+	}
+	r.logRefusal(req, why, detail)
+	return result{outcome: outcomeRefused, reason: why, unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota}
+}
+
+func newEvents(items []providers.Item) []inbox.NewEvent {
+	events := make([]inbox.NewEvent, len(items))
+	for i := range items {
+		item := &items[i]
+		events[i] = inbox.NewEvent{
+			EventID:        item.EventID,
+			Type:           item.Type,
+			OccurredAt:     item.OccurredAt,
+			Offset:         item.Offset,
+			Length:         item.Length,
+			Unusable:       item.Unusable,
+			SequenceKey:    item.SequenceKey,
+			SequenceNumber: item.SequenceNumber,
+		}
+	}
+	return events
+}
+
+// summarise makes one acknowledgement of a receipt: a conflict is worth knowing
+// above all, and a delivery is a duplicate only if all of its events are.
+func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
+	res := result{outcome: outcomeDuplicate, status: inbox.Duplicate, event: receipt.Items[0].ID}
+	unusable := false
+	for i := range receipt.Items {
+		item := &receipt.Items[i]
+		unusable = unusable || item.Unusable
+		if item.SuspectedReplay {
+			source.count.suspected.Inc()
+		}
+		switch item.Outcome {
+		case inbox.Duplicate:
+		case inbox.Recorded:
+			if res.status == inbox.Duplicate {
+				res.outcome, res.status = outcomeRecorded, inbox.Recorded
+			}
+		case inbox.Conflict:
+			if res.status != inbox.Conflict {
+				res.outcome, res.status, res.paths = outcomeConflict, inbox.Conflict, item.Paths
+			}
+		default:
+			return result{outcome: outcomeUnavailable} // an answer we do not know is no acknowledgement
+		}
+	}
+	if unusable && res.outcome == outcomeRecorded {
+		res.outcome = outcomeUnusable
+	}
+	return res
+}
+
+// write sends the answer.
+func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, res *result) error {
+	header := c.Response().Header()
+	for name, values := range reply.Header {
+		header[name] = values
+	}
+	header[headerRequestID] = []string{req.id}
+	if reply.Status < 300 && !res.event.IsZero() {
+		header["Oncegate-Event"] = []string{res.event.String()}
+	}
+	if res.unread {
+		header["Connection"] = []string{"close"}
+	}
+	if len(reply.Body) == 0 {
+		return c.NoContent(reply.Status)
+	}
+	return c.Blob(reply.Status, reply.ContentType, reply.Body)
+}
+
+// The messages people follow a delivery by.
+var messages = map[inbox.Outcome]string{
+	inbox.Recorded:  "event recorded",
+	inbox.Duplicate: "duplicate recognised",
+	inbox.Conflict:  "conflict recorded",
+}
+
+func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
+	ctx := req.http.Context()
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	for i := range receipt.Items {
+		item := &receipt.Items[i]
+		message := messages[item.Outcome]
+		if item.Unusable && item.Outcome == inbox.Recorded {
+			message = "event unusable"
+		}
+		attrs := []slog.Attr{
+			slog.String("source", req.source.name),
+			slog.String("event", item.ID.String()),
+			slog.String("id", delivery.Items[i].EventID),
+			slog.String("outcome", string(item.Outcome)),
+		}
+		if why := delivery.Items[i].Unusable; why != "" {
+			attrs = append(attrs, slog.String("reason", why))
+		}
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+	}
+}
+
+// logRefusal writes at most one line a second for each source.
+func (r *Receiver) logRefusal(req *request, why reason, detail string) {
+	ctx := req.http.Context()
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !req.source.logs.take(req.started) {
+		return
+	}
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "delivery refused",
+		slog.String("source", req.source.name), slog.String("reason", string(why)), slog.String("detail", detail),
+		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
+}
+
+// logFault writes at most one line a second for each source; the metrics count all.
+func (r *Receiver) logFault(req *request, message string, err error) {
+	if !req.source.faults.take(req.started) {
+		return
+	}
+	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, message,
+		slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err))
+}
+
+// logPanic writes where it happened. What was panicked with may hold content,
+// so only errors of the runtime are quoted.
+func (r *Receiver) logPanic(req *request, value any) {
+	text := fmt.Sprintf("%T", value)
+	if err, ok := value.(runtime.Error); ok {
+		text = err.Error()
+	}
+	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery panicked",
+		slog.String("source", req.source.name), slog.String("request", req.id),
+		slog.String("panic", text), slog.String("stack", string(debug.Stack())))
+}

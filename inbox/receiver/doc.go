@@ -1,0 +1,11 @@
+// Package receiver is the public door: it takes deliveries over HTTP, bounds
+// what they may cost, has them verified by the source's provider, hands what is
+// verified to the gate and answers with what the gate has committed.
+//
+// The order of a delivery is fixed: source, method, encodings and size are
+// checked before the body is read; the body is read within a deadline and a
+// byte budget shared by all; it is verified as the exact bytes received before
+// anything looks into it; only then does the gate see it. One function decides
+// every status ([Receiver] has no other way to answer), and whatever it does
+// not recognise is a fault of ours: 503, so that the sender delivers again.
+package receiver

@@ -1,0 +1,187 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Metrics are the counters of the public door. Labels come from closed sets:
+// the configuration's source and secret names, and the outcomes and reasons of
+// this package and of package providers.
+type Metrics struct {
+	deliveries *prometheus.CounterVec
+	refusals   *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	bytes      *prometheus.HistogramVec
+	secrets    *prometheus.CounterVec
+	suspected  *prometheus.CounterVec
+	unknown    prometheus.Counter
+
+	inFlight          atomic.Int64
+	bodyBytesInFlight atomic.Int64
+}
+
+// NewMetrics registers the metrics with reg; a nil reg registers nothing. One
+// Metrics serves one [Receiver].
+func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_deliveries_total", Help: "Requests to a source, by what became of them.",
+		}, []string{"source", "outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_refusals_total", Help: "Refused requests, by reason.",
+		}, []string{"source", "reason"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_delivery_seconds", Help: "From the request's headers to the decision of its answer.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"source"}),
+		bytes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_body_bytes", Help: "Sizes of the bodies received.",
+			Buckets: prometheus.ExponentialBuckets(256, 4, 9),
+		}, []string{"source"}),
+		secrets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_secret_matches_total", Help: "Verified deliveries, by the secret that matched.",
+		}, []string{"source", "secret"}),
+		suspected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_suspected_replays_total", Help: "Events whose exact bytes were recorded under another id before.",
+		}, []string{"source"}),
+	}
+	m.unknown = m.refusals.WithLabelValues("", string(reasonUnknownSource))
+	if reg == nil {
+		return m, nil
+	}
+	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oncegate_deliveries_in_flight", Help: "Requests to a source that are being served.",
+	}, func() float64 { return float64(m.inFlight.Load()) })
+	bodyBytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oncegate_body_in_flight_bytes", Help: "Memory that bodies in flight hold, of the budget for them.",
+	}, func() float64 { return float64(m.bodyBytesInFlight.Load()) })
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, inFlight, bodyBytes,
+	} {
+		errs = append(errs, reg.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("registering the receiver's metrics: %w", err)
+	}
+	return m, nil
+}
+
+// sourceMetrics are one source's children, made once: finding a child by its
+// labels costs more than counting it.
+type sourceMetrics struct {
+	outcomes  map[outcome]prometheus.Counter
+	reasons   map[reason]prometheus.Counter
+	unlisted  prometheus.Counter
+	seconds   prometheus.Observer
+	bodyBytes prometheus.Observer
+	suspected prometheus.Counter
+}
+
+func (m *Metrics) source(name string) sourceMetrics {
+	s := sourceMetrics{
+		outcomes:  make(map[outcome]prometheus.Counter, len(outcomes)),
+		reasons:   make(map[reason]prometheus.Counter, len(reasons)),
+		unlisted:  m.refusals.WithLabelValues(name, "other"),
+		seconds:   m.seconds.WithLabelValues(name),
+		bodyBytes: m.bytes.WithLabelValues(name),
+		suspected: m.suspected.WithLabelValues(name),
+	}
+	for _, o := range outcomes {
+		s.outcomes[o] = m.deliveries.WithLabelValues(name, string(o))
+	}
+	for _, why := range reasons {
+		s.reasons[why] = m.refusals.WithLabelValues(name, string(why))
+	}
+	return s
+}
+
+func (s *sourceMetrics) observe(res *result, took time.Duration) {
+	counter := s.outcomes[res.outcome]
+	if counter == nil {
+		counter = s.outcomes[outcomeUnavailable]
+	}
+	counter.Inc()
+	if res.outcome == outcomeRefused {
+		if counter = s.reasons[res.reason]; counter == nil {
+			counter = s.unlisted
+		}
+		counter.Inc()
+	}
+	s.seconds.Observe(took.Seconds())
+}
+
+func (m *Metrics) secret(source, name string) {
+	m.secrets.WithLabelValues(source, name).Inc()
+}
+
+// NewGateCollector shows the gate's own counters.
+func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
+	return snapshot[inbox.GateStats]{take: stats, series: []series[inbox.GateStats]{
+		counter("oncegate_gate_groups_total", "Groups committed.", func(s *inbox.GateStats) uint64 { return s.Groups }),
+		counter("oncegate_gate_events_total", "Events that were new.", func(s *inbox.GateStats) uint64 { return s.Events }),
+		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *inbox.GateStats) uint64 { return s.Duplicates }),
+		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *inbox.GateStats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *inbox.GateStats) uint64 { return s.Ambiguous }),
+		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *inbox.GateStats) uint64 { return s.Splits }),
+		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *inbox.GateStats) uint64 { return s.Overloads }),
+		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *inbox.GateStats) uint64 { return s.Partitions }),
+		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *inbox.GateStats) uint64 { return s.Failed }),
+		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *inbox.GateStats) int64 { return int64(s.QueuedEvents) }),
+		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *inbox.GateStats) int64 { return s.QueuedBytes }),
+	}}
+}
+
+// NewRefusalsCollector shows the counters of the refusal store.
+func NewRefusalsCollector(stats func() inbox.RefusalStats) prometheus.Collector {
+	return snapshot[inbox.RefusalStats]{take: stats, series: []series[inbox.RefusalStats]{
+		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *inbox.RefusalStats) uint64 { return s.Written }),
+		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *inbox.RefusalStats) uint64 { return s.Limited }),
+		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *inbox.RefusalStats) uint64 { return s.Dropped }),
+		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *inbox.RefusalStats) uint64 { return s.Failed }),
+		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *inbox.RefusalStats) uint64 { return s.Evicted }),
+		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *inbox.RefusalStats) int64 { return s.QueuedBytes }),
+	}}
+}
+
+// snapshot is a collector over counters that somebody else keeps.
+type snapshot[T any] struct {
+	take   func() T
+	series []series[T]
+}
+
+type series[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*T) float64
+}
+
+func counter[T any](name, help string, value func(*T) uint64) series[T] {
+	return series[T]{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, func(s *T) float64 { return float64(value(s)) }}
+}
+
+func gauge[T any](name, help string, value func(*T) int64) series[T] {
+	return series[T]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, func(s *T) float64 { return float64(value(s)) }}
+}
+
+// Describe implements [prometheus.Collector].
+func (c snapshot[T]) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range c.series {
+		out <- s.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c snapshot[T]) Collect(out chan<- prometheus.Metric) {
+	now := c.take()
+	for _, s := range c.series {
+		out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&now))
+	}
+}

@@ -1,0 +1,263 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Accepter is the gate. It answers only after the commit; any error but
+// [inbox.ErrOverloaded] is a fault of ours. When it returns without an error or
+// with ErrOverloaded, it has let go of the admission's body.
+type Accepter interface {
+	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
+}
+
+// RefusalKeeper keeps refused deliveries for the operator. Add must not wait,
+// and must copy what it keeps. [inbox.Refusals] is one.
+type RefusalKeeper interface {
+	Add(r inbox.Refusal) bool
+}
+
+// Provider is what the receiver asks of a provider; [providers.Provider] is one.
+type Provider interface {
+	Limits() providers.Limits
+	Handshake(req *providers.Request, secrets []providers.Secret) (providers.Reply, bool, error)
+	Verify(req *providers.Request, secrets []providers.Secret) (*providers.Delivery, error)
+	Answer(kind providers.AnswerKind, event, status string) providers.Reply
+	IsOperation() bool
+}
+
+// Source is a source as the receiver serves it.
+type Source struct {
+	// Inbox is the source as the gate knows it.
+	Inbox *inbox.Source
+
+	Provider Provider
+
+	// Secrets gives the secrets that are accepted now, newest first. It is asked
+	// for every delivery, so that a rotation needs no restart.
+	Secrets func() []providers.Secret
+
+	// ExternalURL is the address the sender was given, for schemes that sign it.
+	// Empty takes what the request says.
+	ExternalURL string
+
+	// MaxBody is the largest body in bytes; 0 takes the provider's.
+	MaxBody int64
+
+	// PerSecond is how many verified deliveries are taken per second, in bursts of
+	// as many (429 beyond it); 0 is no limit. What is not verified does not count,
+	// so that a flood of forgeries cannot use up a sender's quota.
+	PerSecond float64
+}
+
+// Config configures a [Receiver]. Gate, Sources and Logger are required.
+type Config struct {
+	Gate Accepter
+
+	// Sources are served at /in/ followed by their key.
+	Sources map[string]*Source
+
+	// Refusals may be nil: refused deliveries are then only counted.
+	Refusals RefusalKeeper
+
+	// Metrics may be nil: nothing is then counted.
+	Metrics *Metrics
+
+	Logger *slog.Logger
+
+	// Now is the clock; give it the one that is corrected to the database's. It
+	// defaults to time.Now.
+	Now func() time.Time
+
+	// SystemNow is the clock of the machine, which the deadlines of connections
+	// are on. It defaults to time.Now.
+	SystemNow func() time.Time
+
+	// TrustedProxies are the networks whose X-Forwarded-For, X-Forwarded-Proto and
+	// X-Request-Id are believed. None by default: the sender is then the direct peer.
+	TrustedProxies []netip.Prefix
+
+	// BodyTimeout is how long a sender may take to send a body. It defaults to 10 s.
+	BodyTimeout time.Duration
+
+	// BodyBytes is the memory for bodies of all deliveries in flight. It defaults
+	// to 64 MiB; beyond it the answer is 503.
+	BodyBytes int64
+}
+
+// Receiver takes deliveries.
+type Receiver struct {
+	cfg      Config
+	sources  map[string]*endpoint
+	bodies   *bodies
+	metrics  *Metrics
+	remote   echo.IPExtractor
+	requests requestIDs
+}
+
+// New checks the configuration, all of it, and makes a receiver.
+func New(cfg Config) (*Receiver, error) {
+	var errs []error
+	if cfg.Gate == nil {
+		errs = append(errs, errors.New("receiver: Gate is required"))
+	}
+	if cfg.Logger == nil {
+		errs = append(errs, errors.New("receiver: Logger is required"))
+	}
+	if len(cfg.Sources) == 0 {
+		errs = append(errs, errors.New("receiver: Sources is empty"))
+	}
+	if cfg.BodyTimeout < 0 || cfg.BodyBytes < 0 {
+		errs = append(errs, errors.New("receiver: BodyTimeout and BodyBytes must not be negative"))
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.SystemNow == nil {
+		cfg.SystemNow = time.Now
+	}
+	if cfg.BodyTimeout == 0 {
+		cfg.BodyTimeout = 10 * time.Second
+	}
+	if cfg.BodyBytes == 0 {
+		cfg.BodyBytes = 64 << 20
+	}
+	if cfg.Metrics == nil {
+		metrics, err := NewMetrics(nil)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Metrics = metrics
+	}
+	sources := make(map[string]*endpoint, len(cfg.Sources))
+	for name, source := range cfg.Sources {
+		e, err := newEndpoint(name, source, cfg.BodyBytes, cfg.Metrics)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		sources[name] = e
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Receiver{
+		cfg:      cfg,
+		sources:  sources,
+		bodies:   newBodies(cfg.BodyBytes, &cfg.Metrics.bodyBytesInFlight),
+		metrics:  cfg.Metrics,
+		remote:   newExtractor(cfg.TrustedProxies),
+		requests: newRequestIDs(),
+	}, nil
+}
+
+// Handler serves the receiver alone: /in/:source and 404 for everything else.
+func (r *Receiver) Handler() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.IPExtractor = r.remote
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		if c.Response().Committed {
+			return
+		}
+		status := http.StatusServiceUnavailable
+		var known *echo.HTTPError
+		if errors.As(err, &known) && known.Code == http.StatusNotFound {
+			status = http.StatusNotFound
+		}
+		_ = c.NoContent(status)
+	}
+	r.Register(e)
+	return e
+}
+
+// Router is the part of echo that [Receiver.Register] needs: an *echo.Echo or
+// an *echo.Group.
+type Router interface {
+	Any(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) []*echo.Route
+}
+
+// Register mounts the receiver in an echo of the caller's. Middleware there must
+// not read or change bodies.
+func (r *Receiver) Register(router Router) {
+	router.Any("/in/:source", r.Handle)
+}
+
+// endpoint is a source prepared for the hot path.
+type endpoint struct {
+	*Source
+	name         string
+	maxBody      int64
+	methods      map[string]bool
+	allow        string
+	contentTypes map[string]bool
+	encodings    map[string]bool
+	operation    bool
+	keep         []string
+	quota        *quota
+	logs         *quota
+	faults       *quota
+	count        sourceMetrics
+}
+
+func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpoint, error) {
+	if s == nil || s.Inbox == nil || s.Provider == nil || s.Secrets == nil {
+		return nil, fmt.Errorf("receiver: source %q: Inbox, Provider and Secrets are required", name)
+	}
+	var errs []error
+	limits := s.Provider.Limits()
+	e := &endpoint{
+		Source:       s,
+		name:         name,
+		maxBody:      s.MaxBody,
+		methods:      set(limits.Methods, strings.ToUpper),
+		allow:        strings.Join(limits.Methods, ", "),
+		contentTypes: set(limits.ContentTypes, strings.ToLower),
+		encodings:    set(limits.Encodings, strings.ToLower),
+		operation:    s.Provider.IsOperation(),
+		keep:         keptHeaders(s.Provider),
+		quota:        newQuota(s.PerSecond),
+		logs:         newQuota(1),
+		faults:       newQuota(1),
+		count:        metrics.source(name),
+	}
+	if e.maxBody == 0 {
+		e.maxBody = limits.MaxBody
+	}
+	if e.maxBody <= 0 || e.maxBody > budget {
+		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and at most BodyBytes (%d)", name, e.maxBody, budget))
+	}
+	if len(e.methods) == 0 {
+		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))
+	}
+	if s.PerSecond < 0 {
+		errs = append(errs, fmt.Errorf("receiver: source %q: PerSecond must not be negative", name))
+	}
+	if s.ExternalURL != "" {
+		if u, err := url.Parse(s.ExternalURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			errs = append(errs, fmt.Errorf("receiver: source %q: ExternalURL is not an http or https address", name))
+		}
+	}
+	return e, errors.Join(errs...)
+}
+
+func set(values []string, fold func(string) string) map[string]bool {
+	m := make(map[string]bool, len(values))
+	for _, v := range values {
+		m[fold(v)] = true
+	}
+	return m
+}

@@ -1,0 +1,189 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// refusalRecount is how long a writer trusts what it believes a source holds;
+// other nodes fill the same source.
+const refusalRecount = time.Minute
+
+// refusalShelf is what has limits of its own: the whole refusals of a source
+// and its samples.
+type refusalShelf struct {
+	source int32
+	whole  bool
+}
+
+// refusalFill is what a shelf is believed to hold.
+type refusalFill struct {
+	rows, bytes int64
+	countedAt   time.Time
+}
+
+func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	batch := make([]Refusal, 0, refusalBatch)
+	for first := range r.queue {
+		batch = append(batch[:0], first)
+		cost := first.cost()
+	gather:
+		for len(batch) < refusalBatch {
+			select {
+			case next, open := <-r.queue:
+				if !open {
+					break gather
+				}
+				batch = append(batch, next)
+				cost += next.cost()
+			default:
+				break gather
+			}
+		}
+		r.flush(ctx, batch)
+		clear(batch)
+		r.queued.Add(-cost)
+	}
+}
+
+func (r *Refusals) flush(ctx context.Context, batch []Refusal) {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	if err := r.insert(ctx, batch); err != nil {
+		r.failed.Add(uint64(len(batch)))
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "refusals not written", slog.Int("rows", len(batch)), slog.Any("error", err))
+		return
+	}
+	r.written.Add(uint64(len(batch)))
+	if err := r.evict(ctx, batch); err != nil {
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "refusals not evicted", slog.Any("error", err))
+	}
+}
+
+// One statement for a batch: refusals come in floods.
+const insertRefusals = `
+INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size)
+SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
+    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[])`
+
+func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
+	n := len(batch)
+	ids, sources, times := make([]ID, n), make([]int32, n), make([]time.Time, n)
+	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
+	methods, urls, remotes := make([]string, n), make([]string, n), make([]string, n)
+	headers, bodies, sizes := make([][]byte, n), make([][]byte, n), make([]int32, n)
+	for i := range batch {
+		refusal := &batch[i]
+		ids[i] = NewID(refusal.ReceivedAt)
+		sources[i], times[i], whole[i] = refusal.SourceID, refusal.ReceivedAt, refusal.Whole
+		causes[i], diagnoses[i] = refusal.Cause, refusal.Diagnosis
+		methods[i], urls[i], remotes[i] = refusal.Method, refusal.URL, refusal.Remote
+		sizes[i] = int32(refusal.size)
+		if refusal.Whole {
+			headers[i], bodies[i] = refusal.Headers, refusal.Body
+		}
+	}
+	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,
+		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes)
+	if err != nil {
+		return fmt.Errorf("writing %d refusals: %w", n, err)
+	}
+	return nil
+}
+
+// evict keeps every shelf that the batch filled within its limits. Counting a
+// shelf reads all of it, so it is counted when the writer believes it full, and
+// then emptied a little further than it must be.
+func (r *Refusals) evict(ctx context.Context, batch []Refusal) error {
+	var errs []error
+	now := r.cfg.Now()
+	touched := make(map[refusalShelf]bool, 4)
+	for i := range batch {
+		shelf := refusalShelf{source: batch[i].SourceID, whole: batch[i].Whole}
+		touched[shelf] = true
+		if fill := r.fill[shelf]; fill != nil {
+			fill.rows++
+			fill.bytes += int64(len(batch[i].Body))
+		}
+	}
+	for shelf := range touched {
+		fill := r.fill[shelf]
+		rows, bytes := r.limits(shelf)
+		if fill != nil && fill.rows <= rows && fill.bytes <= bytes && now.Sub(fill.countedAt) < refusalRecount {
+			continue
+		}
+		if fill == nil {
+			fill = new(refusalFill)
+		}
+		if err := r.evictShelf(ctx, shelf, fill); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fill.countedAt = now
+		r.fill[shelf] = fill
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Refusals) limits(shelf refusalShelf) (rows, bytes int64) {
+	if shelf.whole {
+		return int64(r.cfg.MaxRows), r.cfg.MaxBytes
+	}
+	return int64(r.cfg.MaxSamples), r.cfg.MaxBytes
+}
+
+// The newest refusal that has to go: the one at which, counted from the newest,
+// the shelf is over a limit. Everything as old or older goes with it. The
+// limits are the real ones for the question whether anything has to go ($3, $4)
+// and a little lower for how far ($5, $6), so that a full shelf is not counted
+// again for every batch.
+const findEvicted = `
+WITH counted AS (
+    SELECT id, row_number() OVER newest AS n, sum(octet_length(body)) OVER newest AS total
+    FROM refusal WHERE source_id = $1 AND whole = $2
+    WINDOW newest AS (ORDER BY id DESC)
+), shelf AS (
+    SELECT count(*) AS rows, coalesce(max(total), 0) AS bytes FROM counted
+)
+SELECT shelf.rows, shelf.bytes,
+       (SELECT id FROM counted WHERE (n > $5 OR total > $6) AND (shelf.rows > $3 OR shelf.bytes > $4)
+        ORDER BY id DESC LIMIT 1)
+FROM shelf`
+
+// SKIP LOCKED: another node may be emptying the same shelf.
+const evictRefusals = `
+WITH evicted AS (
+    DELETE FROM refusal WHERE id IN (
+        SELECT id FROM refusal WHERE source_id = $1 AND whole = $2 AND id <= $3
+        ORDER BY id FOR UPDATE SKIP LOCKED)
+    RETURNING octet_length(body) AS bytes
+)
+SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
+
+func (r *Refusals) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
+	rows, bytes := r.limits(shelf)
+	var newest ID
+	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20).
+		Scan(&fill.rows, &fill.bytes, &newest)
+	if err != nil {
+		return fmt.Errorf("counting refusals of source %d: %w", shelf.source, err)
+	}
+	if newest.IsZero() {
+		return nil
+	}
+	var gone, goneBytes int64
+	err = r.cfg.Pool.QueryRow(ctx, evictRefusals, shelf.source, shelf.whole, newest).Scan(&gone, &goneBytes)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("evicting refusals of source %d: %w", shelf.source, err)
+	}
+	fill.rows -= gone
+	fill.bytes -= goneBytes
+	r.evicted.Add(uint64(gone))
+	return nil
+}
