@@ -1,0 +1,275 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+type claimAsk struct {
+	effect, token ID
+	jobID         int64
+}
+
+type claimAnswer struct {
+	claim    *Claim
+	standing Standing
+}
+
+// Claim takes an effect of an outside kind for one attempt, committed before it
+// returns, together with the claims of other workers. The claim is nil if the
+// effect is not due, is at rest, is settled, is somebody else's, is of a kind
+// inside the database or of a route that this process does not know; Standing
+// says which.
+func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
+	answer, err := e.claims.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
+	if err != nil {
+		return nil, Standing{}, fmt.Errorf("claiming effect %s: %w", effect, err)
+	}
+	return answer.claim, answer.standing, nil
+}
+
+// ClaimTx takes an effect of a kind inside the database in the transaction that
+// will also act and settle. A row that somebody else has locked is not waited
+// for: the claim is then nil.
+func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64, routeID int32) (*Claim, Standing, error) {
+	route, ok := e.routes[routeID]
+	if !ok {
+		return nil, Standing{}, fmt.Errorf("claiming effect %s: route %d is not known", effect, routeID)
+	}
+	var known knownRoutes
+	known.add(routeID, route.Lease)
+	answers, err := claimEffects(ctx, tx, known, []claimAsk{{effect: effect, token: newToken(), jobID: jobID}})
+	if err != nil {
+		return nil, Standing{}, fmt.Errorf("claiming effect %s: %w", effect, err)
+	}
+	return answers[0].claim, answers[0].standing, nil
+}
+
+// FenceTx locks a claimed effect in the transaction that will act and settle. It
+// reports false if the claim is no longer the caller's.
+func (e *Effects) FenceTx(ctx context.Context, tx pgx.Tx, claim *Claim) (bool, error) {
+	var held bool
+	if err := tx.QueryRow(ctx, fenceEffect, claim.Effect, claim.Token).Scan(&held); err != nil {
+		return false, fmt.Errorf("fencing effect %s: %w", claim.Effect, err)
+	}
+	return held, nil
+}
+
+// An aggregate over the locked row, so that none is an answer and not an error.
+const fenceEffect = `
+WITH held AS MATERIALIZED (
+    SELECT id FROM effect WHERE id = $1 AND lease_token = $2 FOR UPDATE)
+SELECT count(*) = 1 FROM held`
+
+func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
+	return claimEffects(ctx, e.pool, e.outside, asks)
+}
+
+// Rows are locked in the order of their ids, and a row that another transaction
+// has is not waited for: whoever has it will end it. A pending effect is taken
+// up to a second early, since its due time came from a receiver's clock. The
+// job that woke us becomes the effect's own, so that the sweeper looks at it.
+const claimDue = `
+WITH due AS MATERIALIZED (
+    SELECT e.id, a.token, a.job_id, now() + r.lease * interval '1 microsecond' AS lease_until
+    FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS a (id, token, job_id)
+    JOIN effect e ON e.id = a.id
+    JOIN unnest($4::int[], $5::bigint[]) AS r (route_id, lease) ON r.route_id = e.route_id
+    WHERE (e.state = 'retry' AND e.next_at <= now())
+        OR (e.state = 'pending' AND e.next_at <= now() + interval '1 second')
+    ORDER BY e.id
+    FOR UPDATE OF e SKIP LOCKED)
+UPDATE effect e
+SET state = 'claimed', lease_token = d.token, lease_until = d.lease_until, next_at = d.lease_until,
+    job_id = d.job_id, attempts = e.attempts + 1, send_started_at = NULL
+FROM due d
+WHERE e.id = d.id`
+
+// The second statement of the same transaction reads what the first one claimed
+// and where the others stand. The body is read for claimed ones alone, one at a
+// time through its partition's primary key whatever the planner thinks of it.
+const readClaims = `
+SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
+    coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
+    e.attempts, e.version, e.rearms, now(), e.idempotency_key, e.rendered,
+    e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
+    greatest(v.received_at, e.rearmed_at),
+    v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
+    b.headers, b.body
+FROM effect e
+JOIN inbox_event v ON v.id = e.event_id
+LEFT JOIN LATERAL (
+    SELECT p.headers, substring(p.body FROM v.body_offset + 1 FOR v.body_length) AS body
+    FROM inbox_body p
+    WHERE p.class = v.class AND p.id = v.body_id
+    LIMIT 1) b ON e.lease_token = ANY ($2::uuid[])
+WHERE e.id = ANY ($1::uuid[])`
+
+func claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
+	ids, tokens, jobs := make([]ID, len(asks)), make([]ID, len(asks)), make([]int64, len(asks))
+	for i, a := range asks {
+		ids[i], tokens[i], jobs[i] = a.effect, a.token, a.jobID
+	}
+	rows := make(map[ID]*claimRow, len(asks))
+	var b pgx.Batch
+	b.Queue(claimDue, ids, tokens, jobs, known.ids, known.leases)
+	b.Queue(readClaims, ids, tokens).Query(func(r pgx.Rows) error {
+		for r.Next() {
+			row := new(claimRow)
+			if err := row.scan(r); err != nil {
+				return err
+			}
+			rows[row.claim.Effect] = row
+		}
+		return r.Err()
+	})
+	// Close answers for the commit.
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	answers := make([]claimAnswer, len(asks))
+	for i, a := range asks {
+		row, ok := rows[a.effect]
+		if !ok {
+			continue
+		}
+		answers[i].standing = row.standing
+		if row.claim.Token == a.token {
+			answers[i].claim = &row.claim
+		}
+	}
+	return answers, nil
+}
+
+type claimRow struct {
+	claim    Claim
+	standing Standing
+}
+
+func (row *claimRow) scan(r pgx.Rows) error {
+	var (
+		state      string
+		wait       int64
+		rearms     int
+		occurredAt pgtype.Timestamptz
+		c          = &row.claim
+	)
+	err := r.Scan(&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
+		&wait, &c.Attempt, &c.Version, &rearms, &c.StartedAt, &c.Key, &c.Rendered,
+		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
+		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
+		&c.Event.Headers, &c.Event.Body)
+	if err != nil {
+		return err
+	}
+	if occurredAt.Valid {
+		c.Event.OccurredAt = occurredAt.Time
+	}
+	c.Event.BodyGone = c.Event.Body == nil
+	row.standing.Found = true
+	row.standing.State = EffectState(state)
+	row.standing.RouteID = c.RouteID
+	row.standing.Wait = time.Duration(wait) * time.Microsecond
+	c.Trigger = triggerOf(c.Attempt, rearms, row.standing.Unfinished)
+	return nil
+}
+
+func triggerOf(attempt, rearms int, unfinished bool) Trigger {
+	switch {
+	case unfinished:
+		return TriggerSweep
+	case attempt > 1:
+		return TriggerAutomatic
+	case rearms > 0:
+		return TriggerRearm
+	}
+	return TriggerInitial
+}
+
+type sendStart struct {
+	effect, token ID
+	rendered      []byte
+	started       bool
+}
+
+// StartSend commits, before the first byte leaves, what must be known if the
+// attempt's end is never seen: the bytes that will be sent (nil if they are the
+// body as received) and, for a target that cannot deduplicate, that sending
+// began. It reports false if the claim is no longer the caller's: nothing may
+// be sent then.
+func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
+	ok, err := e.starts.do(ctx, sendStart{effect: claim.Effect, token: claim.Token, rendered: rendered, started: started})
+	if err != nil {
+		return false, fmt.Errorf("starting the send of effect %s: %w", claim.Effect, err)
+	}
+	return ok, nil
+}
+
+// What was rendered first stays: every attempt sends the same bytes.
+const startSends = `
+WITH held AS MATERIALIZED (
+    SELECT e.id, a.rendered, a.started
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[]) AS a (id, token, rendered, started)
+    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    ORDER BY e.id
+    FOR UPDATE OF e)
+UPDATE effect e
+SET rendered = coalesce(e.rendered, h.rendered),
+    send_started_at = CASE WHEN h.started THEN now() ELSE e.send_started_at END
+FROM held h
+WHERE e.id = h.id
+RETURNING e.lease_token`
+
+func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]bool, error) {
+	ids, tokens := make([]ID, len(asks)), make([]ID, len(asks))
+	rendered, started := make([][]byte, len(asks)), make([]bool, len(asks))
+	for i, a := range asks {
+		ids[i], tokens[i], rendered[i], started[i] = a.effect, a.token, a.rendered, a.started
+	}
+	rows, err := e.pool.Query(ctx, startSends, ids, tokens, rendered, started)
+	if err != nil {
+		return nil, err
+	}
+	held, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return nil, err
+	}
+	mine := make(map[ID]bool, len(held))
+	for _, token := range held {
+		mine[token] = true
+	}
+	out := make([]bool, len(asks))
+	for i, a := range asks {
+		out[i] = mine[a.token]
+	}
+	return out, nil
+}
+
+// Postpone puts an effect off that this process can do nothing for, without
+// spending an attempt.
+func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) error {
+	if _, err := e.pool.Exec(ctx, postponeEffect, effect, by.Microseconds()); err != nil {
+		return fmt.Errorf("postponing effect %s: %w", effect, err)
+	}
+	return nil
+}
+
+const postponeEffect = `
+UPDATE effect SET next_at = now() + $2::bigint * interval '1 microsecond'
+WHERE id = $1 AND state IN ('pending', 'retry')`
+
+// MarkUnfinished notes that a run of a waiting effect did not end, so that the
+// next one commits its claim before it acts.
+func (e *Effects) MarkUnfinished(ctx context.Context, effect ID) error {
+	if _, err := e.pool.Exec(ctx, markUnfinished, effect); err != nil {
+		return fmt.Errorf("marking effect %s: %w", effect, err)
+	}
+	return nil
+}
+
+const markUnfinished = `
+UPDATE effect SET unfinished = true WHERE id = $1 AND state IN ('pending', 'retry')`

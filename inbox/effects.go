@@ -1,0 +1,169 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// EffectRoute is what the store has to know about a route whose effects it
+// hands out.
+type EffectRoute struct {
+	// Lease is how long a claim lasts. An attempt's deadline must end before. It
+	// defaults to 60 s.
+	Lease time.Duration
+
+	// InDatabase: the effects act in the transaction that settles them.
+	InDatabase bool
+
+	// Idempotent: the target deduplicates by key, so that an attempt whose end is
+	// unknown may be repeated.
+	Idempotent bool
+
+	// Retry says when an attempt follows another.
+	Retry RetryPolicy
+
+	// Rearms is how often redeliveries may give a dead effect fresh attempts. 0 is
+	// the default of 3, -1 is off.
+	Rearms int
+}
+
+// The defaults of [EffectRoute] and the least time between two re-arms.
+const (
+	DefaultLease  = 60 * time.Second
+	DefaultRearms = 3
+	RearmInterval = time.Minute
+)
+
+// EffectsConfig configures an [Effects]. Pool, Enqueuer and Node are required.
+type EffectsConfig struct {
+	// Pool runs the claims and settlements. It should not be River's.
+	Pool     *pgxpool.Pool
+	Enqueuer Enqueuer
+
+	// Routes are the routes this process knows, by id. Effects of others are left
+	// alone.
+	Routes map[int32]EffectRoute
+
+	// Node names this process in the attempts it makes.
+	Node string
+
+	// Group bounds how many effects one statement claims or settles. It defaults
+	// to 256.
+	Group int
+
+	// Flushers is how many such statements of a sort may be under way at once. It
+	// defaults to 1: more commits carry fewer rows each.
+	Flushers int
+
+	// Timeout bounds one such statement. It defaults to 10 s.
+	Timeout time.Duration
+
+	// Random draws the jitter of the waits after lost attempts, in [0, 1). It
+	// defaults to math/rand/v2's.
+	Random func() float64
+}
+
+// Effects is the store of effects: it claims them, settles them and gives the
+// dead ones fresh attempts. All times are the database's.
+type Effects struct {
+	pool     *pgxpool.Pool
+	enqueuer Enqueuer
+	routes   map[int32]EffectRoute
+	node     string
+	random   func() float64
+
+	outside knownRoutes // routes whose effects are claimed in groups
+
+	claims  grouped[claimAsk, claimAnswer]
+	starts  grouped[sendStart, bool]
+	settles grouped[Settlement, Settled]
+}
+
+// NewEffects makes an Effects, or reports everything that is wrong with cfg.
+func NewEffects(cfg EffectsConfig) (*Effects, error) {
+	var errs []error
+	if cfg.Pool == nil {
+		errs = append(errs, errors.New("effects need a pool"))
+	}
+	if cfg.Enqueuer == nil {
+		errs = append(errs, errors.New("effects need an enqueuer"))
+	}
+	if cfg.Node == "" {
+		errs = append(errs, errors.New("effects need the name of the node"))
+	}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	for id, r := range cfg.Routes {
+		if err := r.Retry.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("route %d: %w", id, err))
+		}
+		if r.Lease == 0 {
+			r.Lease = DefaultLease
+		}
+		if r.Rearms == 0 {
+			r.Rearms = DefaultRearms
+		}
+		e.routes[id] = r
+		if !r.InDatabase {
+			e.outside.add(id, r.Lease)
+		}
+	}
+	if e.random = cfg.Random; e.random == nil {
+		e.random = rand.Float64
+	}
+	size, flushers, timeout := max(cfg.Group, 0), max(cfg.Flushers, 1), cfg.Timeout
+	if size == 0 {
+		size = 256
+	}
+	if timeout <= 0 {
+		timeout = 10 * time.Second
+	}
+	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, timeout: timeout}
+	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
+	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
+	return e, errors.Join(errs...)
+}
+
+// Route gives what the store knows about a route; ok is false for one that this
+// process does not know.
+func (e *Effects) Route(id int32) (route EffectRoute, ok bool) {
+	route, ok = e.routes[id]
+	return route, ok
+}
+
+// knownRoutes are routes as parallel arrays, the form a statement takes them in.
+type knownRoutes struct {
+	ids    []int32
+	leases []int64 // microseconds
+}
+
+func (k *knownRoutes) add(id int32, lease time.Duration) {
+	k.ids = append(k.ids, id)
+	k.leases = append(k.leases, lease.Microseconds())
+}
+
+// batcher is a pool or a transaction. Sent to a pool, a batch is a transaction
+// of its own.
+type batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// cleanText makes what a target said storable: valid UTF-8 without NUL, at most
+// n bytes, cut at a character.
+func cleanText(s string, n int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

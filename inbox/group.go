@@ -1,0 +1,104 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// grouped commits what concurrent callers ask for together: whatever waits when
+// a flush begins goes into it. There is no linger, so a lone caller never waits
+// for company.
+type grouped[In, Out any] struct {
+	// run does a group in one transaction; it answers in the order of in.
+	run func(ctx context.Context, in []In) ([]Out, error)
+
+	// flushers is how many groups may be under way at once; size bounds a group.
+	flushers, size int
+
+	// timeout bounds one flush, so that a caller that has gone cannot cancel what
+	// others wait for.
+	timeout time.Duration
+
+	mu      sync.Mutex
+	running int
+	waiting []*waiter[In, Out]
+}
+
+type waiter[In, Out any] struct {
+	in   In
+	out  Out
+	err  error
+	done chan struct{}
+}
+
+// do returns when in was committed, or failed, or ctx ended; in the last case
+// the commit may still happen.
+func (g *grouped[In, Out]) do(ctx context.Context, in In) (Out, error) {
+	w := &waiter[In, Out]{in: in, done: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, w)
+	if g.running < g.flushers {
+		g.running++
+		go g.flush(context.WithoutCancel(ctx))
+	}
+	g.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.out, w.err
+	case <-ctx.Done():
+		var none Out
+		return none, context.Cause(ctx)
+	}
+}
+
+func (g *grouped[In, Out]) flush(ctx context.Context) {
+	for {
+		g.mu.Lock()
+		n := min(len(g.waiting), g.size)
+		if n == 0 {
+			g.running--
+			g.mu.Unlock()
+			return
+		}
+		group := make([]*waiter[In, Out], n)
+		copy(group, g.waiting)
+		g.waiting = append(g.waiting[:0], g.waiting[n:]...)
+		g.mu.Unlock()
+		g.answer(ctx, group)
+	}
+}
+
+// answer runs the group and, if the database refused it for something in it,
+// splits it down to single callers, so that one cannot fail its neighbours.
+func (g *grouped[In, Out]) answer(ctx context.Context, group []*waiter[In, Out]) {
+	in := make([]In, len(group))
+	for i, w := range group {
+		in[i] = w.in
+	}
+	timed, cancel := context.WithTimeout(ctx, g.timeout)
+	out, err := g.run(timed, in)
+	cancel()
+	if err != nil && len(group) > 1 && divisible(err) {
+		half := len(group) / 2
+		g.answer(ctx, group[:half])
+		g.answer(ctx, group[half:])
+		return
+	}
+	for i, w := range group {
+		if w.err = err; err == nil {
+			w.out = out[i]
+		}
+		close(w.done)
+	}
+}
+
+// divisible reports whether a part of the group may succeed where the whole
+// failed: the server is there and said what it disliked.
+func divisible(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Severity == "ERROR"
+}

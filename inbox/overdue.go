@@ -1,0 +1,195 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Overdue is an effect whose due time, or whose lease, has passed. The sweeper
+// holds its row's lock.
+type Overdue struct {
+	Effect  ID
+	State   EffectState
+	RouteID int32
+	JobID   int64
+
+	token       ID
+	attempt     int
+	version     int
+	trigger     Trigger
+	sendStarted time.Time
+	age         time.Duration
+	leaseUntil  time.Time
+	keyHash     []byte
+}
+
+// Streams come first in the order of locks, and only an expired lease will be
+// settled.
+const lockOverdueStreams = `
+SELECT s.id
+FROM stream s
+WHERE (s.route_id, s.key_hash) IN (
+    SELECT e.route_id, e.sequence_key_hash
+    FROM effect e
+    WHERE e.id = ANY ($1::uuid[]) AND e.state = 'claimed' AND e.sequence_key_hash IS NOT NULL)
+ORDER BY s.id
+FOR UPDATE OF s`
+
+// A row that somebody else has locked is being worked on.
+const lockOverdue = `
+SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
+    e.send_started_at, e.lease_until, e.sequence_key_hash,
+    coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0)
+FROM effect e
+LEFT JOIN inbox_event v ON v.id = e.event_id
+WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
+ORDER BY e.id
+FOR UPDATE OF e SKIP LOCKED`
+
+// LockOverdueTx locks those of the effects that are overdue still and that
+// nobody else has locked.
+func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Overdue, error) {
+	var overdue []Overdue
+	var b pgx.Batch
+	b.Queue(lockOverdueStreams, ids)
+	b.Queue(lockOverdue, ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var (
+				o                   Overdue
+				rearms              int
+				unfinished          bool
+				sendStarted, leased *time.Time
+				age                 int64
+			)
+			err := rows.Scan(&o.Effect, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
+				&sendStarted, &leased, &o.keyHash, &age)
+			if err != nil {
+				return err
+			}
+			if sendStarted != nil {
+				o.sendStarted = *sendStarted
+			}
+			if leased != nil {
+				o.leaseUntil = *leased
+			}
+			o.age = time.Duration(age) * time.Microsecond
+			o.trigger = triggerOf(o.attempt, rearms, unfinished)
+			overdue = append(overdue, o)
+		}
+		return rows.Err()
+	})
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, fmt.Errorf("locking overdue effects: %w", err)
+	}
+	return overdue, nil
+}
+
+// Rewake is an overdue effect that gets a new job, since its own is not live.
+type Rewake struct {
+	Effect ID
+
+	// Unfinished: the job it had says that it is running.
+	Unfinished bool
+}
+
+const rewakeEffects = `
+UPDATE effect e
+SET job_id = a.job_id, unfinished = e.unfinished OR a.unfinished
+FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS a (id, job_id, unfinished)
+WHERE e.id = a.id`
+
+// RewakeTx gives effects that the caller has locked new jobs.
+func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) error {
+	if len(rewakes) == 0 {
+		return nil
+	}
+	jobIDs, err := e.reserveTx(ctx, tx, len(rewakes))
+	if err != nil {
+		return err
+	}
+	ids, unfinished, wakes := make([]ID, len(rewakes)), make([]bool, len(rewakes)), make([]Wake, len(rewakes))
+	for i, r := range rewakes {
+		ids[i], unfinished[i] = r.Effect, r.Unfinished
+		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: r.Effect}
+	}
+	var b pgx.Batch
+	b.Queue(rewakeEffects, ids, jobIDs, unfinished)
+	e.enqueuer.EnqueueTx(&b, wakes)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("waking overdue effects: %w", err)
+	}
+	return nil
+}
+
+// ExpireTx settles attempts whose lease ended before they did. One that may have
+// happened at a target that cannot deduplicate is indeterminate; any other is
+// retried under a new job, as long as its policy allows. Effects of routes that
+// this process does not know are left to one that does; it returns those
+// settled.
+func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([]Settlement, error) {
+	group := make([]Settlement, 0, len(overdue))
+	retries := 0
+	for _, o := range overdue {
+		route, ok := e.routes[o.RouteID]
+		if !ok {
+			continue
+		}
+		s := e.expired(o, route)
+		if s.State.Waiting() {
+			retries++
+		}
+		group = append(group, s)
+	}
+	if len(group) == 0 {
+		return nil, nil
+	}
+	jobIDs, err := e.reserveTx(ctx, tx, retries)
+	if err != nil {
+		return nil, err
+	}
+	var wakes []Wake
+	for i := range group {
+		if group[i].State.Waiting() {
+			group[i].JobID = jobIDs[len(wakes)]
+			wakes = append(wakes, Wake{JobID: group[i].JobID, Kind: WakeEffect, ID: group[i].Effect})
+		}
+	}
+	if _, err := e.settle(ctx, tx, group, wakes); err != nil {
+		return nil, fmt.Errorf("settling expired leases: %w", err)
+	}
+	return group, nil
+}
+
+func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
+	s := Settlement{
+		Effect: o.Effect, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
+		Reason: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
+	}
+	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {
+		s.State = EffectIndeterminate
+		return s
+	}
+	wait, giveUp := route.Retry.Next(Failure{Attempt: o.attempt, Age: o.age}, e.random)
+	if giveUp != "" {
+		s.State, s.Reason = EffectDead, giveUp
+		return s
+	}
+	s.State, s.After, s.Unfinished = EffectRetry, wait, true
+	return s
+}
+
+func (e *Effects) reserveTx(ctx context.Context, tx pgx.Tx, n int) ([]int64, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	var ids []int64
+	var b pgx.Batch
+	e.enqueuer.ReserveTx(&b, n, &ids)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, fmt.Errorf("reserving jobs: %w", err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,88 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Without locks: each is checked again under its own.
+const deadEffects = `
+SELECT id FROM effect WHERE event_id = $1 AND state = 'dead' ORDER BY id`
+
+// Rearm gives the dead effects of an event fresh attempts, because its provider
+// delivered it again: those whose reason is retriable, at most as often as the
+// route says and once a minute. It returns how many.
+func (e *Effects) Rearm(ctx context.Context, event ID) (int, error) {
+	rows, err := e.pool.Query(ctx, deadEffects, event)
+	if err != nil {
+		return 0, fmt.Errorf("rearming event %s: %w", event, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return 0, fmt.Errorf("rearming event %s: %w", event, err)
+	}
+	rearmed := 0
+	for _, id := range ids {
+		ok, err := e.rearm(ctx, id)
+		if err != nil {
+			return rearmed, fmt.Errorf("rearming effect %s: %w", id, err)
+		}
+		if ok {
+			rearmed++
+		}
+	}
+	return rearmed, nil
+}
+
+const lockEffectStream = `
+SELECT s.id
+FROM stream s
+JOIN effect e ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+WHERE e.id = $1
+FOR UPDATE OF s`
+
+const lockDead = `
+SELECT route_id, version, rearms, coalesce(reason, ''), sequence_key_hash,
+    rearmed_at IS NULL OR rearmed_at <= now() - $2::bigint * interval '1 microsecond'
+FROM effect
+WHERE id = $1 AND state = 'dead'
+FOR UPDATE`
+
+func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
+	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockEffectStream, id); err != nil {
+			return err
+		}
+		s := Settlement{Effect: id, From: EffectDead, State: EffectPending, Rearm: true}
+		var rearms int
+		var rested bool
+		err := tx.QueryRow(ctx, lockDead, id, RearmInterval.Microseconds()).
+			Scan(&s.RouteID, &s.Version, &rearms, &s.Reason, &s.SequenceKeyHash, &rested)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		route, known := e.routes[s.RouteID]
+		if !known || !rested || rearms >= route.Rearms || !s.Reason.Retriable() {
+			return nil
+		}
+		s.Reason = ""
+		jobIDs, err := e.reserveTx(ctx, tx, 1)
+		if err != nil {
+			return err
+		}
+		s.JobID = jobIDs[0]
+		out, err := e.settle(ctx, tx, []Settlement{s}, []Wake{{JobID: s.JobID, Kind: WakeEffect, ID: id}})
+		if err != nil {
+			return err
+		}
+		done = out[0].Applied
+		return nil
+	})
+	return done && err == nil, err
+}

@@ -1,0 +1,91 @@
+package inbox
+
+// Reason is why an attempt failed or an effect is at rest: one of a closed set,
+// since it is a column, a metric's label and what re-arm decides by. Stored:
+// never change.
+type Reason string
+
+// The reasons. Stored: never change.
+const (
+	// The retry policy gave up.
+	ReasonExhausted Reason = "attempts_exhausted"
+	ReasonDeadline  Reason = "deadline_passed"
+
+	// The run did not end.
+	ReasonLeaseExpired Reason = "lease_expired"
+	ReasonStopped      Reason = "stopped"
+	ReasonPanic        Reason = "panic"
+
+	// Nothing was attempted.
+	ReasonSaturated Reason = "target_saturated"
+	ReasonBodyGone  Reason = "body_gone"
+	ReasonRender    Reason = "render_failed"
+
+	// The network.
+	ReasonAddress    Reason = "address_refused"
+	ReasonDNS        Reason = "dns"
+	ReasonConnect    Reason = "connect"
+	ReasonTLS        Reason = "tls"
+	ReasonTimeout    Reason = "timeout"
+	ReasonConnection Reason = "connection_lost"
+	ReasonReply      Reason = "reply_malformed"
+
+	// The target's answer.
+	ReasonInformational Reason = "status_1xx"
+	ReasonRedirect      Reason = "status_3xx"
+	ReasonStatus408     Reason = "status_408"
+	ReasonStatus409     Reason = "status_409"
+	ReasonStatus410     Reason = "status_410"
+	ReasonStatus425     Reason = "status_425"
+	ReasonStatus429     Reason = "status_429"
+	ReasonStatus4xx     Reason = "status_4xx"
+	ReasonStatus503     Reason = "status_503"
+	ReasonStatus5xx     Reason = "status_5xx"
+
+	// The database, for effects inside it.
+	ReasonSerialization Reason = "sql_serialization"
+	ReasonDeadlock      Reason = "sql_deadlock"
+	ReasonLockTimeout   Reason = "sql_lock_timeout"
+	ReasonSQLTimeout    Reason = "sql_timeout"
+	ReasonUnavailable   Reason = "sql_unavailable"
+	ReasonSQL           Reason = "sql_error"
+
+	// A handler's own.
+	ReasonHandler Reason = "handler"
+
+	// ReasonOther is what a kind said that is not in the set.
+	ReasonOther Reason = "other"
+)
+
+// retriable says of each reason whether a fresh attempt may end otherwise: the
+// target may have been mended since. It is also the closed set.
+func (r Reason) known() (retriable, ok bool) {
+	switch r {
+	case ReasonStatus410, ReasonBodyGone, ReasonRender:
+		return false, true
+	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated,
+		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
+		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
+		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx,
+		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
+		ReasonHandler, ReasonOther:
+		return true, true
+	}
+	return false, false
+}
+
+// Retriable reports whether re-arm may give a dead effect of this reason fresh
+// attempts.
+func (r Reason) Retriable() bool {
+	retriable, _ := r.known()
+	return retriable
+}
+
+// ReasonOf takes a reason from a kind. What is not in the set becomes
+// [ReasonOther], so that no target can choose what we store.
+func ReasonOf(s string) Reason {
+	if _, ok := Reason(s).known(); ok {
+		return Reason(s)
+	}
+	return ReasonOther
+}

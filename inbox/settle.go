@@ -1,0 +1,257 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Settlement is one way out of an unfinished attempt or of a state at rest.
+type Settlement struct {
+	Effect ID
+
+	// Token fences an unfinished attempt: nothing happens unless the effect still
+	// has it.
+	Token ID
+
+	// From and Version fence a state at rest; they are used if Token is zero.
+	From    EffectState
+	Version int
+
+	// State is where the effect goes.
+	State EffectState
+
+	// After is how long until it is due again, if State is waiting.
+	After time.Duration
+
+	Reason  Reason
+	Code    string
+	Excerpt string
+
+	// Result is what to keep of a success; may be nil.
+	Result []byte
+
+	// Outcome is what the attempt's row will say; no row is written without it,
+	// and then the attempt is not counted either.
+	Outcome   AttemptOutcome
+	Trigger   Trigger
+	StartedAt time.Time
+
+	// Unfinished: the run's end was not seen, the next one is to be careful.
+	Unfinished bool
+
+	// Rearm gives fresh attempts: counted from zero, under a new version.
+	Rearm bool
+
+	// JobID is the new job that will wake the effect; 0 keeps the one it has.
+	JobID int64
+
+	// RouteID and SequenceKeyHash name the stream, if the effect has one.
+	RouteID         int32
+	SequenceKeyHash []byte
+}
+
+// Settled is what became of a [Settlement].
+type Settled struct {
+	// Applied is false if the fence did not hold: somebody else ended it.
+	Applied bool
+
+	// Standing is where the effect stands now, either way.
+	Standing Standing
+}
+
+// Settle ends an attempt, committed before it returns, together with those of
+// other workers.
+func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
+	out, err := e.settles.do(ctx, s)
+	if err != nil {
+		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
+	}
+	return out, nil
+}
+
+// SettleTx ends an attempt in the transaction in which the effect acted.
+func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settled, error) {
+	out, err := e.settle(ctx, tx, []Settlement{s}, nil)
+	if err != nil {
+		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
+	}
+	return out[0], nil
+}
+
+func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settled, error) {
+	return e.settle(ctx, e.pool, group, nil)
+}
+
+// The order of locks is event, stream, effect, effect key: streams first, by
+// their ids. An unordered route has none.
+const lockStreams = `
+SELECT s.id
+FROM stream s
+JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
+ORDER BY s.id
+FOR UPDATE OF s`
+
+// The only statement that takes an effect out of an unfinished attempt or of a
+// state at rest. Its fence is read under the row's lock: a row whose token has
+// changed while this waited is left alone, and of two that ask in one group only
+// the one that holds it is heard (hence the place). An attempt whose outcome is not given
+// was none: it is taken back from the count.
+const settleEffects = `
+WITH asked AS (
+    SELECT *
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+        $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
+        $16::bigint[]) WITH ORDINALITY
+        AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
+            started_at, unfinished, rearm, job_id, place)),
+held AS MATERIALIZED (
+    SELECT e.id, a.place
+    FROM effect e
+    JOIN asked a ON a.id = e.id
+    WHERE CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
+        ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END
+    ORDER BY e.id
+    FOR UPDATE OF e),
+settled AS (
+    UPDATE effect e
+    SET state = a.state,
+        lease_token = NULL,
+        lease_until = NULL,
+        next_at = CASE WHEN a.state IN ('pending', 'retry') THEN now() + a.after * interval '1 microsecond' END,
+        finished_at = CASE WHEN a.state IN ('done', 'superseded', 'skipped', 'duplicate') THEN now() END,
+        send_started_at = CASE WHEN a.state NOT IN ('pending', 'retry') THEN e.send_started_at END,
+        reason = nullif(a.reason, ''),
+        last_code = CASE WHEN a.rearm THEN e.last_code ELSE nullif(a.code, '') END,
+        result = coalesce(a.result, e.result),
+        unfinished = a.unfinished,
+        job_id = coalesce(nullif(a.job_id, 0), e.job_id),
+        attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
+        version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
+        rearms = CASE WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
+        rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
+    FROM held h
+    JOIN asked a ON a.place = h.place
+    WHERE e.id = h.id
+    RETURNING a.place, e.id, e.attempts, e.version),
+attempted AS (
+    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
+    SELECT s.id, s.attempts, s.version, a.trigger, $17::text, least(a.started_at, now()), now(), a.outcome, nullif(a.code, ''),
+        nullif(a.excerpt, '')
+    FROM settled s
+    JOIN asked a ON a.place = s.place
+    WHERE a.outcome <> '')
+SELECT place FROM settled`
+
+// A superseded or skipped effect gives its key back; any other keeps it.
+const releaseKeys = `
+DELETE FROM effect_key k
+USING effect e
+WHERE e.id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped') AND k.effect_id = e.id`
+
+// Only the effect that the stream has in flight moves it on.
+const advanceStreams = `
+UPDATE stream s
+SET applied = CASE WHEN e.state = 'done' THEN greatest(s.applied, e.sequence_number) ELSE s.applied END,
+    in_flight = NULL,
+    blocked_by = nullif(s.blocked_by, e.id),
+    updated_at = now()
+FROM effect e
+WHERE e.id = ANY ($1::uuid[]) AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND s.in_flight = e.id
+    AND e.state IN ('done', 'superseded', 'skipped', 'duplicate')`
+
+// A job that was not ours to replace may wake the effect, so the caller is told.
+const readStandings = `
+SELECT id, state, route_id, coalesce(job_id, 0), unfinished,
+    coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)
+FROM effect
+WHERE id = ANY ($1::uuid[])`
+
+// settle is the only way out of an unfinished attempt or of a state at rest, for
+// every caller. It is one round trip; sent to a pool it is its own transaction.
+// The wakes are inserted with it.
+func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+	cols := settleColumns(group)
+	ids := cols[0]
+	applied := make([]bool, len(group))
+	standings := make(map[ID]Standing, len(group))
+
+	var b pgx.Batch
+	routes, hashes := streamKeys(group)
+	if len(routes) > 0 {
+		b.Queue(lockStreams, routes, hashes)
+	}
+	b.Queue(settleEffects, append(cols, e.node)...).Query(func(rows pgx.Rows) error {
+		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		for _, place := range places {
+			applied[place-1] = true
+		}
+		return err
+	})
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
+		b.Queue(releaseKeys, ids)
+	}
+	if len(routes) > 0 {
+		b.Queue(advanceStreams, ids)
+	}
+	e.enqueuer.EnqueueTx(&b, wakes)
+	b.Queue(readStandings, ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var id ID
+			var wait int64
+			s := Standing{Found: true}
+			if err := rows.Scan(&id, &s.State, &s.RouteID, &s.JobID, &s.Unfinished, &wait); err != nil {
+				return err
+			}
+			s.Wait = time.Duration(wait) * time.Microsecond
+			standings[id] = s
+		}
+		return rows.Err()
+	})
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	out := make([]Settled, len(group))
+	for i, s := range group {
+		out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+	}
+	return out, nil
+}
+
+// streamKeys are the streams that the group may touch.
+func streamKeys(group []Settlement) (routes []int32, hashes [][]byte) {
+	for i := range group {
+		if group[i].SequenceKeyHash != nil {
+			routes = append(routes, group[i].RouteID)
+			hashes = append(hashes, group[i].SequenceKeyHash)
+		}
+	}
+	return routes, hashes
+}
+
+// settleColumns turns the group into the arrays of [settleEffects].
+func settleColumns(group []Settlement) []any {
+	n := len(group)
+	var (
+		ids, tokens                   = make([]ID, n), make([]ID, n)
+		froms, states, reasons, codes = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		excerpts, outcomes, triggers  = make([]string, n), make([]string, n), make([]string, n)
+		versions, afters, jobs        = make([]int32, n), make([]int64, n), make([]int64, n)
+		results                       = make([][]byte, n)
+		starts                        = make([]time.Time, n)
+		unfinished, rearms            = make([]bool, n), make([]bool, n)
+	)
+	for i := range group {
+		s := &group[i]
+		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
+		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
+		reasons[i], codes[i], excerpts[i] = string(s.Reason), cleanText(s.Code, 64), cleanText(s.Excerpt, 2048)
+		results[i], outcomes[i], triggers[i] = s.Result, string(s.Outcome), string(s.Trigger)
+		starts[i], unfinished[i], rearms[i], jobs[i] = s.StartedAt, s.Unfinished, s.Rearm, s.JobID
+	}
+	return []any{ids, tokens, froms, versions, states, afters, reasons, codes, excerpts, results, outcomes, triggers,
+		starts, unfinished, rearms, jobs}
+}
