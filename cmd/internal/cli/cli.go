@@ -1,0 +1,153 @@
+// Package cli is what a person types: the verbs, their output and their exit
+// codes. It holds no logic of its own beyond asking and showing.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// The exit codes. Scripts depend on them: never change.
+const (
+	exitOK       = 0
+	exitFailed   = 1  // it did not work, or what was compared differs
+	exitUsage    = 2  // wrong usage or configuration: trying again cannot help
+	exitTryLater = 75 // the database or the server cannot be reached
+)
+
+// shell is one run of the program: its streams, environment and global flags.
+type shell struct {
+	in      io.Reader
+	out     io.Writer
+	err     io.Writer
+	environ []string
+
+	output     string // table or json
+	configFile string
+}
+
+// Main runs the command line and returns the exit code. Everything that went
+// wrong is on stderr, one line a problem.
+func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
+	s := &shell{in: in, out: out, err: stderr, environ: environ}
+	root := s.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	code := exitCode(err)
+	if err != nil {
+		report(stderr, err)
+	}
+	return code
+}
+
+func (s *shell) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "oncegate",
+		Short: "A webhook inbox on PostgreSQL",
+		Long: "Oncegate verifies webhooks, records each event once in PostgreSQL,\n" +
+			"answers 2xx only after that commit, and carries out the effects of each event.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if s.output != "table" && s.output != "json" {
+				return usagef("--output %q is unknown; known are table, json", s.output)
+			}
+			return nil
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
+	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s; see `%s --help`", oneLine(err.Error()), cmd.CommandPath())
+	})
+	root.AddCommand(
+		s.serveCommand(), s.devCommand(), s.migrateCommand(), s.configCommand(), s.sendCommand(),
+		s.eventsCommand(), s.effectsCommand(), s.versionCommand(),
+	)
+	wrapArgs(root)
+	return root
+}
+
+// wrapArgs makes every complaint about arguments a usage error.
+func wrapArgs(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		check = cobra.ArbitraryArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%s; see `%s --help`", oneLine(err.Error()), cmd.CommandPath())
+		}
+		return nil
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// group makes a command that only holds others.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names := make([]string, len(subs))
+			for i, sub := range subs {
+				names[i] = sub.Name()
+			}
+			return usagef("%s needs one of %s; see `%s --help`", cmd.CommandPath(), strings.Join(names, ", "), cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// load reads the whole configuration.
+func (s *shell) load(cat map[string]*providers.Provider) (*config.Config, error) {
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: cat})
+}
+
+func (s *shell) catalog() (map[string]*providers.Provider, error) {
+	cat, err := catalog.Load()
+	if err != nil {
+		return nil, fmt.Errorf("loading the catalogue: %w", err)
+	}
+	return cat, nil
+}
+
+// env gives one variable of the environment.
+func (s *shell) env(name string) string {
+	for _, pair := range s.environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(text), " ")
+}
+
+var errSilent = errors.New("reported already")

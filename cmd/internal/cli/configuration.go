@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+)
+
+func (s *shell) configCommand() *cobra.Command {
+	check := &cobra.Command{
+		Use: "check", Short: "Check the configuration and say everything that is wrong with it", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := s.loadConfig()
+			if err != nil {
+				return err
+			}
+			routes := 0
+			for _, source := range cfg.Sources {
+				routes += len(source.Routes)
+			}
+			origin := cfg.Origin
+			if origin == "" {
+				origin = "the environment"
+			}
+			if s.output == "json" {
+				return s.json(map[string]any{
+					"origin": origin, "sources": len(cfg.Sources), "routes": routes,
+					"targets": len(cfg.Targets), "warnings": append([]string{}, cfg.Warnings...),
+				})
+			}
+			fmt.Fprintf(s.out, "ok: %s: %s, %s, %s\n", origin,
+				count(len(cfg.Sources), "source"), count(routes, "route"), count(len(cfg.Targets), "target"))
+			for _, warning := range cfg.Warnings {
+				fmt.Fprintln(s.out, "warning: "+warning)
+			}
+			return nil
+		},
+	}
+	show := &cobra.Command{
+		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := s.loadConfig()
+			if err != nil {
+				return err
+			}
+			text, err := yaml.Marshal(cfg.Effective())
+			if err != nil {
+				return fmt.Errorf("writing yaml: %w", err)
+			}
+			if s.output == "json" {
+				if text, err = yaml.YAMLToJSON(text); err != nil {
+					return fmt.Errorf("writing json: %w", err)
+				}
+			}
+			_, err = s.out.Write(text)
+			return err
+		},
+	}
+	return group("config", "Check or print the configuration", check, show)
+}
+
+func (s *shell) loadConfig() (*config.Config, error) {
+	cat, err := s.catalog()
+	if err != nil {
+		return nil, err
+	}
+	return s.load(cat)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

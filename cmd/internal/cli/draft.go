@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// draft is a delivery before it is signed.
+type draft struct {
+	header http.Header
+	body   []byte
+	id     string
+	at     time.Time
+}
+
+// draft makes the delivery from the provider's example or from a file, with the
+// event id and type that were asked for, wherever the provider puts them.
+func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
+	spec := p.Spec()
+	d := &draft{header: http.Header{}, id: f.eventID, at: time.Now()}
+	fresh := freshID(p.Name())
+	if d.id == "" {
+		d.id = fresh
+	}
+	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(d.at.Unix(), 10))
+	d.header.Set("Content-Type", "application/json")
+	for name, value := range spec.Example.Headers {
+		d.header.Set(name, fill.Replace(value))
+	}
+	d.header.Set("User-Agent", "oncegate-send")
+	d.body = []byte(fill.Replace(spec.Example.Body))
+	if f.file == "" && len(d.body) == 0 {
+		return nil, usagef("the catalogue has no example of %s: add --file payload.json", p.Name())
+	}
+	if f.file != "" {
+		if err := s.replaceBody(d, p, f); err != nil {
+			return nil, err
+		}
+	}
+	if f.kind == "" {
+		return d, nil
+	}
+	return d, d.place(spec.Type, f.kind, "type")
+}
+
+// replaceBody takes the payload from a file. Its bytes are sent as they are,
+// unless an event id or a type has to be put in.
+func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error {
+	var err error
+	if f.file == "-" {
+		d.body, err = io.ReadAll(s.in)
+	} else {
+		d.body, err = os.ReadFile(f.file)
+	}
+	if err != nil {
+		return usagef("--file: %v", err)
+	}
+	candidates := p.Spec().Identity.Candidates
+	if f.eventID != "" {
+		if slices.ContainsFunc(candidates, func(c providers.Field) bool { return c.JSON != "" }) {
+			return d.place(candidates, f.eventID, "event id")
+		}
+		return nil
+	}
+	for _, c := range candidates {
+		if own, ok := lookup(d.body, c.JSON); ok && c.JSON != "" {
+			d.id = own
+			break
+		}
+	}
+	if f.kind == "" && p.Name() == "github" {
+		kind, ok := githubEvent(d.body)
+		if !ok {
+			return usagef("GitHub names the event in a header, and the payload does not tell which: add --type, such as --type push")
+		}
+		d.header.Set("X-Github-Event", kind)
+	}
+	return nil
+}
+
+// place puts a value where the provider would: into the first header, else into
+// the first JSON path it is read from.
+func (d *draft) place(fields []providers.Field, value, what string) error {
+	for _, field := range fields {
+		if len(field.Join) > 0 {
+			if err := d.place(field.Join[:1], value, what); err == nil {
+				return nil
+			}
+			continue
+		}
+		if field.Header != "" {
+			d.header.Set(field.Header, value)
+			return nil
+		}
+		if field.JSON != "" && field.JSON != "$" {
+			body, err := set(d.body, strings.Split(field.JSON, "."), value)
+			if err != nil {
+				return usagef("putting the %s into the payload at %s: %v", what, field.JSON, err)
+			}
+			d.body = body
+			return nil
+		}
+	}
+	return usagef("the provider has no place for a chosen %s", what)
+}
+
+// sign signs the draft as the provider would, and then spoils what tamper names.
+func (d *draft) sign(to *addressee, tamper string) (*providers.Request, error) {
+	r := &providers.Request{Method: http.MethodPost, URL: to.url, Header: d.header.Clone(), Body: d.body, ReceivedAt: d.at}
+	verify := to.provider.Spec().Verify
+	switch tamper {
+	case "", "body", "signature":
+	case "timestamp":
+		if from := verify.Timestamp.From; from == "" || from == "none" || verify.Timestamp.Unsigned {
+			return nil, usagef("%s signs no time: --tamper timestamp has nothing to spoil", to.provider.Name())
+		}
+		r.ReceivedAt = d.at.Add(-time.Hour)
+	default:
+		return nil, usagef("--tamper %q is unknown; known are body, signature, timestamp", clean(tamper))
+	}
+	if err := to.provider.Sign(r, to.secret, d.id); err != nil {
+		return nil, usagef("signing as %s: %v", to.provider.Name(), err)
+	}
+	switch tamper {
+	case "body":
+		// White space where JSON allows it: the payload still means the same.
+		r.Body = append(bytes.Clone(r.Body), '\n')
+	case "signature":
+		spoiled := false
+		for name, values := range r.Header {
+			signs := slices.ContainsFunc(verify.Signature.Headers, func(h string) bool { return http.CanonicalHeaderKey(h) == name })
+			if len(verify.Signature.Headers) == 0 {
+				signs = !slices.Equal(d.header[name], values)
+			}
+			if signs && len(values) > 0 {
+				r.Header[name] = []string{spoil(values[0])}
+				spoiled = true
+			}
+		}
+		if !spoiled {
+			return nil, usagef("%s puts no signature in a header: --tamper signature has nothing to spoil", to.provider.Name())
+		}
+	}
+	return r, nil
+}
+
+// spoil changes one character of a signature, some way before its end: the last
+// characters of base64 may hold bits that nobody reads.
+func spoil(signature string) string {
+	b := []byte(signature)
+	for i := max(len(b)-8, 0); i >= 0 && i < len(b); i-- {
+		switch c := b[i]; {
+		case c == '0':
+			b[i] = '1'
+			return string(b)
+		case c > '0' && c <= '9', c > 'a' && c <= 'z', c > 'A' && c <= 'Z':
+			b[i]--
+			return string(b)
+		case c == 'a', c == 'A':
+			b[i]++
+			return string(b)
+		}
+	}
+	return signature + "x"
+}
+
+// freshID looks like the ids the provider makes.
+func freshID(provider string) string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:])
+	text := hex.EncodeToString(raw[:])
+	switch provider {
+	case "stripe":
+		return "evt_1" + text[:23]
+	case "slack":
+		return "Ev" + strings.ToUpper(text[:9])
+	case "github", "shopify":
+		return text[:8] + "-" + text[8:12] + "-4" + text[13:16] + "-8" + text[17:20] + "-" + text[20:]
+	}
+	return "msg_" + text[:24]
+}
+
+// githubEvent tells the event from the keys that only its payload has.
+func githubEvent(body []byte) (string, bool) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(body, &keys) != nil {
+		return "", false
+	}
+	has := func(names ...string) bool {
+		for _, name := range names {
+			if _, ok := keys[name]; !ok {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case has("ref", "before", "after", "commits"):
+		return "push", true
+	case has("zen", "hook_id"):
+		return "ping", true
+	case has("action", "issue", "comment"):
+		return "issue_comment", true
+	case has("action", "pull_request", "number"):
+		return "pull_request", true
+	case has("action", "issue"):
+		return "issues", true
+	case has("action", "release"):
+		return "release", true
+	}
+	return "", false
+}
+
+// lookup reads a string or number at a dotted path.
+func lookup(body []byte, path string) (string, bool) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil {
+		return "", false
+	}
+	for _, key := range strings.Split(path, ".") {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return "", false
+		}
+		value = object[key]
+	}
+	switch value := value.(type) {
+	case string:
+		return value, value != ""
+	case json.Number:
+		return value.String(), true
+	}
+	return "", false
+}
+
+// set writes a string at a dotted path, making what is missing on the way. The
+// keys on the way keep their text; their order may change.
+func set(body []byte, path []string, value string) ([]byte, error) {
+	object := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if err := json.Unmarshal(body, &object); err != nil {
+			return nil, fmt.Errorf("not a JSON object")
+		}
+	}
+	var inner []byte
+	var err error
+	if len(path) == 1 {
+		inner, err = json.Marshal(value)
+	} else {
+		inner, err = set(object[path[0]], path[1:], value)
+	}
+	if err != nil {
+		return nil, err
+	}
+	object[path[0]] = inner
+	return json.Marshal(object)
+}

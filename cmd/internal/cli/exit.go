@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// usageError is a mistake in what was typed or configured.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{text: fmt.Sprintf(format, args...)}
+}
+
+// laterError is a failure that time may cure.
+type laterError struct{ text string }
+
+func (e *laterError) Error() string { return e.text }
+
+func laterf(format string, args ...any) error {
+	return &laterError{text: fmt.Sprintf(format, args...)}
+}
+
+func exitCode(err error) int {
+	var usage *usageError
+	var problems config.Problems
+	var later *laterError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage), errors.As(err, &problems),
+		errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
+		return exitUsage
+	case errors.As(err, &later), unreachable(err):
+		return exitTryLater
+	}
+	return exitFailed
+}
+
+// unreachable reports whether the database could not be asked at all, or is
+// starting up, shutting down or full.
+func unreachable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "57P01", "57P02", "57P03", "53300", "08006", "08001", "08004":
+			return true
+		}
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var network *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &network) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// report writes err to w: one line, or one line a problem of the configuration.
+func report(w io.Writer, err error) {
+	if errors.Is(err, errSilent) {
+		return
+	}
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		for _, p := range problems {
+			fmt.Fprintln(w, "oncegate: "+clean(p.String()))
+		}
+		return
+	}
+	fmt.Fprintln(w, "oncegate: "+clean(explain(err)))
+}
+
+// explain turns what a driver says into what to do next.
+func explain(err error) string {
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.As(err, &pg) && pg.Code == "42P01":
+		return "the database has no Oncegate tables in this schema; run `oncegate migrate up`"
+	case errors.As(err, &pg) && pg.Code == "3D000":
+		return "the database named in DATABASE_URL does not exist on the server; create it"
+	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+		return "the database refuses the user or password of DATABASE_URL"
+	case errors.As(err, &connect):
+		cause := "cannot connect"
+		if e := errors.Unwrap(connect); e != nil {
+			// The driver lists every address it tried, one a line.
+			cause = strings.SplitN(e.Error(), "\n", 2)[0]
+		}
+		return fmt.Sprintf("the database cannot be reached (%s); check DATABASE_URL and that PostgreSQL runs, then try again", oneLine(cause))
+	case unreachable(err):
+		return oneLine(err.Error()) + "; try again later"
+	}
+	return oneLine(err.Error())
+}

@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+type sendFlags struct {
+	url, source, secretEnv, secretFile string
+	file, eventID, kind, tamper        string
+	duplicate                          int
+	concurrent                         bool
+	timeout                            time.Duration
+}
+
+func (s *shell) sendCommand() *cobra.Command {
+	var f sendFlags
+	cmd := &cobra.Command{
+		Use:   "send <provider>",
+		Short: "Send a delivery, signed as the provider signs, and show the answer",
+		Long: "Send a delivery, signed as the provider would sign it, and show the answer.\n\n" +
+			"Without --url and a secret it goes to the `oncegate dev` that runs from this directory.\n" +
+			"Exits 0 if every delivery was acknowledged, 1 if one was refused, 75 if one is worth trying again.",
+		Example: "  oncegate send stripe\n" +
+			"  oncegate send stripe --event-id evt_1 --duplicate 3 --concurrent\n" +
+			"  oncegate send github --type push --file push.json --secret-env GITHUB_SECRET --url https://hooks.example.com/in/github\n" +
+			"  oncegate send slack --tamper timestamp",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.send(cmd.Context(), args[0], f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "where to (default the running `oncegate dev`, at /in/<provider>)")
+	flags.StringVar(&f.source, "source", "", "take provider, secret and path from this source of the configuration")
+	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable that holds the signing secret")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file that holds the signing secret")
+	flags.StringVar(&f.file, "file", "", "send this payload instead of the provider's example; - is stdin")
+	flags.StringVar(&f.eventID, "event-id", "", "the event id (default a fresh one; with --file the payload's own)")
+	flags.StringVar(&f.kind, "type", "", "the event type (default the example's)")
+	flags.StringVar(&f.tamper, "tamper", "", "spoil the delivery: body, signature or timestamp")
+	flags.IntVar(&f.duplicate, "duplicate", 0, "send the same delivery this many times more")
+	flags.BoolVar(&f.concurrent, "concurrent", false, "send all at once, not one after another")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "longest wait for one answer")
+	return cmd
+}
+
+// delivered is one line of the answer of send.
+type delivered struct {
+	Number  int     `json:"number"`
+	EventID string  `json:"event_id"`
+	Status  int     `json:"status"`
+	Outcome string  `json:"outcome"`
+	Event   string  `json:"event,omitempty"`
+	Millis  float64 `json:"ms"`
+}
+
+func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
+	if f.duplicate < 0 || f.duplicate > 10_000 {
+		return usagef("--duplicate %d: must be from 0 to 10000", f.duplicate)
+	}
+	if f.secretEnv != "" && f.secretFile != "" {
+		return usagef("--secret-env and --secret-file exclude each other")
+	}
+	to, err := s.addressee(name, f)
+	if err != nil {
+		return err
+	}
+	draft, err := s.draft(to.provider, f)
+	if err != nil {
+		return err
+	}
+	request, err := draft.sign(to, f.tamper)
+	if err != nil {
+		return err
+	}
+	out := make([]delivered, f.duplicate+1)
+	if f.concurrent {
+		var wg sync.WaitGroup
+		for i := range out {
+			wg.Go(func() { out[i] = post(ctx, request, i+1, draft.id, f.timeout) })
+		}
+		wg.Wait()
+	} else {
+		for i := range out {
+			out[i] = post(ctx, request, i+1, draft.id, f.timeout)
+		}
+	}
+	t := &table{header: []string{"#", "STATUS", "OUTCOME", "EVENT ID", "EVENT", "MS"}}
+	for _, d := range out {
+		status := "-"
+		if d.Status > 0 {
+			status = fmt.Sprint(d.Status)
+		}
+		t.add(fmt.Sprint(d.Number), status, d.Outcome, d.EventID, d.Event, fmt.Sprintf("%.1f", d.Millis))
+	}
+	if err := s.show(t, out); err != nil {
+		return err
+	}
+	return verdict(out, request.URL)
+}
+
+// verdict turns the answers into the exit code: what is worth trying again
+// comes first, since a script that retries then does the right thing.
+func verdict(out []delivered, url string) error {
+	refused, later := 0, 0
+	for _, d := range out {
+		switch {
+		case d.Status == 0 || d.Status == http.StatusServiceUnavailable || d.Status == http.StatusTooManyRequests || d.Status >= 500:
+			later++
+		case d.Status < 200 || d.Status > 299:
+			refused++
+		}
+	}
+	switch {
+	case later > 0:
+		return laterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), url)
+	case refused > 0:
+		return &failure{text: fmt.Sprintf("%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), url)}
+	}
+	return nil
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// addressee is where a delivery goes and what it is signed with.
+type addressee struct {
+	provider *providers.Provider
+	url      string
+	secret   providers.Secret
+}
+
+func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
+	cat, err := s.catalog()
+	if err != nil {
+		return nil, err
+	}
+	if f.source != "" {
+		return s.configured(cat, name, f)
+	}
+	to := &addressee{provider: cat[name], url: f.url}
+	if to.provider == nil {
+		return nil, usagef("unknown provider %q; known are %s", clean(name), names(cat))
+	}
+	state, running := s.readDevState()
+	if to.url == "" {
+		if !running {
+			return nil, usagef("no --url, and no `oncegate dev` runs from this directory: start ./scripts/run, or name an address")
+		}
+		to.url = state.Public + "/in/" + name
+	}
+	u, err := url.Parse(to.url)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", clean(to.url), clean(name))
+	}
+	to.secret.Name = "send"
+	switch {
+	case f.secretEnv != "":
+		to.secret.Value = []byte(s.env(f.secretEnv))
+		if len(to.secret.Value) == 0 {
+			return nil, usagef("--secret-env: environment variable %s is not set or empty", clean(f.secretEnv))
+		}
+	case f.secretFile != "":
+		content, err := os.ReadFile(f.secretFile)
+		if err != nil {
+			return nil, usagef("--secret-file: %v", err)
+		}
+		to.secret.Value = bytes.TrimRight(content, "\r\n")
+	case running && strings.HasPrefix(to.url, state.Public+"/"):
+		to.secret.Value = []byte(devSecret(name))
+	}
+	if len(to.secret.Value) == 0 {
+		return nil, usagef("no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
+	}
+	return to, nil
+}
+
+// configured takes the addressee from a source of the configuration.
+func (s *shell) configured(cat map[string]*providers.Provider, name string, f sendFlags) (*addressee, error) {
+	cfg, err := s.load(cat)
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, source := range cfg.Sources {
+		known = append(known, source.Name)
+		if source.Name != f.source {
+			continue
+		}
+		if source.Provider.Name() != name {
+			return nil, usagef("source %s is of provider %s, not %s", source.Name, source.Provider.Name(), clean(name))
+		}
+		to := &addressee{provider: source.Provider, url: f.url}
+		if keys := source.Keys(); len(keys) > 0 {
+			to.secret = keys[0]
+		}
+		if to.url == "" {
+			to.url = loopback(cfg.Listen.Public) + "/in/" + source.Name
+		}
+		return to, nil
+	}
+	return nil, usagef("unknown source %q; known are %s", clean(f.source), strings.Join(known, ", "))
+}
+
+// loopback is the address by which this machine reaches a listener.
+func loopback(listen string) string {
+	host, port, _ := strings.Cut(listen, ":")
+	if i := strings.LastIndexByte(listen, ':'); i >= 0 {
+		host, port = listen[:i], listen[i+1:]
+	}
+	if host == "" || host == "0.0.0.0" || host == "[::]" {
+		host = "127.0.0.1"
+	}
+	return "http://" + host + ":" + port
+}
+
+// post sends the request once.
+func post(ctx context.Context, r *providers.Request, number int, id string, timeout time.Duration) delivered {
+	out := delivered{Number: number, EventID: id}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		out.Outcome = "not sent"
+		return out
+	}
+	request.Header = r.Header.Clone()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	start := time.Now()
+	response, err := client.Do(request)
+	out.Millis = float64(time.Since(start).Microseconds()) / 1000
+	if err != nil {
+		out.Outcome = "no answer"
+		if errors.Is(err, context.DeadlineExceeded) {
+			out.Outcome = "no answer in time"
+		}
+		return out
+	}
+	defer response.Body.Close()
+	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	out.Status = response.StatusCode
+	out.Event = response.Header.Get("Oncegate-Event")
+	var answer struct {
+		Event  string `json:"event"`
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(content, &answer) == nil && answer.Status != "" {
+		out.Outcome = answer.Status
+		if out.Event == "" {
+			out.Event = answer.Event
+		}
+		return out
+	}
+	switch {
+	case out.Status >= 200 && out.Status < 300:
+		out.Outcome = "acknowledged"
+	case out.Status == http.StatusServiceUnavailable || out.Status == http.StatusTooManyRequests:
+		out.Outcome = "try later"
+	default:
+		out.Outcome = "refused"
+	}
+	return out
+}
+
+func names(cat map[string]*providers.Provider) string {
+	out := make([]string, 0, len(cat))
+	for name := range cat {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+

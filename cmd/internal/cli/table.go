@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// clean makes control characters visible, so that what a sender chose as an id
+// or a type cannot move the cursor, colour the screen or add a line.
+func clean(s string) string {
+	plain := true
+	for _, c := range s {
+		if hidden(c) {
+			plain = false
+			break
+		}
+	}
+	if plain && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, c := range s {
+		switch {
+		case c == utf8.RuneError && s[i] != "\uFFFD"[0]:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case hidden(c) && c < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		case hidden(c):
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// hidden is what a terminal obeys instead of showing: controls, and the format
+// characters that reverse or hide text.
+func hidden(c rune) bool {
+	return c == utf8.RuneError || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029'
+}
+
+// table lays out rows so that they fit the terminal: the widest columns give
+// way first, and what does not fit ends in "...".
+type table struct {
+	header []string
+	rows   [][]string
+}
+
+func (t *table) add(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = clean(cell)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+const (
+	gutter   = 2
+	minWidth = 8
+)
+
+func (t *table) write(w io.Writer, width int) {
+	widths := make([]int, len(t.header))
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for width > 0 && total(widths) > width {
+		widest := 0
+		for i, n := range widths {
+			if n > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= minWidth {
+			break
+		}
+		widths[widest]--
+	}
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		var b strings.Builder
+		for i, cell := range row {
+			cell = cut(cell, widths[i])
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gutter))
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+func total(widths []int) int {
+	sum := gutter * (len(widths) - 1)
+	for _, n := range widths {
+		sum += n
+	}
+	return sum
+}
+
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	runes := []rune(s)
+	if n <= 3 {
+		return string(runes[:n])
+	}
+	return string(runes[:n-3]) + "..."
+}
+
+// width is the terminal's, or 0 where there is none and nothing is to be cut:
+// a pipe wants whole values. COLUMNS overrides both.
+func (s *shell) width() int {
+	if n, err := strconv.Atoi(s.env("COLUMNS")); err == nil && n > 20 {
+		return n
+	}
+	f, ok := s.out.(*os.File)
+	if !ok {
+		return 0
+	}
+	return terminalWidth(f)
+}
+
+// show writes rows as the output flag says: the table, or v as JSON.
+func (s *shell) show(t *table, v any) error {
+	if s.output == "json" {
+		return s.json(v)
+	}
+	t.write(s.out, s.width())
+	return nil
+}
+
+func (s *shell) json(v any) error {
+	encoder := json.NewEncoder(s.out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Errorf("writing json: %w", err)
+	}
+	return nil
+}
+
+// pair is one line of a page about one thing.
+type pair struct{ name, value string }
+
+// page writes names and values under one another; empty values are left out.
+func page(w io.Writer, pairs []pair) {
+	longest := 0
+	for _, p := range pairs {
+		longest = max(longest, len(p.name))
+	}
+	for _, p := range pairs {
+		if p.value != "" {
+			fmt.Fprintf(w, "%-*s  %s\n", longest, p.name, clean(p.value))
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Package config reads the configuration: one strict YAML file, the
+// environment, or both. Everything that is wrong is reported at once, one line
+// each, with file and line; a configuration with a problem is not returned.
+//
+// Secrets are references (env:NAME, {file: path}); the values are read here and
+// cannot be printed.
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Config is the effective configuration: file, environment and defaults.
+type Config struct {
+	// Origin is the file it was read from; empty if it is the environment alone.
+	Origin string
+
+	Database Database
+	Listen   Listen
+	Log      Log
+	Gate     Gate
+	Work     Work
+
+	// Drain is how long a stop may take before it is forced. It defaults to 25 s,
+	// below the 30 s after which most supervisors kill.
+	Drain time.Duration
+
+	// Classes, Targets and Sources are sorted by name.
+	Classes []*Class
+	Targets []*Target
+	Sources []*Source
+
+	// Providers are those of the catalogue and those the configuration defines.
+	Providers map[string]*providers.Provider
+	// Custom are the names of the providers the configuration defines, sorted.
+	Custom []string
+
+	// Warnings are about settings that are accepted and do less than their name
+	// says; one line each.
+	Warnings []string
+}
+
+// Database says where the tables are.
+type Database struct {
+	// URL is the connection string. It holds a password: print it only through
+	// RedactURL.
+	URL string
+	// Schema holds all tables, River's too. It defaults to oncegate.
+	Schema string
+	// Durability is what a 2xx waits for. Only local (a commit on the primary's
+	// disk) is built.
+	Durability string
+	// GateConnections is the size of the gate's own pool; 4 by default.
+	GateConnections int32
+	// WorkConnections is the size of the worker's pool; 16 by default.
+	WorkConnections int32
+}
+
+// Listen is the two addresses.
+type Listen struct {
+	// Public takes deliveries; ":8080" by default.
+	Public string
+	// Admin serves health and metrics; "127.0.0.1:8081" by default. Never expose it.
+	Admin string
+	// TrustedProxies are the networks whose X-Forwarded-For is believed; none by default.
+	TrustedProxies []netip.Prefix
+}
+
+// Log says how the process writes its log.
+type Log struct {
+	// Level is debug, info, warn or error; info by default.
+	Level slog.Level
+	// Format is json or text; json by default.
+	Format string
+}
+
+// Gate bounds what waits for a commit.
+type Gate struct {
+	// QueueEvents is how many events may wait before 503; 0 is the gate's default.
+	QueueEvents int
+	// QueueBytes is how many body bytes may wait before 503; 0 is the gate's default.
+	QueueBytes int64
+	// Deadline is how long a delivery may wait for its commit; 0 is the gate's default.
+	Deadline time.Duration
+}
+
+// Work bounds the effect worker.
+type Work struct {
+	// Workers is how many effects run at once in this process; 100 by default.
+	Workers int
+	// Lease is how long a claim holds; 0 is the worker's default.
+	Lease time.Duration
+	// SweepEvery is the pause between two sweeps; 0 is the worker's default of 10 s.
+	SweepEvery time.Duration
+}
+
+// Class is a retention class.
+type Class struct {
+	Name string
+	// Body and Effects are how long bodies and effects are kept.
+	Body, Effects time.Duration
+}
+
+// Retry is a retry policy. A zero field is the worker's default.
+type Retry struct {
+	// Attempts is how many attempts are made before an effect is dead.
+	Attempts int
+	// Base is the pause after the first failure; it doubles from there, with jitter.
+	Base time.Duration
+	// Max is the longest pause.
+	Max time.Duration
+	// Deadline is how long after admission attempts may start.
+	Deadline time.Duration
+}
+
+// Kind is the kind of a target.
+type Kind string
+
+// The kinds of target.
+const (
+	// KindForward sends the event over HTTP.
+	KindForward Kind = "forward"
+	// KindSQL calls a function in our database, in the transaction that records the outcome.
+	KindSQL Kind = "sql"
+	// KindNoop does nothing, inside the database's transaction: for benchmarks.
+	KindNoop Kind = "noop"
+	// KindDev is the development target; only `oncegate dev` has one.
+	KindDev Kind = "dev"
+)
+
+// Target is something effects act on.
+type Target struct {
+	Name string
+	Kind Kind
+
+	// URL is where forward sends to.
+	URL string
+	// Sign are the secrets forward signs with (Standard Webhooks), newest first; may be empty.
+	Sign []Reference
+	// Idempotent says that the target deduplicates by the idempotency key. If not,
+	// an attempt whose end is unknown is never repeated by itself.
+	Idempotent bool
+	// KeyHeader is the header that carries the key; Idempotency-Key by default.
+	KeyHeader string
+	// KeyWindow is how long the target remembers a key; no attempt starts later
+	// than this after the first one. Zero is for ever.
+	KeyWindow time.Duration
+
+	// Call is the function that sql calls.
+	Call string
+
+	// Timeout is the longest attempt; 10 s by default.
+	Timeout time.Duration
+	Retry   Retry
+
+	line int
+}
+
+// Source is one configured endpoint, served at /in/<name>.
+type Source struct {
+	Name     string
+	Provider *providers.Provider
+	Secrets  []Reference
+	Class    string
+	Tenant   string
+
+	// ExternalURL is the address the sender uses, for schemes that sign it; empty
+	// takes what the request says.
+	ExternalURL string
+	// MaxBody is the largest body in bytes; 0 is the provider's.
+	MaxBody int64
+	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is 3, -1 is off.
+	Rearm int
+
+	Routes []*Route
+
+	line int
+}
+
+// Keys gives the source's secrets with their values.
+func (s *Source) Keys() []providers.Secret { return values(s.Secrets) }
+
+// Keys gives the secrets a target signs with.
+func (t *Target) Keys() []providers.Secret { return values(t.Sign) }
+
+// Route says which events of a source lead to which target.
+type Route struct {
+	Name   string
+	Types  []string
+	Target *Target
+	// Retry and Timeout are the target's, unless the route says otherwise.
+	Retry   Retry
+	Timeout time.Duration
+}

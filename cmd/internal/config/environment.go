@@ -1,0 +1,129 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Variables are the environment variables that Oncegate reads, with what they
+// set. Each also has a twin NAME_FILE that names a file with the value.
+var variables = map[string]string{
+	"DATABASE_URL":                    "database.url",
+	"PORT":                            "listen.public, as :PORT",
+	"LOG_LEVEL":                       "log.level",
+	"ONCEGATE_ADMIN":                  "listen.admin",
+	"ONCEGATE_CONFIG":                 "the configuration file; ./oncegate.yml by default, if there is one",
+	"ONCEGATE_DATABASE_URL":           "database.url, before DATABASE_URL",
+	"ONCEGATE_DRAIN":                  "drain",
+	"ONCEGATE_DURABILITY":             "database.durability",
+	"ONCEGATE_FORWARD_IDEMPOTENT":     "idempotent of the target that ONCEGATE_FORWARD_URL makes",
+	"ONCEGATE_FORWARD_SIGN_SECRET":    "sign of the target that ONCEGATE_FORWARD_URL makes",
+	"ONCEGATE_FORWARD_URL":            "a forward target for the source that ONCEGATE_SOURCE_PROVIDER makes",
+	"ONCEGATE_GATE_CONNECTIONS":       "database.gate_connections",
+	"ONCEGATE_GATE_DEADLINE":          "gate.deadline",
+	"ONCEGATE_GATE_QUEUE_BYTES":       "gate.queue_bytes",
+	"ONCEGATE_GATE_QUEUE_EVENTS":      "gate.queue_events",
+	"ONCEGATE_LEASE":                  "work.lease",
+	"ONCEGATE_LOG_FORMAT":             "log.format",
+	"ONCEGATE_PUBLIC":                 "listen.public, before PORT",
+	"ONCEGATE_ROLE":                   "the roles of serve: receive,work",
+	"ONCEGATE_SCHEMA":                 "database.schema",
+	"ONCEGATE_SOURCE_NAME":            "the name of the source that ONCEGATE_SOURCE_PROVIDER makes; the provider's name by default",
+	"ONCEGATE_SOURCE_PREVIOUS_SECRET": "the secret before a rotation, still accepted",
+	"ONCEGATE_SOURCE_PROVIDER":        "makes one source without a file",
+	"ONCEGATE_SOURCE_SECRET":          "the secret of that source",
+	"ONCEGATE_SWEEP_EVERY":            "work.sweep_every",
+	"ONCEGATE_TRUSTED_PROXIES":        "listen.trusted_proxies, separated by commas",
+	"ONCEGATE_WORKERS":                "work.workers",
+	"ONCEGATE_WORK_CONNECTIONS":       "database.work_connections",
+}
+
+// foreign are variables of our name that other parts of the project read.
+var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_RUN_"}
+
+// environment is the process's environment, and which of it was used.
+type environment struct {
+	vars map[string]string
+	used map[string]bool
+}
+
+func newEnvironment(environ []string) *environment {
+	e := &environment{vars: map[string]string{}, used: map[string]bool{}}
+	for _, pair := range environ {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			e.vars[name] = value
+		}
+	}
+	return e
+}
+
+// lookup gives the value of name, from its _FILE twin if only that is set. An
+// empty variable counts as not set.
+func (e *environment) lookup(name string) (string, bool, error) {
+	e.used[name], e.used[name+"_FILE"] = true, true
+	value, path := e.vars[name], e.vars[name+"_FILE"]
+	switch {
+	case value != "" && path != "":
+		return "", false, fmt.Errorf("%s and %s_FILE are both set; use one", name, name)
+	case value != "":
+		return value, true, nil
+	case path != "":
+		content, err := readSecretFile(path)
+		if err != nil {
+			return "", false, fmt.Errorf("%s_FILE: %w", name, err)
+		}
+		return content, true, nil
+	}
+	return "", false, nil
+}
+
+// resolve reads the value of a reference.
+func (e *environment) resolve(ref string) (string, error) {
+	if path, ok := strings.CutPrefix(ref, "file:"); ok {
+		if path == "" {
+			return "", fmt.Errorf("file: names no file")
+		}
+		return readSecretFile(path)
+	}
+	name := strings.TrimPrefix(ref, "env:")
+	if name == "" || strings.ContainsAny(name, "= \t") {
+		return "", fmt.Errorf("env: names no environment variable")
+	}
+	value, ok, err := e.lookup(name)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		if _, set := e.vars[name]; set {
+			return "", fmt.Errorf("environment variable %s is empty", name)
+		}
+		return "", fmt.Errorf("environment variable %s is not set (nor %s_FILE)", name, name)
+	}
+	return value, nil
+}
+
+// unknown gives the variables that bear our name and that nothing reads: most
+// are a misspelling, which would otherwise leave a setting at its default.
+func (e *environment) unknown() []string {
+	var out []string
+	for name := range e.vars {
+		if !strings.HasPrefix(name, "ONCEGATE_") || e.used[name] {
+			continue
+		}
+		if _, ok := variables[strings.TrimSuffix(name, "_FILE")]; ok {
+			continue
+		}
+		if slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// has reports whether name or its twin is set.
+func (e *environment) has(name string) bool {
+	return e.vars[name] != "" || e.vars[name+"_FILE"] != ""
+}

@@ -1,0 +1,398 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// DefaultFile is read from the working directory if it is there and no file is named.
+const DefaultFile = "oncegate.yml"
+
+// Options say what to read.
+type Options struct {
+	// File is the configuration file. Empty takes ONCEGATE_CONFIG, then
+	// [DefaultFile] if it exists, then the environment alone.
+	File string
+
+	// Content, if not nil, is read instead of the file; File only names it.
+	Content []byte
+
+	// Environ is the environment, as os.Environ gives it.
+	Environ []string
+
+	// Catalog are the built-in providers. Required.
+	Catalog map[string]*providers.Provider
+
+	// Dev allows targets of kind dev.
+	Dev bool
+
+	// DatabaseOnly reads what a command needs that only asks the database:
+	// sources, targets and their secrets are not looked at.
+	DatabaseOnly bool
+}
+
+// Load reads the configuration. Its error is [Problems], unless the file cannot
+// be read at all.
+func Load(o Options) (*Config, error) {
+	r := &reader{env: newEnvironment(o.Environ)}
+	cfg := defaults(o.Catalog)
+	content, err := r.open(o)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Origin = r.file
+	var root ast.Node
+	if content != nil {
+		root = r.parse(content)
+	}
+	if len(r.problems) == 0 {
+		r.root(cfg, root, content, o)
+		r.environmentOverrides(cfg, o)
+		r.check(cfg, o)
+	}
+	if len(r.problems) > 0 {
+		return nil, r.problems.sorted()
+	}
+	cfg.Warnings = r.warnings
+	sortByName(cfg)
+	return cfg, nil
+}
+
+func defaults(catalog map[string]*providers.Provider) *Config {
+	cfg := &Config{
+		Database: Database{Schema: "oncegate", Durability: "local", GateConnections: 4, WorkConnections: 16},
+		Listen:   Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
+		Log:      Log{Level: slog.LevelInfo, Format: "json"},
+		Work:     Work{Workers: 100},
+		Drain:    25 * time.Second,
+		Classes: []*Class{
+			{Name: "default", Body: 30 * day, Effects: 90 * day},
+			{Name: "payments", Body: 90 * day, Effects: 90 * day},
+			{Name: "ephemeral", Body: 7 * day, Effects: 7 * day},
+		},
+		Providers: map[string]*providers.Provider{},
+	}
+	for name, p := range catalog {
+		cfg.Providers[name] = p
+	}
+	return cfg
+}
+
+const day = 24 * time.Hour
+
+func (r *reader) open(o Options) ([]byte, error) {
+	if o.Content != nil {
+		r.file = o.File
+		return o.Content, nil
+	}
+	path := o.File
+	if path == "" {
+		named, ok, err := r.env.lookup("ONCEGATE_CONFIG")
+		if err != nil {
+			return nil, Problems{{Text: err.Error()}}
+		}
+		if ok {
+			path = named
+		}
+	}
+	optional := path == ""
+	path = cmp.Or(path, DefaultFile)
+	content, err := os.ReadFile(path)
+	if optional && errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, Problems{{Text: fmt.Sprintf("reading the configuration: %v", err)}}
+	}
+	r.file = path
+	return content, nil
+}
+
+func (r *reader) parse(content []byte) ast.Node {
+	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var syntax yaml.Error
+		line := 0
+		text := strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0])
+		if errors.As(err, &syntax) {
+			text = syntax.GetMessage()
+			if token := syntax.GetToken(); token != nil {
+				line = token.Position.Line
+			}
+		}
+		r.line(line, "not YAML: %s", text)
+		return nil
+	}
+	var root ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if root != nil {
+			r.at(doc.Body, "one document only, not several separated by ---")
+			return nil
+		}
+		root = doc.Body
+	}
+	if _, comments := root.(*ast.CommentGroupNode); comments {
+		return nil
+	}
+	return root
+}
+
+// root reads the sections in the order in which they need each other, whatever
+// their order in the file.
+func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
+	sections := map[string]ast.Node{}
+	keep := func(f field) { sections[f.name] = f.value }
+	r.object(root, "configuration", map[string]func(field){
+		"database": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
+		"providers": keep, "targets": keep, "sources": keep,
+		"drain": r.duration(&cfg.Drain, "configuration"),
+	})
+	r.database(cfg, sections["database"])
+	if o.DatabaseOnly {
+		return
+	}
+	r.listen(cfg, sections["listen"])
+	r.log(cfg, sections["log"])
+	r.gate(cfg, sections["gate"])
+	r.work(cfg, sections["work"])
+	r.classes(cfg, sections["classes"])
+	r.customProviders(cfg, sections["providers"], content)
+	r.targets(cfg, sections["targets"], o.Dev)
+	r.sources(cfg, sections["sources"])
+}
+
+func (r *reader) database(cfg *Config, n ast.Node) {
+	const where = "database"
+	r.object(n, where, map[string]func(field){
+		"url": func(f field) {
+			text, ok := r.text(f.value, where+".url")
+			if !ok || r.env.has("ONCEGATE_DATABASE_URL") || (r.env.has("DATABASE_URL") && text == "env:DATABASE_URL") {
+				return
+			}
+			if text == "env:DATABASE_URL" {
+				return // reported once, by check
+			}
+			if strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:") {
+				value, err := r.env.resolve(text)
+				if err != nil {
+					r.at(f.value, "%s.url: %v", where, err)
+					return
+				}
+				text = value
+			}
+			cfg.Database.URL = text
+		},
+		"schema":           func(f field) { parsed(r, f.value, where+".schema", &cfg.Database.Schema, schema) },
+		"durability":       func(f field) { parsed(r, f.value, where+".durability", &cfg.Database.Durability, durability) },
+		"gate_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.GateConnections, connections) },
+		"work_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.WorkConnections, connections) },
+	})
+}
+
+func (r *reader) listen(cfg *Config, n ast.Node) {
+	const where = "listen"
+	r.object(n, where, map[string]func(field){
+		"public": func(f field) { parsed(r, f.value, where+".public", &cfg.Listen.Public, address) },
+		"admin":  func(f field) { parsed(r, f.value, where+".admin", &cfg.Listen.Admin, address) },
+		"trusted_proxies": func(f field) {
+			for i, item := range r.list(f.value, where+".trusted_proxies") {
+				var p netip.Prefix
+				before := len(r.problems)
+				parsed(r, item, fmt.Sprintf("%s.trusted_proxies[%d]", where, i), &p, prefix)
+				if len(r.problems) == before {
+					cfg.Listen.TrustedProxies = append(cfg.Listen.TrustedProxies, p)
+				}
+			}
+		},
+	})
+}
+
+func (r *reader) log(cfg *Config, n ast.Node) {
+	const where = "log"
+	r.object(n, where, map[string]func(field){
+		"level":  func(f field) { parsed(r, f.value, where+".level", &cfg.Log.Level, level) },
+		"format": func(f field) { parsed(r, f.value, where+".format", &cfg.Log.Format, logFormat) },
+	})
+}
+
+func (r *reader) gate(cfg *Config, n ast.Node) {
+	const where = "gate"
+	r.object(n, where, map[string]func(field){
+		"queue_events": r.count(&cfg.Gate.QueueEvents, where, 1),
+		"queue_bytes":  func(f field) { parsed(r, f.value, where+".queue_bytes", &cfg.Gate.QueueBytes, positiveSize) },
+		"deadline":     r.duration(&cfg.Gate.Deadline, where),
+	})
+}
+
+func (r *reader) work(cfg *Config, n ast.Node) {
+	const where = "work"
+	r.object(n, where, map[string]func(field){
+		"workers":     r.count(&cfg.Work.Workers, where, 1),
+		"lease":       r.duration(&cfg.Work.Lease, where),
+		"sweep_every": r.duration(&cfg.Work.SweepEvery, where),
+	})
+}
+
+func (r *reader) classes(cfg *Config, n ast.Node) {
+	for _, f := range r.fields(n, "classes") {
+		where := "classes." + f.name
+		if !r.named(f, "classes") {
+			continue
+		}
+		if f.name == "kept" {
+			r.at(f.key, "%s: the name is reserved for bodies kept past their day", where)
+			continue
+		}
+		class := &Class{Name: f.name, Body: 30 * day, Effects: 90 * day}
+		if i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == f.name }); i >= 0 {
+			class = cfg.Classes[i]
+		} else {
+			cfg.Classes = append(cfg.Classes, class)
+		}
+		r.object(f.value, where, map[string]func(field){
+			"body":    r.duration(&class.Body, where),
+			"effects": r.duration(&class.Effects, where),
+		})
+		r.warnings = append(r.warnings, where+": recorded with every event, but nothing is pruned yet: bodies and effects stay")
+	}
+}
+
+// check looks at what only the whole can show.
+func (r *reader) check(cfg *Config, o Options) {
+	if cfg.Database.URL == "" && !o.Dev {
+		r.environ("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")
+	}
+	if cfg.Database.URL != "" && !strings.Contains(cfg.Database.URL, "=") && !strings.Contains(cfg.Database.URL, "://") {
+		r.environ("database.url: not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
+	}
+	if o.DatabaseOnly {
+		return
+	}
+	if len(cfg.Sources) == 0 && len(r.problems) == 0 {
+		r.environ("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	}
+	for _, name := range r.env.unknown() {
+		r.environ("unknown environment variable %s: Oncegate reads none of that name, and no secret refers to it", name)
+	}
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+func checkedName(s string) (string, error) {
+	if !nameForm.MatchString(s) {
+		return "", errors.New("a name is at most 63 of a-z, 0-9, - and _, and starts with a letter or digit")
+	}
+	return s, nil
+}
+
+func (r *reader) named(f field, where string) bool {
+	if _, err := checkedName(f.name); err != nil {
+		r.at(f.key, "%s: name %q: %v", where, visible(f.name), err)
+		return false
+	}
+	return true
+}
+
+var schemaForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+func schema(s string) (string, error) {
+	if !schemaForm.MatchString(s) {
+		return "", errors.New("a schema's name is at most 63 of a-z, 0-9 and _, and starts with a letter")
+	}
+	return s, nil
+}
+
+func durability(s string) (string, error) {
+	switch s {
+	case "local":
+		return s, nil
+	case "quorum", "apply":
+		return "", errors.New("not built yet; known is local")
+	}
+	return "", errors.New("unknown; known is local")
+}
+
+func connections(s string) (int32, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 2 || n > 1000 {
+		return 0, errors.New("not a whole number from 2 to 1000")
+	}
+	return int32(n), nil
+}
+
+func positiveSize(s string) (int64, error) {
+	n, err := ParseSize(s)
+	if err == nil && n == 0 {
+		err = errors.New("must be more than zero")
+	}
+	return n, err
+}
+
+func address(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", errors.New("not an address such as :8080 or 127.0.0.1:8081")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", errors.New("the port is not a number from 0 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func prefix(s string) (netip.Prefix, error) {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return p.Masked(), nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, errors.New("neither a network (10.0.0.0/8) nor an address")
+	}
+	return netip.PrefixFrom(a, a.BitLen()), nil
+}
+
+func level(s string) (slog.Level, error) {
+	switch strings.ToLower(s) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, errors.New("unknown; known are debug, info, warn, error")
+}
+
+func logFormat(s string) (string, error) {
+	if s != "json" && s != "text" {
+		return "", errors.New("unknown; known are json, text")
+	}
+	return s, nil
+}
+
+func sortByName(cfg *Config) {
+	slices.SortFunc(cfg.Classes, func(a, b *Class) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(cfg.Targets, func(a, b *Target) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(cfg.Sources, func(a, b *Source) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(cfg.Custom)
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// environmentOverrides lets the environment win over the file.
+func (r *reader) environmentOverrides(cfg *Config, o Options) {
+	override(r, "DATABASE_URL", &cfg.Database.URL, verbatim)
+	override(r, "ONCEGATE_DATABASE_URL", &cfg.Database.URL, verbatim)
+	override(r, "ONCEGATE_SCHEMA", &cfg.Database.Schema, schema)
+	if o.DatabaseOnly {
+		return
+	}
+	override(r, "ONCEGATE_DURABILITY", &cfg.Database.Durability, durability)
+	override(r, "ONCEGATE_GATE_CONNECTIONS", &cfg.Database.GateConnections, connections)
+	override(r, "ONCEGATE_WORK_CONNECTIONS", &cfg.Database.WorkConnections, connections)
+	override(r, "PORT", &cfg.Listen.Public, func(s string) (string, error) { return address(":" + s) })
+	override(r, "ONCEGATE_PUBLIC", &cfg.Listen.Public, address)
+	override(r, "ONCEGATE_ADMIN", &cfg.Listen.Admin, address)
+	override(r, "ONCEGATE_TRUSTED_PROXIES", &cfg.Listen.TrustedProxies, prefixes)
+	override(r, "LOG_LEVEL", &cfg.Log.Level, level)
+	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, logFormat)
+	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, atLeastOne)
+	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, positiveSize)
+	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, positiveDuration)
+	override(r, "ONCEGATE_WORKERS", &cfg.Work.Workers, atLeastOne)
+	override(r, "ONCEGATE_LEASE", &cfg.Work.Lease, positiveDuration)
+	override(r, "ONCEGATE_SWEEP_EVERY", &cfg.Work.SweepEvery, positiveDuration)
+	override(r, "ONCEGATE_DRAIN", &cfg.Drain, positiveDuration)
+	r.quickstart(cfg)
+}
+
+func override[T any](r *reader, name string, into *T, parse func(string) (T, error)) {
+	text, ok, err := r.env.lookup(name)
+	if err != nil {
+		r.environ("%v", err)
+		return
+	}
+	if !ok {
+		return
+	}
+	value, err := parse(text)
+	if err != nil {
+		// A database url holds a password, so no value is quoted here.
+		r.environ("%s: %v", name, err)
+		return
+	}
+	*into = value
+}
+
+func verbatim(s string) (string, error) { return s, nil }
+
+func atLeastOne(s string) (int, error) { return wholeNumber(s, 1) }
+
+func prefixes(s string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(s, ",") {
+		p, err := prefix(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// quickstart makes one source, and one target if an URL is given, from the
+// environment alone.
+func (r *reader) quickstart(cfg *Config) {
+	var provider, name, forward string
+	override(r, "ONCEGATE_SOURCE_PROVIDER", &provider, verbatim)
+	override(r, "ONCEGATE_SOURCE_NAME", &name, checkedName)
+	override(r, "ONCEGATE_FORWARD_URL", &forward, httpURL)
+	if provider == "" {
+		for _, alone := range []string{
+			"ONCEGATE_SOURCE_NAME", "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET",
+			"ONCEGATE_FORWARD_URL", "ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT",
+		} {
+			if r.env.has(alone) {
+				r.environ("%s is set, but ONCEGATE_SOURCE_PROVIDER is not: set it to a provider, such as stripe", alone)
+			}
+		}
+		return
+	}
+	p := cfg.Providers[provider]
+	if p == nil {
+		r.environ("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; known are %s", visible(provider), known(cfg.Providers))
+	}
+	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}
+	for _, s := range cfg.Sources {
+		if s.Name == source.Name {
+			r.environ("ONCEGATE_SOURCE_PROVIDER: source %q is also in %s; set ONCEGATE_SOURCE_NAME", s.Name, r.file)
+		}
+	}
+	source.Secrets = r.secretVariables(p == nil || p.IsOperation() || needsSecret(p), "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET")
+	if p != nil && len(source.Secrets) > 0 {
+		if err := p.CheckSecrets(source.Keys()); err != nil {
+			for _, line := range lines(err) {
+				r.environ("ONCEGATE_SOURCE_SECRET: %s", line)
+			}
+		}
+	}
+	if forward == "" {
+		for _, alone := range []string{"ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT"} {
+			if r.env.has(alone) {
+				r.environ("%s is set, but ONCEGATE_FORWARD_URL is not", alone)
+			}
+		}
+	} else {
+		target := &Target{Name: "forward", Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key", Timeout: 10 * time.Second}
+		override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, trueOrFalse)
+		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
+		for _, t := range cfg.Targets {
+			if t.Name == target.Name {
+				r.environ("ONCEGATE_FORWARD_URL: target %q is also in %s", t.Name, r.file)
+			}
+		}
+		cfg.Targets = append(cfg.Targets, target)
+		source.Routes = []*Route{{Name: "forward", Types: []string{"*"}, Target: target, Retry: target.Retry, Timeout: target.Timeout}}
+	}
+	cfg.Sources = append(cfg.Sources, source)
+}
+
+// secretVariables reads secrets that are the environment's values themselves.
+// The first is required if need says so.
+func (r *reader) secretVariables(need bool, names ...string) []Reference {
+	var out []Reference
+	for i, name := range names {
+		value, ok, err := r.env.lookup(name)
+		switch {
+		case err != nil:
+			r.environ("%v", err)
+		case ok:
+			out = append(out, Reference{From: "env:" + name, secret: providers.Secret{Name: "env:" + name, Value: []byte(value)}})
+		case i == 0 && need:
+			r.environ("%s is not set (nor %s_FILE): the provider needs a secret", name, name)
+		}
+	}
+	return out
+}

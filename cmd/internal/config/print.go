@@ -1,0 +1,175 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Effective gives the effective configuration in the shape of the file, with
+// references instead of secrets, ready for YAML or JSON.
+func (c *Config) Effective() yaml.MapSlice {
+	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
+	for _, class := range c.Classes {
+		classes = append(classes, item(class.Name, yaml.MapSlice{
+			item("body", FormatDuration(class.Body)), item("effects", FormatDuration(class.Effects)),
+		}))
+	}
+	for _, t := range c.Targets {
+		targets = append(targets, item(t.Name, t.effective()))
+	}
+	for _, s := range c.Sources {
+		sources = append(sources, item(s.Name, s.effective()))
+	}
+	out := yaml.MapSlice{
+		item("database", yaml.MapSlice{
+			item("url", RedactURL(c.Database.URL)), item("schema", c.Database.Schema),
+			item("durability", c.Database.Durability),
+			item("gate_connections", c.Database.GateConnections), item("work_connections", c.Database.WorkConnections),
+		}),
+		item("listen", yaml.MapSlice{
+			item("public", c.Listen.Public), item("admin", c.Listen.Admin),
+			item("trusted_proxies", prefixTexts(c.Listen.TrustedProxies)),
+		}),
+		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format)}),
+	}
+	gate := yaml.MapSlice{}
+	gate = number(gate, "queue_events", int64(c.Gate.QueueEvents))
+	gate = number(gate, "queue_bytes", c.Gate.QueueBytes)
+	gate = duration(gate, "deadline", c.Gate.Deadline)
+	if len(gate) > 0 {
+		out = append(out, item("gate", gate))
+	}
+	work := number(yaml.MapSlice{}, "workers", int64(c.Work.Workers))
+	work = duration(work, "lease", c.Work.Lease)
+	work = duration(work, "sweep_every", c.Work.SweepEvery)
+	out = append(out, item("work", work), item("drain", FormatDuration(c.Drain)), item("classes", classes))
+	if len(c.Custom) > 0 {
+		custom := yaml.MapSlice{}
+		for _, name := range c.Custom {
+			custom = append(custom, item(name, c.Providers[name].Spec()))
+		}
+		out = append(out, item("providers", custom))
+	}
+	return append(out, item("targets", targets), item("sources", sources))
+}
+
+func (t *Target) effective() yaml.MapSlice {
+	out := yaml.MapSlice{item("kind", string(t.Kind))}
+	switch t.Kind {
+	case KindForward:
+		out = append(out, item("url", t.URL))
+		if len(t.Sign) > 0 {
+			out = append(out, item("sign", references(t.Sign)))
+		}
+		out = append(out, item("idempotent", t.Idempotent), item("key_header", t.KeyHeader))
+		out = duration(out, "key_window", t.KeyWindow)
+	case KindSQL:
+		out = append(out, item("call", t.Call))
+	case KindNoop, KindDev:
+	}
+	out = duration(out, "timeout", t.Timeout)
+	return t.Retry.append(out)
+}
+
+func (s *Source) effective() yaml.MapSlice {
+	out := yaml.MapSlice{
+		item("provider", s.Provider.Name()), item("secrets", references(s.Secrets)), item("class", s.Class),
+	}
+	if s.Tenant != "" {
+		out = append(out, item("tenant", s.Tenant))
+	}
+	if s.ExternalURL != "" {
+		out = append(out, item("external_url", s.ExternalURL))
+	}
+	out = number(out, "max_body", s.MaxBody)
+	switch {
+	case s.Rearm < 0:
+		out = append(out, item("rearm", "off"))
+	case s.Rearm > 0:
+		out = append(out, item("rearm", s.Rearm))
+	}
+	routes := make([]yaml.MapSlice, len(s.Routes))
+	for i, route := range s.Routes {
+		routes[i] = yaml.MapSlice{
+			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
+			item("order", yaml.MapSlice{item("mode", "none")}),
+		}
+		routes[i] = duration(routes[i], "timeout", route.Timeout)
+		routes[i] = route.Retry.append(routes[i])
+	}
+	return append(out, item("routes", routes))
+}
+
+func (r Retry) append(to yaml.MapSlice) yaml.MapSlice {
+	retry := number(yaml.MapSlice{}, "attempts", int64(r.Attempts))
+	retry = duration(retry, "base", r.Base)
+	retry = duration(retry, "max", r.Max)
+	retry = duration(retry, "deadline", r.Deadline)
+	if len(retry) == 0 {
+		return to
+	}
+	return append(to, item("retry", retry))
+}
+
+func references(refs []Reference) []yaml.MapSlice {
+	out := make([]yaml.MapSlice, len(refs))
+	for i, ref := range refs {
+		scheme, rest, _ := strings.Cut(ref.From, ":")
+		out[i] = yaml.MapSlice{item(scheme, rest)}
+		if ref.secret.Name != ref.From {
+			out[i] = append(out[i], item("name", ref.secret.Name))
+		}
+		if !ref.Until.IsZero() {
+			out[i] = append(out[i], item("until", ref.Until.Format("2006-01-02T15:04:05Z07:00")))
+		}
+	}
+	return out
+}
+
+func prefixTexts(prefixes []netip.Prefix) []string {
+	out := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		out[i] = p.String()
+	}
+	return out
+}
+
+// RedactURL hides the password of a database url. A text that is no url is
+// hidden whole, since it may hold one anywhere.
+func RedactURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" {
+		if text == "" {
+			return ""
+		}
+		return "<secret>"
+	}
+	query := u.Query()
+	for _, name := range []string{"password", "sslpassword"} {
+		if query.Has(name) {
+			query.Set(name, "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
+}
+
+func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
+
+func number(to yaml.MapSlice, key string, n int64) yaml.MapSlice {
+	if n == 0 {
+		return to
+	}
+	return append(to, item(key, n))
+}
+
+func duration(to yaml.MapSlice, key string, d time.Duration) yaml.MapSlice {
+	if d == 0 {
+		return to
+	}
+	return append(to, item(key, FormatDuration(d)))
+}

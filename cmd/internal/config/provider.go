@@ -1,0 +1,85 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// customProviders reads the providers the configuration defines, in the shape
+// of a catalogue file. They may not take the name of a built-in one.
+func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
+	for _, f := range r.fields(n, "providers") {
+		if !r.named(f, "providers") {
+			continue
+		}
+		if cfg.Providers[f.name] != nil {
+			r.at(f.key, "providers: %q is in the catalogue; choose another name", f.name)
+			continue
+		}
+		first, text := excerpt(content, f)
+		p, err := providers.Parse(f.name, text)
+		if err != nil {
+			for _, line := range lines(err) {
+				at, rest := splitLine(line, f.name)
+				r.line(max(first+at-1, lineOf(f.key)), "providers.%s: %s", f.name, rest)
+			}
+			continue
+		}
+		cfg.Providers[f.name] = p
+		cfg.Custom = append(cfg.Custom, f.name)
+	}
+}
+
+// excerpt gives the lines of the file that hold the value of f, and the number
+// of the first, so that the provider's own parser sees what was written and its
+// line numbers can be mapped back.
+func excerpt(content []byte, f field) (int, []byte) {
+	mapping, ok := f.value.(ast.MapNode)
+	if !ok || isFlow(f.value) {
+		return lineOf(f.value), []byte(f.value.String())
+	}
+	it := mapping.MapRange()
+	if !it.Next() {
+		return lineOf(f.value), nil
+	}
+	position := it.Key().GetToken().Position
+	indent := strings.Repeat(" ", position.Column-1)
+	var out []string
+	for _, line := range strings.Split(string(content), "\n")[position.Line-1:] {
+		if rest, inside := strings.CutPrefix(line, indent); inside {
+			out = append(out, rest)
+			continue
+		}
+		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
+			break
+		}
+		out = append(out, "")
+	}
+	return position.Line, []byte(strings.Join(out, "\n"))
+}
+
+func isFlow(n ast.Node) bool {
+	mapping, ok := n.(*ast.MappingNode)
+	return ok && mapping.IsFlowStyle
+}
+
+var lineForm = regexp.MustCompile(`^(?:[^:\s]*:)?(?:line )?(\d+)(?::\d+)?: (.*)$`)
+
+// splitLine takes the line number off a problem that the provider's parser reports.
+func splitLine(problem, name string) (int, string) {
+	rest := strings.TrimPrefix(problem, "provider "+name+": ")
+	if m := lineForm.FindStringSubmatch(rest); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n, m[2]
+		}
+	}
+	return 1, rest
+}
+
+// needsSecret reports whether a source of the provider can do without secrets.
+func needsSecret(p *providers.Provider) bool { return p.CheckSecrets(nil) != nil }

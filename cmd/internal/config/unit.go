@@ -1,0 +1,92 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var durationUnits = []struct {
+	suffix string
+	unit   time.Duration
+}{
+	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute},
+	{"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
+}
+
+var errDuration = errors.New("not a duration such as 500ms, 10s, 1h30m or 90d")
+
+// ParseDuration reads whole numbers with the units ms, s, m, h, d (24 hours) and
+// w (7 days), one after another: 90d, 1h30m.
+func ParseDuration(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, errDuration
+	}
+	var sum time.Duration
+	for rest := text; rest != ""; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		letters := len(rest[digits:]) - len(strings.TrimLeft(rest[digits:], "abcdefghijklmnopqrstuvwxyz"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil {
+			return 0, errDuration
+		}
+		unit := time.Duration(0)
+		for _, u := range durationUnits {
+			if u.suffix == rest[digits:digits+letters] {
+				unit = u.unit
+			}
+		}
+		if unit == 0 {
+			return 0, errDuration
+		}
+		if n > (math.MaxInt64-int64(sum))/int64(unit) {
+			return 0, errors.New("longer than 292 years")
+		}
+		sum += time.Duration(n) * unit
+		rest = rest[digits+letters:]
+	}
+	return sum, nil
+}
+
+// FormatDuration is the inverse of [ParseDuration], in the largest units.
+func FormatDuration(d time.Duration) string {
+	if d == 0 {
+		return "0s"
+	}
+	var b strings.Builder
+	for _, u := range []struct {
+		suffix string
+		unit   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / u.unit; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, u.suffix)
+			d -= n * u.unit
+		}
+	}
+	return b.String()
+}
+
+var sizeUnits = []struct {
+	suffix string
+	unit   int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
+}
+
+// ParseSize reads a number of bytes: 512, 64KiB, 1MiB, 2MB.
+func ParseSize(text string) (int64, error) {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	n, err := strconv.ParseInt(text[:digits], 10, 64)
+	if err == nil {
+		for _, u := range sizeUnits {
+			if u.suffix == strings.TrimSpace(text[digits:]) && n <= math.MaxInt64/u.unit {
+				return n * u.unit, nil
+			}
+		}
+	}
+	return 0, errors.New("not a size such as 512B, 64KiB or 1MiB")
+}

@@ -1,0 +1,13 @@
+// Oncegate is a webhook inbox: it verifies what providers send, records each
+// event once in PostgreSQL and carries out its effects. See `oncegate help`.
+package main
+
+import (
+	"os"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
