@@ -1,0 +1,426 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// bundle is a gate that has not been started: deliveries queue up, so that a
+// test decides what a group holds.
+type bundle struct {
+	pool   *pgxpool.Pool // not the gate's
+	gate   *inbox.Gate
+	source *inbox.Source
+}
+
+func setup(t *testing.T, change func(*inbox.GateConfig)) *bundle {
+	t.Helper()
+	url, schema := inboxtest.Schema(t)
+	b := &bundle{pool: inboxtest.Open(t, url, schema, inbox.PoolAdmin, 8)}
+	b.source = inboxtest.Source(t, b.pool, "stripe")
+	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 8), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, b.pool)}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if b.gate, err = inbox.NewGate(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.gate.Stop(context.WithoutCancel(t.Context())) })
+	return b
+}
+
+func (b *bundle) start(t *testing.T) {
+	t.Helper()
+	if err := b.gate.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is what one Accept returned.
+type answer struct {
+	receipt inbox.Receipt
+	err     error
+}
+
+// together queues the admissions, then starts the gate, so that they are one group.
+func (b *bundle) together(t *testing.T, admissions ...*inbox.Admission) []answer {
+	t.Helper()
+	answers := make([]answer, len(admissions))
+	var wg sync.WaitGroup
+	for i, a := range admissions {
+		wg.Go(func() { answers[i].receipt, answers[i].err = b.gate.Accept(t.Context(), a) })
+	}
+	b.queued(t, len(admissions))
+	b.start(t)
+	wg.Wait()
+	return answers
+}
+
+func (b *bundle) queued(t *testing.T, n int) {
+	t.Helper()
+	inboxtest.Until(t, fmt.Sprintf("%d deliveries wait", n), func() bool { return b.gate.Stats().QueuedEvents == n })
+}
+
+func (b *bundle) scan(t *testing.T, sql string, into ...any) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), sql).Scan(into...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func TestGateMakesAMissingPartition(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	day := "inbox_body_default" + time.Now().UTC().Format("_20060102")
+	if _, err := b.pool.Exec(t.Context(), "DROP TABLE "+day); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range b.together(t, inboxtest.Admission(b.source, "evt_1"), inboxtest.Admission(b.source, "evt_2")) {
+		if a.err != nil || a.receipt.Items[0].Outcome != inbox.Recorded {
+			t.Errorf("got %v, %v, want recorded", a.receipt, a.err)
+		}
+	}
+	if made := b.gate.Stats().Partitions; made != 1 {
+		t.Errorf("the gate made partitions %d times, want once", made)
+	}
+}
+
+// TestGateFailsOneAlone holds the key of one delivery of a group in another
+// transaction: only that one may be told to come back.
+func TestGateFailsOneAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class,
+		body_id, item, body_offset, body_length, id_unsigned, suspected_replay)
+		VALUES (gen_random_uuid(), $1, 'held', '', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 0, false, false)`, b.source.ID); err != nil {
+		t.Fatal(err)
+	}
+	answers := b.together(t, inboxtest.Admission(b.source, "free_1"), inboxtest.Admission(b.source, "held"), inboxtest.Admission(b.source, "free_2"))
+	for i, want := range []bool{true, false, true} {
+		if got := answers[i].err == nil; got != want {
+			t.Errorf("delivery %d: error %v, want success %t", i, answers[i].err, want)
+		}
+	}
+	if err := answers[1].err; !errors.Is(err, inbox.ErrUnavailable) || !strings.Contains(err.Error(), "stripe/held") {
+		t.Errorf("the held one got %v, want ErrUnavailable with the key", err)
+	}
+	if b.gate.Stats().Splits != 1 {
+		t.Errorf("the group was split %d times, want once", b.gate.Stats().Splits)
+	}
+}
+
+func TestGateIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*inbox.GateConfig){
+		"by deliveries": func(c *inbox.GateConfig) { c.QueueEvents = 2 },
+		"by bytes":      func(c *inbox.GateConfig) { c.QueueBytes = 2*(512+28) + 10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, change)
+			var wg sync.WaitGroup
+			for i := range 2 {
+				wg.Go(func() {
+					if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, fmt.Sprintf("evt_%d", i))); err != nil {
+						t.Errorf("a delivery that fitted got %v", err)
+					}
+				})
+			}
+			b.queued(t, 2)
+			if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_3")); !errors.Is(err, inbox.ErrOverloaded) {
+				t.Errorf("a delivery that does not fit got %v, want ErrOverloaded", err)
+			}
+			b.start(t)
+			wg.Wait()
+			if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_3")); err != nil {
+				t.Errorf("with room again: %v", err)
+			}
+			if waiting := b.gate.Stats().QueuedBytes; waiting != 0 {
+				inboxtest.Until(t, "the byte budget is given back", func() bool { return b.gate.Stats().QueuedBytes == 0 })
+			}
+		})
+	}
+}
+
+func TestGateStopCommitsWhatWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1")); err != nil {
+			t.Errorf("the one that waited got %v", err)
+		}
+	})
+	b.queued(t, 1)
+	b.start(t)
+	for range 2 { // twice is allowed
+		if err := b.gate.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_2")); !errors.Is(err, inbox.ErrUnavailable) {
+		t.Errorf("after Stop: %v, want ErrUnavailable", err)
+	}
+}
+
+func TestGateIgnoresTheSendersDisconnect(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.start(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	receipt, err := b.gate.Accept(gone, inboxtest.Admission(b.source, "evt_1"))
+	if err != nil || receipt.Items[0].Outcome != inbox.Recorded {
+		t.Errorf("got %v, %v, want recorded", receipt, err)
+	}
+}
+
+func TestGateKeepsWhatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ id, kind, unusable string }{
+		"said so by the provider": {"evt_1", "a", "the id is not a string"},
+		"no id":                   {"", "a", ""},
+		"an id too long":          {strings.Repeat("x", 256), "a", ""},
+		"NUL in the id":           {"a\x00b", "a", ""},
+		"not UTF-8":               {"a\xffb", "a", ""},
+		"a type too long":         {"evt_1", strings.Repeat("x", 256), ""},
+		"NUL in the type":         {"evt_1", "a\x00", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, nil)
+			b.start(t)
+			deliver := func() inbox.ItemReceipt {
+				a := inboxtest.AdmissionOf(b.source, test.id, "\x00 not json \xff")
+				a.Events[0].Type, a.Events[0].Unusable = test.kind, test.unusable
+				receipt, err := b.gate.Accept(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return receipt.Items[0]
+			}
+			if first := deliver(); first.Outcome != inbox.Recorded || !first.Unusable || first.Effects != 0 {
+				t.Errorf("got %+v, want recorded as unusable without effects", first)
+			}
+			if again := deliver(); again.Outcome != inbox.Duplicate || !again.Unusable {
+				t.Errorf("a redelivery gave %+v, want a duplicate", again)
+			}
+			var id, admission, detail string
+			var body []byte
+			b.scan(t, `SELECT event_id, admission, admission_detail, body FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id`, &id, &admission, &detail, &body)
+			// sha256 of those bytes, by sha256sum.
+			if want := "~ea13512eb50be81a966dabaa6ae278d36fdc6f88bbb6f845747981a065235d04"; id != want || admission != "unusable" || detail == "" {
+				t.Errorf("recorded as %q, %s, %q", id, admission, detail)
+			}
+			if string(body) != "\x00 not json \xff" {
+				t.Errorf("the body is %q", body)
+			}
+		})
+	}
+}
+
+func TestGateRecordsWhatNoRouteTakes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.source.Routes[0].Types = []string{"invoice.*"}
+	b.start(t)
+	receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+	if err != nil || receipt.Items[0].Effects != 0 {
+		t.Fatalf("got %v, %v, want no effects", receipt, err)
+	}
+	var admission string
+	b.scan(t, `SELECT admission FROM inbox_event`, &admission)
+	if admission != "unrouted" {
+		t.Errorf("admitted as %s, want unrouted", admission)
+	}
+}
+
+func TestGateAsksForARearm(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.start(t)
+	accept := func(a *inbox.Admission) inbox.ID {
+		receipt, err := b.gate.Accept(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return receipt.Items[0].ID
+	}
+	event := accept(inboxtest.Admission(b.source, "evt_1"))
+	accept(inboxtest.Admission(b.source, "evt_1")) // nothing is dead: no job
+	if _, err := b.pool.Exec(t.Context(), `UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	accept(inboxtest.Admission(b.source, "evt_1"))
+	var n int
+	var of inbox.ID
+	b.scan(t, `SELECT count(*), (array_agg(args->>'event'))[1]::uuid FROM river_job WHERE kind = 'rearm'`, &n, &of)
+	if n != 1 || of != event {
+		t.Errorf("%d rearm jobs for %s, want one for %s", n, of, event)
+	}
+	b.source.Rearm = -1
+	accept(inboxtest.Admission(b.source, "evt_1"))
+	b.scan(t, `SELECT count(*) FROM river_job WHERE kind = 'rearm'`, &n)
+	if n != 1 {
+		t.Errorf("%d rearm jobs with re-arming off, want still one", n)
+	}
+}
+
+func TestGateSuspectsAReplay(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.start(t)
+	for i, test := range []struct {
+		id       string
+		unsigned bool
+		want     bool
+	}{{"1", true, false}, {"2", true, true}, {"3", false, false}} {
+		a := inboxtest.AdmissionOf(b.source, test.id, `{"same":"bytes"}`)
+		a.IDUnsigned = test.unsigned
+		receipt, err := b.gate.Accept(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := receipt.Items[0].SuspectedReplay; got != test.want {
+			t.Errorf("delivery %d: suspected %t, want %t", i, got, test.want)
+		}
+	}
+}
+
+func TestGateConflictWithAPrunedBody(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.start(t)
+	if _, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", `{"n":1,"attempt":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `DELETE FROM inbox_body`); err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", `{"n":1,"attempt":2}`))
+	if err != nil || receipt.Items[0].Outcome != inbox.Conflict {
+		t.Errorf("got %v, %v, want a conflict: nothing is left to compare with", receipt, err)
+	}
+}
+
+// warning is a connection whose server warns, n times, that a COMMIT was not
+// confirmed by the standby.
+type warning struct {
+	inbox.Conn
+	left *int
+}
+
+func (w warning) Warned() bool {
+	*w.left--
+	return *w.left >= 0
+}
+
+func TestGateTakesAnUnconfirmedCommitForAmbiguous(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		warnings int
+		want     error
+	}{"once": {1, nil}, "again and again": {100, inbox.ErrUnavailable}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, func(c *inbox.GateConfig) {
+				acquire, left := inbox.AcquireFrom(c.Pool), test.warnings
+				c.Flushers = 1
+				c.Acquire = func(ctx context.Context) (inbox.Conn, error) {
+					conn, err := acquire(ctx)
+					return warning{conn, &left}, err
+				}
+			})
+			b.start(t)
+			receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+			if !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if err == nil && receipt.Items[0].Outcome != inbox.Recorded {
+				t.Errorf("the outcome was %s, want recorded: the rows are ours", receipt.Items[0].Outcome)
+			}
+		})
+	}
+}
+
+func TestGateConnectionsNeverCancel(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	for role, refused := range map[inbox.PoolRole]bool{inbox.PoolGate: true, inbox.PoolAdmin: false} {
+		conn, err := inboxtest.Open(t, url, schema, role, 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Conn().PgConn().CancelRequest(t.Context()); (err != nil) != refused {
+			t.Errorf("a cancel request of the %s pool: %v, want refused %t", role, err, refused)
+		}
+		conn.Release()
+	}
+}
+
+// TestPlans: every hot statement of the gate finds its rows through the index
+// meant for it, also while the tables are empty and never analysed.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolGate, 1)
+	inboxtest.Source(t, pool, "stripe")
+	for name, test := range map[string]struct {
+		sql, types string
+		nulls      int
+		want       []string
+	}{
+		"read":   {inbox.ReadEvents, "", 4, []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
+		"insert": {inbox.InsertEvents, "", 18, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
+		"bump":   {inbox.BumpDeliveries, "", 2, []string{"Index Scan using inbox_event_pkey"}},
+		"first":  {inbox.ReadFirst, "", 1, []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := pool.Exec(t.Context(), "PREPARE p_"+name+" AS "+test.sql); err != nil {
+				t.Fatal(err)
+			}
+			nulls := strings.TrimSuffix(strings.Repeat("NULL, ", test.nulls), ", ")
+			rows, err := pool.Query(t.Context(), "EXPLAIN EXECUTE p_"+name+"("+nulls+")")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan strings.Builder
+			for rows.Next() {
+				var line string
+				if err := rows.Scan(&line); err != nil {
+					t.Fatal(err)
+				}
+				plan.WriteString(line + "\n")
+			}
+			if err := rows.Err(); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(plan.String(), want) {
+					t.Errorf("the plan has no %q:\n%s", want, plan.String())
+				}
+			}
+			if strings.Contains(plan.String(), "Seq Scan") {
+				t.Errorf("the plan reads a whole table:\n%s", plan.String())
+			}
+		})
+	}
+}
