@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"net/http"
 	"strings"
 )
 
@@ -62,7 +61,7 @@ func (p *Provider) verifyCredential(req *Request, secrets []Secret) (string, *Re
 	if name == "" {
 		for i := range p.spec.Verify.Credential {
 			h := p.spec.Verify.Credential[i].header()
-			if len(req.Header[http.CanonicalHeaderKey(h)]) > 0 {
+			if req.Header.Get(h) != "" {
 				return "", refuse(ReasonMalformed, "header "+h+" has no credential of the scheme expected")
 			}
 		}

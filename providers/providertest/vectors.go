@@ -1,0 +1,138 @@
+// Package providertest proves that a provider of the catalogue verifies what it
+// should and nothing else: published vectors, and hostile variants derived from
+// every valid one.
+package providertest
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Vector is a request and what is to become of it.
+type Vector struct {
+	Case string `json:"case"`
+	// Origin is official-docs, official-sdk-test, derived, computed or own.
+	Origin string `json:"origin"`
+	// Source says where it was found.
+	Source string `json:"source"`
+	// Spec is a custom provider that the vector is for, if it is not for one of
+	// the catalogue.
+	Spec   string `json:"spec"`
+	Secret string `json:"secret"`
+	// SignSecret is the private key, where it is not the secret.
+	SignSecret string            `json:"sign_secret"`
+	Method     string            `json:"method"`
+	URL        string            `json:"url"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body"`
+	Valid      bool              `json:"valid"`
+	// Now is the time of receipt in Unix seconds; without one any time will do.
+	Now int64 `json:"now"`
+	// Expect is the reason of the refusal, where the vector says.
+	Expect string `json:"expect"`
+	// ExpectResponse is the answer to a handshake.
+	ExpectResponse *Response `json:"expect_response"`
+	Notes          string    `json:"notes"`
+}
+
+// Response is the answer that a handshake expects.
+type Response struct {
+	Status      int    `json:"status"`
+	ContentType string `json:"content_type"`
+	Body        string `json:"body"`
+}
+
+// anyTime is when a vector is received that is not bound to a time.
+const anyTime = 1_700_000_000
+
+// Request makes the vector's request, anew each time.
+func (v *Vector) Request() *providers.Request {
+	now := v.Now
+	if now == 0 {
+		now = anyTime
+	}
+	req := &providers.Request{
+		Method: v.Method, URL: v.URL, Header: http.Header{}, Body: []byte(v.Body),
+		ReceivedAt: time.Unix(now, 0).UTC(),
+	}
+	for name, value := range v.Headers {
+		req.Header.Add(name, value)
+	}
+	return req
+}
+
+// Secrets are the vector's, under the name that a match reports.
+func (v *Vector) Secrets() []providers.Secret {
+	return []providers.Secret{{Name: "current", Value: []byte(v.Secret)}}
+}
+
+// Vectors reads <provider>/vectors.json of the test data.
+func Vectors(data fs.FS, provider string) ([]Vector, error) {
+	text, err := fs.ReadFile(data, provider+"/vectors.json")
+	if err != nil {
+		return nil, fmt.Errorf("reading vectors of %s: %w", provider, err)
+	}
+	var out []Vector
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("reading vectors of %s: %w", provider, err)
+	}
+	return out, nil
+}
+
+// Octokit iterates GitHub's published example payloads in the test data: the
+// event's name, as in X-GitHub-Event, and the body.
+func Octokit(data fs.FS) iter.Seq2[OctokitExample, error] {
+	return func(yield func(OctokitExample, error) bool) {
+		file, err := data.Open("octokit/examples.ndjson.gz")
+		if err != nil {
+			yield(OctokitExample{}, fmt.Errorf("opening octokit's examples: %w", err))
+			return
+		}
+		zipped, err := gzip.NewReader(file)
+		if err != nil {
+			yield(OctokitExample{}, errors.Join(fmt.Errorf("opening octokit's examples: %w", err), file.Close()))
+			return
+		}
+		lines := bufio.NewScanner(zipped)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var example OctokitExample
+			err := json.Unmarshal(lines.Bytes(), &example)
+			if !yield(example, err) || err != nil {
+				break
+			}
+		}
+		if err := errors.Join(lines.Err(), file.Close()); err != nil {
+			yield(OctokitExample{}, fmt.Errorf("reading octokit's examples: %w", err))
+		}
+	}
+}
+
+// OctokitExample is one example payload.
+type OctokitExample struct {
+	Event string          `json:"event"`
+	Body  json.RawMessage `json:"body"`
+}
+
+// Type is the event type by GitHub's convention: name and action.
+func (e *OctokitExample) Type() (string, error) {
+	var body struct {
+		Action string `json:"action"`
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return "", fmt.Errorf("reading an example of %s: %w", e.Event, err)
+	}
+	if body.Action == "" {
+		return e.Event, nil
+	}
+	return e.Event + "." + body.Action, nil
+}
