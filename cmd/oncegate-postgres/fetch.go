@@ -29,7 +29,7 @@ func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries
 	if err == nil || !errors.Is(err, devpg.ErrNoBinaries) {
 		return binaries, err
 	}
-	fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: fetching %s into %s\n", devpg.MinMajor, fetchedVersion, dir) //nolint:errcheck // progress only
+	fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: fetching %s into %s\n", devpg.MinMajor, fetchedVersion, dir)
 	fetchErr := fetch(ctx, dir, os.Getenv(repositoryVariable))
 	binaries, err = devpg.Find(ctx, filepath.Join(dir, "bin"))
 	if err == nil {

@@ -43,7 +43,7 @@ func serverAccount() (*account, error) {
 func (a *account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if a != nil {
-		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids come from the account database
+		attr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 	}
 	return attr
 }

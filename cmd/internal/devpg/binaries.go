@@ -57,8 +57,8 @@ func candidates(extra []string) []string {
 		}
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(resolved))
 		}
 		dirs = append(dirs, filepath.Dir(path))
 	}

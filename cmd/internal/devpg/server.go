@@ -151,7 +151,7 @@ func (s *Server) readPassword() error {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(content) == 0 {
 		var random [16]byte
-		rand.Read(random[:]) //nolint:errcheck // documented never to fail
+		rand.Read(random[:])
 		content = []byte(hex.EncodeToString(random[:]))
 		if err = os.WriteFile(path, content, 0o600); err == nil {
 			err = s.account.own(path)
@@ -307,7 +307,7 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating database %s: %w", s.cfg.Database, err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	defer conn.Close(context.WithoutCancel(ctx))
 	var exists bool
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", s.cfg.Database).Scan(&exists); err != nil {
 		return fmt.Errorf("creating database %s: %w", s.cfg.Database, err)
