@@ -288,4 +288,3 @@ func names(cat map[string]*providers.Provider) string {
 	slices.Sort(out)
 	return strings.Join(out, ", ")
 }
-

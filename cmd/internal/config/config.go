@@ -54,10 +54,12 @@ type Database struct {
 	// Durability is what a 2xx waits for. Only local (a commit on the primary's
 	// disk) is built.
 	Durability string
-	// GateConnections is the size of the gate's own pool; 4 by default.
+	// GateConnections is the size of the gate's own pool; 6 by default, at least 4.
 	GateConnections int32
-	// WorkConnections is the size of the worker's pool; 16 by default.
+	// WorkConnections is the size of the effect worker's pool; 16 by default.
 	WorkConnections int32
+	// QueueConnections is the size of River's pool; 8 by default, at least 8.
+	QueueConnections int32
 }
 
 // Listen is the two addresses.
@@ -90,9 +92,11 @@ type Gate struct {
 
 // Work bounds the effect worker.
 type Work struct {
-	// Workers is how many effects run at once in this process; 100 by default.
+	// Workers is how many effects run at once in this process; 0 is the worker's
+	// default of 500.
 	Workers int
-	// Lease is how long a claim holds; 0 is the worker's default.
+	// Lease is how long a claim holds; 0 is the worker's default of 60 s. An
+	// attempt's timeout has to leave a fifth of it, at most 5 s.
 	Lease time.Duration
 	// SweepEvery is the pause between two sweeps; 0 is the worker's default of 10 s.
 	SweepEvery time.Duration
@@ -153,7 +157,9 @@ type Target struct {
 	// Call is the function that sql calls.
 	Call string
 
-	// Timeout is the longest attempt; 10 s by default.
+	// Concurrency is how many attempts this process makes at once; 0 is no limit.
+	Concurrency int
+	// Timeout is the longest attempt; 0 is the worker's default of 10 s.
 	Timeout time.Duration
 	Retry   Retry
 

@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -76,10 +77,9 @@ func Load(o Options) (*Config, error) {
 
 func defaults(catalog map[string]*providers.Provider) *Config {
 	cfg := &Config{
-		Database: Database{Schema: "oncegate", Durability: "local", GateConnections: 4, WorkConnections: 16},
+		Database: Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
 		Listen:   Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
 		Log:      Log{Level: slog.LevelInfo, Format: "json"},
-		Work:     Work{Workers: 100},
 		Drain:    25 * time.Second,
 		Classes: []*Class{
 			{Name: "default", Body: 30 * day, Effects: 90 * day},
@@ -201,10 +201,11 @@ func (r *reader) database(cfg *Config, n ast.Node) {
 			}
 			cfg.Database.URL = text
 		},
-		"schema":           func(f field) { parsed(r, f.value, where+".schema", &cfg.Database.Schema, schema) },
-		"durability":       func(f field) { parsed(r, f.value, where+".durability", &cfg.Database.Durability, durability) },
-		"gate_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.GateConnections, connections) },
-		"work_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.WorkConnections, connections) },
+		"schema":            func(f field) { parsed(r, f.value, where+".schema", &cfg.Database.Schema, schema) },
+		"durability":        func(f field) { parsed(r, f.value, where+".durability", &cfg.Database.Durability, durability) },
+		"gate_connections":  func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.GateConnections, connections(4)) },
+		"work_connections":  func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.WorkConnections, connections(2)) },
+		"queue_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.QueueConnections, connections(8)) },
 	})
 }
 
@@ -254,12 +255,9 @@ func (r *reader) work(cfg *Config, n ast.Node) {
 
 func (r *reader) classes(cfg *Config, n ast.Node) {
 	for _, f := range r.fields(n, "classes") {
-		where := "classes." + f.name
-		if !r.named(f, "classes") {
-			continue
-		}
-		if f.name == "kept" {
-			r.at(f.key, "%s: the name is reserved for bodies kept past their day", where)
+		where := "classes." + visible(f.name)
+		if err := inbox.CheckClassName(f.name); err != nil {
+			r.at(f.key, "classes: %v", err)
 			continue
 		}
 		class := &Class{Name: f.name, Body: 30 * day, Effects: 90 * day}
@@ -331,12 +329,14 @@ func durability(s string) (string, error) {
 	return "", errors.New("unknown; known is local")
 }
 
-func connections(s string) (int32, error) {
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 2 || n > 1000 {
-		return 0, errors.New("not a whole number from 2 to 1000")
+func connections(least int64) func(string) (int32, error) {
+	return func(s string) (int32, error) {
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || n < least || n > 1000 {
+			return 0, fmt.Errorf("not a whole number from %d to 1000", least)
+		}
+		return int32(n), nil
 	}
-	return int32(n), nil
 }
 
 func positiveSize(s string) (int64, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/oncegate/oncegate/providers"
 )
@@ -18,8 +17,9 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 		return
 	}
 	override(r, "ONCEGATE_DURABILITY", &cfg.Database.Durability, durability)
-	override(r, "ONCEGATE_GATE_CONNECTIONS", &cfg.Database.GateConnections, connections)
-	override(r, "ONCEGATE_WORK_CONNECTIONS", &cfg.Database.WorkConnections, connections)
+	override(r, "ONCEGATE_GATE_CONNECTIONS", &cfg.Database.GateConnections, connections(4))
+	override(r, "ONCEGATE_WORK_CONNECTIONS", &cfg.Database.WorkConnections, connections(2))
+	override(r, "ONCEGATE_QUEUE_CONNECTIONS", &cfg.Database.QueueConnections, connections(8))
 	override(r, "PORT", &cfg.Listen.Public, func(s string) (string, error) { return address(":" + s) })
 	override(r, "ONCEGATE_PUBLIC", &cfg.Listen.Public, address)
 	override(r, "ONCEGATE_ADMIN", &cfg.Listen.Admin, address)
@@ -113,7 +113,7 @@ func (r *reader) quickstart(cfg *Config) {
 			}
 		}
 	} else {
-		target := &Target{Name: "forward", Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key", Timeout: 10 * time.Second}
+		target := &Target{Name: "forward", Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key"}
 		override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, trueOrFalse)
 		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
 		for _, t := range cfg.Targets {

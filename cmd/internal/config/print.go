@@ -29,6 +29,7 @@ func (c *Config) Effective() yaml.MapSlice {
 			item("url", RedactURL(c.Database.URL)), item("schema", c.Database.Schema),
 			item("durability", c.Database.Durability),
 			item("gate_connections", c.Database.GateConnections), item("work_connections", c.Database.WorkConnections),
+			item("queue_connections", c.Database.QueueConnections),
 		}),
 		item("listen", yaml.MapSlice{
 			item("public", c.Listen.Public), item("admin", c.Listen.Admin),
@@ -46,7 +47,10 @@ func (c *Config) Effective() yaml.MapSlice {
 	work := number(yaml.MapSlice{}, "workers", int64(c.Work.Workers))
 	work = duration(work, "lease", c.Work.Lease)
 	work = duration(work, "sweep_every", c.Work.SweepEvery)
-	out = append(out, item("work", work), item("drain", FormatDuration(c.Drain)), item("classes", classes))
+	if len(work) > 0 {
+		out = append(out, item("work", work))
+	}
+	out = append(out, item("drain", FormatDuration(c.Drain)), item("classes", classes))
 	if len(c.Custom) > 0 {
 		custom := yaml.MapSlice{}
 		for _, name := range c.Custom {
@@ -71,6 +75,7 @@ func (t *Target) effective() yaml.MapSlice {
 		out = append(out, item("call", t.Call))
 	case KindNoop, KindDev:
 	}
+	out = number(out, "concurrency", int64(t.Concurrency))
 	out = duration(out, "timeout", t.Timeout)
 	return t.Retry.append(out)
 }

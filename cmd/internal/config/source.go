@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -27,7 +26,7 @@ func (r *reader) targets(cfg *Config, n ast.Node, dev bool) {
 // target reads one target. A key that its kind does not have is a problem.
 func (r *reader) target(f field, dev bool) *Target {
 	where := "targets." + f.name
-	t := &Target{Name: f.name, KeyHeader: "Idempotency-Key", Timeout: 10 * time.Second, line: lineOf(f.key)}
+	t := &Target{Name: f.name, KeyHeader: "Idempotency-Key", line: lineOf(f.key)}
 	kindKnown := false
 	for _, k := range r.peek(f.value, "kind") {
 		before := len(r.problems)
@@ -39,9 +38,8 @@ func (r *reader) target(f field, dev bool) *Target {
 		"timeout": r.duration(&t.Timeout, where),
 		"retry":   func(f field) { r.retry(&t.Retry, f.value, where+".retry") },
 	}
-	for _, later := range []string{"rate", "concurrency"} {
-		keys[later] = func(f field) { r.at(f.key, "%s.%s: not built yet; remove it", where, later) }
-	}
+	keys["concurrency"] = r.count(&t.Concurrency, where, 1)
+	keys["rate"] = func(f field) { r.at(f.key, "%s.rate: not built yet; use concurrency", where) }
 	switch {
 	case !kindKnown:
 		if len(r.peek(f.value, "kind")) == 0 {

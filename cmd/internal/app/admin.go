@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox/admin"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// makeAdmin makes the private server. Its checks say whether this process can
+// keep the promise now.
+func (a *App) makeAdmin() error {
+	server, err := admin.New(admin.Config{
+		Gatherer: a.registry, Logger: a.log,
+		Checks: []admin.Check{
+			{Name: "process", Ready: func(context.Context) error {
+				if a.draining.Load() {
+					return errors.New("stopping")
+				}
+				return nil
+			}},
+			{Name: "database", Ready: func(ctx context.Context) error {
+				if err := a.adminPool.Ping(ctx); err != nil {
+					return errors.New("not reachable") // the cause may hold the address and user
+				}
+				return nil
+			}},
+			{Name: "schema", Ready: func(ctx context.Context) error {
+				err := migrations.Validate(ctx, a.adminPool)
+				if err != nil && !errors.Is(err, migrations.ErrSchema) {
+					return errors.New("not readable")
+				}
+				return err
+			}},
+			{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	a.admin = server.NewServer()
+	return nil
+}

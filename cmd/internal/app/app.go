@@ -1,0 +1,267 @@
+// Package app wires the parts of Oncegate to one process: the only place that
+// knows them all.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// Config configures an [App]. Settings and Logger are required.
+type Config struct {
+	Settings *config.Config
+	Logger   *slog.Logger
+
+	// Receive takes deliveries, Work carries out effects; at least one.
+	Receive, Work bool
+
+	// DevURL is the address of the development target, for targets of kind dev.
+	DevURL string
+
+	// Version is shown by the metric oncegate_build_info.
+	Version string
+
+	// Now is the machine's clock. It defaults to time.Now.
+	Now func() time.Time
+}
+
+// App is one running process.
+type App struct {
+	cfg      Config
+	settings *config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+
+	node  string
+	clock *inbox.Clock
+
+	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
+
+	sources map[string]inbox.Registered
+
+	gate   *inbox.Gate
+	starts []step // in order
+	public *http.Server
+	admin  *http.Server
+
+	publicAddr, adminAddr net.Addr
+
+	draining atomic.Bool
+	failed   chan error
+	cleanups cleanups
+}
+
+// step is something that Start sets going.
+type step struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// New builds the process: it opens the pools, checks the schema, writes the
+// sources and routes and makes every part, but listens to nothing and works on
+// nothing. What it opened is closed again if it fails.
+func New(ctx context.Context, cfg Config) (_ *App, err error) {
+	if cfg.Settings == nil || cfg.Logger == nil {
+		return nil, errors.New("app: Settings and Logger are required")
+	}
+	if !cfg.Receive && !cfg.Work {
+		return nil, errors.New("app: neither role, receive or work, is given")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &App{
+		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
+		node: nodeName(), failed: make(chan error, 2),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := a.openDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.register(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.makeAdmin(); err != nil {
+		return nil, err
+	}
+	if cfg.Work {
+		if err := a.makeWork(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Receive {
+		if err := a.makeReceive(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// openDatabase opens the pools and refuses a schema that does not fit.
+func (a *App) openDatabase(ctx context.Context) error {
+	var err error
+	if a.adminPool, err = a.openPool(ctx, "admin pool", inbox.PoolAdmin, 4); err != nil {
+		return err
+	}
+	if err := migrations.Validate(ctx, a.adminPool); err != nil {
+		return err
+	}
+	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now)
+	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
+	if err := a.clock.Start(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, size int32) (*pgxpool.Pool, error) {
+	pool, err := inbox.OpenPool(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size)
+	if err != nil {
+		return nil, err
+	}
+	a.cleanups.add(name, func(ctx context.Context) error { return closePool(ctx, pool) })
+	return pool, nil
+}
+
+// closePool waits for borrowed connections, but not longer than ctx.
+func closePool(ctx context.Context, pool *pgxpool.Pool) error {
+	done := make(chan struct{})
+	go func() { pool.Close(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Start listens and sets everything going, in the order in which the parts need
+// each other. The listeners are bound first, so that a taken port is found
+// before anything works. What was started is stopped again if it fails.
+func (a *App) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	adminListener, err := a.listen(ctx, "admin", a.settings.Listen.Admin, &a.adminAddr)
+	if err != nil {
+		return err
+	}
+	var publicListener net.Listener
+	if a.public != nil {
+		if publicListener, err = a.listen(ctx, "public", a.settings.Listen.Public, &a.publicAddr); err != nil {
+			return err
+		}
+	}
+	a.serve("admin listener", a.admin, adminListener)
+	for _, s := range a.starts {
+		if err := s.run(ctx); err != nil {
+			return fmt.Errorf("starting %s: %w", s.name, err)
+		}
+	}
+	if a.public != nil {
+		a.serve("public listener", a.public, publicListener)
+	}
+	return nil
+}
+
+func (a *App) listen(ctx context.Context, name, address string, bound *net.Addr) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening on the %s address %s: %w", name, address, err)
+	}
+	// Closing twice is harmless: the server closes it too, once it serves.
+	a.cleanups.add(name+" socket", func(context.Context) error { _ = listener.Close(); return nil })
+	*bound = listener.Addr()
+	return listener, nil
+}
+
+// serve answers on the listener until the server is shut down.
+func (a *App) serve(name string, server *http.Server, listener net.Listener) {
+	a.cleanups.add(name, func(ctx context.Context) error {
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+			return err
+		}
+		return nil
+	})
+	go func() {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("%s: %w", name, err)
+		}
+	}()
+}
+
+// Failed tells when a part has ended by itself; the process should stop then.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// PublicAddr is where deliveries are taken, once started; nil without the role.
+func (a *App) PublicAddr() net.Addr { return a.publicAddr }
+
+// AdminAddr is where health and metrics are served, once started.
+func (a *App) AdminAddr() net.Addr { return a.adminAddr }
+
+// Stop drains in the reverse order: stop accepting, finish the gate, finish the
+// effects under way, close the pools. It tolerates a second call.
+func (a *App) Stop(ctx context.Context) error {
+	a.draining.Store(true)
+	return a.cleanups.run(ctx)
+}
+
+// nodeName tells the processes of one database apart in attempts.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "node"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
+}
+
+// cleanups is a stack of what has to be undone, by name.
+type cleanups struct {
+	mu    sync.Mutex
+	stack []step
+}
+
+func (c *cleanups) add(name string, undo func(ctx context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stack = append(c.stack, step{name: name, run: undo})
+}
+
+// run undoes everything, last first, and joins what went wrong.
+func (c *cleanups) run(ctx context.Context) error {
+	c.mu.Lock()
+	stack := c.stack
+	c.stack = nil
+	c.mu.Unlock()
+	var errs []error
+	for i := len(stack) - 1; i >= 0; i-- {
+		if err := stack[i].run(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", stack[i].name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

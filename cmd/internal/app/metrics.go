@@ -1,0 +1,62 @@
+package app
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// newRegistry makes the registry of this process, with what every process tells.
+func newRegistry(version string) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "oncegate_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+func (a *App) collect(all ...prometheus.Collector) error {
+	for _, c := range all {
+		if err := a.registry.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workMetrics count the attempts of effects. All labels are from closed sets:
+// the configuration's names, states and reasons.
+type workMetrics struct {
+	attempts *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
+	m := &workMetrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_attempts_total", Help: "Ended attempts of effects, by what came of them.",
+		}, []string{"source", "route", "target", "outcome", "reason"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_attempt_seconds", Help: "From the claim of an effect to the end of the attempt.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"target"}),
+	}
+	for _, c := range []prometheus.Collector{m.attempts, m.seconds} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *workMetrics) observe(r jobs.Report) {
+	m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
+	m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// makeReceive makes the gate, the store of refusals and the public receiver.
+func (a *App) makeReceive() error {
+	var err error
+	ctx := context.Background()
+	if a.gatePool, err = a.openPool(ctx, "gate pool", inbox.PoolGate, a.settings.Database.GateConnections); err != nil {
+		return err
+	}
+	limits := a.settings.Gate
+	a.gate, err = inbox.NewGate(inbox.GateConfig{
+		Pool: a.gatePool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
+		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
+	})
+	if err != nil {
+		return err
+	}
+	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Logger: a.log, Now: a.cfg.Now})
+	if err != nil {
+		return err
+	}
+	metrics, err := receiver.NewMetrics(a.registry)
+	if err != nil {
+		return err
+	}
+	if err := a.collect(receiver.NewGateCollector(a.gate.Stats), receiver.NewRefusalsCollector(refusals.Stats)); err != nil {
+		return err
+	}
+	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
+	for _, s := range a.settings.Sources {
+		secrets := s.Keys()
+		sources[s.Name] = &receiver.Source{
+			Inbox: a.inboxSource(s), Provider: s.Provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
+			Secrets: func() []providers.Secret { return secrets },
+		}
+	}
+	rcv, err := receiver.New(receiver.Config{
+		Gate: a.gate, Sources: sources, Refusals: refusals, Metrics: metrics, Logger: a.log,
+		Now: a.clock.Now, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
+	})
+	if err != nil {
+		return err
+	}
+	if a.public, err = receiver.NewServer(receiver.ServerConfig{Handler: rcv.Handler(), Logger: a.log}); err != nil {
+		return err
+	}
+	a.starts = append(a.starts,
+		step{name: "refusals", run: func(ctx context.Context) error {
+			a.cleanups.add("refusals", refusals.Stop)
+			return refusals.Start(context.WithoutCancel(ctx))
+		}},
+		step{name: "gate", run: func(ctx context.Context) error {
+			a.cleanups.add("gate", a.gate.Stop)
+			return a.gate.Start(context.WithoutCancel(ctx))
+		}},
+	)
+	return nil
+}
+
+// inboxSource is a source as the gate needs it, with the ids its rows have.
+func (a *App) inboxSource(s *config.Source) *inbox.Source {
+	registered := a.sources[s.Name]
+	out := &inbox.Source{
+		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
+	}
+	for _, r := range s.Routes {
+		row := registered.Routes[r.Name]
+		out.Routes = append(out.Routes, inbox.Route{
+			ID: row.ID, Name: r.Name, Version: row.Version, Types: r.Types, Target: r.Target.Name, Kind: storedKind(r.Target.Kind),
+		})
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+)
+
+const (
+	// partitionsAhead is how many days of body partitions exist in advance: a
+	// process may be down, or its maintenance fail, for nearly that long.
+	partitionsAhead = 7
+	partitionsEvery = time.Hour
+)
+
+// register writes the sources and routes and makes the partitions their bodies go to.
+func (a *App) register(ctx context.Context) error {
+	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
+	var classes []string
+	for _, s := range a.settings.Sources {
+		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant}
+		for _, r := range s.Routes {
+			digest, err := routeDigest(r)
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+		}
+		rows = append(rows, row)
+		if !slices.Contains(classes, s.Class) {
+			classes = append(classes, s.Class)
+		}
+	}
+	var err error
+	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {
+		return err
+	}
+	if err := inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead); err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "partition maintenance", run: func(ctx context.Context) error {
+		a.every(ctx, "partition maintenance", partitionsEvery, func(ctx context.Context) {
+			if err := inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead); err != nil {
+				a.log.ErrorContext(ctx, "making partitions failed", slog.Any("error", err))
+			}
+		})
+		return nil
+	}})
+	return nil
+}
+
+// every runs do in the background until the app stops.
+func (a *App) every(ctx context.Context, name string, pause time.Duration, do func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	a.cleanups.add(name, func(stop context.Context) error {
+		cancel()
+		select {
+		case <-done:
+			return nil
+		case <-stop.Done():
+			return context.Cause(stop)
+		}
+	})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(pause)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				do(ctx)
+			}
+		}
+	}()
+}
+
+// storedKind is the kind as the route table names it. Stored: never change.
+func storedKind(kind config.Kind) string {
+	if kind == config.KindDev {
+		return string(config.KindForward)
+	}
+	return string(kind)
+}
+
+// routeDigest identifies what a route does: another digest makes a new version.
+// Secrets, timeouts and retries are left out, since changing them changes no effect.
+func routeDigest(r *config.Route) ([]byte, error) {
+	t := r.Target
+	definition, err := json.Marshal([]any{r.Types, t.Name, t.Kind, t.URL, t.Idempotent, t.KeyHeader, t.Call})
+	if err != nil {
+		return nil, fmt.Errorf("describing route %s: %w", r.Name, err)
+	}
+	sum := sha256.Sum256(definition)
+	return sum[:], nil
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+//go:embed dev.yml
+var devConfig []byte
+
+func (s *shell) devCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything with an example configuration, to try it out",
+		Long: "Run everything in development mode: it migrates by itself, takes deliveries of five\n" +
+			"providers with fixed secrets that everybody knows, and carries out their effects at a\n" +
+			"target inside the process. Never expose it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context()) },
+	}
+}
+
+func (s *shell) dev(ctx context.Context) error {
+	cfg, err := s.loadDev()
+	if err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, cfg.Database.URL, cfg.Database.Schema); err != nil {
+		return err
+	}
+	logger := slog.New(newHuman(s.out, cfg.Log.Level, s.colours()))
+	sink, err := startSink(ctx, s.out)
+	if err != nil {
+		return err
+	}
+	defer sink.stop()
+	defer os.Remove(s.devStatePath())
+	err = s.run(ctx, app.Config{
+		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version,
+	}, func(a *app.App) error {
+		state := devState{
+			Public: "http://" + reachable(a.PublicAddr()), Admin: "http://" + reachable(a.AdminAddr()),
+			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,
+		}
+		if err := s.writeDevState(state); err != nil {
+			return err
+		}
+		s.banner(state, cfg)
+		return nil
+	})
+	return err
+}
+
+// loadDev reads the built-in configuration, or the file that is named.
+func (s *shell) loadDev() (*config.Config, error) {
+	cat, err := s.catalog()
+	if err != nil {
+		return nil, err
+	}
+	options := config.Options{File: s.configFile, Environ: append(devEnviron(), s.environ...), Catalog: cat, Dev: true}
+	if s.configFile == "" {
+		options.File, options.Content = "the development configuration", devConfig
+	}
+	cfg, err := config.Load(options)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Database.URL == "" {
+		return nil, usagef("oncegate dev needs a PostgreSQL: set DATABASE_URL, or use ./scripts/run, which brings one")
+	}
+	return cfg, nil
+}
+
+// banner says what this is and what to do next, in commands that can be pasted
+// in another terminal.
+func (s *shell) banner(state devState, cfg *config.Config) {
+	self := "oncegate"
+	if path := os.Args[0]; strings.ContainsRune(path, os.PathSeparator) {
+		self = "./bin/oncegate"
+	}
+	mark := func(text string) string { return text }
+	if s.colours() {
+		mark = func(text string) string { return "\x1b[1;33m" + text + "\x1b[0m" }
+	}
+	names := make([]string, len(cfg.Sources))
+	for i, source := range cfg.Sources {
+		names[i] = source.Name
+	}
+	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.out, mark("DEVELOPMENT MODE")+": the secrets are known to everybody. Never expose this.")
+	fmt.Fprintf(s.out, "deliveries  %s/in/<source>   sources: %s\n", state.Public, strings.Join(names, ", "))
+	fmt.Fprintf(s.out, "admin       %s            /healthz /readyz /metrics\n", state.Admin)
+	fmt.Fprintf(s.out, "database    %s\n", config.RedactURL(state.DatabaseURL))
+	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.out, "Try this in another terminal, in the same directory:")
+	for _, line := range []string{
+		self + " send stripe                         # a signed Stripe event",
+		self + " send stripe --event-id evt_demo --duplicate 2   # the same event three times: recorded once",
+		self + " send github --file scripts/examples/github-push.json",
+		self + " send slack --tamper signature       # refused: 401",
+		self + " events list",
+		self + " effects list",
+		"curl -s " + state.Admin + "/readyz",
+	} {
+		fmt.Fprintln(s.out, "  "+line)
+	}
+	fmt.Fprintln(s.out, "Ctrl-C stops it. What happens shows here:")
+	fmt.Fprintln(s.out)
+}
+
+// reachable is the address by which this machine reaches a listener.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return addr.String()
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+}
+
+// colours are only for a terminal, and not where NO_COLOR asks for none.
+func (s *shell) colours() bool {
+	f, ok := s.out.(*os.File)
+	return ok && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb" && terminalWidth(f) > 0
+}

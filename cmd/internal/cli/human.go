@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// human is the log of `oncegate dev`: one line a person can read for each thing
+// that happens to an event, and the rest only if it is a warning or worse.
+type human struct {
+	mu      *sync.Mutex
+	out     io.Writer
+	level   slog.Level
+	colours bool
+	attrs   []slog.Attr
+
+	// named remembers what the last events are called: the worker knows them by
+	// our id only.
+	named *recent
+}
+
+func newHuman(out io.Writer, level slog.Level, colours bool) *human {
+	return &human{mu: &sync.Mutex{}, out: out, level: level, colours: colours, named: &recent{names: map[string]string{}}}
+}
+
+// recent is a bounded map; the oldest entry goes first.
+type recent struct {
+	names map[string]string
+	order []string
+}
+
+const remembered = 10_000
+
+func (r *recent) put(id, name string) {
+	if _, known := r.names[id]; !known {
+		r.order = append(r.order, id)
+	}
+	r.names[id] = name
+	if len(r.order) > remembered {
+		delete(r.names, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+// Enabled implements [slog.Handler].
+func (h *human) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= min(h.level, slog.LevelInfo)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *human) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.attrs = append(append([]slog.Attr{}, h.attrs...), attrs...)
+	return &next
+}
+
+// WithGroup implements [slog.Handler]; groups mean nothing to a person.
+func (h *human) WithGroup(string) slog.Handler { return h }
+
+// Handle implements [slog.Handler].
+func (h *human) Handle(_ context.Context, r slog.Record) error {
+	values := map[string]string{}
+	var rest []string
+	collect := func(a slog.Attr) bool {
+		values[a.Key] = a.Value.String()
+		rest = append(rest, a.Key+"="+a.Value.String())
+		return true
+	}
+	for _, a := range h.attrs {
+		collect(a)
+	}
+	r.Attrs(collect)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	line, colour := h.line(r, values, rest)
+	if line == "" {
+		return nil
+	}
+	line = clean(line)
+	if h.colours && colour != "" {
+		line = "\x1b[" + colour + "m" + line + "\x1b[0m"
+	}
+	_, err := fmt.Fprintln(h.out, r.Time.Format("15:04:05.000")+" "+line)
+	return err
+}
+
+const (
+	green  = "32"
+	yellow = "33"
+	red    = "31"
+	grey   = "90"
+)
+
+func (h *human) line(r slog.Record, v map[string]string, rest []string) (line, colour string) {
+	switch r.Message {
+	case "event recorded", "event unusable", "duplicate recognised", "conflict recorded":
+		name := strings.TrimSpace(v["id"] + " " + v["type"])
+		h.named.put(v["event"], name)
+		colour = green
+		switch r.Message {
+		case "duplicate recognised":
+			colour = grey
+		case "conflict recorded", "event unusable":
+			colour = yellow
+		}
+		return fmt.Sprintf("%-21s %s %s", r.Message, v["source"], name), colour
+	case "effect done", "effect retried", "effect dead", "effect indeterminate":
+		name := h.named.names[v["event"]]
+		if name == "" {
+			name = v["event"]
+		}
+		line = fmt.Sprintf("%-21s %s %s -> %s", r.Message, v["source"], name, v["target"])
+		colour = green
+		if r.Message != "effect done" {
+			line += fmt.Sprintf(" (attempt %s: %s)", v["attempt"], v["reason"])
+			colour = yellow
+		}
+		return line, colour
+	case "delivery refused":
+		detail := v["reason"]
+		if v["detail"] != "" {
+			detail += ": " + v["detail"]
+		}
+		return fmt.Sprintf("%-21s %s %s", r.Message, v["source"], detail), red
+	}
+	if r.Level < slog.LevelWarn && r.Level < h.level || r.Level == slog.LevelInfo && h.level == slog.LevelInfo {
+		return "", ""
+	}
+	colour = grey
+	if r.Level >= slog.LevelWarn {
+		colour = yellow
+	}
+	return strings.ToLower(r.Level.String()) + ": " + r.Message + " " + strings.Join(rest, " "), colour
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/cmd/internal/config"
+)
+
+func (s *shell) serveCommand() *cobra.Command {
+	var roles []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Take deliveries and carry out effects",
+		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT.\n" +
+			"A stop drains: nothing new is taken, what waits is committed, effects under way are finished.\n" +
+			"A second signal exits at once; nothing that was acknowledged is lost by it.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("role") && s.env("ONCEGATE_ROLE") != "" {
+				roles = strings.Split(s.env("ONCEGATE_ROLE"), ",")
+			}
+			receive, work, err := parseRoles(roles)
+			if err != nil {
+				return err
+			}
+			cfg, err := s.loadConfig()
+			if err != nil {
+				return err
+			}
+			tuneMemory(s)
+			logger := newLogger(s, cfg.Log)
+			for _, warning := range cfg.Warnings {
+				logger.Warn("configuration", slog.String("warning", warning))
+			}
+			return s.run(cmd.Context(), app.Config{
+				Settings: cfg, Logger: logger, Receive: receive, Work: work, Version: readBuild().Version,
+			}, func(a *app.App) error {
+				attrs := []any{slog.String("admin", a.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
+				if addr := a.PublicAddr(); addr != nil {
+					attrs = append(attrs, slog.String("public", addr.String()))
+				}
+				logger.Info("serving", attrs...)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&roles, "role", []string{"receive", "work"}, "what this process does: receive, work or both (ONCEGATE_ROLE)")
+	return cmd
+}
+
+func parseRoles(roles []string) (receive, work bool, err error) {
+	for _, role := range roles {
+		switch strings.TrimSpace(role) {
+		case "receive":
+			receive = true
+		case "work":
+			work = true
+		default:
+			return false, false, usagef("--role %q is unknown; known are receive, work", clean(role))
+		}
+	}
+	if !receive && !work {
+		return false, false, usagef("--role is empty; known are receive, work")
+	}
+	return receive, work, nil
+}
+
+// run builds and starts the app, tells ready, and stops it on a signal or when
+// a part of it fails.
+func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*app.App) error) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := make(chan error, 1)
+	var a *app.App
+	go func() {
+		var err error
+		if a, err = app.New(starting, cfg); err == nil {
+			err = a.Start(starting)
+		}
+		started <- err
+	}()
+	var failure error
+	select {
+	case failure = <-started:
+		if failure != nil {
+			return listenHint(failure)
+		}
+	case <-signals:
+		cancel()
+		<-started
+		if a != nil {
+			return a.Stop(ctx)
+		}
+		return nil
+	}
+	failure = ready(a)
+	if failure == nil {
+		select {
+		case got := <-signals:
+			cfg.Logger.Info("stopping", slog.String("signal", got.String()))
+		case failure = <-a.Failed():
+			cfg.Logger.Error("stopping", slog.Any("error", failure))
+		}
+	}
+	stopped := make(chan error, 1)
+	drain, end := context.WithTimeout(ctx, cfg.Settings.Drain)
+	defer end()
+	go func() { stopped <- a.Stop(drain) }()
+	select {
+	case err := <-stopped:
+		if err == nil {
+			cfg.Logger.Info("stopped")
+		}
+		return errors.Join(failure, err)
+	case <-signals:
+		// What was acknowledged is committed; leases and redeliveries cover the rest.
+		return errors.Join(failure, errors.New("a second signal ended the process before it was drained"))
+	}
+}
+
+// listenHint says what to do about a port that is taken.
+func listenHint(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; stop what uses it, or set PORT (public) or ONCEGATE_ADMIN (admin)", err)
+	}
+	return err
+}
+
+// newLogger writes to stderr, as the configuration says.
+func newLogger(s *shell, cfg config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.Level}
+	if cfg.Format == "text" {
+		return slog.New(slog.NewTextHandler(s.err, options))
+	}
+	return slog.New(slog.NewJSONHandler(s.err, options))
+}
+
+// Bodies pass through and are garbage at once, so a collector that runs less
+// often is worth a tenth of the throughput; the limit keeps the resident size
+// of a busy receiver under 256 MiB.
+const (
+	gcPercent   = 400
+	memoryLimit = 208 << 20
+)
+
+// tuneMemory leaves alone what the environment sets.
+func tuneMemory(s *shell) {
+	if s.env("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if s.env("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+}
