@@ -1,0 +1,55 @@
+// Package inbox is the domain of Oncegate and its SQL: the gate that records a
+// delivery once, and the life of the effects that follow. It knows PostgreSQL;
+// it knows no web framework, no provider and no queue.
+//
+// # The promise
+//
+//  1. A delivery is acknowledged (2xx) only after its event, its body, its
+//     effects and the jobs that will carry them out are committed together. A
+//     fault of ours is a 5xx, never a 2xx and never a 4xx.
+//  2. An event is recorded at most once for (source, event id), however often
+//     and however concurrently it is delivered, for as long as its row lives.
+//     Only a verified delivery can take a key.
+//  3. An effect inside our database happens exactly once. An effect on an
+//     idempotent target is sent with one stable key and an identical body until
+//     it is known to have happened. An effect on a target that cannot
+//     deduplicate is sent at most once; if its outcome is unknown it is
+//     indeterminate and waits for a person, never retried by itself.
+//  4. Nothing is dropped silently: refused, duplicate, conflicting, dead and
+//     indeterminate are counted, and what a person must see is a row.
+//
+// Our tables are the truth; river_job is only a wake-up. Truncating it loses and
+// doubles nothing.
+//
+// # How an event gets in
+//
+// [Gate.Accept] takes a verified [Admission]. Concurrent admissions are
+// committed as one group, without lingering: handlers queue what they have
+// prepared, a flusher takes whatever waits. A group is two round trips. The
+// first inserts the events ON CONFLICT DO NOTHING and reads back all keys of the
+// group, since its first statement's snapshot cannot see a row that committed
+// while it waited for it. The second writes bodies, jobs and effects of the new
+// ones, counts the others, and commits. The unique constraint inbox_event_key
+// decides, nothing else.
+//
+// A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group is run
+// again with the same ids, and finds either room or its own rows. Only an ERROR
+// is a rollback. What one delivery brings (a value, a held key) fails alone: the
+// group is split.
+//
+// # How an effect gets done
+//
+// An effect is a row with a state ([EffectState]). A River job wakes a worker,
+// which claims the effect under a lease token ([Effects.Claim]), makes one
+// attempt and settles it ([Effects.Settle]), fenced by the token: a worker that
+// lost its lease can finish nothing. Attempts are counted in the row. The
+// sweeper of package jobs gives a new job to whatever is overdue and has none.
+//
+// # Where this differs from the design it was built on
+//
+// The gate inserts River's jobs by SQL of its own, with ids reserved from
+// River's sequence in the first round trip, so that effects and jobs need no
+// third one; a test compares the rows with those that River makes. Connections
+// of the gate plan without sequential scans and with generic plans: every
+// statement has its index, and the tables start empty and never analysed.
+package inbox
