@@ -49,6 +49,9 @@ func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64
 	return answers[0].claim, answers[0].standing, nil
 }
 
+// Begin begins a transaction in which an effect inside the database acts.
+func (e *Effects) Begin(ctx context.Context) (pgx.Tx, error) { return e.pool.Begin(ctx) }
+
 // FenceTx locks a claimed effect in the transaction that will act and settle. It
 // reports false if the claim is no longer the caller's.
 func (e *Effects) FenceTx(ctx context.Context, tx pgx.Tx, claim *Claim) (bool, error) {
@@ -70,17 +73,15 @@ func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswe
 }
 
 // Rows are locked in the order of their ids, and a row that another transaction
-// has is not waited for: whoever has it will end it. A pending effect is taken
-// up to a second early, since its due time came from a receiver's clock. The
-// job that woke us becomes the effect's own, so that the sweeper looks at it.
+// has is not waited for: whoever has it will end it. The job that woke us
+// becomes the effect's own, so that the sweeper looks at it.
 const claimDue = `
 WITH due AS MATERIALIZED (
     SELECT e.id, a.token, a.job_id, now() + r.lease * interval '1 microsecond' AS lease_until
     FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS a (id, token, job_id)
     JOIN effect e ON e.id = a.id
     JOIN unnest($4::int[], $5::bigint[]) AS r (route_id, lease) ON r.route_id = e.route_id
-    WHERE (e.state = 'retry' AND e.next_at <= now())
-        OR (e.state = 'pending' AND e.next_at <= now() + interval '1 second')
+    WHERE e.state IN ('pending', 'retry') AND e.next_at <= now()
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED)
 UPDATE effect e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func (e *Effects) Route(id int32) (route EffectRoute, ok bool) {
 	route, ok = e.routes[id]
 	return route, ok
 }
+
+// Routes gives all routes that the store knows, by id.
+func (e *Effects) Routes() map[int32]EffectRoute { return maps.Clone(e.routes) }
 
 // knownRoutes are routes as parallel arrays, the form a statement takes them in.
 type knownRoutes struct {

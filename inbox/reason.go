@@ -57,7 +57,7 @@ const (
 	ReasonOther Reason = "other"
 )
 
-// retriable says of each reason whether a fresh attempt may end otherwise: the
+// known says of each reason whether a fresh attempt may end otherwise: the
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {

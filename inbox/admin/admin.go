@@ -1,0 +1,114 @@
+// Package admin is the private door: health, readiness and metrics. It listens
+// on an address of its own and is never reachable where deliveries are.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Check is one condition of readiness.
+type Check struct {
+	// Name is shown; unique.
+	Name string
+
+	// Ready returns why the process cannot work, in a text without secrets. It
+	// must heed ctx.
+	Ready func(ctx context.Context) error
+}
+
+// Config configures an [Admin]. Gatherer and Logger are required.
+type Config struct {
+	Gatherer prometheus.Gatherer
+	Logger   *slog.Logger
+
+	// Checks must all pass for the process to be ready.
+	Checks []Check
+
+	// CheckTimeout bounds all checks together. It defaults to 2 s.
+	CheckTimeout time.Duration
+}
+
+// Admin serves the private listener.
+type Admin struct {
+	cfg  Config
+	echo *echo.Echo
+}
+
+// New checks the configuration and makes an Admin.
+func New(cfg Config) (*Admin, error) {
+	var errs []error
+	if cfg.Gatherer == nil {
+		errs = append(errs, errors.New("admin: Gatherer is required"))
+	}
+	if cfg.Logger == nil {
+		errs = append(errs, errors.New("admin: Logger is required"))
+	}
+	if cfg.CheckTimeout < 0 {
+		errs = append(errs, errors.New("admin: CheckTimeout must not be negative"))
+	}
+	seen := make(map[string]bool, len(cfg.Checks))
+	for _, check := range cfg.Checks {
+		if check.Name == "" || check.Ready == nil {
+			errs = append(errs, fmt.Errorf("admin: check %q: Name and Ready are required", check.Name))
+		}
+		if seen[check.Name] {
+			errs = append(errs, fmt.Errorf("admin: check %q is given twice", check.Name))
+		}
+		seen[check.Name] = true
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if cfg.CheckTimeout == 0 {
+		cfg.CheckTimeout = 2 * time.Second
+	}
+	a := &Admin{cfg: cfg, echo: echo.New()}
+	a.echo.HideBanner, a.echo.HidePort = true, true
+	a.echo.IPExtractor = echo.ExtractIPDirect()
+	a.echo.HTTPErrorHandler = answerError
+	a.echo.GET("/healthz", a.healthz)
+	a.echo.GET("/readyz", a.readyz)
+	a.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.ContinueOnError, // one broken collector must not blind the rest
+	})))
+	return a, nil
+}
+
+// Handler serves /healthz, /readyz and /metrics.
+func (a *Admin) Handler() http.Handler { return a.echo }
+
+// NewServer makes the HTTP server for the private listener.
+func (a *Admin) NewServer() *http.Server {
+	return &http.Server{
+		Handler:           a.echo,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       75 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(a.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// answerError answers with a status and nothing else.
+func answerError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	status := http.StatusInternalServerError
+	var known *echo.HTTPError
+	if errors.As(err, &known) {
+		status = known.Code
+	}
+	_ = c.NoContent(status) // the peer is gone, and there is nobody else to tell
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+)
+
+// healthz says that the process serves requests, and nothing about what it
+// needs: restarting it would not bring a database back.
+func (a *Admin) healthz(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	Status string `json:"status"` // ready, not ready
+
+	// Checks are "ok" or what is wrong, by name.
+	Checks map[string]string `json:"checks"`
+}
+
+func (a *Admin) readyz(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), a.cfg.CheckTimeout)
+	defer cancel()
+	answer := readiness{Status: "ready", Checks: make(map[string]string, len(a.cfg.Checks))}
+	status := http.StatusOK
+	for i, err := range a.check(ctx) {
+		name := a.cfg.Checks[i].Name
+		if err == nil {
+			answer.Checks[name] = "ok"
+			continue
+		}
+		answer.Status, status = "not ready", http.StatusServiceUnavailable
+		answer.Checks[name] = err.Error()
+		a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", name), slog.Any("error", err))
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.JSON(status, answer)
+}
+
+// check runs all checks at once and waits for none beyond ctx.
+func (a *Admin) check(ctx context.Context) []error {
+	var mu sync.Mutex
+	errs := make([]error, len(a.cfg.Checks))
+	for i := range errs {
+		errs[i] = errors.New("no answer in time")
+	}
+	var running sync.WaitGroup
+	for i, check := range a.cfg.Checks {
+		running.Go(func() {
+			err := attempt(ctx, check)
+			mu.Lock()
+			defer mu.Unlock()
+			errs[i] = err
+		})
+	}
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return append([]error(nil), errs...)
+}
+
+func attempt(ctx context.Context, check Check) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("the check panicked with a %T", value)
+		}
+	}()
+	return check.Ready(ctx)
+}

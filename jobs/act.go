@@ -1,0 +1,175 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// act carries out an effect inside the database: claim, effect and settlement
+// are one transaction, so that it happens exactly once. If an earlier run did
+// not end, the claim is committed first: a handler that kills the process then
+// uses up its attempts and is dead, instead of starting over for ever.
+func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time) error {
+	var claim *inbox.Claim
+	if w.again || standing.Unfinished {
+		err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
+			claim, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, standing.RouteID)
+			return err
+		})
+		if err != nil {
+			return c.trouble(ctx, "claiming an effect", err)
+		}
+		if claim == nil {
+			return c.notObtained(standing)
+		}
+	}
+	return c.actClaimed(ctx, w, claim, standing, begun)
+}
+
+// actClaimed acts and settles in one transaction; claim is nil if that
+// transaction is to claim as well.
+func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, standing inbox.Standing, begun time.Time) error {
+	committed := claim != nil
+	tx, err := c.store.Begin(ctx)
+	if err != nil {
+		return c.trouble(ctx, "beginning an effect", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+	if committed {
+		mine, err := c.store.FenceTx(ctx, tx, claim)
+		if err != nil {
+			return c.trouble(ctx, "fencing an effect", err)
+		}
+		if !mine {
+			return nil
+		}
+	} else {
+		claim, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, standing.RouteID)
+		if err != nil {
+			return c.trouble(ctx, "claiming an effect", err)
+		}
+		if claim == nil {
+			return c.notObtained(standing)
+		}
+	}
+	result, err := c.attempt(ctx, tx, claim, begun)
+	if err != nil || ctx.Err() != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return c.settleApart(ctx, w, claim, committed, result, begun)
+	}
+	route, _ := c.store.Route(claim.RouteID)
+	s := decide(claim, route, result, c.now().Sub(begun), c.random)
+	// From here on a stop only makes the end uncertain.
+	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin(route.Lease))
+	defer cancel()
+	settled, err := c.store.SettleTx(firm, tx, s)
+	if err == nil {
+		err = tx.Commit(firm)
+	}
+	if err == nil {
+		c.report(ctx, claim, s, settled, c.now().Sub(begun))
+		return c.next(ctx, w, settled.Standing)
+	}
+	_ = tx.Rollback(context.WithoutCancel(ctx))
+	if failure := effect.SQLFailure(err); failure.Code != "" && !effect.Ambiguous(err) {
+		// The server refused the commit: a deferred constraint, a serialization.
+		return c.settleApart(ctx, w, claim, committed, failure, begun)
+	}
+	// It may have been committed. The next run sees it, and is careful.
+	if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), w.effect); err != nil {
+		return c.trouble(ctx, "marking an effect", err)
+	}
+	return c.trouble(ctx, "committing an effect", err)
+}
+
+// Both bounds apply to this transaction alone. The planner's settings of the
+// pool are for our own statements, not for what the user's function does.
+const boundTransaction = `
+SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true),
+    set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
+    set_config('enable_mergejoin', 'on', true), set_config('plan_cache_mode', 'auto', true)`
+
+// attempt lets the kind act; err is a transaction that cannot record anything
+// any more.
+func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, begun time.Time) (effect.Result, error) {
+	route := c.cfg.Routes[claim.RouteID]
+	if claim.Event.BodyGone {
+		return effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, nil
+	}
+	known, _ := c.store.Route(claim.RouteID)
+	left := min(route.Timeout, known.Lease-margin(known.Lease)-c.now().Sub(begun))
+	timed, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	// The server stops a statement a little before we would cut the connection.
+	limit := fmt.Sprintf("%dms", max(left-left/10, time.Millisecond).Milliseconds())
+	if _, err := tx.Exec(timed, boundTransaction, limit, limit); err != nil {
+		return effect.SQLFailure(err), err
+	}
+	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], c.call(claim, route))
+	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
+		result.Reason = string(inbox.ReasonSQLTimeout)
+	}
+	return result, err
+}
+
+// settleApart records the failure of an attempt whose transaction is gone, and
+// with it everything the attempt did.
+func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, committed bool, result effect.Result, begun time.Time) error {
+	if result.Outcome == effect.Done {
+		result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}
+	}
+	if committed {
+		return c.finish(ctx, w, claim, result, begun)
+	}
+	if ctx.Err() != nil {
+		return context.Canceled // nothing was committed, nothing is spent
+	}
+	route, _ := c.store.Route(claim.RouteID)
+	var again *inbox.Claim
+	var standing inbox.Standing
+	var s inbox.Settlement
+	var settled inbox.Settled
+	err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
+		if again, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, claim.RouteID); err != nil || again == nil {
+			return err
+		}
+		s = decide(again, route, result, c.now().Sub(begun), c.random)
+		settled, err = c.store.SettleTx(ctx, tx, s)
+		return err
+	})
+	if err != nil {
+		return c.trouble(ctx, "settling an effect", err)
+	}
+	if again == nil {
+		return c.notObtained(standing)
+	}
+	c.report(ctx, again, s, settled, c.now().Sub(begun))
+	return c.next(ctx, w, settled.Standing)
+}
+
+// notObtained is for an effect that somebody else has, or has just ended.
+func (c *Client) notObtained(standing inbox.Standing) error {
+	if !standing.Found || !standing.State.Waiting() {
+		return nil
+	}
+	return river.JobSnooze(max(standing.Wait, contended))
+}
+
+func (c *Client) inTx(ctx context.Context, do func(pgx.Tx) error) error {
+	tx, err := c.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}

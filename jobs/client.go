@@ -1,0 +1,296 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Route is what the worker has to know about a route, beside what the store
+// knows ([inbox.EffectRoute]).
+type Route struct {
+	Name     string
+	Source   string
+	Provider string
+
+	// Target names the sender or the transactional that carries the effects out.
+	Target string
+
+	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
+	// for the settlement. It defaults to 10 s or, if that is less, to as much as
+	// the lease allows.
+	Timeout time.Duration
+}
+
+// Target bounds what is asked of a target at once.
+type Target struct {
+	// Concurrency is how many attempts this process may have under way at the
+	// target. 0 is no limit.
+	Concurrency int
+}
+
+// Report is one attempt's end, for metrics and tests.
+type Report struct {
+	Effect  inbox.ID
+	Source  string
+	Route   string
+	Target  string
+	Attempt int
+	State   inbox.EffectState
+	Outcome inbox.AttemptOutcome
+	Reason  inbox.Reason
+	Elapsed time.Duration
+}
+
+// Config configures a [Client]. Pool, Store, Routes and Logger are required, and
+// a sender or a transactional for each route's target.
+type Config struct {
+	// Pool is River's own, at least 8 connections, apart from the gate's and the
+	// store's, so that load on those cannot starve its heartbeats.
+	Pool  *pgxpool.Pool
+	Store *inbox.Effects
+
+	// Routes are the routes this process knows, by id: the same as the store's.
+	Routes map[int32]Route
+
+	// Senders and Transactionals carry effects out, by the name of the target.
+	Senders        map[string]effect.Sender
+	Transactionals map[string]effect.Transactional
+
+	// Targets are the limits of targets, by name; one that is missing has none.
+	Targets map[string]Target
+
+	Logger *slog.Logger
+
+	// MaxWorkers is how many effects are carried out at once. 0 is the default of
+	// 500.
+	MaxWorkers int
+
+	// FetchCooldown is the least time between two fetches of jobs. 0 is the default
+	// of 5 ms.
+	FetchCooldown time.Duration
+
+	// FetchPollInterval is how long a job whose notification was lost waits. 0 is
+	// the default of 100 ms.
+	FetchPollInterval time.Duration
+
+	// SweepEvery is how often overdue effects are looked for. 0 is the default of
+	// 10 s, -1 is off (tests only).
+	SweepEvery time.Duration
+
+	// MinRunning is the least age at which a job that says it is running may be
+	// replaced. 0 is the default of 10 s.
+	MinRunning time.Duration
+
+	// StopTimeout is how long Stop lets attempts finish before it cancels them. 0
+	// is the default of 20 s.
+	StopTimeout time.Duration
+
+	// LeaderElectionDisabled keeps this process from River's maintenance.
+	LeaderElectionDisabled bool
+
+	// Observe is called at the end of each attempt, if set. It must not block.
+	Observe func(Report)
+
+	// Random draws the jitter of waits, in [0, 1). It defaults to math/rand/v2's.
+	Random func() float64
+
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// The waits of a wake-up that can do nothing now.
+const (
+	// postponed is for a route that this process does not know and a target that
+	// has enough.
+	postponed = 30 * time.Second
+	// troubled is for a database that did not answer.
+	troubled = 2 * time.Second
+	// contended is for a row that somebody else has locked.
+	contended = time.Second
+)
+
+// Client works the effects: River's workers and the sweeper.
+type Client struct {
+	cfg    Config
+	store  *inbox.Effects
+	log    *slog.Logger
+	now    func() time.Time
+	random func() float64
+	slots  map[string]chan struct{}
+
+	river   *river.Client[pgxTx]
+	sweeper *Sweeper
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+}
+
+// New makes a Client, or reports everything that is wrong with cfg.
+func New(cfg Config) (*Client, error) {
+	var errs []error
+	if cfg.Pool == nil {
+		errs = append(errs, errors.New("jobs need a pool of their own"))
+	}
+	if cfg.Store == nil {
+		errs = append(errs, errors.New("jobs need the store of effects"))
+	}
+	if cfg.Logger == nil {
+		errs = append(errs, errors.New("jobs need a logger"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random, slots: map[string]chan struct{}{}}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if c.random == nil {
+		c.random = rand.Float64
+	}
+	c.cfg.Routes = make(map[int32]Route, len(cfg.Routes))
+	longest := time.Duration(0)
+	for id, r := range cfg.Routes {
+		checked, err := c.check(id, r)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("route %s/%s: %w", r.Source, r.Name, err))
+			continue
+		}
+		c.cfg.Routes[id] = checked
+		longest = max(longest, checked.Timeout)
+	}
+	for name, t := range cfg.Targets {
+		if t.Concurrency > 0 {
+			c.slots[name] = make(chan struct{}, t.Concurrency)
+		}
+	}
+	sweeper, err := NewSweeper(SweeperConfig{
+		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
+	})
+	errs = append(errs, err)
+	c.sweeper = sweeper
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	c.river, err = c.newRiver(longest)
+	if err != nil {
+		return nil, fmt.Errorf("making the River client: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Client) check(id int32, r Route) (Route, error) {
+	known, ok := c.store.Route(id)
+	if !ok {
+		return r, errors.New("the store does not know it")
+	}
+	if known.InDatabase {
+		if c.cfg.Transactionals[r.Target] == nil {
+			return r, fmt.Errorf("target %q is not one inside the database", r.Target)
+		}
+	} else {
+		sender := c.cfg.Senders[r.Target]
+		if sender == nil {
+			return r, fmt.Errorf("target %q has no sender", r.Target)
+		}
+		if sender.Idempotent() != known.Idempotent {
+			return r, fmt.Errorf("target %q and the route disagree on whether it deduplicates", r.Target)
+		}
+	}
+	most := known.Lease - margin(known.Lease)
+	if r.Timeout == 0 {
+		r.Timeout = min(10*time.Second, most)
+	}
+	if r.Timeout < 0 || r.Timeout > most {
+		return r, fmt.Errorf("an attempt of %s does not fit into a lease of %s", r.Timeout, known.Lease)
+	}
+	return r, nil
+}
+
+// margin is the end of a lease that is kept for the settlement.
+func margin(lease time.Duration) time.Duration { return min(lease/5, 5*time.Second) }
+
+func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &effectWorker{client: c})
+	river.AddWorker(workers, &rearmWorker{client: c})
+	timeout := 10*time.Second + longest + 5*time.Second
+	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{
+		Queues:              map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}},
+		Workers:             workers,
+		Middleware:          []rivertype.Middleware{&guard{}},
+		Logger:              c.log,
+		FetchCooldown:       orDefault(c.cfg.FetchCooldown, DefaultFetchCooldown),
+		FetchPollInterval:   orDefault(c.cfg.FetchPollInterval, DefaultFetchPollInterval),
+		FetchOnlyKnownKinds: true,
+		MaxAttempts:         maxAttempts,
+		JobTimeout:          timeout,
+		// The rescuer is a second net under the sweeper, for jobs that are running
+		// nowhere; it must never take one that still runs.
+		RescueStuckJobsAfter: 2 * timeout,
+		SoftStopTimeout:      orDefault(c.cfg.StopTimeout, 20*time.Second),
+		// Jobs are wake-ups: nothing is read from one that has ended.
+		CompletedJobRetentionPeriod: time.Minute,
+		CancelledJobRetentionPeriod: time.Minute,
+		DiscardedJobRetentionPeriod: time.Hour,
+		LeaderElectionDisabled:      c.cfg.LeaderElectionDisabled,
+		// Without those that the migration dropped.
+		ReindexerIndexNames: []string{
+			"river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index", "river_job_unique_idx",
+		},
+	})
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// Start starts the workers and the sweeper. They run until Stop, whatever
+// becomes of ctx.
+func (c *Client) Start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.started || c.stopped {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := c.river.Start(ctx); err != nil {
+		return fmt.Errorf("starting the River client: %w", err)
+	}
+	c.sweeper.Start(ctx)
+	c.started = true
+	return nil
+}
+
+// Stop takes no new wake-ups, lets attempts finish, after StopTimeout cancels
+// them, and returns when all have ended or ctx has.
+func (c *Client) Stop(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	running := c.started && !c.stopped
+	c.stopped = true
+	if !running {
+		return nil
+	}
+	c.sweeper.Stop()
+	if err := c.river.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the River client: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// decide turns what one attempt came to into the effect's way out. elapsed is
+// how long the attempt took, random draws the jitter of the wait.
+func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
+	s := ending(claim)
+	s.Code, s.Excerpt = r.Code, r.Excerpt
+	repeatable := route.Idempotent || route.InDatabase
+	switch {
+	case r.Outcome == effect.Done:
+		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored
+		return s
+	case r.Outcome == effect.Dead:
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOf(r.Reason)
+		return s
+	case r.Outcome != effect.Retry && !repeatable:
+		// Unknown, or an outcome that is none.
+		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonOf(r.Reason)
+		return s
+	}
+	wait, giveUp := route.Retry.Next(inbox.Failure{
+		Attempt: claim.Attempt, RetryAfter: r.RetryAfter, Age: claim.StartedAt.Sub(claim.Since) + elapsed,
+	}, random)
+	if giveUp != "" {
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, giveUp
+		return s
+	}
+	s.State, s.Outcome, s.Reason, s.After = inbox.EffectRetry, inbox.AttemptRetry, inbox.ReasonOf(r.Reason), wait
+	return s
+}
+
+// putBack returns a claim that came to no attempt; none is counted.
+func putBack(claim *inbox.Claim, reason inbox.Reason, after time.Duration) inbox.Settlement {
+	s := ending(claim)
+	s.State, s.Reason, s.After = inbox.EffectRetry, reason, after
+	if claim.Attempt == 1 {
+		s.State = inbox.EffectPending
+	}
+	return s
+}
+
+func ending(claim *inbox.Claim) inbox.Settlement {
+	return inbox.Settlement{
+		Effect: claim.Effect, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt,
+		RouteID: claim.RouteID, SequenceKeyHash: claim.SequenceKeyHash,
+	}
+}

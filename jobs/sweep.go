@@ -1,0 +1,305 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// SweeperConfig configures a [Sweeper]. Pool, Store and Logger are required.
+type SweeperConfig struct {
+	Pool   *pgxpool.Pool
+	Store  *inbox.Effects
+	Logger *slog.Logger
+
+	// Every is how often a sweep is made. 0 is the default of 10 s, -1 is never.
+	Every time.Duration
+
+	// Budget bounds one sweep; the next goes on where it ended. 0 is the default of
+	// 5 s.
+	Budget time.Duration
+
+	// Page is how many overdue effects are looked at by one statement, and Chunk
+	// how many are woken by one transaction. They default to 5,000 and 500.
+	Page, Chunk int
+
+	// MinRunning is the least age at which a job that says it is running may be
+	// replaced; a longer lease makes it longer. 0 is the default of 10 s.
+	MinRunning time.Duration
+
+	// Now defaults to time.Now. It only measures the budget; what is overdue is
+	// decided by the database's clock.
+	Now func() time.Time
+}
+
+// SweepReport is what one sweep did.
+type SweepReport struct {
+	// Examined counts the overdue effects looked at.
+	Examined int
+	// Woken counts those that got a new job because theirs was not live.
+	Woken int
+	// Expired counts the leases that had ended, and were settled.
+	Expired int
+	// Complete is false if the budget ended first.
+	Complete bool
+}
+
+// Sweeper makes a lost wake-up harmless: every effect that is overdue and whose
+// job is not live gets a new one, every lease that has ended is settled. It runs
+// on every node, without a leader and without a lock of its own: rows are locked
+// with SKIP LOCKED and looked at again under the lock.
+type Sweeper struct {
+	cfg    SweeperConfig
+	routes []int32
+	leases []int64 // microseconds, in the order of routes
+
+	cursor cursor
+
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// cursor is the last effect looked at.
+type cursor struct {
+	at time.Time
+	id inbox.ID
+}
+
+// NewSweeper makes a Sweeper, or reports everything that is wrong with cfg.
+func NewSweeper(cfg SweeperConfig) (*Sweeper, error) {
+	var errs []error
+	if cfg.Pool == nil || cfg.Store == nil || cfg.Logger == nil {
+		errs = append(errs, errors.New("the sweeper needs a pool, the store of effects and a logger"))
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 10 * time.Second
+	}
+	cfg.Budget = orDefault(cfg.Budget, 5*time.Second)
+	cfg.Page = orDefault(cfg.Page, 5000)
+	cfg.Chunk = orDefault(cfg.Chunk, 500)
+	cfg.MinRunning = orDefault(cfg.MinRunning, 10*time.Second)
+	if cfg.Budget < 0 || cfg.Page < 0 || cfg.Chunk < 0 || cfg.MinRunning < 0 {
+		errs = append(errs, errors.New("the sweeper's budget, page, chunk and least running time must not be negative"))
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s := &Sweeper{cfg: cfg}
+	for id, route := range cfg.Store.Routes() {
+		s.routes = append(s.routes, id)
+		s.leases = append(s.leases, route.Lease.Microseconds())
+	}
+	return s, nil
+}
+
+// Start begins to sweep, now and then every so often, until Stop.
+func (s *Sweeper) Start(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil || s.cfg.Every < 0 {
+		return
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	s.done = make(chan struct{})
+	go s.run(ctx, s.done)
+}
+
+// Stop ends the sweep under way and returns when it has.
+func (s *Sweeper) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		return
+	}
+	s.stop()
+	<-s.done
+}
+
+func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(s.cfg.Every)
+	defer ticker.Stop()
+	for {
+		report, err := s.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
+		case report.Woken > 0 || report.Expired > 0:
+			s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Sweep makes one sweep, from where the one before it ended if its budget ran
+// out. It is not for concurrent use.
+func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
+	var report SweepReport
+	began := s.cfg.Now()
+	for s.cfg.Now().Sub(began) < s.cfg.Budget {
+		page, err := s.page(ctx)
+		if err != nil {
+			return report, err
+		}
+		report.Examined += page.examined
+		for lost := page.lost; len(lost) > 0; {
+			n := min(len(lost), s.cfg.Chunk)
+			if err := s.wake(ctx, lost[:n], &report); err != nil {
+				return report, err
+			}
+			lost = lost[n:]
+		}
+		s.cursor = page.last
+		if page.examined < s.cfg.Page {
+			s.cursor = cursor{}
+			report.Complete = true
+			return report, nil
+		}
+	}
+	return report, nil
+}
+
+// liveJob says of a job j, for an effect whose lease is given in microseconds,
+// whether it will still wake the effect. One that is scheduled is moved by
+// River's leader, who may be missing; one that runs may run nowhere.
+const liveJob = `
+    CASE j.state
+    WHEN 'available' THEN true
+    WHEN 'scheduled' THEN j.scheduled_at > now() - interval '30 seconds'
+    WHEN 'retryable' THEN j.scheduled_at > now() - interval '30 seconds'
+    WHEN 'running' THEN j.attempted_at > now() - greatest(coalesce(r.lease, 0), $2::bigint) * interval '1 microsecond'
+    ELSE false
+    END`
+
+// One page of the overdue, without locks: only those whose job is not live are
+// looked at again. The cursor goes over all of them, so that live ones in front
+// never hide lost ones.
+const pageOverdue = `
+WITH page AS MATERIALIZED (
+    SELECT e.id, e.next_at, e.state, e.route_id, e.job_id
+    FROM effect e
+    WHERE e.next_at <= now() AND (e.next_at, e.id) > ($3::timestamptz, coalesce($4::uuid, '00000000-0000-0000-0000-000000000000'))
+    ORDER BY e.next_at, e.id
+    LIMIT $1),
+judged AS (
+    SELECT p.id, p.state = 'claimed' OR NOT coalesce(j.live, false) AS lost
+    FROM page p
+    LEFT JOIN unnest($5::int[], $6::bigint[]) AS r (route_id, lease) ON r.route_id = p.route_id
+    LEFT JOIN LATERAL (
+        SELECT ` + liveJob + ` AS live
+        FROM river_job j
+        WHERE j.id = p.job_id
+        LIMIT 1) j ON true)
+SELECT (SELECT count(*) FROM page),
+    coalesce((SELECT array_agg(id) FROM judged WHERE lost), '{}'),
+    coalesce((SELECT max(next_at) FROM page), now()),
+    (SELECT id FROM page ORDER BY next_at DESC, id DESC LIMIT 1)`
+
+type page struct {
+	examined int
+	lost     []inbox.ID
+	last     cursor
+}
+
+func (s *Sweeper) page(ctx context.Context) (page, error) {
+	var p page
+	err := s.cfg.Pool.QueryRow(ctx, pageOverdue, s.cfg.Page, s.cfg.MinRunning.Microseconds(),
+		s.cursor.at, s.cursor.id, s.routes, s.leases).Scan(&p.examined, &p.lost, &p.last.at, &p.last.id)
+	if err != nil {
+		return page{}, fmt.Errorf("reading overdue effects: %w", err)
+	}
+	return p, nil
+}
+
+// The jobs of effects whose rows are locked, by primary key.
+const jobsOfOverdue = `
+SELECT a.id, coalesce(j.live, false), coalesce(j.running, false)
+FROM unnest($1::uuid[], $3::bigint[], $4::bigint[]) AS a (id, job_id, lease)
+LEFT JOIN LATERAL (
+    SELECT ` + liveJob + ` AS live, j.state = 'running' AS running
+    FROM river_job j, (SELECT a.lease) r
+    WHERE j.id = a.job_id
+    LIMIT 1) j ON true`
+
+// wake locks the effects that may be lost, looks again, and acts.
+func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) error {
+	err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
+		overdue, err := s.cfg.Store.LockOverdueTx(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		var expired, waiting []inbox.Overdue
+		for _, o := range overdue {
+			if o.State == inbox.EffectClaimed {
+				expired = append(expired, o)
+			} else {
+				waiting = append(waiting, o)
+			}
+		}
+		rewakes, err := s.dead(ctx, tx, waiting)
+		if err != nil {
+			return err
+		}
+		if err := s.cfg.Store.RewakeTx(ctx, tx, rewakes); err != nil {
+			return err
+		}
+		settled, err := s.cfg.Store.ExpireTx(ctx, tx, expired)
+		if err != nil {
+			return err
+		}
+		report.Woken += len(rewakes)
+		report.Expired += len(settled)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("waking overdue effects: %w", err)
+	}
+	return nil
+}
+
+// dead picks those whose job is not live.
+func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) ([]inbox.Rewake, error) {
+	if len(waiting) == 0 {
+		return nil, nil
+	}
+	ids, jobIDs, leases := make([]inbox.ID, len(waiting)), make([]int64, len(waiting)), make([]int64, len(waiting))
+	for i, o := range waiting {
+		route, _ := s.cfg.Store.Route(o.RouteID)
+		ids[i], jobIDs[i], leases[i] = o.Effect, o.JobID, route.Lease.Microseconds()
+	}
+	rows, err := tx.Query(ctx, jobsOfOverdue, ids, s.cfg.MinRunning.Microseconds(), jobIDs, leases)
+	if err != nil {
+		return nil, fmt.Errorf("reading their jobs: %w", err)
+	}
+	defer rows.Close()
+	var rewakes []inbox.Rewake
+	for rows.Next() {
+		var r inbox.Rewake
+		var live bool
+		if err := rows.Scan(&r.Effect, &live, &r.Unfinished); err != nil {
+			return nil, fmt.Errorf("reading their jobs: %w", err)
+		}
+		if !live {
+			rewakes = append(rewakes, r)
+		}
+	}
+	return rewakes, rows.Err()
+}

@@ -1,0 +1,278 @@
+package jobs
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// pgxTx is the transaction type of River's driver.
+type pgxTx = pgx.Tx
+
+// effectWorker works the wake-ups of effects.
+type effectWorker struct {
+	river.WorkerDefaults[effectArgs]
+	client *Client
+}
+
+// Work implements [river.Worker]. It completes, snoozes, or on a stop returns
+// context.Canceled; it never fails.
+func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
+	return w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})
+}
+
+// rearmWorker works the wake-ups that ask for fresh attempts.
+type rearmWorker struct {
+	river.WorkerDefaults[rearmArgs]
+	client *Client
+}
+
+// Work implements [river.Worker].
+func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
+	n, err := w.client.store.Rearm(ctx, job.Args.Event)
+	if err != nil {
+		return w.client.trouble(ctx, "rearming effects", err)
+	}
+	if n > 0 {
+		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
+	}
+	return nil
+}
+
+type wakeUp struct {
+	effect inbox.ID
+	jobID  int64
+
+	// again: River ran this job before and did not see its end.
+	again bool
+}
+
+func (c *Client) wake(ctx context.Context, w wakeUp) error {
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	begun := c.now()
+	// A claim that was asked for is waited for: given up, it would last its lease.
+	claim, standing, err := c.store.Claim(context.WithoutCancel(ctx), w.effect, w.jobID)
+	if err != nil {
+		return c.trouble(ctx, "claiming an effect", err)
+	}
+	if claim != nil {
+		return c.send(ctx, w, claim, begun)
+	}
+	if !standing.Found || !standing.State.Waiting() {
+		return nil // at rest, settled, or somebody has it
+	}
+	if _, known := c.cfg.Routes[standing.RouteID]; !known {
+		c.log.InfoContext(ctx, "effect postponed", "effect", w.effect.String(), "route_id", standing.RouteID, "reason", "route_unknown")
+		if err := c.store.Postpone(ctx, w.effect, postponed); err != nil {
+			return c.trouble(ctx, "postponing an effect", err)
+		}
+		return river.JobSnooze(postponed)
+	}
+	if standing.Wait > 0 {
+		return river.JobSnooze(standing.Wait)
+	}
+	if route, _ := c.store.Route(standing.RouteID); route.InDatabase {
+		return c.act(ctx, w, standing, begun)
+	}
+	return river.JobSnooze(contended)
+}
+
+// send makes one attempt at a target outside the database.
+func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
+	route := c.cfg.Routes[claim.RouteID]
+	known, _ := c.store.Route(claim.RouteID)
+	sender := c.cfg.Senders[route.Target]
+	if sender == nil { // the store knows the route, this client does not
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonOther, postponed), begun)
+	}
+	if claim.Event.BodyGone {
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+	}
+	release, ok := c.occupy(route.Target)
+	if !ok {
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, postponed), begun)
+	}
+	defer release()
+	call := c.call(claim, route)
+	var rendered []byte
+	if call.Rendered == nil {
+		var err error
+		if rendered, err = safeRender(sender, call); err != nil {
+			c.log.WarnContext(ctx, "rendering an effect", "effect", claim.Effect.String(), "route", route.Name, "error", clean(err.Error()))
+			return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}, begun)
+		}
+		call.Rendered = rendered
+	}
+	if rendered != nil || !known.Idempotent {
+		mine, err := c.store.StartSend(context.WithoutCancel(ctx), claim, rendered, !known.Idempotent)
+		if err != nil {
+			// Nothing was sent; the lease will end and the sweeper decide.
+			return c.trouble(ctx, "starting a send", err)
+		}
+		if !mine {
+			return nil
+		}
+	}
+	// Whatever was spent since before the claim was asked for is off the lease.
+	left := known.Lease - margin(known.Lease) - c.now().Sub(begun)
+	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, left))
+	result := effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
+	if timed.Err() == nil {
+		result = safeSend(timed, sender, call)
+	}
+	cancel()
+	return c.finish(ctx, w, claim, result, begun)
+}
+
+// finish settles an attempt by its result. One that a stop cut short and that
+// may be repeated is due at once, on whichever node is next.
+func (c *Client) finish(ctx context.Context, w wakeUp, claim *inbox.Claim, result effect.Result, begun time.Time) error {
+	route, _ := c.store.Route(claim.RouteID)
+	stopped := ctx.Err() != nil && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
+	if stopped {
+		result.Reason = string(inbox.ReasonStopped)
+	}
+	s := decide(claim, route, result, c.now().Sub(begun), c.random)
+	if stopped && s.State == inbox.EffectRetry {
+		s.After = 0
+	}
+	return c.settle(ctx, w, claim, s, begun)
+}
+
+// settle ends an attempt and tells River what follows. A database that does not
+// answer is asked again until the lease ends; after that the sweeper decides.
+func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inbox.Settlement, begun time.Time) error {
+	route, _ := c.store.Route(claim.RouteID)
+	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(route.Lease-c.now().Sub(begun), margin(route.Lease)))
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		settled, err := c.store.Settle(firm, s)
+		if err == nil {
+			c.report(ctx, claim, s, settled, c.now().Sub(begun))
+			return c.next(ctx, w, settled.Standing)
+		}
+		select {
+		case <-firm.Done():
+			return c.trouble(ctx, "settling an effect", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// next is what River hears: done, or wake me then; on a stop, take it back.
+func (c *Client) next(ctx context.Context, w wakeUp, standing inbox.Standing) error {
+	if !standing.Found || !standing.State.Waiting() || standing.JobID != w.jobID {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	return river.JobSnooze(max(standing.Wait, 0))
+}
+
+func (c *Client) trouble(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	c.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
+	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
+}
+
+// occupy takes a place at the target, if it has a limit.
+func (c *Client) occupy(target string) (release func(), ok bool) {
+	slots := c.slots[target]
+	if slots == nil {
+		return func() {}, true
+	}
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, true
+	default:
+		return nil, false
+	}
+}
+
+func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
+	e := claim.Event
+	call := &effect.Call{
+		Event: effect.Event{
+			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
+		},
+		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
+	}
+	if claim.SequenceKeyHash != nil {
+		// The key itself is not stored; its hash names the sequence as well.
+		call.Event.SequenceKey = hex.EncodeToString(claim.SequenceKeyHash)
+	}
+	return call
+}
+
+// contentType reads the delivery's content type from the headers kept of it: an
+// object of strings or of arrays of strings.
+func contentType(headers []byte) string {
+	var doc map[string]any
+	if json.Unmarshal(headers, &doc) != nil {
+		return ""
+	}
+	for name, value := range doc {
+		if !strings.EqualFold(name, "content-type") {
+			continue
+		}
+		switch v := value.(type) {
+		case string:
+			return v
+		case []any:
+			if len(v) > 0 {
+				s, _ := v[0].(string)
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// report tells people and metrics how an attempt ended, if it was still ours to end.
+func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlement, settled inbox.Settled, elapsed time.Duration) {
+	route := c.cfg.Routes[claim.RouteID]
+	attrs := []slog.Attr{
+		slog.String("source", route.Source), slog.String("route", route.Name), slog.String("target", route.Target),
+		slog.String("event", claim.Event.ID.String()), slog.String("effect", claim.Effect.String()), slog.Int("attempt", claim.Attempt),
+	}
+	if s.Reason != "" {
+		attrs = append(attrs, slog.String("reason", string(s.Reason)))
+	}
+	message := "effect postponed"
+	switch {
+	case !settled.Applied:
+		message = "effect was taken over"
+	case s.Outcome == "":
+	case s.State == inbox.EffectDone:
+		message = "effect done"
+	case s.State == inbox.EffectDead:
+		message = "effect dead"
+	case s.State == inbox.EffectIndeterminate:
+		message = "effect indeterminate"
+	default:
+		message = "effect retried"
+	}
+	c.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+	if c.cfg.Observe != nil && settled.Applied {
+		c.cfg.Observe(Report{
+			Effect: claim.Effect, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,
+			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
+		})
+	}
+}
