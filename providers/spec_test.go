@@ -1,0 +1,165 @@
+package providers_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+const good = `
+docs: https://example.com/docs
+verify:
+  family: hmac
+  signature:
+    headers: [X-Signature]
+    schemes: [{ algorithm: hmac-sha256, encoding: hex }]
+  signed: [body]
+identity:
+  candidates: [{ json: id }]
+`
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	p, err := providers.Parse("good", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.IDUnsigned() || p.Limits().MaxBody != 1<<20 || p.Limits().Methods[0] != "POST" {
+		t.Errorf("%+v %+v", p.Limits(), p.Spec())
+	}
+}
+
+// Everything that is wrong is named at once, with its line.
+func TestParseReportsAll(t *testing.T) {
+	t.Parallel()
+	_, err := providers.Parse("bad", []byte(`docs: http://example.com
+colour: red
+request: { max_body: lots }
+verify:
+  family: hmac
+  signature:
+    headers: [X-Signature]
+    schemes:
+      - { algorithm: hmac-sha257, encoding: hexx, label: 7 }
+  signed: [body, nonsense]
+  timestamp: { form: header }
+identity:
+  candidates: [{ json: id, header: X-Id }]
+windows:
+  retry: { for: 3d }
+`))
+	if err == nil {
+		t.Fatal("taken")
+	}
+	for _, want := range []string{
+		"line 1: docs: is not an https address",
+		"line 2: colour: unknown key",
+		"line 3: request.max_body: a size",
+		"line 9: verify.signature.schemes[0].algorithm: unknown value \"hmac-sha257\"",
+		"line 9: verify.signature.schemes[0].encoding: unknown value \"hexx\"",
+		"line 9: verify.signature.schemes",
+		"line 10: verify.signed[1]: unknown value \"nonsense\"",
+		"line 11: verify.timestamp.form: unknown key",
+		"line 13: identity.candidates[0]: is one of",
+		"line 15: windows.retry: needs the source",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing says %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+// What the shape has and Go does not do yet is refused precisely, never ignored.
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for overlay, want := range map[string]string{
+		"verify: { family: rsa }":                                                      `"rsa" is not implemented`,
+		"verify: { family: jwt }":                                                      `"jwt" is not implemented`,
+		"verify: { family: magic }":                                                    `unknown value "magic"`,
+		"verify: { family: none }":                                                     `"none" is not implemented`,
+		"verify: { signature: { from: json, path: sig } }":                             "not implemented",
+		"verify: { signature: { format: groups } }":                                    "not implemented",
+		"verify: { signature: { schemes: [{ algorithm: hmac-md5, encoding: hex }] } }": "not implemented",
+		"verify: { signature: { schemes: [{ algorithm: hmac-sha256, encoding: hex, key: pem }] } }": "not implemented",
+		"verify: { signature: { schemes: [{ algorithm: none, encoding: hex }] } }":                  "unknown value",
+		"verify: { signature: { headers: [] } }":                                                    "required",
+		"verify: { signature: { headers: ['X Y'] } }":                                               "not the name of a header",
+		"verify: { signed: [{ form: payload }] }":                                                   "not implemented",
+		"verify: { signed: [{ literal: x }] }":                                                      "needs the body",
+		"verify: { signed: [timestamp, body] }":                                                     "is required",
+		"verify: { timestamp: { from: header, header: X-Time } }":                                   "does not cover",
+		"verify: { timestamp: { from: json, path: t } }":                                            "not implemented",
+		"verify: { timestamp: { past: 48h } }":                                                      "longer than a day",
+		"verify: { key: { select: header, name: X-Key } }":                                          "not implemented",
+		"verify: { credential: [{ scheme: bearer }] }":                                              "does not go",
+		"identity: { mode: level }":                                                                 "not implemented",
+		"identity: { mode: hash, hash: [{ json: $ }] }":                                             "never made of the whole body",
+		"identity: { candidates: [] }":                                                              "required",
+		"identity: { candidates: [{ json: 'a..b' }] }":                                              "not a JSON path",
+		"identity: { candidates: [{ json: 'a[*].b' }] }":                                            "not a JSON path",
+		"identity: { candidates: [{ form: id }] }":                                                  "needs body.form",
+		"identity: { candidates: [{ envelope: id }] }":                                              "goes only with split",
+		"occurred_at: [{ json: created }]":                                                          "unit: is required",
+		"sequence: { kind: version }":                                                               "go together",
+		"split: { form: events }":                                                                   "not implemented",
+		"body: { format: xml }":                                                                     "not implemented",
+		"request: { encodings: [gzip] }":                                                            "not implemented",
+		"request: { max_body: 1000MiB }":                                                            "at most 64MiB",
+		"ack: { status: 500 }":                                                                      "not a success",
+		"reject: { status: 500 }":                                                                   "not 4xx",
+		"handshakes: [{ name: x, verify: none, match: [{ json: a }] }]":                             "only when verified",
+		"handshakes: [{ name: x, verify: signature, match: [{ json: a }], respond: { body: '{{what a}}' } }]": "unknown source",
+		"confidence: { docs: sure }":               "unknown value",
+		"docs: [a, b]":                             "a text is expected",
+		"verify: hmac":                             "a mapping is expected",
+		"extends: nothing":                         `unknown provider "nothing"`,
+		"verify: { family: hmac, family: static }": "already defined",
+	} {
+		text := overlay
+		if !strings.HasPrefix(overlay, "extends") {
+			text = "extends: good\n" + overlay
+		}
+		base, err := providers.Parse("good", []byte(good))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = providers.ParseOver("x", []byte(text), map[string]*providers.Provider{"good": base})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", overlay, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n\n") {
+			t.Errorf("%s: the error has empty lines", overlay)
+		}
+	}
+	for _, text := range []string{"", "---\n---\n", "a: b: c", "- 1", "a: b\n---\nc: d", "&a [*a]", "x: " + strings.Repeat("[", 5000)} {
+		if _, err := providers.Parse("x", []byte(text)); err == nil {
+			t.Errorf("%.20q is taken", text)
+		}
+	}
+}
+
+// A custom provider changes nothing in the one it extends.
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	p, err := catalog.Parse("acme", []byte(`
+extends: hmac
+docs: https://acme.example/webhooks
+verify:
+  signature: { headers: [X-Acme-Signature], prefix: "", schemes: [{ algorithm: hmac-sha512, encoding: base64 }] }
+identity: { candidates: [{ header: X-Acme-Event }] }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.IDUnsigned() || p.Spec().Verify.Signature.Headers[0] != "X-Acme-Signature" || p.Spec().Type[0].JSON != "type" {
+		t.Errorf("%+v", p.Spec())
+	}
+	if base := load(t, "hmac"); base.IDUnsigned() || base.Spec().Verify.Signature.Headers[0] != "X-Hub-Signature-256" {
+		t.Error("the base has changed")
+	}
+}
