@@ -1,0 +1,147 @@
+// Package edges_test checks the direction of imports over everything that a package pulls in, where the linter looks
+// at one file at a time.
+package edges_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/oncegate/oncegate"
+
+const (
+	echo     = "github.com/labstack/echo"
+	river    = "github.com/riverqueue"
+	pgx      = "github.com/jackc/pgx"
+	pgxpool  = "github.com/jackc/pgx/v5/pgxpool"
+	metrics  = "github.com/prometheus"
+	cobra    = "github.com/spf13/cobra"
+	embedded = "github.com/fergusstrange/embedded-postgres"
+	script   = "github.com/rogpeppe/go-internal"
+)
+
+func ours(paths ...string) []string {
+	for i, path := range paths {
+		paths[i] = module + "/" + path
+	}
+	return paths
+}
+
+// rules say what the packages of one pattern never pull in, directly or through others. A pattern ends in /... to
+// take in the packages below it.
+var rules = []struct {
+	pattern string
+	never   []string
+}{
+	{"...", []string{embedded}},
+	{"providers/...", append(ours("inbox", "jobs", "migrations", "cmd"), pgx, river, echo, metrics, cobra, "database/sql")},
+	{"jobs/effect/...", append(ours("inbox", "providers", "migrations", "cmd"), pgxpool, river, echo, metrics, cobra)},
+	{"inbox", append(ours("providers", "jobs", "migrations", "cmd", "inbox/receiver", "inbox/admin"), river, echo, metrics, cobra)},
+	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},
+	{"inbox/admin/...", append(ours("jobs", "migrations", "cmd", "providers"), river, cobra)},
+	{"inbox/sequence/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
+	{"inbox/seal/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
+	{"jobs", append(ours("providers", "migrations", "cmd", "inbox/receiver", "inbox/admin"), echo, cobra)},
+	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
+	{"cmd/internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
+	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "cmd/internal/devpg"), script, "testing")},
+}
+
+// exempt are the packages that a wider pattern does not mean.
+var exempt = map[string][]string{
+	"...": {"cmd/oncegate-postgres"}, // the only one that fetches a PostgreSQL
+}
+
+func TestImportsFlowOneWay(t *testing.T) {
+	t.Parallel()
+	packages := list(t)
+	if len(packages) < 5 {
+		t.Fatalf("go list named only %d packages", len(packages))
+	}
+	for _, rule := range rules {
+		for path, deps := range packages {
+			name := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+			if !matches(rule.pattern, name) || slices.Contains(exempt[rule.pattern], name) {
+				continue
+			}
+			for _, dep := range deps {
+				for _, never := range rule.never {
+					if covers(never, dep, name) {
+						t.Errorf("%s pulls in %s", name, dep)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNothingImportsCmd looks at every package outside cmd.
+func TestNothingImportsCmd(t *testing.T) {
+	t.Parallel()
+	for path, deps := range list(t) {
+		if strings.HasPrefix(path, module+"/cmd/") || strings.HasPrefix(path, module+"/scripts/") {
+			continue
+		}
+		for _, dep := range deps {
+			if strings.HasPrefix(dep, module+"/cmd/") {
+				t.Errorf("%s pulls in %s", path, dep)
+			}
+		}
+	}
+}
+
+func matches(pattern, name string) bool {
+	prefix, below := strings.CutSuffix(pattern, "...")
+	if !below {
+		return name == pattern
+	}
+	return strings.HasPrefix(name+"/", prefix)
+}
+
+// covers reports whether dep is the forbidden package or one below it. A package never counts as its own violation,
+// nor do those below it: inbox/sequence is below inbox.
+func covers(never, dep, name string) bool {
+	if dep != never && !strings.HasPrefix(dep, never+"/") {
+		return false
+	}
+	own := module + "/" + name
+	if dep == own || strings.HasPrefix(dep, own+"/") {
+		return false
+	}
+	// The root of testing is meant, not the small packages of the standard library that other code may use.
+	return never != "testing" || dep == "testing"
+}
+
+// list returns everything that each package of the module pulls in, tests apart.
+func list(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			t.Fatalf("listing packages: %v: %s", err, exit.Stderr)
+		}
+		t.Fatalf("listing packages: %v", err)
+	}
+	packages := map[string][]string{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Deps       []string
+		}
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatalf("listing packages: %v", err)
+		}
+		packages[p.ImportPath] = p.Deps
+	}
+}
