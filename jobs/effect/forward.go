@@ -1,0 +1,314 @@
+package effect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The headers of a forward. They are an interface: never change.
+const (
+	HeaderEvent          = "Oncegate-Event"
+	HeaderType           = "Oncegate-Event-Type"
+	HeaderSource         = "Oncegate-Source"
+	HeaderAttempt        = "Oncegate-Attempt"
+	HeaderSequenceKey    = "Oncegate-Sequence-Key"
+	HeaderSequenceNumber = "Oncegate-Sequence-Number"
+	DefaultKeyHeader     = "Idempotency-Key"
+)
+
+// maxReply bounds how much of a reply is read.
+const maxReply = 64 << 10
+
+// ForwardConfig configures a [Forward]. URL is required.
+type ForwardConfig struct {
+	// URL is where events go: http or https, without user and fragment.
+	URL string
+
+	// Method defaults to POST; PUT and PATCH are possible.
+	Method string
+
+	// Sign are the secrets that sign the request as Standard Webhooks asks, each
+	// giving one signature, so that the target can rotate: "whsec_" and base64, or
+	// plain text. None: the request is not signed.
+	Sign []string
+
+	// Idempotent: the target deduplicates by the key header.
+	Idempotent bool
+
+	// KeyHeader is the header of the idempotency key. It defaults to
+	// Idempotency-Key.
+	KeyHeader string
+
+	// Headers are sent with every request. They cannot replace those above.
+	Headers map[string]string
+
+	// Timeout bounds one attempt. 0 leaves it to the caller's context.
+	Timeout time.Duration
+
+	// Connections bounds the idle connections kept to the target. It defaults to 64.
+	Connections int
+
+	// Now gives the time of the signature. It defaults to time.Now.
+	Now func() time.Time
+}
+
+// Forward sends events on over HTTP: the body as received, byte for byte. It
+// follows no redirect, uses no proxy and never lets the transport send again by
+// itself.
+type Forward struct {
+	cfg       ForwardConfig
+	url       *url.URL
+	keys      [][]byte
+	transport *http.Transport
+}
+
+var _ Sender = (*Forward)(nil)
+
+// NewForward makes a Forward, or reports everything that is wrong with cfg.
+func NewForward(cfg ForwardConfig) (*Forward, error) {
+	f := &Forward{cfg: cfg}
+	var errs []error
+	var err error
+	if f.url, err = targetURL(cfg.URL); err != nil {
+		errs = append(errs, err)
+	}
+	switch cfg.Method {
+	case "":
+		f.cfg.Method = http.MethodPost
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+	default:
+		errs = append(errs, fmt.Errorf("method %q: want POST, PUT or PATCH", cfg.Method))
+	}
+	for i, secret := range cfg.Sign {
+		key, err := signingKey(secret)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("signing secret %d: %w", i+1, err))
+		}
+		f.keys = append(f.keys, key)
+	}
+	if f.cfg.KeyHeader == "" {
+		f.cfg.KeyHeader = DefaultKeyHeader
+	}
+	if !validName(f.cfg.KeyHeader) {
+		errs = append(errs, fmt.Errorf("key header %q is not a header's name", f.cfg.KeyHeader))
+	}
+	for name, value := range cfg.Headers {
+		if !validName(name) || !validValue(value) {
+			errs = append(errs, fmt.Errorf("header %q is not valid", name))
+		}
+	}
+	if cfg.Timeout < 0 || cfg.Connections < 0 {
+		errs = append(errs, errors.New("timeout and connections must not be negative"))
+	}
+	if cfg.Connections == 0 {
+		f.cfg.Connections = 64
+	}
+	if cfg.Now == nil {
+		f.cfg.Now = time.Now
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: guardedDial}
+	f.transport = &http.Transport{
+		Proxy:               nil, // never from the environment
+		DialContext:         dialer.DialContext,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: 10 * time.Second,
+		// A connection kept alive may be closed by the target while a request goes out
+		// on it: not known to have happened, where that must be known.
+		DisableKeepAlives: !cfg.Idempotent,
+		// HTTP/2 sends again by itself what it takes for unprocessed.
+		ForceAttemptHTTP2:      false,
+		MaxIdleConnsPerHost:    f.cfg.Connections,
+		IdleConnTimeout:        30 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: maxReply,
+		DisableCompression:     true,
+	}
+	return f, nil
+}
+
+// targetURL reads a target's address. Its errors never quote it: it may carry a
+// token.
+func targetURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, errors.New("url cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("url: want http or https")
+	case u.Host == "" || u.Hostname() == "":
+		return nil, errors.New("url has no host")
+	case u.User != nil:
+		return nil, errors.New("url must not carry a user or password")
+	case u.Fragment != "":
+		return nil, errors.New("url must not have a fragment")
+	}
+	return u, nil
+}
+
+// Render implements [Sender]: the body goes out as it came in, so nothing is
+// stored.
+func (f *Forward) Render(*Call) ([]byte, error) { return nil, nil }
+
+// Idempotent implements [Sender].
+func (f *Forward) Idempotent() bool { return f.cfg.Idempotent }
+
+// Close closes the connections kept to the target.
+func (f *Forward) Close() { f.transport.CloseIdleConnections() }
+
+// Send implements [Sender].
+func (f *Forward) Send(ctx context.Context, call *Call) Result {
+	if f.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.cfg.Timeout)
+		defer cancel()
+	}
+	var stage stage
+	req, err := f.request(stage.trace(ctx), call)
+	if err != nil {
+		return Result{Outcome: Dead, Reason: ReasonRender}
+	}
+	// The transport itself, not a client: no redirects, no cookies.
+	reply, err := f.transport.RoundTrip(req)
+	if err != nil {
+		return f.failure(ctx, err, &stage)
+	}
+	defer reply.Body.Close()
+	return f.answer(reply)
+}
+
+func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error) {
+	body := call.Event.Body
+	if call.Rendered != nil {
+		body = call.Rendered
+	}
+	req, err := http.NewRequestWithContext(ctx, f.cfg.Method, f.url.String(), &once{b: body})
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = int64(len(body))
+	// Without it the transport cannot send again behind our back; an empty body is
+	// not http.NoBody for the same reason.
+	req.GetBody = nil
+	h := req.Header
+	for name, value := range f.cfg.Headers {
+		h.Set(name, value)
+	}
+	for name, value := range map[string]string{
+		"Content-Type":       call.Event.ContentType,
+		"User-Agent":         "Oncegate",
+		f.cfg.KeyHeader:      call.Key,
+		HeaderEvent:          call.Event.ID,
+		HeaderType:           call.Event.Type,
+		HeaderSource:         call.Event.Source,
+		HeaderAttempt:        strconv.Itoa(call.Attempt),
+		HeaderSequenceKey:    call.Event.SequenceKey,
+		HeaderSequenceNumber: call.Event.SequenceNumber,
+		"Traceparent":        call.Event.Traceparent,
+	} {
+		if value != "" {
+			h.Set(name, headerValue(value))
+		}
+	}
+	if call.Event.ContentType == "" {
+		h["Content-Type"] = nil // none was received, none is made up
+	}
+	f.sign(h, call.Event.ID, body)
+	return req, nil
+}
+
+// headerValue makes a text from an event fit for a header; an event's type may
+// hold anything.
+func headerValue(s string) string {
+	if validValue(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func validValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// validName: a token of RFC 9110, 5.6.2.
+func validName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}
+
+// stage is how far an attempt came. Only what failed before the first byte of the
+// request went out is known not to have happened.
+type stage struct {
+	connected atomic.Bool
+	handshake atomic.Bool // TLS began and has not ended well
+	wrote     atomic.Bool
+}
+
+func (s *stage) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:           func(httptrace.GotConnInfo) { s.connected.Store(true) },
+		TLSHandshakeStart: func() { s.handshake.Store(true) },
+		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { s.handshake.Store(err != nil) },
+		// Headers are written into a buffer first, and only a written one may have
+		// left; the earliest of all signs is the safe one.
+		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
+		WroteHeaders:     func() { s.wrote.Store(true) },
+	})
+}
+
+// failure classifies an attempt that brought no reply.
+func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
+	if s.wrote.Load() {
+		r := Result{Outcome: Unknown, Reason: ReasonConnection}
+		switch {
+		case timedOut(ctx, err):
+			r.Reason = ReasonTimeout
+		case ctx.Err() != nil:
+			r.Reason = ReasonStopped
+		case strings.Contains(err.Error(), "malformed HTTP"):
+			r.Reason = ReasonReply
+		}
+		return r
+	}
+	r := Result{Outcome: Retry, Reason: ReasonConnect}
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, errAddress):
+		r.Reason = ReasonAddress
+	case isDNS && dns != nil:
+		r.Reason = ReasonDNS
+	case s.handshake.Load():
+		r.Reason = ReasonTLS
+	case timedOut(ctx, err):
+		r.Reason = ReasonTimeout
+	case ctx.Err() != nil:
+		r.Reason = ReasonStopped
+	}
+	return r
+}
+
+func timedOut(ctx context.Context, err error) bool {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	netErr, ok := errors.AsType[net.Error](err)
+	return ok && netErr.Timeout()
+}

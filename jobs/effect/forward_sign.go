@@ -1,0 +1,50 @@
+package effect
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// signingKey reads a secret: what follows "whsec_" is base64, anything else is
+// taken as it is.
+func signingKey(secret string) ([]byte, error) {
+	encoded, prefixed := strings.CutPrefix(secret, "whsec_")
+	if !prefixed {
+		if secret == "" {
+			return nil, errors.New("it is empty")
+		}
+		return []byte(secret), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.New("what follows whsec_ is not base64")
+	}
+	if len(key) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return key, nil
+}
+
+// sign adds the headers of Standard Webhooks: the id stays the same over all
+// attempts, the timestamp is the attempt's.
+func (f *Forward) sign(h http.Header, id string, body []byte) {
+	if len(f.keys) == 0 {
+		return
+	}
+	timestamp := strconv.FormatInt(f.cfg.Now().Unix(), 10)
+	signatures := make([]string, len(f.keys))
+	for i, key := range f.keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", timestamp)
+	h.Set("Webhook-Signature", strings.Join(signatures, " "))
+}

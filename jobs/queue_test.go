@@ -1,0 +1,139 @@
+package jobs_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+type effectArgs struct {
+	Effect string `json:"effect"`
+}
+
+func (effectArgs) Kind() string { return "effect" }
+
+type rearmArgs struct {
+	Event string `json:"event"`
+}
+
+func (rearmArgs) Kind() string { return "rearm" }
+
+// Our raw rows against those of River's own client, column by column.
+func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx := t.Context()
+	client, err := river.NewClient(riverpgxv5.New(b.pool), &river.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := inbox.NewID(time.Now())
+	opts := &river.InsertOpts{MaxAttempts: 1000}
+	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		if _, err := client.InsertTx(ctx, tx, effectArgs{Effect: id.String()}, opts); err != nil {
+			return err
+		}
+		_, err := client.InsertTx(ctx, tx, rearmArgs{Event: id.String()}, opts)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	var reserve, insert pgx.Batch
+	b.queue.ReserveTx(&reserve, 2, &ids)
+	if err := b.pool.SendBatch(ctx, &reserve).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(ids) != 2 || ids[0] == ids[1] {
+		t.Fatalf("reserved %v, want two ids", ids)
+	}
+	b.queue.EnqueueTx(&insert, []inbox.Wake{{JobID: ids[0], Kind: inbox.WakeEffect, ID: id}, {JobID: ids[1], Kind: inbox.WakeRearm, ID: id}})
+	if err := b.pool.SendBatch(ctx, &insert).Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	rows, err := b.pool.Query(ctx, `
+		SELECT (to_jsonb(j) - '{id,created_at,scheduled_at}'::text[])::text AS rest,
+		    j.created_at = j.scheduled_at AND j.created_at <= now() AS times
+		FROM river_job j ORDER BY j.id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type job struct {
+		Rest  string
+		Times bool
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[job])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 4 {
+		t.Fatalf("%d jobs, want 4", len(found))
+	}
+	for i := range 2 {
+		if found[i].Rest != found[i+2].Rest {
+			t.Errorf("River writes\n%s\nand we write\n%s", found[i].Rest, found[i+2].Rest)
+		}
+		if !found[i].Times || !found[i+2].Times {
+			t.Errorf("job %d is not due at once", i)
+		}
+	}
+}
+
+func TestQueueNotifiesAsRiverDoes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx := t.Context()
+	now := time.Now()
+	queue := jobs.NewQueue(jobs.QueueConfig{FetchCooldown: time.Second, Now: func() time.Time { return now }})
+	var schema string
+	if err := b.pool.QueryRow(ctx, `SELECT current_schema()`).Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := b.pool.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, fmt.Sprintf("LISTEN %q", schema+".river_insert")); err != nil {
+		t.Fatal(err)
+	}
+	enqueue := func() int {
+		var batch pgx.Batch
+		queue.EnqueueTx(&batch, []inbox.Wake{{JobID: now.UnixNano(), Kind: inbox.WakeEffect, ID: inbox.NewID(now)}})
+		if err := b.pool.SendBatch(ctx, &batch).Close(); err != nil {
+			t.Fatal(err)
+		}
+		return batch.Len()
+	}
+	if n := enqueue(); n != 2 {
+		t.Errorf("the first insert comes in %d statements, want 2: it notifies", n)
+	}
+	got, err := conn.Conn().WaitForNotification(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Payload != `{"queue": "default"}` {
+		t.Errorf("payload %s", got.Payload)
+	}
+	now = now.Add(time.Second - time.Nanosecond)
+	if n := enqueue(); n != 1 {
+		t.Errorf("an insert within the cooldown comes in %d statements, want 1: it does not notify", n)
+	}
+	now = now.Add(time.Nanosecond)
+	if n := enqueue(); n != 2 {
+		t.Errorf("an insert after the cooldown comes in %d statements, want 2", n)
+	}
+	var none pgx.Batch
+	if queue.EnqueueTx(&none, nil); none.Len() != 0 {
+		t.Error("nothing to wake, and yet a statement")
+	}
+}
