@@ -326,6 +326,7 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.String("source", req.source.name),
 			slog.String("event", item.ID.String()),
 			slog.String("id", delivery.Items[i].EventID),
+			slog.String("type", delivery.Items[i].Type),
 			slog.String("outcome", string(item.Outcome)),
 		}
 		if why := delivery.Items[i].Unusable; why != "" {

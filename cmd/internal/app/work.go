@@ -67,9 +67,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 				InDatabase: r.Target.Kind == config.KindSQL || r.Target.Kind == config.KindNoop,
 				Idempotent: r.Target.Idempotent,
 				Rearms:     s.Rearm,
-				Retry: inbox.RetryPolicy{
-					Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline,
-				},
+				Retry:      retryPolicy(r),
 			}
 			worker[id] = jobs.Route{
 				Name: r.Name, Source: s.Name, Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
@@ -77,6 +75,16 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 		}
 	}
 	return store, worker
+}
+
+// retryPolicy ends the attempts where the target forgets the key: a later one
+// could double the effect.
+func retryPolicy(r *config.Route) inbox.RetryPolicy {
+	policy := inbox.RetryPolicy{Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline}
+	if window := r.Target.KeyWindow; window > 0 && (policy.Deadline == 0 || policy.Deadline > window) {
+		policy.Deadline = window
+	}
+	return policy
 }
 
 type targets struct {

@@ -91,6 +91,9 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if cmd.HasParent() && !cmd.HasSubCommands() {
+				return usagef("usage: %s, not %s; see `%s --help`", strings.TrimSuffix(cmd.UseLine(), " [flags]"), plural(len(args), "argument", "arguments"), cmd.CommandPath())
+			}
 			return usagef("%s; see `%s --help`", oneLine(err.Error()), cmd.CommandPath())
 		}
 		return nil

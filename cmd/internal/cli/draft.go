@@ -34,7 +34,8 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	if d.id == "" {
 		d.id = fresh
 	}
-	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(d.at.Unix(), 10))
+	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(d.at.Unix(), 10),
+		"{{now_rfc3339}}", d.at.UTC().Format(time.RFC3339))
 	d.header.Set("Content-Type", "application/json")
 	for name, value := range spec.Example.Headers {
 		d.header.Set(name, fill.Replace(value))
@@ -49,6 +50,7 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 			return nil, err
 		}
 	}
+	d.identify(spec.Identity.Candidates)
 	if f.kind == "" {
 		return d, nil
 	}
@@ -90,30 +92,76 @@ func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error 
 	return nil
 }
 
-// place puts a value where the provider would: into the first header, else into
-// the first JSON path it is read from.
+// place puts a value where the provider would: into the field it is read from,
+// a header that the draft has before any other.
 func (d *draft) place(fields []providers.Field, value, what string) error {
-	for _, field := range fields {
-		if len(field.Join) > 0 {
-			if err := d.place(field.Join[:1], value, what); err == nil {
-				return nil
+	for _, present := range []bool{true, false} {
+		for _, field := range fields {
+			if present && !d.has(field) {
+				continue
 			}
-			continue
-		}
-		if field.Header != "" {
-			d.header.Set(field.Header, value)
-			return nil
-		}
-		if field.JSON != "" && field.JSON != "$" {
-			body, err := set(d.body, strings.Split(field.JSON, "."), value)
-			if err != nil {
-				return usagef("putting the %s into the payload at %s: %v", what, field.JSON, err)
+			if done, err := d.put(field, value, what); done || err != nil {
+				return err
 			}
-			d.body = body
-			return nil
 		}
 	}
 	return usagef("the provider has no place for a chosen %s", what)
+}
+
+// has reports whether the draft has a header that the field is read from.
+func (d *draft) has(field providers.Field) bool {
+	for _, part := range append([]providers.Field{field}, field.Join...) {
+		if part.Header != "" && d.header.Get(part.Header) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// put writes the value into one field; the parts of a joined one get what stands
+// between its separators.
+func (d *draft) put(field providers.Field, value, what string) (bool, error) {
+	switch {
+	case len(field.Join) > 0:
+		values := []string{value}
+		if field.With != "" {
+			values = strings.SplitN(value, field.With, len(field.Join))
+		}
+		for i, part := range field.Join {
+			if i >= len(values) {
+				break
+			}
+			if done, err := d.put(part, values[i], what); err != nil || !done && i == 0 {
+				return false, err
+			}
+		}
+		return true, nil
+	case field.Header != "":
+		d.header.Set(field.Header, value)
+		return true, nil
+	case field.JSON != "" && field.JSON != "$":
+		body, err := set(d.body, strings.Split(field.JSON, "."), value)
+		if err != nil {
+			return false, usagef("putting the %s into the payload at %s: %v", what, field.JSON, err)
+		}
+		d.body = body
+		return true, nil
+	}
+	return false, nil
+}
+
+// identify sets the header of the id that goes with the headers the draft has,
+// where a provider has several generations of them.
+func (d *draft) identify(candidates []providers.Field) {
+	for _, c := range candidates {
+		if len(c.Join) < 2 || c.Join[0].Header == "" {
+			continue
+		}
+		if d.has(providers.Field{Join: c.Join[1:]}) {
+			d.header.Set(c.Join[0].Header, d.id)
+			return
+		}
+	}
 }
 
 // sign signs the draft as the provider would, and then spoils what tamper names.

@@ -150,8 +150,11 @@ type Target struct {
 	Idempotent bool
 	// KeyHeader is the header that carries the key; Idempotency-Key by default.
 	KeyHeader string
-	// KeyWindow is how long the target remembers a key; no attempt starts later
-	// than this after the first one. Zero is for ever.
+	// Headers are sent with every forward. Their values are not printed: they may
+	// hold credentials.
+	Headers map[string]string
+	// KeyWindow is how long the target remembers a key. No attempt starts later
+	// than this after the event was received. Zero is for ever.
 	KeyWindow time.Duration
 
 	// Call is the function that sql calls.

@@ -41,7 +41,7 @@ var variables = map[string]string{
 }
 
 // foreign are variables of our name that other parts of the project read.
-var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_RUN_"}
+var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_POSTGRES_", "ONCEGATE_RUN_"}
 
 // environment is the process's environment, and which of it was used.
 type environment struct {

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +72,13 @@ func (t *Target) effective() yaml.MapSlice {
 			out = append(out, item("sign", references(t.Sign)))
 		}
 		out = append(out, item("idempotent", t.Idempotent), item("key_header", t.KeyHeader))
+		if len(t.Headers) > 0 {
+			headers := yaml.MapSlice{}
+			for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+				headers = append(headers, item(name, "<secret>"))
+			}
+			out = append(out, item("headers", headers))
+		}
 		out = duration(out, "key_window", t.KeyWindow)
 	case KindSQL:
 		out = append(out, item("call", t.Call))

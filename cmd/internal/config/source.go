@@ -51,6 +51,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["sign"] = func(f field) { t.Sign = r.secrets(f.value, where+".sign") }
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
+		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
 		keys["key_window"] = r.duration(&t.KeyWindow, where)
 	case t.Kind == KindSQL:
 		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
@@ -70,6 +71,21 @@ func (r *reader) target(f field, dev bool) *Target {
 		}
 	}
 	return t
+}
+
+// headers reads extra headers; a value may be a reference.
+func (r *reader) headers(n ast.Node, where string) map[string]string {
+	out := map[string]string{}
+	for _, f := range r.fields(n, where) {
+		if _, err := headerName(f.name); err != nil {
+			r.at(f.key, "%s: %q: %v", where, visible(f.name), err)
+			continue
+		}
+		var value string
+		r.reference(f, where, &value, headerValue)
+		out[f.name] = value
+	}
+	return out
 }
 
 func (r *reader) retry(into *Retry, n ast.Node, where string) {
@@ -376,6 +392,13 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 func headerName(s string) (string, error) {
 	if !headerForm.MatchString(s) {
 		return "", errors.New("not a header's name")
+	}
+	return s, nil
+}
+
+func headerValue(s string) (string, error) {
+	if strings.ContainsAny(s, "\r\n\x00") {
+		return "", errors.New("must be one line")
 	}
 	return s, nil
 }

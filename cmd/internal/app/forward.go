@@ -1,0 +1,18 @@
+package app
+
+import (
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// forward makes the sender of a target that is reached over HTTP.
+func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
+	keys := t.Keys()
+	sign := make([]string, len(keys))
+	for i, key := range keys {
+		sign[i] = string(key.Value)
+	}
+	return effect.NewForward(effect.ForwardConfig{
+		URL: url, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers, Now: a.cfg.Now,
+	})
+}
