@@ -89,6 +89,7 @@ func TestUnusable(t *testing.T) {
 		"trailing comma":     {`{"id":"a",}`, "not JSON"},
 		"comment":            {`{"id":"a"/**/}`, "not JSON"},
 		"bad escape":         {`{"id":"a","x":"\q"}`, "not JSON"},
+		"control inside":     {"{\"id\":\"a\",\"x\":\"\x01\"}", "not JSON"},
 		"bad number":         {`{"id":"a","x":01}`, "not JSON"},
 		"mismatched bracket": {`{"id":"a","x":[}]}`, "not JSON"},
 		"too deep":           {`{"id":"a","x":` + deep + `}`, "deeper"},
