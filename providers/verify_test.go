@@ -184,3 +184,32 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A key of one scheme is none of another, even where any text would do as a key.
+func TestKeysOfOtherSchemes(t *testing.T) {
+	t.Parallel()
+	p := custom(t, `
+extends: standard-webhooks
+verify:
+  signature:
+    schemes:
+      - { label: v1, algorithm: hmac-sha256, encoding: base64 }
+      - { label: v1a, algorithm: ed25519, encoding: base64, key: base64, key_prefix: whpk_, key_prefix_required: true, private_prefix: whsk_ }
+`)
+	now := strconv.FormatInt(noon.Unix(), 10)
+	public := "whpk_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef"))
+	private := "whsk_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("0123456789abcdef", 4)))
+	for _, secret := range []string{public, private} {
+		req := &providers.Request{Method: http.MethodPost, Body: []byte("{}"), ReceivedAt: noon, Header: http.Header{}}
+		req.Header.Set("webhook-id", "msg_1")
+		req.Header.Set("webhook-timestamp", now)
+		req.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac(secret, "msg_1."+now+".{}")))
+		_, err := p.Verify(req, []providers.Secret{{Name: "s", Value: []byte(secret)}})
+		if got := reasonOf(t, err); got != providers.ReasonMismatch {
+			t.Errorf("an HMAC under %.5s...: %q", secret, got)
+		}
+	}
+	if err := p.CheckSecrets([]providers.Secret{{Name: "s", Value: []byte(private)}}); err == nil {
+		t.Error("a private key is taken by the receiver")
+	}
+}
