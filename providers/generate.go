@@ -1,3 +1,3 @@
 package providers
 
-//go:generate go run ./internal/generate
+//go:generate go test ./internal/reference -run ^TestUpToDate$ -update

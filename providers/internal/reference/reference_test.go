@@ -1,6 +1,7 @@
 package reference_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -8,36 +9,46 @@ import (
 	"github.com/oncegate/oncegate/providers/internal/reference"
 )
 
+var update = flag.Bool("update", false, "write the generated documents instead of comparing them")
+
+// The documents are generated here and not by a program, since a program would
+// need what no other code of the providers may do: touch files.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	loaded, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../README.md")
+	readme, err := reference.Readme(read(t, "../../README.md"), loaded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := reference.Readme(string(text), loaded)
+	compare(t, "../../README.md", readme)
+	schema, err := reference.Schema([]byte(read(t, "../../spec.go")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want != string(text) {
-		t.Error("README.md is out of date: run go generate ./providers")
-	}
-	source, err := os.ReadFile("../../spec.go")
+	compare(t, "../../catalog/schema.json", string(schema))
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, err := reference.Schema(source)
-	if err != nil {
-		t.Fatal(err)
+	return string(text)
+}
+
+func compare(t *testing.T, name, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil { //nolint:gosec // a document for everyone
+			t.Fatal(err)
+		}
+		return
 	}
-	have, err := os.ReadFile("../../catalog/schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) != string(schema) {
-		t.Error("catalog/schema.json is out of date: run go generate ./providers")
+	if read(t, name) != want {
+		t.Errorf("%s is out of date: run go generate ./providers", name)
 	}
 }
