@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -51,7 +52,14 @@ func ParseNode(name string, node ast.Node, bases map[string]*Provider) (*Provide
 	d.defaults(spec)
 	d.check(spec)
 	if len(d.problems) > 0 {
-		return nil, errors.Join(d.problems...)
+		slices.SortStableFunc(d.problems, func(a, b *Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
+		})
+		errs := make([]error, len(d.problems))
+		for i, p := range d.problems {
+			errs[i] = p
+		}
+		return nil, errors.Join(errs...)
 	}
 	return compile(name, spec), nil
 }

@@ -43,7 +43,7 @@ func (p *Problem) Error() string {
 type decoder struct {
 	name     string
 	lines    map[string]int
-	problems []error
+	problems []*Problem
 }
 
 // maxSpecDepth ends the descent into hostile documents.

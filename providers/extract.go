@@ -66,6 +66,11 @@ func (x *extraction) items(req *Request) []Item {
 		x.fill(&whole, &s)
 		return []Item{whole}
 	}
+	if s.form != nil {
+		// The document is decoded from the form, so its events are nowhere in the body.
+		whole.Unusable = "batch: inside a form"
+		return []Item{whole}
+	}
 	parts, err := x.elements(&s)
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()

@@ -70,6 +70,7 @@ func TestUnusable(t *testing.T) {
 		"empty id":           {`{"id":""}`, "none"},
 		"null id":            {`{"id":null}`, "none"},
 		"object as id":       {`{"id":{}}`, "neither"},
+		"boolean as id":      {`{"id":true}`, "neither"},
 		"fraction as id":     {`{"id":1.5}`, "neither"},
 		"exponent as id":     {`{"id":1e3}`, "neither"},
 		"long id":            {`{"id":"` + strings.Repeat("a", 256) + `"}`, "longer"},
@@ -88,6 +89,7 @@ func TestUnusable(t *testing.T) {
 		"trailing comma":     {`{"id":"a",}`, "not JSON"},
 		"comment":            {`{"id":"a"/**/}`, "not JSON"},
 		"bad escape":         {`{"id":"a","x":"\q"}`, "not JSON"},
+		"control inside":     {"{\"id\":\"a\",\"x\":\"\x01\"}", "not JSON"},
 		"bad number":         {`{"id":"a","x":01}`, "not JSON"},
 		"mismatched bracket": {`{"id":"a","x":[}]}`, "not JSON"},
 		"too deep":           {`{"id":"a","x":` + deep + `}`, "deeper"},
@@ -156,6 +158,10 @@ sequence: { kind: contiguous, candidates: [{ key: { envelope: account }, number:
 		if items := accept(t, p, body); len(items) != 1 || items[0].Unusable == "" {
 			t.Errorf("%s: %+v", body, items)
 		}
+	}
+	form := accept(t, p, "payload=%7B%22events%22%3A%5B%7B%22id%22%3A1%7D%5D%7D", "Content-Type", "application/x-www-form-urlencoded")
+	if len(form) != 1 || form[0].Unusable == "" {
+		t.Errorf("a batch in a form: %+v", form)
 	}
 	root := custom(t, "extends: hmac\nsplit: { json: $ }\n")
 	if items := accept(t, root, `[{"id":1},{"id":2}]`); len(items) != 2 || items[1].EventID != "2" {

@@ -540,8 +540,6 @@ func scalar(doc []byte, at span) (value string, present bool, err error) {
 			}
 		}
 		return string(raw), true, nil
-	case c == 't' || c == 'f':
-		return string(raw), true, nil
 	}
 	return "", false, errNotScalar
 }

@@ -1,0 +1,3 @@
+package providers
+
+//go:generate go test ./internal/reference -run ^TestUpToDate$ -update
