@@ -43,8 +43,10 @@ func (s *shop) request(t *testing.T, secret, body string) *http.Request {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Shopify-Topic", "orders/paid") // parts of the event id there
-	req.Header.Set("Shopify-Shop-Domain", "example.myshopify.com")
+	for _, prefix := range []string{"", "X-"} { // parts of the event id there
+		req.Header.Set(prefix+"Shopify-Topic", "orders/paid")
+		req.Header.Set(prefix+"Shopify-Shop-Domain", "example.myshopify.com")
+	}
 	signed := providers.Request{Method: req.Method, URL: "http://example.com/in/shop", Header: req.Header, Body: []byte(body), ReceivedAt: now}
 	if err := s.provider.Sign(&signed, providers.Secret{Name: "main", Value: []byte(secret)}, "evt_1"); err != nil {
 		t.Fatal(err)
