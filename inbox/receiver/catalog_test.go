@@ -1,0 +1,231 @@
+package receiver_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// shop is a receiver of one catalogue provider.
+type shop struct {
+	provider *providers.Provider
+	secret   providers.Secret
+	gate     *gate
+	refusals *keeper
+	handler  http.Handler
+}
+
+func open(t *testing.T, name, secret string) *shop {
+	t.Helper()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{provider: all[name], secret: providers.Secret{Name: "main", Value: []byte(secret)}, gate: &gate{}, refusals: &keeper{}}
+	cfg := config(s.gate, s.provider)
+	cfg.Refusals = s.refusals
+	cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{s.secret} }
+	cfg.Sources["shop"].Inbox.Strict = s.provider.IsOperation()
+	s.handler = newReceiver(t, cfg)
+	return s
+}
+
+// request is a delivery as the provider would send it, signed by the provider's
+// own rules with the secret.
+func (s *shop) request(t *testing.T, secret, body string) *http.Request {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	for _, prefix := range []string{"", "X-"} { // parts of the event id there
+		req.Header.Set(prefix+"Shopify-Topic", "orders/paid")
+		req.Header.Set(prefix+"Shopify-Shop-Domain", "example.myshopify.com")
+	}
+	signed := providers.Request{Method: req.Method, URL: "http://example.com/in/shop", Header: req.Header, Body: []byte(body), ReceivedAt: now}
+	if err := s.provider.Sign(&signed, providers.Secret{Name: "main", Value: []byte(secret)}, "evt_1"); err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Cookie", "session=canary")
+	req.Header.Set("Proxy-Authorization", "Bearer canary")
+	return req
+}
+
+func (s *shop) send(req *http.Request) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	s.handler.ServeHTTP(answer, req)
+	return answer
+}
+
+// The example of GitHub's documentation for validating deliveries.
+func TestGitHubsPublishedExample(t *testing.T) {
+	t.Parallel()
+	s := open(t, "github", "It's a Secret to Everybody")
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader("Hello, World!"))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-GitHub-Event", "ping")
+	req.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+	req.Header.Set("X-Hub-Signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")
+	if answer := s.send(req); answer.Code != 200 {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	if seen := s.gate.admissions(); len(seen) != 1 || string(seen[0].Body) != "Hello, World!" || seen[0].Events[0].Unusable == "" {
+		t.Errorf("the gate saw %+v", seen)
+	}
+}
+
+// What is stored with a body verifies again, and holds nothing that is a
+// credential.
+func TestKeptHeadersVerifyAgain(t *testing.T) {
+	t.Parallel()
+	body := `{"id":"evt_1","type":"invoice.paid","event_id":"evt_1","created":1772366400}`
+	for name, secret := range map[string]string{
+		"stripe": "whsec_0123456789abcdef0123", "github": "0123456789abcdef01234567", "shopify": "0123456789abcdef01234567",
+		"slack": "0123456789abcdef01234567", "standard-webhooks": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",
+		"hmac": "0123456789abcdef01234567",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, name, secret)
+			if answer := s.send(s.request(t, secret, body)); answer.Code != 200 {
+				t.Fatalf("%d %s %+v", answer.Code, answer.Body, s.refusals.refusals())
+			}
+			seen := s.gate.admissions()[0]
+			stored := http.Header{}
+			if err := json.Unmarshal(seen.Headers, &stored); err != nil {
+				t.Fatalf("%v: %s", err, seen.Headers)
+			}
+			again := providers.Request{Method: "POST", URL: "http://example.com/in/shop", Header: stored, Body: seen.Body, ReceivedAt: seen.ReceivedAt}
+			delivery, err := s.provider.Verify(&again, []providers.Secret{s.secret})
+			if err != nil {
+				t.Fatalf("verifying what was stored: %v", err)
+			}
+			if got, want := delivery.Items[0], seen.Events[0]; got.EventID != want.EventID || got.Type != want.Type || got.EventID == "" {
+				t.Errorf("read again as %+v, was %+v", got, want)
+			}
+			if strings.Contains(string(seen.Headers), "canary") {
+				t.Errorf("a credential is kept: %s", seen.Headers)
+			}
+
+			// A botched rotation: what is refused can be verified with the right secret.
+			forged := s.send(s.request(t, strings.Replace(secret, "MD", "NE", 1)+"AAAA", body))
+			kept := s.refusals.refusals()
+			if forged.Code != 401 || forged.Body.Len() != 0 || len(kept) != 1 || !kept[0].Whole || string(kept[0].Body) != body {
+				t.Fatalf("%d %q, kept %+v", forged.Code, forged.Body, kept)
+			}
+			if strings.Contains(string(kept[0].Headers), "canary") {
+				t.Errorf("a credential is kept: %s", kept[0].Headers)
+			}
+		})
+	}
+}
+
+// A static credential is no signature: whoever reads it could use it.
+func TestCredentialsAreNeverKept(t *testing.T) {
+	t.Parallel()
+	for _, given := range [][2]string{
+		{"X-Webhook-Token", "%s"}, {"Authorization", "Bearer %s"},
+	} {
+		s := open(t, "token", "the-right-token-of-24-bytes")
+		for _, token := range []string{"the-right-token-of-24-bytes", "a-former-token-of-24-bytes-"} {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop?token="+token, strings.NewReader(`{"id":"evt_1"}`))
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set(given[0], strings.Replace(given[1], "%s", token, 1))
+			s.send(req)
+		}
+		seen, kept := s.gate.admissions(), s.refusals.refusals()
+		if len(seen) != 1 || len(kept) != 1 {
+			t.Fatalf("%s: %d accepted, %d refused", given[0], len(seen), len(kept))
+		}
+		if strings.Contains(string(seen[0].Headers), "token-of") ||
+			strings.Contains(string(kept[0].Headers)+kept[0].URL+kept[0].Diagnosis, "token-of") {
+			t.Errorf("%s is kept: %s %+v", given[0], seen[0].Headers, kept[0])
+		}
+	}
+}
+
+func TestSlackTestsTheEndpoint(t *testing.T) {
+	t.Parallel()
+	s := open(t, "slack", "8f742231b10e8888abcd99yyyzzz85a5")
+	body := `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
+	answer := s.send(s.request(t, string(s.secret.Value), body))
+	if answer.Code != 200 || answer.Body.String() != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" ||
+		!strings.HasPrefix(answer.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("%d %s %v", answer.Code, answer.Body, answer.Header())
+	}
+	if forged := s.send(s.request(t, "another secret of 24 bytes", body)); forged.Code != 401 || forged.Body.Len() != 0 {
+		t.Errorf("forged: %d %s", forged.Code, forged.Body)
+	}
+	if len(s.gate.admissions()) != 0 {
+		t.Error("a handshake reached the gate")
+	}
+	event := s.send(s.request(t, string(s.secret.Value), `{"type":"event_callback","event_id":"Ev1"}`))
+	if event.Code != 200 || event.Body.Len() != 0 || event.Header().Get("Oncegate-Event") != recordedID {
+		t.Errorf("an event: %d %q %v", event.Code, event.Body, event.Header())
+	}
+}
+
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	const token = "a-credential-of-24-bytes"
+	header := func(name, key, bearer string) http.Header {
+		h := http.Header{"Content-Type": {"application/json"}}
+		for n, v := range map[string]string{"Oncegate-Operation": name, "Idempotency-Key": key, "Authorization": bearer} {
+			if v != "" {
+				h.Set(n, v)
+			}
+		}
+		return h
+	}
+	for name, test := range map[string]struct {
+		header http.Header
+		gate   inbox.Outcome
+		status int
+	}{
+		"first":               {header("refund", "k1", "Bearer "+token), inbox.Recorded, 202},
+		"again":               {header("refund", "k1", "Bearer "+token), inbox.Duplicate, 202},
+		"other payload":       {header("refund", "k1", "Bearer "+token), inbox.Conflict, 409},
+		"no key":              {header("refund", "", "Bearer "+token), inbox.Recorded, 400},
+		"no name":             {header("", "k1", "Bearer "+token), inbox.Recorded, 400},
+		"key with a space":    {header("refund", "k 1", "Bearer "+token), inbox.Recorded, 400},
+		"no credential":       {header("refund", "k1", ""), inbox.Recorded, 401},
+		"unknown credential":  {header("refund", "k1", "Bearer x"+token), inbox.Recorded, 401},
+		"unknown, and no key": {header("refund", "", "Bearer x"+token), inbox.Recorded, 401}, // says nothing to strangers
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, "operation", token)
+			s.gate.answer = answering(test.gate).answer
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(`{"amount":1}`))
+			req.Header = test.header
+			answer := s.send(req)
+			if answer.Code != test.status {
+				t.Errorf("%d %s, want %d", answer.Code, answer.Body, test.status)
+			}
+			seen := s.gate.admissions()
+			if test.status >= 400 && test.status != 409 {
+				if len(seen) != 0 {
+					t.Error("it reached the gate")
+				}
+				return
+			}
+			if seen[0].Events[0].EventID != "main:refund:k1" || strings.Contains(string(seen[0].Headers), token) {
+				t.Errorf("the gate saw %q with %s", seen[0].Events[0].EventID, seen[0].Headers)
+			}
+			if test.status == 409 && !strings.Contains(answer.Body.String(), `"paths":["amount","to.name"]`) {
+				t.Errorf("the conflict says %s", answer.Body)
+			}
+		})
+	}
+}
+
+var _ receiver.Provider = (*providers.Provider)(nil)
+
+var _ receiver.RefusalKeeper = (*inbox.Refusals)(nil)
+
+var _ receiver.Accepter = (*inbox.Gate)(nil)
