@@ -66,6 +66,13 @@ func (r PoolRole) timeouts() map[string]string {
 		return map[string]string{
 			"lock_timeout":                        "5s",
 			"idle_in_transaction_session_timeout": "120s",
+			// As for the gate. An effect that acts inside the database has the planner
+			// back for its own transaction.
+			"enable_seqscan":   "off",
+			"enable_hashjoin":  "off",
+			"enable_mergejoin": "off",
+			"jit":              "off",
+			"plan_cache_mode":  "force_generic_plan",
 		}
 	default:
 		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s"}

@@ -109,9 +109,9 @@ WITH asked AS (
         AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
             started_at, unfinished, rearm, job_id, place)),
 held AS MATERIALIZED (
-    SELECT e.id, a.place
-    FROM effect e
-    JOIN asked a ON a.id = e.id
+    SELECT a.*
+    FROM asked a
+    JOIN effect e ON e.id = a.id
     WHERE CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END
     ORDER BY e.id
@@ -133,17 +133,15 @@ settled AS (
         version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
         rearms = CASE WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
-    FROM held h
-    JOIN asked a ON a.place = h.place
-    WHERE e.id = h.id
-    RETURNING a.place, e.id, e.attempts, e.version),
+    FROM held a
+    WHERE e.id = a.id
+    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt),
 attempted AS (
     INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
-    SELECT s.id, s.attempts, s.version, a.trigger, $17::text, least(a.started_at, now()), now(), a.outcome, nullif(a.code, ''),
-        nullif(a.excerpt, '')
+    SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
+        nullif(s.excerpt, '')
     FROM settled s
-    JOIN asked a ON a.place = s.place
-    WHERE a.outcome <> '')
+    WHERE s.outcome <> '')
 SELECT place FROM settled`
 
 // A superseded or skipped effect gives its key back; any other keeps it.

@@ -1,0 +1,102 @@
+// Package effecttest is the conformance suite of the kinds that leave the
+// database: it puts a target that misbehaves in every way before a sender and
+// judges what the sender made of it.
+package effecttest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Target is a target whose connections a script answers, byte by byte.
+type Target struct {
+	URL string
+
+	mu       sync.Mutex
+	requests []Request
+}
+
+// Request is one request as the target read it.
+type Request struct {
+	Method string
+	Path   string
+	Header http.Header
+	Body   string
+}
+
+// Script answers one connection after the request was read; returning closes it.
+type Script func(conn net.Conn, req Request)
+
+// NewTarget starts a target on the loopback interface; it ends with the test.
+func NewTarget(tb testing.TB, script Script) *Target {
+	tb.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t := &Target{URL: "http://" + listener.Addr().String() + "/hook"}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { t.serve(conn, script) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = listener.Close()
+		open.Wait()
+	})
+	return t
+}
+
+func (t *Target) serve(conn net.Conn, script Script) {
+	defer conn.Close()
+	reader := bufio.NewReader(conn)
+	for {
+		got, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(got.Body)
+		if err != nil {
+			return
+		}
+		req := Request{Method: got.Method, Path: got.URL.Path, Header: got.Header, Body: string(body)}
+		t.mu.Lock()
+		t.requests = append(t.requests, req)
+		t.mu.Unlock()
+		script(conn, req)
+		if got.Close {
+			return
+		}
+		if _, err := conn.Write(nil); err != nil {
+			return
+		}
+	}
+}
+
+// Requests are those read so far.
+func (t *Target) Requests() []Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Request(nil), t.requests...)
+}
+
+// Reply writes a whole reply.
+func Reply(conn net.Conn, status string, header http.Header, body string) {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 " + status + "\r\n")
+	_ = header.Write(&b)
+	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	_, _ = io.WriteString(conn, b.String())
+}

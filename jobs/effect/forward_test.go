@@ -1,0 +1,86 @@
+package effect_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+)
+
+func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
+	tb.Helper()
+	f, err := effect.NewForward(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(f.Close)
+	return f
+}
+
+func TestForwardConforms(t *testing.T) {
+	effecttest.Run(t, effecttest.Kind{
+		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
+			return newForward(tb, effect.ForwardConfig{URL: url, Sign: []string{effecttest.Secret}, Idempotent: idempotent})
+		},
+		KeyHeader: "Idempotency-Key",
+	})
+}
+
+func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
+	t.Parallel()
+	target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) { effecttest.Reply(conn, "200 OK", nil, "fine") })
+	f := newForward(t, effect.ForwardConfig{
+		URL: target.URL, Sign: []string{"whsec_bmV3", "old"}, KeyHeader: "X-Key", Headers: map[string]string{"X-Own": "yes"},
+		Now: func() time.Time { return time.Unix(1_700_000_123, 0) },
+	})
+	call := effecttest.Call(3)
+	call.Event.Type = "evil\r\nInjected: yes"
+	if got := f.Send(t.Context(), call); got.Outcome != effect.Done || got.Excerpt != "fine" {
+		t.Fatalf("%+v, want done", got)
+	}
+	got := target.Requests()[0]
+	if got.Body != string(call.Event.Body) {
+		t.Errorf("body %q, want %q", got.Body, call.Event.Body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": call.Event.ContentType, "X-Key": "key-1", "X-Own": "yes", "Traceparent": call.Event.Traceparent,
+		"Oncegate-Event": call.Event.ID, "Oncegate-Event-Type": "evil??Injected: yes", "Oncegate-Source": "shop",
+		"Oncegate-Sequence-Key": "order_7", "Oncegate-Sequence-Number": "42", "Oncegate-Attempt": "3",
+		"Webhook-Id": call.Event.ID, "Webhook-Timestamp": "1700000123",
+		"Webhook-Signature": signature("new", call) + " " + signature("old", call), "Idempotency-Key": "", "Injected": "",
+	} {
+		if got.Header.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
+		}
+	}
+}
+
+func signature(key string, call *effect.Call) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(call.Event.ID + ".1700000123." + string(call.Event.Body)))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func TestForwardConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	_, err := effect.NewForward(effect.ForwardConfig{
+		URL: "ftp://user:hunter2@x/", Method: "GET", Sign: []string{"", "whsec_%%%"}, KeyHeader: "bad header", Timeout: -1,
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"http or https", "method", "secret 1", "secret 2", "key header", "timeout"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not reported in: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the password is quoted: %v", err)
+	}
+}
