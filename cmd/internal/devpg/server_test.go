@@ -36,7 +36,7 @@ func start(t *testing.T, cfg devpg.Config) *devpg.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) //nolint:usetesting // the test's own context has ended by now
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // the test's own context has ended by now
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			t.Error(err)
