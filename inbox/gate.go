@@ -216,7 +216,6 @@ func (g *Gate) flush() {
 	var next *delivery // taken, but it did not fit
 	for {
 		first := next
-		next = nil
 		if first == nil {
 			var ok bool
 			if first, ok = <-g.queue; !ok {

@@ -378,12 +378,12 @@ func TestGateConnectionsNeverCancel(t *testing.T) {
 
 // TestPlans: every hot statement of the gate finds its rows through the index
 // meant for it, also while the tables are empty and never analysed.
-func TestPlans(t *testing.T) {
+func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned on one connection, one after the other
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, inbox.PoolGate, 1)
 	inboxtest.Source(t, pool, "stripe")
-	for name, test := range map[string]struct {
+	for name, test := range map[string]struct { //nolint:paralleltest // as above
 		sql, types string
 		nulls      int
 		want       []string

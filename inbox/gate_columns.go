@@ -1,6 +1,9 @@
 package inbox
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // columns are the events of a group as arrays, one for each parameter of
 // [insertEvents].
@@ -81,8 +84,8 @@ type bodyColumns struct {
 // group is at most a few hundred deliveries, but one may carry thousands of
 // events, so the last added is looked at first.
 func (c *bodyColumns) add(d *delivery) {
-	for i := len(c.ids) - 1; i >= 0; i-- {
-		if c.ids[i] == d.bodyID {
+	for _, v := range slices.Backward(c.ids) {
+		if v == d.bodyID {
 			return
 		}
 	}

@@ -188,8 +188,7 @@ func (g *Gate) fail(deliveries []*delivery, err error) {
 
 // sanitized is the error without PostgreSQL's DETAIL, which quotes rows.
 func sanitized(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return "PostgreSQL " + pg.Code + " " + pg.Message
 	}
 	return err.Error()

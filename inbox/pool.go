@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"regexp"
@@ -98,12 +99,10 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 	params["search_path"] = schema
 	params["application_name"] = "oncegate " + string(role)
 	params["client_connection_check_interval"] = "5s"
-	for name, value := range role.timeouts() {
-		params[name] = value
-	}
+	maps.Copy(params, role.timeouts())
 	// The pool must not stay pinned to a server that has been demoted.
 	cfg.MaxConnLifetime = 30 * time.Minute
-	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute)))
+	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute))) //nolint:gosec // jitter is no secret
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)

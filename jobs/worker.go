@@ -268,7 +268,7 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	default:
 		message = "effect retried"
 	}
-	c.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+	c.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...) //nolint:sloglint // one of the constants above
 	if c.cfg.Observe != nil && settled.Applied {
 		c.cfg.Observe(Report{
 			Effect: claim.Effect, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,

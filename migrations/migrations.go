@@ -5,7 +5,6 @@ package migrations
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -136,7 +135,7 @@ func (r *runner) own(run func(*migrate.Migrate) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading the embedded migrations: %w", err)
 	}
-	var db *sql.DB = stdlib.OpenDBFromPool(r.pool)
+	var db = stdlib.OpenDBFromPool(r.pool)
 	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{MigrationsTable: versionTable, SchemaName: r.schema})
 	if err != nil {
 		return errors.Join(fmt.Errorf("preparing the migrations: %w", err), source.Close())

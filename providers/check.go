@@ -192,7 +192,7 @@ func (d *decoder) verify(v *VerifySpec) {
 
 func (d *decoder) headerName(path, name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-		return !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) {
 		d.at(path, "%q is not the name of a header", name)
 	}
@@ -323,7 +323,7 @@ func (d *decoder) path(where, path string) {
 	if strings.Count(path, ".") >= maxDepth/2 {
 		d.at(where, "is too deep")
 	}
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		if name == "" || name == "*" || name == "$" || strings.ContainsAny(name, "[]\"") {
 			d.at(where, "%q is not a JSON path of names joined by dots", path)
 			return

@@ -161,7 +161,7 @@ func (p *Provider) labels() string {
 // time reads the signed time. raw is how it is written, which is what is signed.
 func (p *Provider) time(req *Request, sig *signed) (raw string, at time.Time, err *Refusal) {
 	spec := &p.spec.Verify.Timestamp
-	where := ""
+	var where string
 	switch spec.From {
 	case "header":
 		value, name, err := header(req, spec.Header)
@@ -283,7 +283,7 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 				if s.scheme != i {
 					continue
 				}
-				ok := false
+				var ok bool
 				if scheme.new != nil {
 					ok = subtle.ConstantTimeCompare(want, s.sum) == 1
 				} else {

@@ -3,6 +3,7 @@ package providers
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -50,7 +51,7 @@ func (p *pathSet) add(path string) int {
 		return 0
 	}
 	at, prefix := 0, ""
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		prefix = join(prefix, name)
 		next, ok := p.index[prefix]
 		if !ok {
@@ -174,13 +175,7 @@ func (w *walker) object(n *pathNode, depth int) error {
 // child finds the node for a key as written, quotes included.
 func (w *walker) child(n *pathNode, key []byte) int {
 	inner := key[1 : len(key)-1]
-	escaped := false
-	for _, c := range inner {
-		if c == '\\' {
-			escaped = true
-			break
-		}
-	}
+	escaped := slices.Contains(inner, '\\')
 	for _, child := range n.children {
 		name := w.set.nodes[child].name
 		if !escaped && string(inner) == name {
@@ -368,7 +363,7 @@ func (w *walker) text() error {
 
 func isHex(b []byte) bool {
 	for _, c := range b {
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
 			return false
 		}
 	}
@@ -457,13 +452,7 @@ func elements(doc []byte, at span, limit int) ([]span, error) {
 // may become the same id.
 func unquote(quoted []byte) (string, error) {
 	inner := quoted[1 : len(quoted)-1]
-	plain := true
-	for _, c := range inner {
-		if c == '\\' {
-			plain = false
-			break
-		}
-	}
+	plain := !slices.Contains(inner, '\\')
 	if plain {
 		if !utf8.Valid(inner) {
 			return "", errNotText

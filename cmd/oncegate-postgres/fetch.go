@@ -49,7 +49,7 @@ func fetch(ctx context.Context, dir, repository string) error {
 	if err != nil {
 		return fmt.Errorf("fetching PostgreSQL: %w", err)
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // a left-over is harmless
+	defer os.RemoveAll(scratch)
 	port, err := freePort()
 	if err != nil {
 		return err

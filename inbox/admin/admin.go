@@ -106,8 +106,7 @@ func answerError(err error, c echo.Context) {
 		return
 	}
 	status := http.StatusInternalServerError
-	var known *echo.HTTPError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*echo.HTTPError](err); ok {
 		status = known.Code
 	}
 	_ = c.NoContent(status) // the peer is gone, and there is nobody else to tell

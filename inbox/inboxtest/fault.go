@@ -60,7 +60,7 @@ func (f *Fault) strikes(commit bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	if f.struck || !(f.calls == f.N || f.Commits && commit) {
+	if f.struck || (f.calls != f.N && (!f.Commits || !commit)) {
 		return false
 	}
 	f.struck = true

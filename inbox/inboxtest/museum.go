@@ -203,10 +203,8 @@ func (r *run) order() []int {
 func (r *run) insert() (effects map[inbox.ID]inbox.ID, err error) {
 	effects = map[inbox.ID]inbox.ID{}
 	r.out.Items = make([]inbox.ItemReceipt, len(r.a.Events))
-	conflict := "DO NOTHING"
 	if r.flaw == doUpdate {
-		conflict = "DO UPDATE SET deliveries = inbox_event.deliveries + 1"
-		return effects, r.insertMany(conflict, effects)
+		return effects, r.insertMany("DO UPDATE SET deliveries = inbox_event.deliveries + 1", effects)
 	}
 	for _, i := range r.order() {
 		if err := r.insertOne(i, effects); err != nil {

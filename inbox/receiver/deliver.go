@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"runtime"
@@ -288,9 +289,7 @@ func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 // write sends the answer.
 func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, res *result) error {
 	header := c.Response().Header()
-	for name, values := range reply.Header {
-		header[name] = values
-	}
+	maps.Copy(header, reply.Header)
 	header[headerRequestID] = []string{req.id}
 	if reply.Status < 300 && !res.event.IsZero() {
 		header["Oncegate-Event"] = []string{res.event.String()}
@@ -332,7 +331,7 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 		if why := delivery.Items[i].Unusable; why != "" {
 			attrs = append(attrs, slog.String("reason", why))
 		}
-		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...) //nolint:sloglint // one of the four constants above
 	}
 }
 
@@ -352,7 +351,7 @@ func (r *Receiver) logFault(req *request, message string, err error) {
 	if !req.source.faults.take(req.started) {
 		return
 	}
-	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, message,
+	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, message, //nolint:sloglint // every caller passes a constant
 		slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err))
 }
 

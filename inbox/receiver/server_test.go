@@ -140,7 +140,7 @@ func TestACutDeliveryIsNeverAcknowledged(t *testing.T) {
 				t.Fatalf("%d cut deliveries reached the gate", n)
 			}
 			// The last byte makes the difference.
-			if answers, _ := exchange(t, address, raw); len(answers) != 1 || answers[0].StatusCode != 200 {
+			if answers, _ := exchange(t, address, raw); len(answers) != 1 || answers[0].StatusCode != http.StatusOK {
 				t.Errorf("whole: %v", answers)
 			}
 			if seen := g.admissions(); len(seen) != 1 || string(seen[0].Body) != body {
@@ -200,7 +200,7 @@ func TestRawRequests(t *testing.T) {
 			var got []int
 			for i, answer := range answers {
 				got = append(got, answer.StatusCode)
-				if id := answer.Header.Get("X-Request-Id"); id != "" && answer.StatusCode != 200 && bodies[i] != "" {
+				if id := answer.Header.Get("X-Request-Id"); id != "" && answer.StatusCode != http.StatusOK && bodies[i] != "" {
 					t.Errorf("the refusal has a body: %q", bodies[i])
 				}
 			}
@@ -251,7 +251,7 @@ func TestSlowSenders(t *testing.T) {
 		}()
 	}
 	for range 50 {
-		if answers, _ := exchange(t, address, whole(event)); len(answers) != 1 || answers[0].StatusCode != 200 {
+		if answers, _ := exchange(t, address, whole(event)); len(answers) != 1 || answers[0].StatusCode != http.StatusOK {
 			t.Fatalf("a good delivery beside slow ones: %v", answers)
 		}
 	}
@@ -307,7 +307,7 @@ func TestTheBodyDeadlineEndsWithTheBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != 200 || <-cancelled {
+	if answer.StatusCode != http.StatusOK || <-cancelled {
 		t.Errorf("status %d, or the request was cancelled by its body's deadline", answer.StatusCode)
 	}
 }

@@ -3,6 +3,7 @@ package effect
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -46,12 +47,7 @@ func allowed(addr netip.Addr) bool {
 	case addr.Is4() && (addr.As4()[0] == 0 || addr.As4()[0] >= 240):
 		return false
 	}
-	for _, m := range metadata() {
-		if addr == m {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(metadata(), addr)
 }
 
 // embedded gives the IPv4 address inside an IPv6 one: NAT64 (the well-known and

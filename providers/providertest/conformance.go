@@ -82,8 +82,7 @@ func (s *suite) verify(check string, req *providers.Request, secrets []providers
 		}
 		return d, nil
 	}
-	var refusal *providers.Refusal
-	if !errors.As(err, &refusal) {
+	if _, ok := errors.AsType[*providers.Refusal](err); !ok {
 		s.fail(check, "the error is not a refusal: %T", err)
 	}
 	if d != nil {

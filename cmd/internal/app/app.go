@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -258,9 +259,9 @@ func (c *cleanups) run(ctx context.Context) error {
 	c.stack = nil
 	c.mu.Unlock()
 	var errs []error
-	for i := len(stack) - 1; i >= 0; i-- {
-		if err := stack[i].run(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("stopping %s: %w", stack[i].name, err))
+	for _, s := range slices.Backward(stack) {
+		if err := s.run(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", s.name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -279,7 +279,7 @@ func lookup(body []byte, path string) (string, bool) {
 	if decoder.Decode(&value) != nil {
 		return "", false
 	}
-	for _, key := range strings.Split(path, ".") {
+	for key := range strings.SplitSeq(path, ".") {
 		object, ok := value.(map[string]any)
 		if !ok {
 			return "", false

@@ -53,8 +53,7 @@ func exitCode(err error) int {
 // unreachable reports whether the database could not be asked at all, or is
 // starting up, shutting down or full.
 func unreachable(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case "57P01", "57P02", "57P03", "53300", "08006", "08001", "08004":
 			return true
@@ -72,8 +71,7 @@ func report(w io.Writer, err error) {
 	if errors.Is(err, errSilent) {
 		return
 	}
-	var problems config.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
 			fmt.Fprintln(w, "oncegate: "+clean(p.String()))
 		}

@@ -102,7 +102,7 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*app.App) er
 		}
 	case <-signals:
 		cancel()
-		<-started
+		<-started //nolint:errcheck // the start was broken off, and is undone here
 		if a != nil {
 			return a.Stop(ctx)
 		}

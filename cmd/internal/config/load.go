@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -88,9 +89,7 @@ func defaults(catalog map[string]*providers.Provider) *Config {
 		},
 		Providers: map[string]*providers.Provider{},
 	}
-	for name, p := range catalog {
-		cfg.Providers[name] = p
-	}
+	maps.Copy(cfg.Providers, catalog)
 	return cfg
 }
 
@@ -127,10 +126,9 @@ func (r *reader) open(o Options) ([]byte, error) {
 func (r *reader) parse(content []byte) ast.Node {
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		var syntax yaml.Error
 		line := 0
 		text := strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0])
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			text = syntax.GetMessage()
 			if token := syntax.GetToken(); token != nil {
 				line = token.Position.Line

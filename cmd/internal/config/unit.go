@@ -63,7 +63,7 @@ func FormatDuration(d time.Duration) string {
 	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
 		if n := d / u.unit; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.suffix)
-			d -= n * u.unit
+			d -= n * u.unit //nolint:durationcheck // n is a count
 		}
 	}
 	return b.String()

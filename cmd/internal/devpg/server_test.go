@@ -36,7 +36,7 @@ func start(t *testing.T, cfg devpg.Config) *devpg.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) //nolint:usetesting // the test's own context has ended by now
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // the test's own context has ended by now
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			t.Error(err)
@@ -98,7 +98,7 @@ func TestServer(t *testing.T) {
 	intruder := *address
 	intruder.User = url.UserPassword("postgres", "guess")
 	if conn, err := pgx.Connect(t.Context(), intruder.String()); err == nil {
-		conn.Close(t.Context())
+		_ = conn.Close(t.Context())
 		t.Error("a wrong password was let in over TCP")
 	}
 
@@ -162,7 +162,7 @@ func TestServerLeavesOthersAlone(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	real, err := devpg.Find(t.Context())
+	machine, err := devpg.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestFind(t *testing.T) {
 			if test.initdb != "" {
 				program(dir, "initdb", test.initdb)
 			}
-			want := real.Dir
+			want := machine.Dir
 			if test.chosen {
 				want = dir
 			}

@@ -49,7 +49,7 @@ func setUp(t *testing.T) devpg.Shared {
 	}
 	c := shared(reachableDir(t), binaries)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) //nolint:usetesting // the test's own context has ended by now
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // the test's own context has ended by now
 		defer cancel()
 		if err := c.Stop(ctx); err != nil {
 			t.Error(err)
