@@ -12,7 +12,11 @@ func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
 	for i, key := range keys {
 		sign[i] = string(key.Value)
 	}
-	return effect.NewForward(effect.ForwardConfig{
+	forward, err := effect.NewForward(effect.ForwardConfig{
 		URL: url, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers, Now: a.cfg.Now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return failingSender(forward), nil
 }

@@ -19,7 +19,7 @@ func (a *App) makeReceive() error {
 	}
 	limits := a.settings.Gate
 	a.gate, err = inbox.NewGate(inbox.GateConfig{
-		Pool: a.gatePool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *App) makeReceive() error {
 		}
 	}
 	rcv, err := receiver.New(receiver.Config{
-		Gate: a.gate, Sources: sources, Refusals: refusals, Metrics: metrics, Logger: a.log,
+		Gate: failingGate(a.gate), Sources: sources, Refusals: refusals, Metrics: metrics, Logger: a.log,
 		Now: a.clock.Now, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
 	})
 	if err != nil {

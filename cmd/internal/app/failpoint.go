@@ -1,0 +1,152 @@
+//go:build failpoint
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// The fail points of a binary built with the tag failpoint, for the crash test.
+// ONCEGATE_FAILPOINT=name:n kills the process when it passes the point for the
+// n-th time.
+const (
+	failBeforeCommit = "gate-before-commit" // a group's transaction is open, its COMMIT not sent
+	failAfterCommit  = "gate-after-commit"  // committed, nobody acknowledged
+	failBeforeSend   = "work-before-send"   // claimed, nothing sent
+	failAfterSend    = "work-after-send"    // the target has answered, nothing settled
+
+	// A gate that acknowledges before the commit: the crash test must notice.
+	wrongAckEarly = "gate-ack-early"
+)
+
+// failpoint is one point of one process.
+type failpoint struct {
+	left atomic.Int64
+}
+
+func newFailpoint(name string) *failpoint {
+	f := &failpoint{}
+	if wanted, n, ok := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":"); ok && wanted == name {
+		count, err := strconv.ParseInt(n, 10, 64)
+		if err != nil || count < 1 {
+			panic("ONCEGATE_FAILPOINT: want name:n")
+		}
+		f.left.Store(count)
+	}
+	return f
+}
+
+// pass kills the process, without any of its defers, if its time has come.
+func (f *failpoint) pass() {
+	if f.left.Load() > 0 && f.left.Add(-1) == 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // nothing may happen between the signal and the end
+	}
+}
+
+func failingAcquire(pool *pgxpool.Pool) inbox.Acquire {
+	before, after := newFailpoint(failBeforeCommit), newFailpoint(failAfterCommit)
+	return func(ctx context.Context) (inbox.Conn, error) {
+		c, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return failingConn{Conn: c, before: before, after: after}, nil
+	}
+}
+
+type failingConn struct {
+	*pgxpool.Conn
+	before, after *failpoint
+}
+
+// SendBatch implements [inbox.Conn].
+func (c failingConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if queued := b.QueuedQueries; len(queued) == 0 || queued[len(queued)-1].SQL != "COMMIT" {
+		return c.Conn.SendBatch(ctx, b)
+	}
+	c.before.pass()
+	return failingResults{BatchResults: c.Conn.SendBatch(ctx, b), after: c.after}
+}
+
+// Warned implements [inbox.Conn]; the crash test has no standby to warn of.
+func (c failingConn) Warned() bool { return false }
+
+// Release implements [inbox.Conn].
+func (c failingConn) Release(broken bool) {
+	if broken {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = c.Conn.Conn().Close(ctx)
+	}
+	c.Conn.Release()
+}
+
+type failingResults struct {
+	pgx.BatchResults
+	after *failpoint
+}
+
+func (r failingResults) Close() error {
+	err := r.BatchResults.Close()
+	if err == nil {
+		r.after.pass()
+	}
+	return err
+}
+
+func failingGate(gate receiver.Accepter) receiver.Accepter {
+	if name, _, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":"); name == wrongAckEarly {
+		return earlyGate{gate}
+	}
+	return gate
+}
+
+// earlyGate is wrong on purpose.
+type earlyGate struct{ receiver.Accepter }
+
+// Accept acknowledges at once and records a little later.
+func (g earlyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	later := *a
+	later.Body, later.Headers = bytes.Clone(a.Body), bytes.Clone(a.Headers)
+	go func() {
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the delay is what is wrong with it
+		_, _ = g.Accepter.Accept(context.WithoutCancel(ctx), &later)
+	}()
+	receipt := inbox.Receipt{Items: make([]inbox.ItemReceipt, len(a.Events))}
+	for i := range receipt.Items {
+		receipt.Items[i] = inbox.ItemReceipt{ID: inbox.NewID(a.ReceivedAt), Outcome: inbox.Recorded}
+	}
+	return receipt, nil
+}
+
+func failingSender(sender effect.Sender) effect.Sender {
+	return killedSender{Sender: sender, before: newFailpoint(failBeforeSend), after: newFailpoint(failAfterSend)}
+}
+
+type killedSender struct {
+	effect.Sender
+	before, after *failpoint
+}
+
+// Send implements [effect.Sender].
+func (s killedSender) Send(ctx context.Context, call *effect.Call) effect.Result {
+	s.before.pass()
+	result := s.Sender.Send(ctx, call)
+	s.after.pass()
+	return result
+}

@@ -1,0 +1,19 @@
+//go:build !failpoint
+
+package app
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// The binary that is shipped has no fail points.
+
+func failingAcquire(*pgxpool.Pool) inbox.Acquire { return nil }
+
+func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
+
+func failingSender(sender effect.Sender) effect.Sender { return sender }

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// workload is what a receiver is given.
+type workload struct {
+	connections int
+	kind        kind
+	bodySize    int
+	warmUp      time.Duration
+	measured    time.Duration
+
+	// rate is the open loop's arrivals per second; 0 is a closed loop, in which
+	// each connection sends as soon as it has been answered.
+	rate float64
+}
+
+// kind says which deliveries are duplicates.
+type kind string
+
+const (
+	unique     kind = "unique"
+	half       kind = "half"
+	duplicates kind = "duplicates"
+)
+
+// outcome is what the sender saw in the measured time.
+type outcome struct {
+	recorded, duplicate, failed int
+	latencies                   []time.Duration // of 2xx, sorted
+	elapsed                     time.Duration
+}
+
+func (o *outcome) acked() int { return o.recorded + o.duplicate }
+
+func (o *outcome) perSecond() float64 { return float64(o.acked()) / o.elapsed.Seconds() }
+
+// quantile is in milliseconds.
+func (o *outcome) quantile(q float64) float64 {
+	if len(o.latencies) == 0 {
+		return 0
+	}
+	i := min(int(q*float64(len(o.latencies))), len(o.latencies)-1)
+	return float64(o.latencies[i]) / float64(time.Millisecond)
+}
+
+// generate sends w to address. begin and end are called at the edges of the
+// measured time.
+func generate(ctx context.Context, address string, run uint32, w workload, begin, end func()) (*outcome, error) {
+	g := &generator{w: w, address: address, run: run, started: time.Now()}
+	g.from, g.to = g.started.Add(w.warmUp), g.started.Add(w.warmUp+w.measured)
+	ctx, cancel := context.WithDeadline(ctx, g.to.Add(10*time.Second))
+	defer cancel()
+	results := make([]*outcome, w.connections)
+	errs := make([]error, w.connections)
+	if w.rate > 0 {
+		g.arrivals = make(chan time.Time, int(w.rate*(w.warmUp+w.measured).Seconds())+1)
+		go g.pace()
+	}
+	var senders sync.WaitGroup
+	for i := range w.connections {
+		senders.Go(func() { results[i], errs[i] = g.send(ctx, i) })
+	}
+	waitUntil(g.from)
+	begin()
+	waitUntil(g.to)
+	end()
+	senders.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("sending: %w", err)
+	}
+	sum := &outcome{elapsed: w.measured}
+	for _, r := range results {
+		sum.recorded += r.recorded
+		sum.duplicate += r.duplicate
+		sum.failed += r.failed
+		sum.latencies = append(sum.latencies, r.latencies...)
+	}
+	slices.Sort(sum.latencies)
+	return sum, nil
+}
+
+type generator struct {
+	w        workload
+	address  string
+	run      uint32
+	started  time.Time
+	from, to time.Time
+	arrivals chan time.Time
+}
+
+// send is one connection's life.
+func (g *generator) send(ctx context.Context, connection int) (*outcome, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", g.address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	out := &outcome{latencies: make([]time.Duration, 0, 1<<12)}
+	req := newRequest(g.address, g.run, g.w.bodySize, g.started)
+	buffer := make([]byte, 4<<10)
+	fresh := 0
+	for i := 0; ; i++ {
+		begun, ok := g.next(ctx)
+		if !ok {
+			return out, nil
+		}
+		number := fresh
+		if fresh > 0 && g.repeats(i) {
+			number = (i * 7919) % fresh // any of this connection's earlier ones
+		} else {
+			fresh++
+		}
+		raw := req.number(connection, number)
+		if g.w.rate == 0 {
+			begun = time.Now()
+		}
+		if _, err := conn.Write(raw); err != nil {
+			return nil, err
+		}
+		status, recorded, err := readAnswer(conn, buffer)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		if begun.Before(g.from) || g.w.rate == 0 && now.After(g.to) {
+			continue
+		}
+		switch {
+		case status/100 != 2:
+			out.failed++
+			continue
+		case recorded:
+			out.recorded++
+		default:
+			out.duplicate++
+		}
+		out.latencies = append(out.latencies, now.Sub(begun))
+	}
+}
+
+// repeats reports whether the i-th delivery of a connection is an earlier one
+// again. In "duplicates" only the warm-up makes new events.
+func (g *generator) repeats(i int) bool {
+	switch g.w.kind {
+	case half:
+		return i%2 == 1
+	case duplicates:
+		return time.Now().Add(g.w.warmUp / 4).After(g.from)
+	default:
+		return false
+	}
+}
+
+// next waits for the next arrival; in a closed loop there is always one until
+// the time is over.
+func (g *generator) next(ctx context.Context) (time.Time, bool) {
+	if g.arrivals == nil {
+		return time.Time{}, ctx.Err() == nil && time.Now().Before(g.to)
+	}
+	at, ok := <-g.arrivals
+	return at, ok && ctx.Err() == nil
+}
+
+// pace makes the arrivals of the open loop at equal distances. It sleeps in the
+// kernel: the runtime's timers are only good to a millisecond.
+func (g *generator) pace() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(g.arrivals)
+	step := time.Duration(float64(time.Second) / g.w.rate)
+	for at := g.started; at.Before(g.to); at = at.Add(step) {
+		if wait := time.Until(at); wait > 0 {
+			spec := syscall.NsecToTimespec(int64(wait))
+			_ = syscall.Nanosleep(&spec, nil) // woken early, it sends a little early
+		}
+		g.arrivals <- at
+	}
+}
+
+func waitUntil(at time.Time) {
+	<-time.After(time.Until(at))
+}
+
+var (
+	headEnd       = []byte("\r\n\r\n")
+	contentLength = []byte("Content-Length: ")
+	recordedWord  = []byte(`"recorded"`)
+)
+
+// readAnswer reads one answer; buffer must hold it whole.
+func readAnswer(conn net.Conn, buffer []byte) (status int, recorded bool, err error) {
+	have := 0
+	for {
+		n, err := conn.Read(buffer[have:])
+		have += n
+		head := bytes.Index(buffer[:have], headEnd)
+		if head >= 0 {
+			length := 0
+			if i := bytes.Index(buffer[:head], contentLength); i >= 0 {
+				digits, _, _ := bytes.Cut(buffer[i+len(contentLength):have], []byte{'\r'})
+				if length, err = strconv.Atoi(string(digits)); err != nil {
+					return 0, false, fmt.Errorf("reading an answer: %w", err)
+				}
+			}
+			if have >= head+len(headEnd)+length {
+				if have < 12 {
+					return 0, false, fmt.Errorf("reading an answer: %w", io.ErrUnexpectedEOF)
+				}
+				status, err = strconv.Atoi(string(buffer[9:12]))
+				return status, bytes.Contains(buffer[head:have], recordedWord), err
+			}
+		}
+		if err != nil {
+			return 0, false, fmt.Errorf("reading an answer: %w", err)
+		}
+		if have == len(buffer) {
+			return 0, false, errors.New("reading an answer: it is too long")
+		}
+	}
+}

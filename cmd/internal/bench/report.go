@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// report is the result.
+type report struct {
+	Rounds      int               `json:"rounds"`
+	SecondsEach float64           `json:"seconds_each"`
+	Seconds     float64           `json:"seconds"`
+	Settings    map[string]string `json:"postgresql_settings"`
+
+	// Medians are over the rounds, Cells are all that was measured.
+	Medians  []cell  `json:"medians"`
+	Ratios   []ratio `json:"ratios"`
+	OpenLoop []cell  `json:"open_loop"`
+	Memory   memory  `json:"memory"`
+	Cells    []cell  `json:"cells"`
+
+	names map[subject]string
+}
+
+// ratio compares two measurements of the same round.
+type ratio struct {
+	What   string  `json:"what"`
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	Target string  `json:"target,omitempty"`
+	Met    bool    `json:"met,omitempty"`
+}
+
+type memory struct {
+	Connections int     `json:"connections"`
+	BodyBytes   int     `json:"body_bytes"`
+	PerSecond   float64 `json:"acked_per_second"`
+	Overloaded  int     `json:"overloaded"`
+	PeakMiB     float64 `json:"peak_rss_mib"`
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// like gives the cells of all rounds that measured the same.
+func (r *report) like(s subject, connections int, k kind) []cell {
+	var out []cell
+	for _, c := range r.Cells {
+		if c.Subject == s && c.Connections == connections && c.Kind == k {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func of(cells []cell, value func(*cell) float64) float64 {
+	values := make([]float64, len(cells))
+	for i := range cells {
+		values[i] = value(&cells[i])
+	}
+	return median(values)
+}
+
+func rate(c *cell) float64 { return c.PerSecond }
+
+// peak is the most that a subject acknowledged at 256 connections or, if that
+// was not measured, at 64.
+func (r *report) peak(s subject) float64 {
+	return max(of(r.like(s, 256, unique), rate), of(r.like(s, 64, unique), rate))
+}
+
+func (r *report) summarise() {
+	for _, s := range []subject{subjectPgbench, subjectNaive, subjectGate, subjectWorked} {
+		for _, k := range []kind{unique, half, duplicates} {
+			for _, n := range []int{1, 64, 256} {
+				cells := r.like(s, n, k)
+				if len(cells) == 0 {
+					continue
+				}
+				r.Medians = append(r.Medians, cell{
+					Subject: s, Connections: n, Kind: k,
+					PerSecond: of(cells, rate), P50: of(cells, func(c *cell) float64 { return c.P50 }), P99: of(cells, func(c *cell) float64 { return c.P99 }),
+					Acked:           int(of(cells, func(c *cell) float64 { return float64(c.Acked) })),
+					Failed:          int(of(cells, func(c *cell) float64 { return float64(c.Failed) })),
+					ReceiverCPU:     of(cells, func(c *cell) float64 { return c.ReceiverCPU }),
+					PostgresCPU:     of(cells, func(c *cell) float64 { return c.PostgresCPU }),
+					WorkedPerSecond: of(cells, func(c *cell) float64 { return c.WorkedPerSecond }),
+				})
+			}
+		}
+	}
+	for _, n := range []int{1, 64, 256} {
+		atLeast := 0.0
+		if n == 64 {
+			atLeast = 4
+		}
+		r.compare(fmt.Sprintf("c/b acked/s, %d connections", n), r.like(subjectGate, n, unique), r.like(subjectNaive, n, unique), rate, atLeast, 0)
+	}
+	r.compare("c/b acked/s, 64 connections, half duplicates", r.like(subjectGate, 64, half), r.like(subjectNaive, 64, half), rate, 0, 0)
+	for _, n := range []int{64, 256} {
+		atLeast := 0.0
+		if n == 64 {
+			atLeast = .6
+		}
+		r.compare(fmt.Sprintf("c/a commits/s, %d connections", n), r.like(subjectGate, n, unique), r.like(subjectPgbench, n, unique), rate, atLeast, 0)
+	}
+	r.compare("c/b latency of a lone request, p50", r.like(subjectGate, 1, unique), r.like(subjectNaive, 1, unique), func(c *cell) float64 { return c.P50 }, 0, 1.2)
+	r.compare("duplicate / first delivery, processor time", r.like(subjectGate, 64, duplicates), r.like(subjectGate, 64, unique), (*cell).cpu, 0, 1)
+	r.compare("duplicate / first delivery, p50", r.like(subjectGate, 64, duplicates), r.like(subjectGate, 64, unique), func(c *cell) float64 { return c.P50 }, 0, 1)
+	r.compare("d/c acked/s, 64 connections", r.like(subjectWorked, 64, unique), r.like(subjectGate, 64, unique), rate, 0, 0)
+}
+
+// compare adds the ratio of two measurements, round by round. Of the two bounds
+// one may be given.
+func (r *report) compare(what string, above, below []cell, value func(*cell) float64, atLeast, atMost float64) {
+	var values []float64
+	for i := range min(len(above), len(below)) {
+		if d := value(&below[i]); d > 0 {
+			values = append(values, value(&above[i])/d)
+		}
+	}
+	if len(values) == 0 {
+		return
+	}
+	out := ratio{What: what, Median: median(values), Min: slices.Min(values), Max: slices.Max(values)}
+	switch {
+	case atLeast > 0:
+		out.Target, out.Met = fmt.Sprintf(">= %g", atLeast), out.Median >= atLeast
+	case atMost > 0:
+		out.Target, out.Met = fmt.Sprintf("<= %g", atMost), out.Median <= atMost
+	}
+	r.Ratios = append(r.Ratios, out)
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func (r *report) writeTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%d round(s) of %g s each; medians over the rounds. Bodies of 2 KiB, HMAC-SHA256, keep-alive.\n", r.Rounds, r.SecondsEach)
+	fmt.Fprintf(w, "PostgreSQL: its durable defaults, with %v. The generator shares the machine.\n\n", r.Settings)
+	fmt.Fprintf(t, "\tconns\tdeliveries\tacked/s\tp50 ms\tp99 ms\treceiver CPU s/1000\tPostgreSQL CPU s/1000\tworked/s\tfailed\t\n")
+	for i := range r.Medians {
+		c := &r.Medians[i]
+		receiver, worked := "-", "-"
+		if c.Subject != subjectPgbench {
+			receiver = fmt.Sprintf("%.3f", c.ReceiverCPU)
+		}
+		if c.Subject == subjectWorked {
+			worked = fmt.Sprintf("%.0f", c.WorkedPerSecond)
+		}
+		fmt.Fprintf(t, "%s: %s\t%d\t%s\t%.0f\t%.2f\t%.2f\t%s\t%.3f\t%s\t%d\t\n", string(c.Subject), r.names[c.Subject], c.Connections, string(c.Kind),
+			c.PerSecond, c.P50, c.P99, receiver, c.PostgresCPU, worked, c.Failed)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	fmt.Fprintf(w, "\nRatios within a round\n")
+	for _, x := range r.Ratios {
+		verdict := ""
+		if x.Target != "" {
+			verdict = "  target " + x.Target + ": missed"
+			if x.Met {
+				verdict = "  target " + x.Target + ": met"
+			}
+		}
+		fmt.Fprintf(w, "  %-48s %6.2f  (%.2f to %.2f)%s\n", x.What, x.Median, x.Min, x.Max, verdict)
+	}
+	fmt.Fprintf(w, "\nOpen loop at half the measured peak, 256 connections, latency from the scheduled time\n")
+	for i := range r.OpenLoop {
+		c := &r.OpenLoop[i]
+		fmt.Fprintf(w, "  %s: %7.0f/s offered, %7.0f/s acked, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms\n", string(c.Subject), c.Rate, c.PerSecond, c.P50, c.P99, c.P999)
+	}
+	verdict := "met"
+	if r.Memory.PeakMiB >= 256 {
+		verdict = "missed"
+	}
+	fmt.Fprintf(w, "\nMemory: %.0f MiB resident at most, at %d connections with %d KiB bodies (%.0f/s, %d answered 503); target < 256 MiB: %s\n",
+		r.Memory.PeakMiB, r.Memory.Connections, r.Memory.BodyBytes>>10, r.Memory.PerSecond, r.Memory.Overloaded, verdict)
+	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
+	return err
+}
