@@ -1,0 +1,123 @@
+package providers
+
+import (
+	"crypto/ed25519"
+	"crypto/sha1" //nolint:gosec // some providers sign with HMAC-SHA1
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"strings"
+)
+
+// scheme is a SchemeSpec made ready for use.
+type scheme struct {
+	SchemeSpec
+	new  func() hash.Hash // nil for public-key schemes
+	size int              // of a signature, in bytes
+}
+
+// algorithms are what the families here can compute.
+func algorithm(name string) (newHash func() hash.Hash, size int, ok bool) {
+	switch name {
+	case "hmac-sha1":
+		return sha1.New, sha1.Size, true
+	case "hmac-sha256":
+		return sha256.New, sha256.Size, true
+	case "hmac-sha384":
+		return sha512.New384, sha512.Size384, true
+	case "hmac-sha512":
+		return sha512.New, sha512.Size, true
+	case "ed25519":
+		return nil, ed25519.SignatureSize, true
+	}
+	return nil, 0, false
+}
+
+// decode gives the bytes of a signature of the right size.
+func (s *scheme) decode(text string) ([]byte, bool) {
+	if len(text) > 2*s.size+2 {
+		return nil, false
+	}
+	var sum []byte
+	var err error
+	switch s.Encoding {
+	case "hex":
+		sum, err = hex.DecodeString(text)
+	case "base64":
+		sum, err = base64.StdEncoding.Strict().DecodeString(text)
+	case "base64-lenient":
+		sum, err = base64.RawStdEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+	case "base64url":
+		sum, err = base64.RawURLEncoding.Strict().DecodeString(text)
+	default:
+		return nil, false
+	}
+	// The base64 decoders skip line breaks, which would be a second spelling.
+	return sum, err == nil && len(sum) == s.size && !strings.ContainsAny(text, "\r\n")
+}
+
+func (s *scheme) encode(sum []byte) string {
+	switch s.Encoding {
+	case "hex":
+		return hex.EncodeToString(sum)
+	case "base64url":
+		return base64.RawURLEncoding.EncodeToString(sum)
+	}
+	return base64.StdEncoding.EncodeToString(sum)
+}
+
+var (
+	errEmptySecret = errors.New("is empty")
+	errOtherScheme = errors.New("belongs to another scheme")
+)
+
+// key decodes a secret. A secret that carries the required prefix of one scheme
+// is a key of that scheme alone: a public key must never serve as an HMAC key.
+func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
+	text := string(secret)
+	for i := range all {
+		o := &all[i]
+		foreign := o.Label != s.Label && o.KeyPrefixRequired && strings.HasPrefix(text, o.KeyPrefix)
+		private := o.PrivatePrefix != "" && strings.HasPrefix(text, o.PrivatePrefix)
+		if foreign || private {
+			return nil, errOtherScheme
+		}
+	}
+	rest, found := strings.CutPrefix(text, s.KeyPrefix)
+	if s.KeyPrefixRequired && !found {
+		return nil, errors.New("does not start with " + s.KeyPrefix)
+	}
+	key, err := decodeKey(s.Key, rest)
+	if err != nil {
+		return nil, err
+	}
+	if s.new == nil && len(key) != ed25519.PublicKeySize {
+		return nil, errors.New("is not a public key of 32 bytes")
+	}
+	return key, nil
+}
+
+func decodeKey(how, text string) ([]byte, error) {
+	var key []byte
+	var err error
+	switch how {
+	case "", "text":
+		key = []byte(text)
+	case "hex":
+		key, err = hex.DecodeString(text)
+	case "base64":
+		key, err = base64.StdEncoding.Strict().DecodeString(text)
+	case "base64-lenient":
+		key, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	}
+	if err != nil {
+		return nil, errors.New("is not " + strings.TrimSuffix(how, "-lenient"))
+	}
+	if len(key) == 0 {
+		return nil, errEmptySecret
+	}
+	return key, nil
+}
