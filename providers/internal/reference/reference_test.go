@@ -43,7 +43,7 @@ func read(t *testing.T, name string) string {
 func compare(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil { //nolint:gosec // a document for everyone
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

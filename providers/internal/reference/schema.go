@@ -60,6 +60,8 @@ func (s *schema) of(t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case reflect.Struct:
 		return s.reference(t)
+	default:
+		// A text, for which YAML also takes what looks like a number.
 	}
 	return map[string]any{"type": []string{"string", "number"}}
 }
@@ -71,8 +73,7 @@ func (s *schema) reference(t reflect.Type) map[string]any {
 	}
 	s.defs[t.Name()] = nil // ends the recursion of Field
 	properties := map[string]any{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		tag := f.Tag.Get("yaml")
 		if tag == "-" {
 			continue
