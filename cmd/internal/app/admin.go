@@ -15,8 +15,11 @@ func (a *App) makeAdmin() error {
 		Gatherer: a.registry, Logger: a.log,
 		Checks: []admin.Check{
 			{Name: "process", Ready: func(context.Context) error {
-				if a.draining.Load() {
+				switch {
+				case a.draining.Load():
 					return errors.New("stopping")
+				case !a.started.Load():
+					return errors.New("starting")
 				}
 				return nil
 			}},

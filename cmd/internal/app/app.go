@@ -63,9 +63,9 @@ type App struct {
 
 	publicAddr, adminAddr net.Addr
 
-	draining atomic.Bool
-	failed   chan error
-	cleanups cleanups
+	started, draining atomic.Bool
+	failed            chan error
+	cleanups          cleanups
 }
 
 // step is something that Start sets going.
@@ -184,6 +184,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.public != nil {
 		a.serve("public listener", a.public, publicListener)
 	}
+	a.started.Store(true)
 	return nil
 }
 

@@ -70,14 +70,14 @@ func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error 
 		return usagef("--file: %v", err)
 	}
 	candidates := p.Spec().Identity.Candidates
-	if f.eventID != "" {
-		if slices.ContainsFunc(candidates, func(c providers.Field) bool { return c.JSON != "" }) {
-			return d.place(candidates, f.eventID, "event id")
+	inBody := slices.ContainsFunc(candidates, func(c providers.Field) bool { return c.JSON != "" })
+	if f.eventID != "" && inBody {
+		if err := d.place(candidates, f.eventID, "event id"); err != nil {
+			return err
 		}
-		return nil
 	}
 	for _, c := range candidates {
-		if own, ok := lookup(d.body, c.JSON); ok && c.JSON != "" {
+		if own, ok := lookup(d.body, c.JSON); ok && f.eventID == "" {
 			d.id = own
 			break
 		}

@@ -62,7 +62,7 @@ func unreachable(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network *net.OpError
-	return errors.As(err, &connect) || errors.As(err, &network) ||
+	return errors.As(err, &connect) || errors.As(err, &network) && network.Op != "listen" ||
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded)
 }
 

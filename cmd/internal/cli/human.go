@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 )
 
 // human is the log of `oncegate dev`: one line a person can read for each thing
@@ -35,10 +36,12 @@ type recent struct {
 
 const remembered = 10_000
 
+// put names an event, unless it has a name: a conflict may bring another type.
 func (r *recent) put(id, name string) {
-	if _, known := r.names[id]; !known {
-		r.order = append(r.order, id)
+	if _, known := r.names[id]; known {
+		return
 	}
+	r.order = append(r.order, id)
 	r.names[id] = name
 	if len(r.order) > remembered {
 		delete(r.names, r.order[0])
@@ -76,6 +79,24 @@ func (h *human) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(collect)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if event := values["event"]; strings.HasPrefix(r.Message, "effect ") && h.named.names[event] == "" {
+		// The worker was faster than the receiver's own line, or the event is of an
+		// earlier run: a moment tells.
+		time.AfterFunc(settling, func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			_ = h.write(r, values, rest)
+		})
+		return nil
+	}
+	return h.write(r, values, rest)
+}
+
+// settling is how long a line about an unnamed event waits for its name.
+const settling = 100 * time.Millisecond
+
+// write prints one record; the caller holds the lock.
+func (h *human) write(r slog.Record, values map[string]string, rest []string) error {
 	line, colour := h.line(r, values, rest)
 	if line == "" {
 		return nil

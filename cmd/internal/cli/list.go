@@ -78,7 +78,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}}
+			t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: "EVENT ID"}
 			for _, row := range rows {
 				effects := row.Effects
 				if row.Admission != "ok" {
@@ -163,7 +163,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 }
 
 func effectTable(rows []inbox.EffectRow, withEvent bool) *table {
-	t := &table{header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}}
+	t := &table{header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"TARGET", "NEXT", "TYPE"}, whole: "ID"}
 	if withEvent {
 		t.header = append([]string{"SOURCE", "TYPE", "EVENT ID"}, t.header...)
 	}

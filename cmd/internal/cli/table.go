@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -52,11 +53,17 @@ func hidden(c rune) bool {
 	return c == utf8.RuneError || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029'
 }
 
-// table lays out rows so that they fit the terminal: the widest columns give
-// way first, and what does not fit ends in "...".
+// table lays out rows so that they fit the terminal: empty columns go first,
+// then those that can be missed, then the widest give way, and what does not
+// fit ends in "...".
 type table struct {
 	header []string
 	rows   [][]string
+
+	// spare are the columns that can be missed, the first to go first.
+	spare []string
+	// whole is the column that is cut last: what is typed into the next command.
+	whole string
 }
 
 func (t *table) add(cells ...string) {
@@ -68,34 +75,28 @@ func (t *table) add(cells ...string) {
 
 const (
 	gutter   = 2
-	minWidth = 8
+	minWidth = 4
 )
 
+// write lays the table out for a terminal of width columns; 0 is as wide as it takes.
 func (t *table) write(w io.Writer, width int) {
+	columns := make([]int, len(t.header)) // those that are shown
 	widths := make([]int, len(t.header))
-	for _, row := range append([][]string{t.header}, t.rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	for i, name := range t.header {
+		columns[i], widths[i] = i, utf8.RuneCountInString(name)
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
-	for width > 0 && total(widths) > width {
-		widest := 0
-		for i, n := range widths {
-			if n > widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= minWidth {
-			break
-		}
-		widths[widest]--
+	if width > 0 {
+		columns = t.fit(columns, widths, width)
 	}
 	for _, row := range append([][]string{t.header}, t.rows...) {
 		var b strings.Builder
-		for i, cell := range row {
-			cell = cut(cell, widths[i])
+		for n, i := range columns {
+			cell := cut(row[i], widths[i])
 			b.WriteString(cell)
-			if i < len(row)-1 {
+			if n < len(columns)-1 {
 				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gutter))
 			}
 		}
@@ -103,10 +104,43 @@ func (t *table) write(w io.Writer, width int) {
 	}
 }
 
-func total(widths []int) int {
-	sum := gutter * (len(widths) - 1)
-	for _, n := range widths {
-		sum += n
+// fit drops columns and narrows widths until the table fits.
+func (t *table) fit(columns, widths []int, width int) []int {
+	drop := func(when func(i int) bool) {
+		if total(columns, widths) > width {
+			columns = slices.DeleteFunc(columns, when)
+		}
+	}
+	drop(func(i int) bool {
+		return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" })
+	})
+	for _, name := range t.spare {
+		drop(func(i int) bool { return t.header[i] == name })
+	}
+	for _, spareWhole := range []bool{true, false} {
+		for total(columns, widths) > width {
+			widest := -1
+			for _, i := range columns {
+				if spareWhole && t.header[i] == t.whole {
+					continue
+				}
+				if widest < 0 || widths[i] > widths[widest] {
+					widest = i
+				}
+			}
+			if widest < 0 || widths[widest] <= minWidth {
+				break
+			}
+			widths[widest]--
+		}
+	}
+	return columns
+}
+
+func total(columns, widths []int) int {
+	sum := gutter * (len(columns) - 1)
+	for _, i := range columns {
+		sum += widths[i]
 	}
 	return sum
 }

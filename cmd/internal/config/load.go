@@ -162,7 +162,7 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	r.object(root, "configuration", map[string]func(field){
 		"database": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
 		"providers": keep, "targets": keep, "sources": keep,
-		"drain": r.duration(&cfg.Drain, "configuration"),
+		"drain": func(f field) { parsed(r, f.value, "drain", &cfg.Drain, positiveDuration) },
 	})
 	r.database(cfg, sections["database"])
 	if o.DatabaseOnly {
@@ -285,6 +285,16 @@ func (r *reader) check(cfg *Config, o Options) {
 	}
 	if len(cfg.Sources) == 0 && len(r.problems) == 0 {
 		r.environ("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	}
+	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
+	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome
+	for _, s := range cfg.Sources {
+		for _, route := range s.Routes {
+			if route.Timeout > longest {
+				r.line(s.line, "sources.%s.routes.%s: an attempt of %s does not fit into work.lease of %s; at most %s does",
+					s.Name, route.Name, FormatDuration(route.Timeout), FormatDuration(lease), FormatDuration(longest))
+			}
+		}
 	}
 	for _, name := range r.env.unknown() {
 		r.environ("unknown environment variable %s: Oncegate reads none of that name, and no secret refers to it", name)

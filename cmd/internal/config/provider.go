@@ -24,9 +24,13 @@ func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
 		first, text := excerpt(content, f)
 		p, err := providers.Parse(f.name, text)
 		if err != nil {
-			for _, line := range lines(err) {
-				at, rest := splitLine(line, f.name)
-				r.line(max(first+at-1, lineOf(f.key)), "providers.%s: %s", f.name, rest)
+			for _, text := range lines(err) {
+				at, rest := splitLine(text, f.name)
+				line := lineOf(f.key)
+				if at > 0 {
+					line = first + at - 1
+				}
+				r.line(line, "providers.%s: %s", f.name, rest)
 			}
 			continue
 		}
@@ -70,7 +74,8 @@ func isFlow(n ast.Node) bool {
 
 var lineForm = regexp.MustCompile(`^(?:[^:\s]*:)?(?:line )?(\d+)(?::\d+)?: (.*)$`)
 
-// splitLine takes the line number off a problem that the provider's parser reports.
+// splitLine takes the line number off a problem that the provider's parser
+// reports; 0 if it has none.
 func splitLine(problem, name string) (int, string) {
 	rest := strings.TrimPrefix(problem, "provider "+name+": ")
 	if m := lineForm.FindStringSubmatch(rest); m != nil {
@@ -78,7 +83,7 @@ func splitLine(problem, name string) (int, string) {
 			return n, m[2]
 		}
 	}
-	return 1, rest
+	return 0, rest
 }
 
 // needsSecret reports whether a source of the provider can do without secrets.

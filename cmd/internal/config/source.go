@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -68,9 +69,27 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event", where)
 		case t.KeyWindow > 0 && !t.Idempotent:
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
+		case t.Kind == KindForward:
+			r.forward(t, where)
 		}
 	}
 	return t
+}
+
+// forward asks the kind itself whether it can do what is configured.
+func (r *reader) forward(t *Target, where string) {
+	keys := t.Keys()
+	sign := make([]string, len(keys))
+	for i, key := range keys {
+		sign[i] = string(key.Value)
+	}
+	_, err := effect.NewForward(effect.ForwardConfig{URL: t.URL, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers})
+	if err == nil {
+		return
+	}
+	for _, line := range lines(err) {
+		r.line(t.line, "%s: %s", where, line)
+	}
 }
 
 // headers reads extra headers; a value may be a reference.

@@ -1,0 +1,171 @@
+package cli_test
+
+import (
+	"errors"
+	"flag"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+var updateScripts = flag.Bool("update", false, "write what the commands print into the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"oncegate": func() { os.Exit(cli.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// The command line as a person meets it: the scripts run the real program, each
+// on a schema of its own, which is empty at first.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			url, schema := inboxtest.EmptySchema(t)
+			testscript.Run(t, testscript.Params{
+				Files:               []string{file},
+				UpdateScripts:       *updateScripts,
+				RequireExplicitExec: true,
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("DATABASE_URL", url)
+					env.Setenv("ONCEGATE_SCHEMA", schema)
+					env.Setenv("PORT", "0")
+					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
+					env.Setenv("NO_COLOR", "1")
+					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN"} {
+						address, err := freeAddress()
+						if err != nil {
+							return err
+						}
+						env.Setenv(name, address)
+					}
+					return nil
+				},
+				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready,
+				},
+			})
+		})
+	}
+}
+
+// code N PROGRAM ARGS: the program exits with N.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program [args]")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+const patience = 20 * time.Second
+
+// poll waits until done, which is the only way these tests wait.
+func poll(ts *testscript.TestScript, what string, done func() bool) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s: not within %s", what, patience)
+		}
+	}
+}
+
+// eventually REGEXP PROGRAM ARGS: the program's output matches in the end.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually regexp program [args]")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	poll(ts, args[0], func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout"))
+	})
+}
+
+// running waits for the `oncegate dev` of the script.
+func running(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: running")
+	}
+	path := ts.MkAbs(filepath.Join(".oncegate", "dev", "state.json"))
+	poll(ts, "oncegate dev", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+}
+
+// freeAddress is an address of this machine that nobody listens on.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+// ready URL: waits until the address answers 200.
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ready url")
+	}
+	poll(ts, args[0], func() bool {
+		response, err := http.Get(args[0])
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+var changing = []struct{ pattern, with string }{
+	{`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`, "00000000-0000-7000-8000-000000000000"},
+	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`, "2026-01-01 00:00:00Z"},
+	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`, "2026-01-01T00:00:00Z"},
+	{`sha256 [0-9a-f]{64}`, "sha256 ..."},
+	{`\d+ bytes`, "0 bytes"},
+	{`( |\b)\d+(\.\d+)?(ms|s) `, " TOOK "},
+	{` +\d+\.\d$`, " MS"},
+	{` +MS$`, " MS"},
+}
+
+// same FILE: the output of the last program is FILE, but for what changes from
+// run to run.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: same file")
+	}
+	got := ts.ReadFile("stdout")
+	for _, c := range changing {
+		got = regexp.MustCompile("(?m)"+c.pattern).ReplaceAllString(got, c.with)
+	}
+	if want := ts.ReadFile(args[0]); got != want {
+		ts.Fatalf("--- got\n%s--- want\n%s", got, want)
+	}
+}

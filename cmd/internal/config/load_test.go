@@ -1,0 +1,234 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// values are all secrets of the tests: none may ever be printed.
+var values = []string{"whsec_stripe_value", "whsec_old_value", "sign_value", "pass_value", "literal_secret_value"}
+
+func environ() []string {
+	return []string{
+		"DATABASE_URL=postgres://user:pass_value@db.example/oncegate",
+		"STRIPE_SECRET=whsec_stripe_value",
+		"OLD_SECRET=whsec_old_value",
+		"SIGN_SECRET=sign_value",
+		"EMPTY_SECRET=",
+	}
+}
+
+func loaded(t *testing.T) map[string]*providers.Provider {
+	t.Helper()
+	cat, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cat
+}
+
+// Every file testdata/conf.<what is wrong>.yml gives the problems of its golden
+// file, each with file and line, and nothing else.
+func TestLoadReportsEverythingThatIsWrong(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/conf.*.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test data: %v", err)
+	}
+	cat := loaded(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "conf."), ".yml"), func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = config.Load(config.Options{File: filepath.Base(file), Content: content, Environ: environ(), Catalog: cat})
+			if err == nil {
+				t.Fatal("the configuration was taken")
+			}
+			golden(t, strings.TrimSuffix(file, ".yml")+".golden", err.Error()+"\n")
+			// The marks in the file are the lines that somebody has to look at.
+			for i, line := range strings.Split(string(content), "\n") {
+				at := filepath.Base(file) + ":" + itoa(i+1) + ":"
+				if marked, told := strings.Contains(line, "# wrong"), strings.Contains(err.Error(), at); marked != told {
+					t.Errorf("line %d: marked wrong %t, reported %t", i+1, marked, told)
+				}
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	for _, value := range values {
+		if strings.Contains(got, value) {
+			t.Errorf("the output holds the secret %q", value)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run go test -update)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s:\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + string(rune('0'+n%10))
+}
+
+// The whole of the shape that is documented loads, and is printed without secrets.
+func TestPrintHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "old")
+	if err := os.WriteFile(secret, []byte("whsec_old_value\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile("testdata/full.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = []byte(strings.ReplaceAll(string(content), "/run/secrets/old", secret))
+	cfg, err := config.Load(config.Options{File: "full.yml", Content: content, Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stripe := cfg.Sources[slices.IndexFunc(cfg.Sources, func(s *config.Source) bool { return s.Name == "stripe" })]
+	keys := stripe.Keys()
+	if len(keys) != 2 || string(keys[0].Value) != "whsec_stripe_value" || string(keys[1].Value) != "whsec_old_value" {
+		t.Errorf("the secrets are not those of the environment and the file: %d keys", len(keys))
+	}
+	if want := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC); !keys[1].NotAfter.Equal(want) {
+		t.Errorf("until: 2026-12-31 ends at %s, not at the end of that day, %s", keys[1].NotAfter, want)
+	}
+	text, err := yaml.Marshal(cfg.Effective())
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/full.golden", strings.ReplaceAll(string(text), secret, "/run/secrets/old"))
+}
+
+// What is printed is a configuration: it loads, and prints the same again.
+func TestPrintedConfigurationLoads(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/full.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(t.TempDir(), "old")
+	if err := os.WriteFile(secret, []byte("whsec_old_value"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := strings.ReplaceAll(string(text), "/run/secrets/old", secret)
+	cfg, err := config.Load(config.Options{File: "full.golden", Content: []byte(again), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := yaml.Marshal(cfg.Effective())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.ReplaceAll(string(printed), secret, "/run/secrets/old"); got != string(text) {
+		t.Errorf("--- got\n%s--- want\n%s", got, text)
+	}
+}
+
+func TestEnvironmentAloneMakesASource(t *testing.T) {
+	t.Parallel()
+	t.Run("with a forward target", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := config.Load(config.Options{Catalog: loaded(t), Environ: []string{
+			"DATABASE_URL=postgres://db.example/x", "PORT=9000",
+			"ONCEGATE_SOURCE_PROVIDER=stripe", "ONCEGATE_SOURCE_SECRET=whsec_stripe_value",
+			"ONCEGATE_FORWARD_URL=https://app.example/hooks", "ONCEGATE_FORWARD_SIGN_SECRET=sign_value",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Sources) != 1 || cfg.Sources[0].Name != "stripe" || cfg.Listen.Public != ":9000" {
+			t.Fatalf("sources %d, listening on %s", len(cfg.Sources), cfg.Listen.Public)
+		}
+		routes := cfg.Sources[0].Routes
+		if len(routes) != 1 || routes[0].Target.URL != "https://app.example/hooks" || string(routes[0].Target.Keys()[0].Value) != "sign_value" {
+			t.Errorf("routes: %d", len(routes))
+		}
+	})
+	t.Run("reports everything that is wrong", func(t *testing.T) {
+		t.Parallel()
+		_, err := config.Load(config.Options{Catalog: loaded(t), Environ: []string{
+			"PORT=http", "LOG_LEVEL=loud", "ONCEGATE_SOURCE_PROVIDER=strpie", "ONCEGATE_FORWARD_URL=ftp://x",
+			"ONCEGATE_SOURCE_SECERT=literal_secret_value", "ONCEGATE_LEASE=soon",
+		}})
+		if err == nil {
+			t.Fatal("it was taken")
+		}
+		golden(t, "testdata/environment.golden", err.Error()+"\n")
+	})
+	t.Run("a secret's value comes from its file twin", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte("whsec_stripe_value\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Options{Catalog: loaded(t), Environ: []string{
+			"DATABASE_URL=postgres://db.example/x", "ONCEGATE_SOURCE_PROVIDER=stripe", "ONCEGATE_SOURCE_SECRET_FILE=" + path,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(cfg.Sources[0].Keys()[0].Value); got != "whsec_stripe_value" {
+			t.Errorf("read %d bytes, want the file without its newline", len(got))
+		}
+	})
+}
+
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"90d": 90 * 24 * time.Hour, "10s": 10 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond, "2w": 336 * time.Hour,
+	} {
+		if got, err := config.ParseDuration(text); err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "10", "s", "-1s", "1.5h", "1 h", "1y", "99999999999999w", "9223372036854775807d"} {
+		if got, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q was taken as %s", text, got)
+		}
+	}
+	for text, want := range map[string]int64{"512": 512, "1B": 1, "64KiB": 65536, "1MiB": 1 << 20, "2MB": 2000000} {
+		if got, err := config.ParseSize(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "9999999999999GiB", "1 XB"} {
+		if got, err := config.ParseSize(text); err == nil {
+			t.Errorf("%q was taken as %d", text, got)
+		}
+	}
+}
