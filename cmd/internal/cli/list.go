@@ -78,13 +78,13 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: "EVENT ID"}
+			t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
 			for _, row := range rows {
 				effects := row.Effects
 				if row.Admission != "ok" {
 					effects = row.Admission
 				}
-				t.add(clock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
+				t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
 			}
 			if err := s.show(t, emptyList(rows)); err != nil {
 				return err
@@ -163,7 +163,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 }
 
 func effectTable(rows []inbox.EffectRow, withEvent bool) *table {
-	t := &table{header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"TARGET", "NEXT", "TYPE"}, whole: "ID"}
+	t := &table{header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"TARGET", "NEXT", "CODE", "TYPE", "ATTEMPTS", "SOURCE"}, whole: []string{"ID"}}
 	if withEvent {
 		t.header = append([]string{"SOURCE", "TYPE", "EVENT ID"}, t.header...)
 	}
@@ -274,6 +274,14 @@ func (s *shell) more(rows, limit int, last func() inbox.ID) error {
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// tableClock leaves the year out where the terminal is narrow.
+func (s *shell) tableClock(t time.Time) string {
+	if n := s.width(); n > 0 && n < 120 {
+		return t.UTC().Format("01-02 15:04:05Z")
+	}
+	return clock(t)
+}
 
 func optional(t *time.Time) string {
 	if t == nil {

@@ -99,7 +99,7 @@ func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
 			out[i] = post(ctx, request, i+1, draft.id, f.timeout)
 		}
 	}
-	t := &table{header: []string{"#", "STATUS", "OUTCOME", "EVENT ID", "EVENT", "MS"}, spare: []string{"MS", "#"}, whole: "OUTCOME"}
+	t := &table{header: []string{"#", "STATUS", "OUTCOME", "EVENT ID", "EVENT", "MS"}, spare: []string{"MS", "#"}, whole: []string{"OUTCOME"}}
 	for _, d := range out {
 		status := "-"
 		if d.Status > 0 {

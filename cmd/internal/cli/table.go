@@ -62,8 +62,9 @@ type table struct {
 
 	// spare are the columns that can be missed, the first to go first.
 	spare []string
-	// whole is the column that is cut last: what is typed into the next command.
-	whole string
+	// whole are the columns that are cut last, but for what is longer than a uuid:
+	// what is typed into the next command.
+	whole []string
 }
 
 func (t *table) add(cells ...string) {
@@ -74,8 +75,9 @@ func (t *table) add(cells ...string) {
 }
 
 const (
-	gutter   = 2
-	minWidth = 4
+	gutter    = 2
+	minWidth  = 4
+	uuidWidth = 36
 )
 
 // write lays the table out for a terminal of width columns; 0 is as wide as it takes.
@@ -117,11 +119,16 @@ func (t *table) fit(columns, widths []int, width int) []int {
 	for _, name := range t.spare {
 		drop(func(i int) bool { return t.header[i] == name })
 	}
+	for _, i := range columns {
+		if total(columns, widths) > width && slices.Contains(t.whole, t.header[i]) {
+			widths[i] = min(widths[i], uuidWidth)
+		}
+	}
 	for _, spareWhole := range []bool{true, false} {
 		for total(columns, widths) > width {
 			widest := -1
 			for _, i := range columns {
-				if spareWhole && t.header[i] == t.whole {
+				if spareWhole && slices.Contains(t.whole, t.header[i]) {
 					continue
 				}
 				if widest < 0 || widths[i] > widths[widest] {
