@@ -105,9 +105,6 @@ func answerCases() []answerCase {
 
 		// Ours.
 		{name: "overloaded gate", gate: failing(fmt.Errorf("accepting: %w", inbox.ErrOverloaded)), status: 503, want: retry("1"), outcome: "overloaded", reaches: true},
-		{name: "overloaded by bodies", body: strings.Repeat("x", 20<<10), adjust: func(cfg *receiver.Config, _ *provider) {
-			cfg.BodyBytes, cfg.Sources["shop"].MaxBody = 24<<10, 24<<10
-		}, status: 503, want: retry("1"), outcome: "overloaded"},
 		{name: "unavailable gate", gate: failing(inbox.ErrUnavailable), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
 		{name: "unknown error of the gate", gate: failing(errors.New("?")), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
 		{name: "the gate was cancelled", gate: cancelled, status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
@@ -133,6 +130,7 @@ type faults interface {
 type builder func(tb testing.TB, cfg receiver.Config) http.Handler
 
 func checkAnswer(tb testing.TB, f faults, build builder, test answerCase) {
+	tb.Helper()
 	f.Helper()
 	p, g := newProvider(), test.gate
 	if g == nil {
@@ -203,6 +201,7 @@ func checkAnswer(tb testing.TB, f faults, build builder, test answerCase) {
 }
 
 func newRequest(tb testing.TB, test *answerCase) *http.Request {
+	tb.Helper()
 	method, path := test.method, test.path
 	if method == "" {
 		method = http.MethodPost
@@ -234,6 +233,7 @@ func newRequest(tb testing.TB, test *answerCase) *http.Request {
 
 // counted is how often a series with the label value was counted.
 func counted(tb testing.TB, registry *prometheus.Registry, name, value string) float64 {
+	tb.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		tb.Fatal(err)
@@ -253,7 +253,10 @@ func counted(tb testing.TB, registry *prometheus.Registry, name, value string) f
 	return 0
 }
 
-func build(tb testing.TB, cfg receiver.Config) http.Handler { return newReceiver(tb, cfg) }
+func build(tb testing.TB, cfg receiver.Config) http.Handler {
+	tb.Helper()
+	return newReceiver(tb, cfg)
+}
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()

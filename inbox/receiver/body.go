@@ -117,7 +117,7 @@ func (b *bodies) read(w http.ResponseWriter, req *http.Request, limit int64) (*b
 	}
 	for {
 		if len(taken.buf) == cap(taken.buf) && int64(len(taken.buf)) != declared {
-			if err := taken.grow(nextSize(cap(taken.buf), declared)); err != nil {
+			if err := taken.grow(nextSize(cap(taken.buf), declared, limit)); err != nil {
 				taken.release()
 				return nil, err
 			}
@@ -141,13 +141,29 @@ func (b *bodies) read(w http.ResponseWriter, req *http.Request, limit int64) (*b
 	}
 }
 
-// nextSize is four times as much, but not more than was declared.
-func nextSize(have int, declared int64) int {
-	next := have * 4
-	if declared > 0 && int64(next) > declared {
-		next = int(declared)
+// nextSize is four times as much, but not more than was declared or could come.
+func nextSize(have int, declared, limit int64) int {
+	most := limit + 1 // room to see that there is more
+	if declared > 0 {
+		most = declared
 	}
-	return next
+	return int(min(int64(have)*4, most))
+}
+
+// peak is the most that one body of the size holds: while it grows, it holds
+// what it had and what it gets.
+func peak(size int64) int64 {
+	if size >= 1<<40 {
+		return size
+	}
+	switch c := class(int(size) + 1); c {
+	case -1:
+		return 2*size + 1
+	case 0:
+		return int64(sizes[0])
+	default:
+		return int64(sizes[c] + sizes[c-1])
+	}
 }
 
 // bodyReason says why a body could not be read, and whether that is the

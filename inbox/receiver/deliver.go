@@ -3,13 +3,8 @@ package receiver
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"mime"
 	"net/http"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -109,34 +104,6 @@ func (r *Receiver) deliver(req *request) result {
 	return res
 }
 
-// precheck refuses what needs no body to be refused.
-func (e *endpoint) precheck(req *http.Request) reason {
-	if !e.methods[req.Method] {
-		return reasonMethod
-	}
-	for _, encoding := range req.Header["Content-Encoding"] {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") && !e.encodings[strings.ToLower(encoding)] {
-			return reasonContentEncoding
-		}
-	}
-	if req.ContentLength > e.maxBody {
-		return reasonTooLarge
-	}
-	// A sender that gives no type is let through: the signature decides.
-	if len(e.contentTypes) > 0 {
-		for _, given := range req.Header["Content-Type"] {
-			if e.contentTypes[given] {
-				continue
-			}
-			media, _, err := mime.ParseMediaType(given)
-			if err != nil || !e.contentTypes[media] {
-				return reasonContentType
-			}
-		}
-	}
-	return ""
-}
-
 // admit verifies the delivery and takes it to the gate. held reports that the
 // gate may still read the body.
 func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
@@ -164,7 +131,7 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		return r.unverified(req, &incoming, err), false
 	}
 	if delivery == nil {
-		r.logFault(req, "delivery not verified", errors.New("the provider gave neither a delivery nor a refusal"))
+		r.logUnverified(req, errors.New("the provider gave neither a delivery nor a refusal"))
 		return result{outcome: outcomeUnavailable}, false
 	}
 	r.metrics.secret(source.name, delivery.Secret)
@@ -189,52 +156,14 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 	case errors.Is(err, inbox.ErrOverloaded):
 		return result{outcome: outcomeOverloaded}, false
 	case err != nil:
-		r.logFault(req, "delivery not recorded", err)
+		r.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, true
 	case len(receipt.Items) != len(delivery.Items):
-		r.logFault(req, "delivery not recorded", fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(delivery.Items)))
+		r.logUnrecorded(req, fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(delivery.Items)))
 		return result{outcome: outcomeUnavailable}, true
 	}
 	r.logReceipt(req, delivery, &receipt)
 	return r.summarise(source, &receipt), false
-}
-
-// unverified turns a provider's error into a result. Only a refusal is the
-// sender's; anything else is ours.
-func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
-	var refusal *providers.Refusal
-	if !errors.As(err, &refusal) {
-		r.logFault(req, "delivery not verified", err)
-		return result{outcome: outcomeUnavailable}
-	}
-	return r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
-}
-
-// refuse counts, samples and logs a refusal. A well-formed delivery whose
-// signature does not match is kept whole, for the day a rotation was botched.
-func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason, detail string) result {
-	source := req.source
-	if r.cfg.Refusals != nil {
-		refusal := inbox.Refusal{
-			SourceID:   source.Inbox.ID,
-			ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
-			Cause:      string(why),
-			Diagnosis:  detail,
-			Method:     req.http.Method,
-			URL:        req.http.URL.EscapedPath(),
-			Remote:     r.remote(req.http),
-		}
-		if incoming != nil {
-			refusal.Body = incoming.Body
-			if why == reason(providers.ReasonMismatch) {
-				refusal.Whole = true
-				refusal.Headers = marshalHeaders(req.http.Header, source.keep)
-			}
-		}
-		r.cfg.Refusals.Add(refusal)
-	}
-	r.logRefusal(req, why, detail)
-	return result{outcome: outcomeRefused, reason: why, unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota}
 }
 
 func newEvents(items []providers.Item) []inbox.NewEvent {
@@ -295,74 +224,10 @@ func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, r
 		header["Oncegate-Event"] = []string{res.event.String()}
 	}
 	if res.unread {
-		header["Connection"] = []string{"close"}
+		r.hurry(req.w)
 	}
 	if len(reply.Body) == 0 {
 		return c.NoContent(reply.Status)
 	}
 	return c.Blob(reply.Status, reply.ContentType, reply.Body)
-}
-
-// The messages people follow a delivery by.
-var messages = map[inbox.Outcome]string{
-	inbox.Recorded:  "event recorded",
-	inbox.Duplicate: "duplicate recognised",
-	inbox.Conflict:  "conflict recorded",
-}
-
-func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
-	ctx := req.http.Context()
-	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) {
-		return
-	}
-	for i := range receipt.Items {
-		item := &receipt.Items[i]
-		message := messages[item.Outcome]
-		if item.Unusable && item.Outcome == inbox.Recorded {
-			message = "event unusable"
-		}
-		attrs := []slog.Attr{
-			slog.String("source", req.source.name),
-			slog.String("event", item.ID.String()),
-			slog.String("id", delivery.Items[i].EventID),
-			slog.String("type", delivery.Items[i].Type),
-			slog.String("outcome", string(item.Outcome)),
-		}
-		if why := delivery.Items[i].Unusable; why != "" {
-			attrs = append(attrs, slog.String("reason", why))
-		}
-		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...) //nolint:sloglint // one of the four constants above
-	}
-}
-
-// logRefusal writes at most one line a second for each source.
-func (r *Receiver) logRefusal(req *request, why reason, detail string) {
-	ctx := req.http.Context()
-	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !req.source.logs.take(req.started) {
-		return
-	}
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "delivery refused",
-		slog.String("source", req.source.name), slog.String("reason", string(why)), slog.String("detail", detail),
-		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
-}
-
-// logFault writes at most one line a second for each source; the metrics count all.
-func (r *Receiver) logFault(req *request, message string, err error) {
-	if !req.source.faults.take(req.started) {
-		return
-	}
-	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, message, //nolint:sloglint // every caller passes a constant
-		slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err))
-}
-
-// logPanic writes where it happened. What was panicked with may hold content,
-// so only errors of the runtime are quoted.
-func (r *Receiver) logPanic(req *request, value any) {
-	text := fmt.Sprintf("%T", value)
-	if err, ok := value.(runtime.Error); ok {
-		text = err.Error()
-	}
-	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery panicked",
-		slog.String("source", req.source.name), slog.String("request", req.id),
-		slog.String("panic", text), slog.String("stack", string(debug.Stack())))
 }

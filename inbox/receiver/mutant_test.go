@@ -30,6 +30,7 @@ func TestTheTableFailsWrongReceivers(t *testing.T) {
 		"hands what is forged to the gate":    provided(func(p receiver.Provider) receiver.Provider { return believing{p} }),
 		"refuses what is signed but unusable": provided(func(p receiver.Provider) receiver.Provider { return picky{p} }),
 		"acknowledges before the gate has answered": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			cfg.Gate = hasty{cfg.Gate}
 			return newReceiver(tb, cfg)
 		},
@@ -38,25 +39,30 @@ func TestTheTableFailsWrongReceivers(t *testing.T) {
 		"says not found for forged":       status(http.StatusUnauthorized, http.StatusNotFound),
 		"acknowledges what is forged":     status(http.StatusUnauthorized, http.StatusOK),
 		"explains a refusal": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			next := newReceiver(tb, cfg)
 			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				next.ServeHTTP(explaining{w}, req)
 			})
 		},
 		"has no limit for a body": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			cfg.Sources["shop"].MaxBody = 4 * maxBody
 			cfg.BodyBytes = 0
 			return newReceiver(tb, cfg)
 		},
 		"acknowledges a conflict of an operation": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			cfg.Sources["shop"].Inbox.Strict = false
 			return newReceiver(tb, cfg)
 		},
 		"keeps no refusals": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			cfg.Refusals = nil
 			return newReceiver(tb, cfg)
 		},
 		"counts nothing": func(tb testing.TB, cfg receiver.Config) http.Handler {
+			tb.Helper()
 			cfg.Metrics = nil
 			return newReceiver(tb, cfg)
 		},
@@ -76,6 +82,7 @@ func TestTheTableFailsWrongReceivers(t *testing.T) {
 
 func provided(wrap func(receiver.Provider) receiver.Provider) builder {
 	return func(tb testing.TB, cfg receiver.Config) http.Handler {
+		tb.Helper()
 		cfg.Sources["shop"].Provider = wrap(cfg.Sources["shop"].Provider)
 		return newReceiver(tb, cfg)
 	}
@@ -137,6 +144,7 @@ func (h hasty) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 // status answers one status in place of another.
 func status(from, to int) builder {
 	return func(tb testing.TB, cfg receiver.Config) http.Handler {
+		tb.Helper()
 		next := newReceiver(tb, cfg)
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			next.ServeHTTP(translating{w, from, to}, req)

@@ -162,6 +162,41 @@ func gauge(tb testing.TB, registry *prometheus.Registry, name string) float64 {
 	return 0
 }
 
+// A body that finds no room is shed, and finds it when another has gone.
+func TestTheByteBudget(t *testing.T) {
+	t.Parallel()
+	send := func(handler http.Handler) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, newRequest(t, &answerCase{body: strings.Repeat("x", 24<<10)}))
+		return answer
+	}
+	var handler http.Handler
+	calls := 0
+	cfg := config(accepter(func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+		calls++
+		if beside := send(handler); beside.Code != http.StatusServiceUnavailable ||
+			beside.Header().Get("Retry-After") != "1" || beside.Body.Len() != 0 {
+			t.Errorf("beside one that fills the budget: %d %q", beside.Code, beside.Body)
+		}
+		return receipt(a, inbox.Recorded), nil
+	}), newProvider())
+	cfg.Sources["shop"].MaxBody = 24 << 10
+	cfg.BodyBytes = 64<<10 + 16<<10
+	handler = newReceiver(t, cfg)
+	for range 3 {
+		if answer := send(handler); answer.Code != http.StatusOK {
+			t.Errorf("alone: %d", answer.Code)
+		}
+	}
+	if calls != 3 {
+		t.Errorf("the gate was asked %d times, want 3", calls)
+	}
+	cfg.BodyBytes--
+	if _, err := receiver.New(cfg); err == nil {
+		t.Error("a budget was taken in which a body of the allowed size never fits")
+	}
+}
+
 // Whatever way a delivery ends, what it borrowed is given back, and a buffer
 // never carries one delivery's bytes into another.
 func TestBodiesAreGivenBackAndNeverMixed(t *testing.T) {

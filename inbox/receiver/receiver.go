@@ -123,12 +123,7 @@ func New(cfg Config) (*Receiver, error) {
 	if cfg.BodyTimeout < 0 || cfg.BodyBytes < 0 {
 		errs = append(errs, errors.New("receiver: BodyTimeout and BodyBytes must not be negative"))
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.SystemNow == nil {
-		cfg.SystemNow = time.Now
-	}
+	cfg.Now, cfg.SystemNow = clock(cfg.Now), clock(cfg.SystemNow)
 	if cfg.BodyTimeout == 0 {
 		cfg.BodyTimeout = 10 * time.Second
 	}
@@ -164,6 +159,13 @@ func New(cfg Config) (*Receiver, error) {
 	}, nil
 }
 
+func clock(now func() time.Time) func() time.Time {
+	if now == nil {
+		now = time.Now
+	}
+	return now
+}
+
 // Handler serves the receiver alone: /in/:source and 404 for everything else.
 func (r *Receiver) Handler() http.Handler {
 	e := echo.New()
@@ -173,15 +175,26 @@ func (r *Receiver) Handler() http.Handler {
 		if c.Response().Committed {
 			return
 		}
+		r.hurry(c.Response().Writer)
 		status := http.StatusServiceUnavailable
-		var known *echo.HTTPError
-		if errors.As(err, &known) && known.Code == http.StatusNotFound {
+		if known, ok := errors.AsType[*echo.HTTPError](err); ok && known.Code == http.StatusNotFound {
 			status = http.StatusNotFound
 		}
 		_ = c.NoContent(status)
 	}
 	r.Register(e)
 	return e
+}
+
+// drain is how long the server may still read from a sender whose body nobody
+// wants: long enough for a small one, so that the sender hears its answer.
+const drain = time.Second
+
+// hurry ends the connection with this answer. The server reads the rest of a
+// body before it closes, for as long as the sender likes unless it has a deadline.
+func (r *Receiver) hurry(w http.ResponseWriter) {
+	w.Header()["Connection"] = []string{"close"}
+	_ = http.NewResponseController(w).SetReadDeadline(r.cfg.SystemNow().Add(drain))
 }
 
 // Router is the part of echo that [Receiver.Register] needs: an *echo.Echo or
@@ -237,8 +250,8 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 	if e.maxBody == 0 {
 		e.maxBody = limits.MaxBody
 	}
-	if e.maxBody <= 0 || e.maxBody > budget {
-		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and at most BodyBytes (%d)", name, e.maxBody, budget))
+	if e.maxBody <= 0 || peak(e.maxBody) > budget {
+		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size fits into BodyBytes (%d) while it grows", name, e.maxBody, budget))
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))

@@ -50,7 +50,7 @@ func serve(tb testing.TB, cfg receiver.Config, limits receiver.ServerConfig) str
 		_ = server.Serve(listener)
 	}()
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
 		defer cancel()
 		if err := server.Shutdown(ctx); err != nil {
 			tb.Errorf("draining: %v", err)
@@ -211,6 +211,29 @@ func TestRawRequests(t *testing.T) {
 				t.Errorf("%d deliveries reached the gate, want %d", n, test.events)
 			}
 		})
+	}
+}
+
+// A sender that is refused before its body is read is not waited for.
+func TestNobodyWaitsForABodyThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	cfg := config(&gate{}, newProvider())
+	cfg.BodyTimeout = time.Hour
+	address := serve(t, cfg, receiver.ServerConfig{})
+	for raw, want := range map[string]string{
+		"POST /elsewhere HTTP/1.1": "404",
+		"POST /in/nobody HTTP/1.1": "404",
+		"DELETE /in/shop HTTP/1.1": "405",
+		"POST /in/shop/ HTTP/1.1":  "404",
+		"POST /in/shop?a HTTP/1.1": "415",
+		"GET /in/%73hop2 HTTP/1.1": "404",
+	} {
+		conn := dial(t, address)
+		_, _ = io.WriteString(conn, raw+"\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nx")
+		answer, err := io.ReadAll(conn) // until the server closes
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) || !strings.HasSuffix(string(answer), "\r\n\r\n") {
+			t.Errorf("%s: %q %v", raw, answer, err)
+		}
 	}
 }
 

@@ -1,0 +1,89 @@
+package receiver
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// logReceipt writes the line people follow an event by.
+func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
+	ctx := req.http.Context()
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	for i := range receipt.Items {
+		item := &receipt.Items[i]
+		attrs := []slog.Attr{
+			slog.String("source", req.source.name),
+			slog.String("event", item.ID.String()),
+			slog.String("id", delivery.Items[i].EventID),
+			slog.String("type", delivery.Items[i].Type),
+			slog.String("outcome", string(item.Outcome)),
+		}
+		if why := delivery.Items[i].Unusable; why != "" {
+			attrs = append(attrs, slog.String("reason", why))
+		}
+		switch {
+		case item.Outcome == inbox.Duplicate:
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "duplicate recognised", attrs...)
+		case item.Outcome == inbox.Conflict:
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "conflict recorded", attrs...)
+		case item.Unusable:
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event unusable", attrs...)
+		default:
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event recorded", attrs...)
+		}
+	}
+}
+
+// logRefusal writes at most one line a second for each source; the metrics
+// count all.
+func (r *Receiver) logRefusal(req *request, why reason, detail string) {
+	ctx := req.http.Context()
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !req.source.logs.take(req.started) {
+		return
+	}
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "delivery refused",
+		slog.String("source", req.source.name), slog.String("reason", string(why)), slog.String("detail", detail),
+		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
+}
+
+// logUnverified reports a fault of a provider's, at most once a second for each
+// source.
+func (r *Receiver) logUnverified(req *request, err error) {
+	if req.source.faults.take(req.started) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery not verified", req.fault(err)...)
+	}
+}
+
+// logUnrecorded reports a fault of the gate's, at most once a second for each
+// source.
+func (r *Receiver) logUnrecorded(req *request, err error) {
+	if req.source.faults.take(req.started) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery not recorded", req.fault(err)...)
+	}
+}
+
+func (req *request) fault(err error) []slog.Attr {
+	return []slog.Attr{slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err)}
+}
+
+// logPanic writes where it happened. What was panicked with may hold content,
+// so only errors of the runtime are quoted.
+func (r *Receiver) logPanic(req *request, value any) {
+	if !req.source.faults.take(req.started) {
+		return
+	}
+	text := fmt.Sprintf("%T", value)
+	if err, ok := value.(runtime.Error); ok {
+		text = err.Error()
+	}
+	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery panicked",
+		slog.String("source", req.source.name), slog.String("request", req.id),
+		slog.String("panic", text), slog.String("stack", string(debug.Stack())))
+}

@@ -1,0 +1,78 @@
+package receiver
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// precheck refuses what needs no body to be refused.
+func (e *endpoint) precheck(req *http.Request) reason {
+	if !e.methods[req.Method] {
+		return reasonMethod
+	}
+	for _, encoding := range req.Header["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") && !e.encodings[strings.ToLower(encoding)] {
+			return reasonContentEncoding
+		}
+	}
+	if req.ContentLength > e.maxBody {
+		return reasonTooLarge
+	}
+	// A sender that gives no type is let through: the signature decides.
+	if len(e.contentTypes) > 0 {
+		for _, given := range req.Header["Content-Type"] {
+			if e.contentTypes[given] {
+				continue
+			}
+			media, _, err := mime.ParseMediaType(given)
+			if err != nil || !e.contentTypes[media] {
+				return reasonContentType
+			}
+		}
+	}
+	return ""
+}
+
+// unverified turns a provider's error into a result. Only a refusal is the
+// sender's; anything else is ours.
+func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
+	var refusal *providers.Refusal
+	if !errors.As(err, &refusal) {
+		r.logUnverified(req, err)
+		return result{outcome: outcomeUnavailable}
+	}
+	return r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
+}
+
+// refuse counts, samples and logs a refusal. A well-formed delivery whose
+// signature does not match is kept whole, for the day a rotation was botched.
+func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason, detail string) result {
+	source := req.source
+	if r.cfg.Refusals != nil {
+		refusal := inbox.Refusal{
+			SourceID:   source.Inbox.ID,
+			ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
+			Cause:      string(why),
+			Diagnosis:  detail,
+			Method:     req.http.Method,
+			URL:        req.http.URL.EscapedPath(),
+			Remote:     r.remote(req.http),
+		}
+		if incoming != nil {
+			refusal.Body = incoming.Body
+			if why == reason(providers.ReasonMismatch) {
+				refusal.Whole = true
+				refusal.Headers = marshalHeaders(req.http.Header, source.keep)
+			}
+		}
+		r.cfg.Refusals.Add(refusal)
+	}
+	r.logRefusal(req, why, detail)
+	return result{outcome: outcomeRefused, reason: why, unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota}
+}
