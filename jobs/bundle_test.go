@@ -250,14 +250,19 @@ func (b *bundle) exec(sql string, args ...any) {
 // eventually waits until the condition holds.
 func (b *bundle) eventually(what string, ok func() bool) {
 	b.tb.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	b.within(30*time.Second, what, ok)
+}
+
+func (b *bundle) within(limit time.Duration, what string, ok func() bool) {
+	b.tb.Helper()
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-deadline.C:
-			b.tb.Fatalf("waited 30 s for: %s", what)
+			b.tb.Fatalf("waited %s for: %s", limit, what)
 		case <-tick.C:
 		}
 	}

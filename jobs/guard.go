@@ -21,6 +21,10 @@ type guard struct {
 	river.MiddlewareDefaults
 }
 
+// Guard gives the middleware, for whoever runs other workers beside ours in the
+// same River client; it must be the outermost.
+func Guard() rivertype.WorkerMiddleware { return &guard{} }
+
 // Work implements [rivertype.WorkerMiddleware].
 func (*guard) Work(ctx context.Context, _ *rivertype.JobRow, next func(context.Context) error) (err error) {
 	defer func() {

@@ -20,6 +20,7 @@ type Target struct {
 
 	mu       sync.Mutex
 	requests []Request
+	conns    []net.Conn
 }
 
 // Request is one request as the target read it.
@@ -49,11 +50,19 @@ func NewTarget(tb testing.TB, script Script) *Target {
 			if err != nil {
 				return
 			}
+			t.mu.Lock()
+			t.conns = append(t.conns, conn)
+			t.mu.Unlock()
 			open.Go(func() { t.serve(conn, script) })
 		}
 	})
 	tb.Cleanup(func() {
 		_ = listener.Close()
+		t.mu.Lock()
+		for _, conn := range t.conns {
+			_ = conn.Close() // a sender may keep it alive
+		}
+		t.mu.Unlock()
 		open.Wait()
 	})
 	return t
@@ -77,9 +86,6 @@ func (t *Target) serve(conn net.Conn, script Script) {
 		t.mu.Unlock()
 		script(conn, req)
 		if got.Close {
-			return
-		}
-		if _, err := conn.Write(nil); err != nil {
 			return
 		}
 	}
