@@ -24,6 +24,7 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 }
 
 func TestForwardConforms(t *testing.T) {
+	t.Parallel()
 	effecttest.Run(t, effecttest.Kind{
 		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
 			return newForward(tb, effect.ForwardConfig{URL: url, Sign: []string{effecttest.Secret}, Idempotent: idempotent})
