@@ -1,0 +1,70 @@
+package jobs_test
+
+import (
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+func TestSQLFunctions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body     string // of the function
+		event    string // body of the event
+		state    inbox.EffectState
+		reason   inbox.Reason
+		code     string
+		applied  string
+		attempts int
+	}{
+		"gets the event as a document": {
+			`INSERT INTO applied VALUES (event->>'type' || ' ' || (event->'body'->>'paid') || ' ' || (event->>'source') || ' ' || (event->>'route'))`,
+			`{"paid": 7}`, inbox.EffectDone, "", "", "test.happened 7 shop within", 1,
+		},
+		"gets what is not JSON as base64": {
+			`INSERT INTO applied VALUES (event->>'body_base64')`, "a\x00b", inbox.EffectDone, "", "", "YQBi", 1,
+		},
+		"fails for good": {
+			`INSERT INTO applied VALUES ('x'); PERFORM 1/0`, `{}`, inbox.EffectDead, inbox.ReasonSQL, "22012", "", 1,
+		},
+		"gets what PostgreSQL cannot hold": {`NULL`, `{"a":"\u0000"}`, inbox.EffectDead, inbox.ReasonSQL, "22P05", "", 1},
+		"waits for a lock in vain":         {`RAISE EXCEPTION SQLSTATE '55P03'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "55P03", "", 5},
+		"meets a deadlock each time":       {`RAISE EXCEPTION SQLSTATE '40P01'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "40P01", "", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.exec(`CREATE TABLE applied (what text)`)
+			b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN ` + c.body + `; END $$`)
+			id := b.admit(within, 1)[0]
+			b.exec(`UPDATE inbox_body SET body = $1`, []byte(c.event))
+			b.exec(`UPDATE inbox_event SET body_offset = 0, body_length = $1`, len(c.event))
+			kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.client(jobs.Config{Transactionals: map[string]effect.Transactional{within: kind}})
+			b.eventuallyState(id, c.state)
+			r := b.row(id)
+			var code, applied string
+			err = b.pool.QueryRow(t.Context(), `SELECT coalesce(last_code, ''), coalesce((SELECT string_agg(what, ',') FROM applied), '') FROM effect`).Scan(&code, &applied)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Reason != string(c.reason) || code != c.code || applied != c.applied || r.Attempts != c.attempts {
+				t.Errorf("reason %q, code %q, applied %q after %d attempts", r.Reason, code, applied, r.Attempts)
+			}
+		})
+	}
+}
+
+func TestSQLTakesOnlyTheNameOfAFunction(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"", "f()", "a.b.c", "f; DROP TABLE effect", `"F"`, "F", "1f"} {
+		if _, err := effect.NewSQL(effect.SQLConfig{Call: call}); err == nil {
+			t.Errorf("%q is accepted", call)
+		}
+	}
+}
