@@ -18,6 +18,7 @@ const (
 
 	// Nothing was attempted.
 	ReasonSaturated Reason = "target_saturated"
+	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
 	ReasonRender    Reason = "render_failed"
 
@@ -63,7 +64,7 @@ func (r Reason) known() (retriable, ok bool) {
 	switch r {
 	case ReasonStatus410, ReasonBodyGone, ReasonRender:
 		return false, true
-	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated,
+	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx,

@@ -101,7 +101,9 @@ type Config struct {
 	// LeaderElectionDisabled keeps this process from River's maintenance.
 	LeaderElectionDisabled bool
 
-	// Observe is called at the end of each attempt, if set. It must not block.
+	// Observe is called at the end of each attempt, if set, and without an outcome
+	// when an effect was put off (a saturated target; a route this process does not
+	// know, whose names are then empty). It must not block.
 	Observe func(Report)
 
 	// Random draws the jitter of waits, in [0, 1). It defaults to math/rand/v2's.

@@ -73,7 +73,10 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return nil // at rest, settled, or somebody has it
 	}
 	if _, known := c.cfg.Routes[standing.RouteID]; !known {
-		c.log.InfoContext(ctx, "effect postponed", "effect", w.effect.String(), "route_id", standing.RouteID, "reason", "route_unknown")
+		c.log.InfoContext(ctx, "effect postponed", "effect", w.effect.String(), "route_id", standing.RouteID, "reason", string(inbox.ReasonRoute))
+		if c.cfg.Observe != nil {
+			c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})
+		}
 		if err := c.store.Postpone(ctx, w.effect, postponed); err != nil {
 			return c.trouble(ctx, "postponing an effect", err)
 		}
@@ -94,7 +97,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	known, _ := c.store.Route(claim.RouteID)
 	sender := c.cfg.Senders[route.Target]
 	if sender == nil { // the store knows the route, this client does not
-		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonOther, postponed), begun)
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone {
 		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
