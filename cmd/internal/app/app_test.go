@@ -48,6 +48,8 @@ func newApp(t *testing.T, cfg *config.Config) *app.App {
 	return a
 }
 
+func client() *http.Client { return &http.Client{Timeout: 20 * time.Second} }
+
 // deliver sends a signed event and gives the status.
 func deliver(t *testing.T, cfg *config.Config, a *app.App, id string) int {
 	t.Helper()
@@ -64,7 +66,7 @@ func deliver(t *testing.T, cfg *config.Config, a *app.App, id string) int {
 		t.Fatal(err)
 	}
 	request.Header = r.Header
-	response, err := http.DefaultClient.Do(request)
+	response, err := client().Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func readiness(t *testing.T, address string) (int, map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client().Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +183,8 @@ func TestStartFailsWholly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response, err := http.DefaultClient.Do(request); err == nil {
-		response.Body.Close()
+	if response, err := client().Do(request); err == nil {
+		_ = response.Body.Close()
 		t.Error("the admin listener still answers")
 	}
 }

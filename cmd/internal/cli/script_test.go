@@ -89,8 +89,12 @@ const patience = 20 * time.Second
 
 // poll waits until done, which is the only way these tests wait.
 func poll(ts *testscript.TestScript, what string, done func() bool) {
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(patience); !done(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			ts.Fatalf("%s: not within %s", what, patience)
 		}
 	}
@@ -135,7 +139,8 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ready url")
 	}
 	poll(ts, args[0], func() bool {
-		response, err := http.Get(args[0])
+		client := http.Client{Timeout: time.Second}
+		response, err := client.Get(args[0])
 		if err != nil {
 			return false
 		}

@@ -38,7 +38,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 			t.Errorf("width %d:\n%q\n%q", width, got, want)
 		}
 	}
-	for _, line := range strings.Split(cli.Table([]string{"A", "B", "C"}, rows, 60), "\n") {
+	for line := range strings.SplitSeq(cli.Table([]string{"A", "B", "C"}, rows, 60), "\n") {
 		if n := len([]rune(line)); n > 60 {
 			t.Errorf("a line of %d characters in a terminal of 60: %s", n, line)
 		}

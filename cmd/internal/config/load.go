@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
-	"net/netip"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -178,100 +174,6 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	r.sources(cfg, sections["sources"])
 }
 
-func (r *reader) database(cfg *Config, n ast.Node) {
-	const where = "database"
-	r.object(n, where, map[string]func(field){
-		"url": func(f field) {
-			text, ok := r.text(f.value, where+".url")
-			if !ok || r.env.has("ONCEGATE_DATABASE_URL") || (r.env.has("DATABASE_URL") && text == "env:DATABASE_URL") {
-				return
-			}
-			if text == "env:DATABASE_URL" {
-				return // reported once, by check
-			}
-			if strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:") {
-				value, err := r.env.resolve(text)
-				if err != nil {
-					r.at(f.value, "%s.url: %v", where, err)
-					return
-				}
-				text = value
-			}
-			cfg.Database.URL = text
-		},
-		"schema":            func(f field) { parsed(r, f.value, where+".schema", &cfg.Database.Schema, schema) },
-		"durability":        func(f field) { parsed(r, f.value, where+".durability", &cfg.Database.Durability, durability) },
-		"gate_connections":  func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.GateConnections, connections(4)) },
-		"work_connections":  func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.WorkConnections, connections(2)) },
-		"queue_connections": func(f field) { parsed(r, f.value, where+"."+f.name, &cfg.Database.QueueConnections, connections(8)) },
-	})
-}
-
-func (r *reader) listen(cfg *Config, n ast.Node) {
-	const where = "listen"
-	r.object(n, where, map[string]func(field){
-		"public": func(f field) { parsed(r, f.value, where+".public", &cfg.Listen.Public, address) },
-		"admin":  func(f field) { parsed(r, f.value, where+".admin", &cfg.Listen.Admin, address) },
-		"trusted_proxies": func(f field) {
-			for i, item := range r.list(f.value, where+".trusted_proxies") {
-				var p netip.Prefix
-				before := len(r.problems)
-				parsed(r, item, fmt.Sprintf("%s.trusted_proxies[%d]", where, i), &p, prefix)
-				if len(r.problems) == before {
-					cfg.Listen.TrustedProxies = append(cfg.Listen.TrustedProxies, p)
-				}
-			}
-		},
-	})
-}
-
-func (r *reader) log(cfg *Config, n ast.Node) {
-	const where = "log"
-	r.object(n, where, map[string]func(field){
-		"level":  func(f field) { parsed(r, f.value, where+".level", &cfg.Log.Level, level) },
-		"format": func(f field) { parsed(r, f.value, where+".format", &cfg.Log.Format, logFormat) },
-	})
-}
-
-func (r *reader) gate(cfg *Config, n ast.Node) {
-	const where = "gate"
-	r.object(n, where, map[string]func(field){
-		"queue_events": r.count(&cfg.Gate.QueueEvents, where, 1),
-		"queue_bytes":  func(f field) { parsed(r, f.value, where+".queue_bytes", &cfg.Gate.QueueBytes, positiveSize) },
-		"deadline":     r.duration(&cfg.Gate.Deadline, where),
-	})
-}
-
-func (r *reader) work(cfg *Config, n ast.Node) {
-	const where = "work"
-	r.object(n, where, map[string]func(field){
-		"workers":     r.count(&cfg.Work.Workers, where, 1),
-		"lease":       r.duration(&cfg.Work.Lease, where),
-		"sweep_every": r.duration(&cfg.Work.SweepEvery, where),
-	})
-}
-
-func (r *reader) classes(cfg *Config, n ast.Node) {
-	for _, f := range r.fields(n, "classes") {
-		where := "classes." + visible(f.name)
-		if err := inbox.CheckClassName(f.name); err != nil {
-			r.at(f.key, "classes: %v", err)
-			continue
-		}
-		class := &Class{Name: f.name, Body: 30 * day, Effects: 90 * day}
-		if i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == f.name }); i >= 0 {
-			class = cfg.Classes[i]
-		} else {
-			cfg.Classes = append(cfg.Classes, class)
-		}
-		r.object(f.value, where, map[string]func(field){
-			"body":    r.duration(&class.Body, where),
-			"effects": r.duration(&class.Effects, where),
-		})
-		r.warnings = append(r.warnings, where+": recorded with every event, but nothing is pruned yet: bodies and effects stay")
-	}
-}
-
 // check looks at what only the whole can show.
 func (r *reader) check(cfg *Config, o Options) {
 	if cfg.Database.URL == "" && !o.Dev {
@@ -301,101 +203,12 @@ func (r *reader) check(cfg *Config, o Options) {
 	}
 }
 
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-
-func checkedName(s string) (string, error) {
-	if !nameForm.MatchString(s) {
-		return "", errors.New("a name is at most 63 of a-z, 0-9, - and _, and starts with a letter or digit")
-	}
-	return s, nil
-}
-
 func (r *reader) named(f field, where string) bool {
 	if _, err := checkedName(f.name); err != nil {
 		r.at(f.key, "%s: name %q: %v", where, visible(f.name), err)
 		return false
 	}
 	return true
-}
-
-var schemaForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
-
-func schema(s string) (string, error) {
-	if !schemaForm.MatchString(s) {
-		return "", errors.New("a schema's name is at most 63 of a-z, 0-9 and _, and starts with a letter")
-	}
-	return s, nil
-}
-
-func durability(s string) (string, error) {
-	switch s {
-	case "local":
-		return s, nil
-	case "quorum", "apply":
-		return "", errors.New("not built yet; known is local")
-	}
-	return "", errors.New("unknown; known is local")
-}
-
-func connections(least int64) func(string) (int32, error) {
-	return func(s string) (int32, error) {
-		n, err := strconv.ParseInt(s, 10, 32)
-		if err != nil || n < least || n > 1000 {
-			return 0, fmt.Errorf("not a whole number from %d to 1000", least)
-		}
-		return int32(n), nil
-	}
-}
-
-func positiveSize(s string) (int64, error) {
-	n, err := ParseSize(s)
-	if err == nil && n == 0 {
-		err = errors.New("must be more than zero")
-	}
-	return n, err
-}
-
-func address(s string) (string, error) {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", errors.New("not an address such as :8080 or 127.0.0.1:8081")
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		return "", errors.New("the port is not a number from 0 to 65535")
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
-func prefix(s string) (netip.Prefix, error) {
-	if p, err := netip.ParsePrefix(s); err == nil {
-		return p.Masked(), nil
-	}
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Prefix{}, errors.New("neither a network (10.0.0.0/8) nor an address")
-	}
-	return netip.PrefixFrom(a, a.BitLen()), nil
-}
-
-func level(s string) (slog.Level, error) {
-	switch strings.ToLower(s) {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	}
-	return 0, errors.New("unknown; known are debug, info, warn, error")
-}
-
-func logFormat(s string) (string, error) {
-	if s != "json" && s != "text" {
-		return "", errors.New("unknown; known are json, text")
-	}
-	return s, nil
 }
 
 func sortByName(cfg *Config) {

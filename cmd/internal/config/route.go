@@ -1,0 +1,122 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+func (r *reader) routes(cfg *Config, n ast.Node, where string) []*Route {
+	var out []*Route
+	seen := map[string]int{}
+	for i, item := range r.list(n, where) {
+		route := r.route(cfg, item, fmt.Sprintf("%s[%d]", where, i))
+		if first, twice := seen[route.Name]; twice && route.Name != "" {
+			r.at(item, "%s[%d]: duplicate name %q, first on line %d", where, i, route.Name, first)
+		}
+		seen[route.Name] = lineOf(item)
+		out = append(out, route)
+	}
+	return out
+}
+
+func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
+	route := &Route{Types: []string{"*"}}
+	for _, node := range r.peek(n, "name") {
+		parsed(r, node, where+".name", &route.Name, checkedName)
+		if route.Name != "" {
+			where = strings.TrimSuffix(where, where[strings.LastIndexByte(where, '['):]) + "." + route.Name
+		}
+	}
+	var targetAt ast.Node
+	var target string
+	later := func(what string) func(field) {
+		return func(f field) { r.at(f.key, "%s.%s: %s not built yet; remove it", where, f.name, what) }
+	}
+	r.object(n, where, map[string]func(field){
+		"name":   func(field) {},
+		"types":  func(f field) { route.Types = r.globs(f.value, where+".types") },
+		"target": func(f field) { targetAt = f.value; parsed(r, f.value, where+".target", &target, verbatim) },
+		"order": func(f field) {
+			r.object(f.value, where+".order", map[string]func(field){
+				"mode": func(f field) { parsed(r, f.value, where+".order.mode", new(string), orderMode) },
+				"key":  func(field) {}, "number": func(field) {}, "patience": func(field) {},
+				"on_gap": func(field) {}, "on_dead": func(field) {},
+			})
+		},
+		"when":    later("conditions are"),
+		"key":     later("effect keys by recipe are"),
+		"mail":    later("mail is"),
+		"retry":   func(f field) { r.retry(&route.Retry, f.value, where+".retry") },
+		"timeout": r.duration(&route.Timeout, where),
+	})
+	if route.Name == "" && len(r.peek(n, "name")) == 0 {
+		r.at(n, "%s: name is missing", where)
+	}
+	if targetAt == nil {
+		r.at(n, "%s: target is missing", where)
+		return route
+	}
+	names := make([]string, 0, len(cfg.Targets))
+	for _, t := range cfg.Targets {
+		names = append(names, t.Name)
+		if t.Name == target {
+			route.Target = t
+		}
+	}
+	if route.Target == nil {
+		if target != "" {
+			r.at(targetAt, "%s: unknown target %q; known are %s", where, visible(target), listed(names))
+		}
+		return route
+	}
+	inherit(&route.Retry, route.Target.Retry)
+	if route.Timeout == 0 {
+		route.Timeout = route.Target.Timeout
+	}
+	return route
+}
+
+func inherit(into *Retry, from Retry) {
+	if into.Attempts == 0 {
+		into.Attempts = from.Attempts
+	}
+	if into.Base == 0 {
+		into.Base = from.Base
+	}
+	if into.Max == 0 {
+		into.Max = from.Max
+	}
+	if into.Deadline == 0 {
+		into.Deadline = from.Deadline
+	}
+}
+
+// globs reads the event types of a route.
+func (r *reader) globs(n ast.Node, where string) []string {
+	var out []string
+	items := r.list(n, where)
+	if len(items) == 0 {
+		if _, isList := n.(*ast.SequenceNode); isList {
+			r.at(n, "%s: the list is empty; leave it out to take every type", where)
+		}
+	}
+	for i, item := range items {
+		var pattern string
+		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &pattern, glob)
+		out = append(out, pattern)
+	}
+	return out
+}
+
+func orderMode(s string) (string, error) {
+	switch s {
+	case "none":
+		return s, nil
+	case "latest", "contiguous", "arrival":
+		return "", errors.New("not built yet; known is none")
+	}
+	return "", errors.New("unknown order mode; known is none")
+}

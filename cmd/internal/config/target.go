@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+func (r *reader) targets(cfg *Config, n ast.Node, dev bool) {
+	for _, f := range r.fields(n, "targets") {
+		if r.named(f, "targets") {
+			cfg.Targets = append(cfg.Targets, r.target(f, dev))
+		}
+	}
+}
+
+// target reads one target. A key that its kind does not have is a problem.
+func (r *reader) target(f field, dev bool) *Target {
+	where := "targets." + f.name
+	t := &Target{Name: f.name, KeyHeader: "Idempotency-Key", line: lineOf(f.key)}
+	kindKnown := false
+	for _, k := range r.peek(f.value, "kind") {
+		before := len(r.problems)
+		parsed(r, k, where+".kind", &t.Kind, func(s string) (Kind, error) { return kind(s, dev) })
+		kindKnown = len(r.problems) == before
+	}
+	keys := map[string]func(field){
+		"kind":    func(field) {},
+		"timeout": r.duration(&t.Timeout, where),
+		"retry":   func(f field) { r.retry(&t.Retry, f.value, where+".retry") },
+	}
+	keys["concurrency"] = r.count(&t.Concurrency, where, 1)
+	keys["rate"] = func(f field) { r.at(f.key, "%s.rate: not built yet; use concurrency", where) }
+	switch {
+	case !kindKnown:
+		if len(r.peek(f.value, "kind")) == 0 {
+			r.line(t.line, "%s: kind is missing; known are %s", where, kinds(dev))
+		}
+		return t // its other keys depend on the kind
+	case t.Kind == KindForward:
+		keys["url"] = func(f field) { r.reference(f, where, &t.URL, httpURL) }
+		keys["sign"] = func(f field) { t.Sign = r.secrets(f.value, where+".sign") }
+		keys["idempotent"] = r.boolean(&t.Idempotent, where)
+		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
+		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
+		keys["key_window"] = r.duration(&t.KeyWindow, where)
+	case t.Kind == KindSQL:
+		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
+	case t.Kind == KindDev:
+		t.Idempotent = true
+	}
+	before := len(r.problems)
+	r.object(f.value, where, keys)
+	if len(r.problems) == before {
+		switch {
+		case t.Kind == KindForward && t.URL == "":
+			r.line(t.line, "%s: url is missing", where)
+		case t.Kind == KindSQL && t.Call == "":
+			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event", where)
+		case t.KeyWindow > 0 && !t.Idempotent:
+			r.line(t.line, "%s: key_window needs idempotent: true", where)
+		case t.Kind == KindForward:
+			r.forward(t, where)
+		}
+	}
+	return t
+}
+
+// forward asks the kind itself whether it can do what is configured.
+func (r *reader) forward(t *Target, where string) {
+	keys := t.Keys()
+	sign := make([]string, len(keys))
+	for i, key := range keys {
+		sign[i] = string(key.Value)
+	}
+	_, err := effect.NewForward(effect.ForwardConfig{URL: t.URL, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers})
+	if err == nil {
+		return
+	}
+	for _, line := range lines(err) {
+		r.line(t.line, "%s: %s", where, line)
+	}
+}
+
+// headers reads extra headers; a value may be a reference.
+func (r *reader) headers(n ast.Node, where string) map[string]string {
+	out := map[string]string{}
+	for _, f := range r.fields(n, where) {
+		if _, err := headerName(f.name); err != nil {
+			r.at(f.key, "%s: %q: %v", where, visible(f.name), err)
+			continue
+		}
+		var value string
+		r.reference(f, where, &value, headerValue)
+		out[f.name] = value
+	}
+	return out
+}
+
+func (r *reader) retry(into *Retry, n ast.Node, where string) {
+	r.object(n, where, map[string]func(field){
+		"attempts": r.count(&into.Attempts, where, 1),
+		"base":     r.duration(&into.Base, where),
+		"max":      r.duration(&into.Max, where),
+		"deadline": r.duration(&into.Deadline, where),
+	})
+	if into.Base > 0 && into.Max > 0 && into.Max < into.Base {
+		r.at(n, "%s: max %s is shorter than base %s", where, FormatDuration(into.Max), FormatDuration(into.Base))
+	}
+}
+
+func kinds(dev bool) string {
+	if dev {
+		return "dev, forward, noop, sql"
+	}
+	return "forward, noop, sql"
+}
+
+func kind(s string, dev bool) (Kind, error) {
+	switch k := Kind(s); {
+	case k == KindForward, k == KindSQL, k == KindNoop, k == KindDev && dev:
+		return k, nil
+	case k == KindDev:
+		return "", fmt.Errorf("only `oncegate dev` has it; known are %s", kinds(dev))
+	case s == "handler":
+		return "", fmt.Errorf("is Go code in your own service; known here are %s", kinds(dev))
+	case s == "mail":
+		return "", fmt.Errorf("not built yet; known are %s", kinds(dev))
+	}
+	return "", fmt.Errorf("unknown kind; known are %s", kinds(dev))
+}

@@ -1,0 +1,187 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+func only(word string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s != word {
+			return "", fmt.Errorf("not built; known is %s", word)
+		}
+		return s, nil
+	}
+}
+
+var globForm = regexp.MustCompile(`^[^\[\]?\\\x00-\x20]+$`)
+
+func glob(s string) (string, error) {
+	if _, err := path.Match(s, ""); err != nil || !globForm.MatchString(s) || len(s) > 255 {
+		return "", errors.New("not an event type: no spaces, and * is the only wildcard")
+	}
+	return s, nil
+}
+
+func httpURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", errors.New("not an address such as https://host/path")
+	}
+	if u.User != nil {
+		return "", errors.New("must hold no user and password; sign the requests instead")
+	}
+	if u.Fragment != "" {
+		return "", errors.New("must hold no #fragment")
+	}
+	return s, nil
+}
+
+var functionForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
+
+func functionName(s string) (string, error) {
+	if !functionForm.MatchString(s) {
+		return "", errors.New("not a function's name such as ledger.apply_event")
+	}
+	return s, nil
+}
+
+var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+func headerName(s string) (string, error) {
+	if !headerForm.MatchString(s) {
+		return "", errors.New("not a header's name")
+	}
+	return s, nil
+}
+
+func headerValue(s string) (string, error) {
+	if strings.ContainsAny(s, "\r\n\x00") {
+		return "", errors.New("must be one line")
+	}
+	return s, nil
+}
+
+func known(all map[string]*providers.Provider) string {
+	return listed(slices.Collect(maps.Keys(all)))
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// lines takes a joined error apart: one problem a line.
+func lines(err error) []string {
+	var out []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+func checkedName(s string) (string, error) {
+	if !nameForm.MatchString(s) {
+		return "", errors.New("a name is at most 63 of a-z, 0-9, - and _, and starts with a letter or digit")
+	}
+	return s, nil
+}
+
+var schemaForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+func schema(s string) (string, error) {
+	if !schemaForm.MatchString(s) {
+		return "", errors.New("a schema's name is at most 63 of a-z, 0-9 and _, and starts with a letter")
+	}
+	return s, nil
+}
+
+func durability(s string) (string, error) {
+	switch s {
+	case "local":
+		return s, nil
+	case "quorum", "apply":
+		return "", errors.New("not built yet; known is local")
+	}
+	return "", errors.New("unknown; known is local")
+}
+
+func connections(least int64) func(string) (int32, error) {
+	return func(s string) (int32, error) {
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || n < least || n > 1000 {
+			return 0, fmt.Errorf("not a whole number from %d to 1000", least)
+		}
+		return int32(n), nil
+	}
+}
+
+func positiveSize(s string) (int64, error) {
+	n, err := ParseSize(s)
+	if err == nil && n == 0 {
+		err = errors.New("must be more than zero")
+	}
+	return n, err
+}
+
+func address(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", errors.New("not an address such as :8080 or 127.0.0.1:8081")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", errors.New("the port is not a number from 0 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func prefix(s string) (netip.Prefix, error) {
+	if p, err := netip.ParsePrefix(s); err == nil {
+		return p.Masked(), nil
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, errors.New("neither a network (10.0.0.0/8) nor an address")
+	}
+	return netip.PrefixFrom(a, a.BitLen()), nil
+}
+
+func level(s string) (slog.Level, error) {
+	switch strings.ToLower(s) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, errors.New("unknown; known are debug, info, warn, error")
+}
+
+func logFormat(s string) (string, error) {
+	if s != "json" && s != "text" {
+		return "", errors.New("unknown; known are json, text")
+	}
+	return s, nil
+}
