@@ -7,8 +7,9 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
-// The expected value is openssl's:
+// TestStripeSignature expects what openssl says for
 // printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
+// about the same bytes.
 func TestStripeSignature(t *testing.T) {
 	t.Parallel()
 	got := rig.StripeSignature("whsec_test", time.Unix(1700000000, 0), []byte(`{"id":"evt_1"}`))
