@@ -47,22 +47,22 @@ const (
 
 // Summary is a campaign in figures.
 type Summary struct {
-	Cycles, Events, Forged               int
-	Sent, Acked, Duplicates, Ambiguous   int
-	Effects, Forwarded                   int
-	Random, FailPoints, Postgres, Both   int
-	Lost, Doubled, Altered, Alien, Other int
-	Starts                               int
-	Elapsed                              time.Duration
-	Seed                                 uint64
+	Cycles, Events, Forged                     int
+	Sent, Acked, Duplicates, Ambiguous, Faults int
+	Effects, Forwarded                         int
+	Random, FailPoints, Postgres, Both         int
+	Lost, Doubled, Altered, Alien, Other       int
+	Starts                                     int
+	Elapsed                                    time.Duration
+	Seed                                       uint64
 }
 
 // String is the summary in one line.
 func (s *Summary) String() string {
 	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both), "+
-		"%d events in %d deliveries, %d acked, %d duplicates, %d ambiguous, %d forged; %d effects, %d forwards; "+
+		"%d events in %d deliveries, %d acked, %d of them duplicates, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
 		"lost %d, doubled %d, altered %d, alien %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Forged,
+		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Alien, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -78,6 +78,7 @@ type Campaign struct {
 	ledger        *Ledger
 	sink          *Sink
 	process       *process
+	beforeKill    func()
 }
 
 // Result is what a campaign leaves behind.
@@ -103,7 +104,7 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}
 	c := &Campaign{
 		options: o, world: w, schema: "crash_" + run, config: filepath.Join(w.dir, run+".yml"), ledger: newLedger(run),
-		random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
+		beforeKill: func() {}, random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
 	}
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
@@ -199,6 +200,9 @@ func (c *Campaign) kill(ctx context.Context) error {
 	defer stop()
 	senders.start(sending, c.options.Seed+1)
 	for i, step := range plan[:c.options.Cycles] {
+		if c.options.Wrong != "" && i == c.options.Cycles-1 {
+			c.beforeKill = stop // else redeliveries put right what the last kill has lost
+		}
 		if err := c.cycle(ctx, step, plan[i+1]); err != nil {
 			return fmt.Errorf("cycle %d: %w", i+1, err)
 		}
@@ -250,7 +254,7 @@ func (c *Campaign) sum(r *Result) {
 	s := &c.summary
 	l := c.ledger
 	s.Events, s.Forged = len(l.ids), l.forged
-	s.Sent, s.Acked, s.Duplicates, s.Ambiguous = l.requests, l.acked, l.duplicates, l.ambiguous
+	s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults = l.requests, l.acked, l.duplicates, l.ambiguous, l.faults
 	for _, row := range r.Database.Events {
 		s.Effects += row.Effects
 	}

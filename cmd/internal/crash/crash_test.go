@@ -64,7 +64,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest,tparallel // it needs the m
 	}
 	for _, wrong := range []crash.Wrong{crash.AckEarly, crash.Asynchronous} {
 		t.Run(string(wrong), func(t *testing.T) { //nolint:paralleltest // as above
-			r, err := world.Run(t.Context(), crash.Options{Cycles: 4, Seed: *seed, Wrong: wrong})
+			r, err := world.Run(t.Context(), crash.Options{Cycles: 2, Seed: *seed, Wrong: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -76,12 +76,14 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	switch s {
 	case killRandom:
 		pause(ctx, load)
+		c.beforeKill()
 		c.summary.Random++
 		if err := c.process.Kill(); err != nil {
 			return err
 		}
 	case killPostgres:
 		pause(ctx, load)
+		c.beforeKill()
 		c.summary.Postgres++
 		if err := c.postgres(ctx); err != nil {
 			return err
@@ -100,6 +102,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		}
 	case killBoth:
 		pause(ctx, load)
+		c.beforeKill()
 		c.summary.Both++
 		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
 			return err

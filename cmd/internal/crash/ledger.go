@@ -34,7 +34,8 @@ type Ledger struct {
 	requests   int
 	acked      int
 	duplicates int
-	ambiguous  int
+	ambiguous  int // sent, and no answer came
+	faults     int // 5xx
 	forged     int
 }
 
@@ -84,6 +85,7 @@ func (l *Ledger) body(id string) (body []byte, forged bool) {
 type answer struct {
 	status int // 0: no answer came
 	says   string
+	unsent bool // nobody was listening
 }
 
 func (a answer) acknowledged() bool { return a.status/100 == 2 }
@@ -92,6 +94,9 @@ func (a answer) acknowledged() bool { return a.status/100 == 2 }
 func (l *Ledger) note(id string, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if a.unsent {
+		return
+	}
 	e := l.events[id]
 	l.requests++
 	switch {
@@ -108,7 +113,9 @@ func (l *Ledger) note(id string, a answer) {
 		}
 	case a.status/100 == 4:
 		e.Refused++
-	case a.status == 0 || a.status/100 == 5:
+	case a.status/100 == 5:
+		l.faults++
+	case a.status == 0:
 		l.ambiguous++
 	default:
 		e.Odd++

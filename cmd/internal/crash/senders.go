@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 const (
-	senderCount = 12
+	senderCount = 20
 	secret      = "whsec_crash_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 	wrongSecret = "whsec_crash_0123456789abcdef0123456789abcdee" //nolint:gosec // as above
 )
@@ -46,16 +48,16 @@ func (s *senders) start(ctx context.Context, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // a schedule is no secret
 		s.wait.Go(func() {
 			wait := time.Duration(0)
-			for pause(ctx, wait+time.Duration(5+random.IntN(40))*time.Millisecond) {
+			for pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
 				if wait = 0; !s.step(ctx, random) {
-					wait = 150 * time.Millisecond // nobody is there: all are not to spin
+					wait = 100 * time.Millisecond // nobody is there, or the database is not
 				}
 			}
 		})
 	}
 }
 
-// step makes one delivery, or several at once, and reports whether it was answered.
+// step makes one delivery, or several at once, and reports whether it was judged.
 func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
 	// What is under way when the senders stop is still answered and noted.
 	ctx = context.WithoutCancel(ctx)
@@ -95,7 +97,7 @@ func (s *senders) unanswered() (string, bool) {
 }
 
 // deliver sends an event once, writes down what came of it, and reports whether
-// it was answered.
+// it was judged.
 func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) bool {
 	body, forged := s.ledger.body(id)
 	key := secret
@@ -109,7 +111,7 @@ func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 		s.again = append(s.again, id)
 		s.mu.Unlock()
 	}
-	return a.status != 0
+	return a.status != 0 && a.status/100 != 5
 }
 
 func (s *senders) post(ctx context.Context, body []byte, signature string) answer {
@@ -122,7 +124,7 @@ func (s *senders) post(ctx context.Context, body []byte, signature string) answe
 	req.Header.Set("Stripe-Signature", signature)
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return answer{}
+		return answer{unsent: errors.Is(err, syscall.ECONNREFUSED)}
 	}
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
