@@ -97,7 +97,7 @@ type Result struct {
 func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	started := time.Now()
 	var id [4]byte
-	rand.Read(id[:]) //nolint:errcheck // documented never to fail
+	rand.Read(id[:])
 	run := hex.EncodeToString(id[:])
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -123,7 +123,7 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it was only read
+	defer db.Close(context.WithoutCancel(ctx))
 	if r.Database, err = Read(ctx, db); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	defer db.Close(context.WithoutCancel(ctx))
 	if _, err := db.Exec(ctx, makeTarget); err != nil {
 		return fmt.Errorf("making the target: %w", err)
 	}
@@ -237,7 +237,7 @@ func (c *Campaign) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it was only read
+	defer db.Close(context.WithoutCancel(ctx))
 	for pause(ctx, 100*time.Millisecond) {
 		var left int
 		if err := db.QueryRow(ctx, unfinished).Scan(&left); err != nil {

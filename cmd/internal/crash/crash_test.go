@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -18,7 +19,7 @@ var (
 
 // TestCrash is one test because its parts share a PostgreSQL that each of them
 // may kill.
-func TestCrash(t *testing.T) { //nolint:paralleltest,tparallel // it needs the machine for itself
+func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
 	world, err := crash.NewWorld(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest,tparallel // it needs the m
 		}
 	})
 	if *seed == 0 {
-		*seed = rand.Uint64() //nolint:gosec // a schedule is no secret
+		*seed = rand.Uint64()
 	}
 
 	result, err := world.Run(t.Context(), crash.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
@@ -53,7 +54,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest,tparallel // it needs the m
 
 	// A checker that has never been seen to fail proves nothing.
 	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) { //nolint:paralleltest // as above
+		t.Run(m.name, func(t *testing.T) {
 			db, err := world.Connect(t.Context(), result.Schema)
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +63,8 @@ func TestCrash(t *testing.T) { //nolint:paralleltest,tparallel // it needs the m
 			noticed(t, m, result, db)
 		})
 	}
-	for _, wrong := range []crash.Wrong{crash.AckEarly, crash.Asynchronous} {
-		t.Run(string(wrong), func(t *testing.T) { //nolint:paralleltest // as above
+	for _, wrong := range []crash.Wrong{crash.AckEarly, crash.Asynchronous} { //nolint:paralleltest // as above
+		t.Run(string(wrong), func(t *testing.T) {
 			r, err := world.Run(t.Context(), crash.Options{Cycles: 2, Seed: *seed, Wrong: wrong})
 			if err != nil {
 				t.Fatal(err)
@@ -140,7 +141,7 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // the damage is never kept
+	defer tx.Rollback(context.WithoutCancel(t.Context())) // the damage is never kept
 	if m.sql != "" {
 		if _, err := tx.Exec(t.Context(), m.sql); err != nil {
 			t.Fatal(err)
@@ -150,23 +151,11 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, calls := map[string]crash.Sent{}, map[string]crash.Calls{}
+	sent, calls := maps.Clone(r.Sent), maps.Clone(r.Calls)
 	victim := r.Database.Events[0].EventID
-	for id, e := range r.Sent {
-		sent[id] = e
-	}
-	for id, c := range r.Calls {
-		calls[id] = c
-	}
 	if m.damage != nil {
 		e := sent[victim]
-		c := crash.Calls{Count: calls[victim].Count, Keys: map[string]int{}, Bodies: map[[32]byte]int{}}
-		for key, n := range calls[victim].Keys {
-			c.Keys[key] = n
-		}
-		for sum, n := range calls[victim].Bodies {
-			c.Bodies[sum] = n
-		}
+		c := crash.Calls{Count: calls[victim].Count, Keys: maps.Clone(calls[victim].Keys), Bodies: maps.Clone(calls[victim].Bodies)}
 		m.damage(&e, &c)
 		sent[victim], calls[victim] = e, c
 	}
