@@ -139,7 +139,7 @@ func (b *bench) startNaive(ctx context.Context) error {
 
 // tail is the end of a log, in one line.
 func (b *bench) tail(name string) string {
-	content, err := os.ReadFile(filepath.Join(b.dir, name)) //nolint:gosec // in a directory that this program made
+	content, err := os.ReadFile(filepath.Join(b.dir, name))
 	if err != nil {
 		return err.Error()
 	}
@@ -162,5 +162,5 @@ func (b *bench) tearDown() error {
 	if b.server != nil {
 		errs = append(errs, b.server.Stop(ctx))
 	}
-	return errors.Join(append(errs, os.RemoveAll(b.dir))...) //nolint:gosec // in a directory that this program made
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
