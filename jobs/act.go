@@ -59,6 +59,21 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 			return c.notObtained(standing)
 		}
 	}
+	if early, held, err := c.consider(ctx, tx, claim, c.cfg.Routes[claim.RouteID]); err != nil {
+		return c.trouble(ctx, "considering an effect", err)
+	} else if !held {
+		return nil
+	} else if early != nil {
+		settled, err := c.store.SettleTx(ctx, tx, *early)
+		if err == nil {
+			err = tx.Commit(ctx)
+		}
+		if err != nil {
+			return c.trouble(ctx, "settling an effect", err)
+		}
+		c.report(ctx, claim, *early, settled, c.now().Sub(begun))
+		return c.next(ctx, w, settled.Standing)
+	}
 	result, err := c.attempt(ctx, tx, claim, begun)
 	if err != nil || ctx.Err() != nil {
 		_ = tx.Rollback(context.WithoutCancel(ctx))

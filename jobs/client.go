@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -27,6 +28,17 @@ type Route struct {
 
 	// Target names the sender or the transactional that carries the effects out.
 	Target string
+
+	// When is the route's condition: an effect for which it is false is skipped. nil
+	// is none.
+	When *expression.Program
+
+	// Key makes the effect's key: of all effects with one key, one happens. nil is
+	// the event's own key, under which there are no others.
+	Key *expression.Recipe
+
+	// Map makes the body that is sent on, as JSON. nil sends it as received.
+	Map *expression.Mapping
 
 	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
 	// for the settlement. It defaults to 10 s or, if that is less, to as much as

@@ -102,15 +102,29 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if claim.Event.BodyGone {
 		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
 	}
+	switch s, held, err := c.consider(ctx, nil, claim, route); {
+	case err != nil:
+		c.log.WarnContext(ctx, "considering an effect", "effect", claim.Effect.String(), "error", clean(err.Error()))
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonUnavailable, troubled), begun)
+	case !held:
+		return nil
+	case s != nil:
+		return c.settle(ctx, w, claim, *s, begun)
+	}
 	release, ok := c.occupy(route.Target)
 	if !ok {
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, postponed), begun)
 	}
 	defer release()
 	call := c.call(claim, route)
-	var rendered []byte
+	rendered, err := mapped(call, claim, route)
+	if err != nil {
+		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
+	}
+	if call.Rendered == nil && rendered != nil {
+		call.Rendered = rendered
+	}
 	if call.Rendered == nil {
-		var err error
 		if rendered, err = safeRender(sender, call); err != nil {
 			c.log.WarnContext(ctx, "rendering an effect", "effect", claim.Effect.String(), "route", route.Name, "error", clean(err.Error()))
 			return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}, begun)
@@ -223,28 +237,35 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it: an
-// object of strings or of arrays of strings.
+// contentType reads the delivery's content type from the headers kept of it.
 func contentType(headers []byte) string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return ""
-	}
-	for name, value := range doc {
-		if !strings.EqualFold(name, "content-type") {
-			continue
-		}
-		switch v := value.(type) {
-		case string:
-			return v
-		case []any:
-			if len(v) > 0 {
-				s, _ := v[0].(string)
-				return s
-			}
+	for name, value := range headerTexts(headers) {
+		if strings.EqualFold(name, "content-type") {
+			return value
 		}
 	}
 	return ""
+}
+
+// headerTexts reads the headers kept of a delivery: an object of strings or of
+// arrays of strings, of which the first counts.
+func headerTexts(headers []byte) map[string]string {
+	var doc map[string]any
+	if json.Unmarshal(headers, &doc) != nil {
+		return nil
+	}
+	out := make(map[string]string, len(doc))
+	for name, value := range doc {
+		switch v := value.(type) {
+		case string:
+			out[name] = v
+		case []any:
+			if len(v) > 0 {
+				out[name], _ = v[0].(string)
+			}
+		}
+	}
+	return out
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.
@@ -261,7 +282,11 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	switch {
 	case !settled.Applied:
 		message = "effect was taken over"
-	case s.Outcome == "":
+	case s.State == inbox.EffectDuplicate:
+		message = "effect recognised as duplicate"
+	case s.State == inbox.EffectSkipped:
+		message = "effect skipped"
+	case s.Outcome == "" && s.State.Waiting():
 	case s.State == inbox.EffectDone:
 		message = "effect done"
 	case s.State == inbox.EffectDead:

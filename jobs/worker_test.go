@@ -44,7 +44,7 @@ func TestEffectsAreCarriedOutOnce(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM (SELECT event FROM applied GROUP BY event HAVING count(*) = 1) a`); n != len(inside) {
 		t.Errorf("%d events applied once, want %d", n, len(inside))
 	}
-	if got := out.bodies["key-"+ids[0].String()]; got != `{"paid":1}-` {
+	if got := out.bodies["key-"+ids[0].String()]; got != `{"paid":1}` {
 		t.Errorf("body %q, want the event's own bytes", got)
 	}
 	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE outcome = 'done' AND trigger = 'initial' AND attempt = 1`); n != 400 {
