@@ -111,11 +111,12 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	case s != nil:
 		return c.settle(ctx, w, claim, *s, begun)
 	}
-	release, ok := c.occupy(route.Target)
-	if !ok {
-		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, postponed), begun)
+	left, wait, reason := c.limits[route.Target].enter()
+	if left == nil {
+		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
 	}
-	defer release()
+	var result effect.Result
+	defer func() { left(result) }()
 	call := c.call(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
@@ -142,9 +143,9 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		}
 	}
 	// Whatever was spent since before the claim was asked for is off the lease.
-	left := known.Lease - margin(known.Lease) - c.now().Sub(begun)
-	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, left))
-	result := effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
+	rest := known.Lease - margin(known.Lease) - c.now().Sub(begun)
+	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, rest))
+	result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
 	if timed.Err() == nil {
 		result = safeSend(timed, sender, call)
 	}
@@ -204,20 +205,6 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	}
 	c.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
-}
-
-// occupy takes a place at the target, if it has a limit.
-func (c *Client) occupy(target string) (release func(), ok bool) {
-	slots := c.slots[target]
-	if slots == nil {
-		return func() {}, true
-	}
-	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, true
-	default:
-		return nil, false
-	}
 }
 
 func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
