@@ -82,6 +82,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 			}
 		}
 	}
+	r.checkKeys(s)
 	return s
 }
 
