@@ -29,9 +29,6 @@ func newStatement(cfg SQLConfig) (*SQL, error) {
 			errs = append(errs, fmt.Errorf("parameter %q: want a name in lower case", name))
 		}
 	}
-	if regexp.MustCompile(`\$[0-9]`).MatchString(cfg.Statement) {
-		errs = append(errs, errors.New("statement: write parameters as @name, not as $1"))
-	}
 	var out strings.Builder
 	rest := cfg.Statement
 	for rest != "" {
@@ -46,6 +43,9 @@ func newStatement(cfg SQLConfig) (*SQL, error) {
 			out.WriteString("$" + strconv.Itoa(s.number(name)))
 			rest = rest[1+len(name):]
 			continue
+		}
+		if n == 0 && len(rest) > 1 && rest[0] == '$' && rest[1] >= '0' && rest[1] <= '9' {
+			errs = append(errs, errors.New("statement: write parameters as @name, not as $1"))
 		}
 		n = max(n, 1)
 		out.WriteString(rest[:n])
