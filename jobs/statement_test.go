@@ -20,8 +20,8 @@ func TestSQLStatements(t *testing.T) {
 		applied   string
 	}{
 		"named parameters, of any type": {
-			`INSERT INTO applied (id, total, at, tags, ok, what) VALUES (@id, @total, @at, @tags, @ok, @id || ' $1 @id' || '''@x') -- @y`,
-			`{"id": 7, "total": 12.50, "tags": {"a": [1]}, "ok": true}`, inbox.EffectDone, "", `7|12.5|2023-11-14|{"a": [1]}|t|7 $1 @id'@x`,
+			`INSERT INTO applied (id, total, at, tags, ok, what) VALUES (@id, @total, @at, @tags, @ok, '$1 @id' || '''@x') -- @y`,
+			`{"id": 7, "total": 12.50, "tags": {"a": [1]}, "ok": true}`, inbox.EffectDone, "", `7|12.5|2023-11-14|{"a": [1]}|t|$1 @id'@x`,
 		},
 		"what is null": {
 			`INSERT INTO applied (id, total, at, tags, ok, what) VALUES (@id, @total, @at, @tags, @ok, 'x')`,
