@@ -168,8 +168,8 @@ type Target struct {
 	Statement  string
 	Parameters map[string]*expression.Program
 
-	// Concurrency is how many attempts this process makes at once; 0 is an even
-	// share of its workers.
+	// Concurrency is how many attempts this process makes at once; 0 leaves a quarter
+	// of its workers to other targets.
 	Concurrency int
 	// Rate is how many attempts this process begins in a time.
 	Rate Rate
