@@ -88,6 +88,8 @@ func (t *Target) effective() yaml.MapSlice {
 		}
 	case KindSQL:
 		out = t.sql(out)
+	case KindMail:
+		out = t.mail(out)
 	case KindNoop, KindDev:
 	}
 	out = number(out, "concurrency", int64(t.Concurrency))
@@ -140,6 +142,16 @@ func (s *Source) effective() yaml.MapSlice {
 		routes[i] = route.Key.append(routes[i])
 		if route.Map != nil {
 			routes[i] = append(routes[i], item("map", route.Map.Source()))
+		}
+		if route.Mail != nil {
+			mail := yaml.MapSlice{item("to", route.Mail.To.String()), item("subject", route.Mail.Subject)}
+			if route.Mail.Text != "" {
+				mail = append(mail, item("text", route.Mail.Text))
+			}
+			if route.Mail.HTML != "" {
+				mail = append(mail, item("html", route.Mail.HTML))
+			}
+			routes[i] = append(routes[i], item("mail", mail))
 		}
 		if route.AssumeIdempotent {
 			routes[i] = append(routes[i], item("assume_idempotent", true))
