@@ -37,3 +37,6 @@ END $$;
 
 -- Functions are open to everybody unless told otherwise.
 REVOKE ALL ON FUNCTION emit(text, text, text, jsonb) FROM PUBLIC;
+
+-- What a probe walks: few rows, beside any number of dead ones.
+CREATE INDEX effect_indeterminate_idx ON effect (route_id, id) WHERE state = 'indeterminate';
