@@ -45,6 +45,9 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
 		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
+		keys["replayed_header"] = func(f field) { parsed(r, f.value, where+".replayed_header", &t.ReplayedHeader, headerName) }
+		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
+		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
 		keys["key_window"] = r.duration(&t.KeyWindow, where)
 	case t.Kind == KindSQL:
 		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
@@ -61,6 +64,8 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event", where)
 		case t.KeyWindow > 0 && !t.Idempotent:
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
+		case t.Probe != nil && t.Idempotent:
+			r.line(t.line, "%s: probe is for a target with idempotent: false; no outcome of another stays unknown", where)
 		case t.Kind == KindForward:
 			r.forward(t, where)
 		}
