@@ -20,6 +20,7 @@ const (
 	beforeSend   step = "work-before-send"
 	afterSend    step = "work-after-send"
 	ackEarly     step = "gate-ack-early"
+	asynchronous step = "gate-asynchronous"
 )
 
 // steps are taken in turn, in an order drawn anew each time round, so that even
@@ -48,8 +49,11 @@ func (c *Campaign) plan() []step {
 
 // failpoint is what the binary is started with for a step.
 func (c *Campaign) failpoint(s step) string {
-	if c.options.Wrong == AckEarly {
+	switch c.options.Wrong {
+	case AckEarly:
 		return string(ackEarly) + ":1"
+	case Asynchronous:
+		return string(asynchronous) + ":1"
 	}
 	switch s {
 	case beforeCommit, afterCommit, beforeSend, afterSend:
