@@ -111,7 +111,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
 			return err
 		}
-	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly:
+	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
 		select {
 		case <-c.process.Done():
 			c.summary.FailPoints++
