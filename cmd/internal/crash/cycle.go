@@ -77,6 +77,9 @@ func (c *Campaign) restart(ctx context.Context, next step) error {
 // cycle takes a step and brings everything up again.
 func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
+	if c.options.Wrong != "" {
+		load += time.Second // so that there is much to lose
+	}
 	switch s {
 	case killRandom:
 		pause(ctx, load)
