@@ -96,7 +96,7 @@ WHERE e.id = d.id`
 const readClaims = `
 SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.rearms, now(), e.idempotency_key, e.rendered,
+    e.attempts, e.version, e.rearms, now(), e.idempotency_key, e.rendered, e.item, e.key_hash, e.unknown_since,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
@@ -157,10 +157,12 @@ func (row *claimRow) scan(r pgx.Rows) error {
 		wait       int64
 		rearms     int
 		occurredAt pgtype.Timestamptz
+		unknown    pgtype.Timestamptz
 		c          = &row.claim
 	)
 	err := r.Scan(&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
 		&wait, &c.Attempt, &c.Version, &rearms, &c.StartedAt, &c.Key, &c.Rendered,
+		&c.Item, &c.KeyHash, &unknown,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
 		&c.Event.Headers, &c.Event.Body)
@@ -169,6 +171,9 @@ func (row *claimRow) scan(r pgx.Rows) error {
 	}
 	if occurredAt.Valid {
 		c.Event.OccurredAt = occurredAt.Time
+	}
+	if unknown.Valid {
+		c.UnknownSince = unknown.Time
 	}
 	c.Event.BodyGone = c.Event.Body == nil
 	row.standing.Found = true

@@ -25,7 +25,7 @@ const (
 	EffectSuperseded EffectState = "superseded"
 	// EffectSkipped: a condition was false, or an operator discarded it.
 	EffectSkipped EffectState = "skipped"
-	// EffectDuplicate: another effect owns its key.
+	// EffectDuplicate: another effect owns its key, and has done or will do it.
 	EffectDuplicate EffectState = "duplicate"
 )
 
@@ -112,6 +112,17 @@ type Claim struct {
 
 	// Key is the idempotency key, the same in every attempt.
 	Key string
+
+	// Item counts from 0: a mapping that gives a list makes further items of the
+	// effect that admission wrote.
+	Item int
+
+	// KeyHash is the key by recipe as it was stored; nil if none was made yet.
+	KeyHash []byte
+
+	// UnknownSince is when the first attempt began whose outcome at an idempotent
+	// target is not known; zero if there was none.
+	UnknownSince time.Time
 
 	// Rendered is what was stored before the first send; nil if nothing was.
 	Rendered []byte

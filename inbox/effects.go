@@ -28,6 +28,19 @@ type EffectRoute struct {
 	// unknown may be repeated.
 	Idempotent bool
 
+	// KeyWindow is how long an idempotent target remembers a key. Once an attempt's
+	// outcome is unknown, none is made later than that after it began: the effect is
+	// indeterminate. 0 is for ever.
+	KeyWindow time.Duration
+
+	// KeyKeep is how long the owner of a key by recipe keeps it from others once it
+	// is done, between the two events' receipts. It defaults to 30 days.
+	KeyKeep time.Duration
+
+	// KeyWithin, if set, makes one effect only of events received within it of each
+	// other.
+	KeyWithin time.Duration
+
 	// Retry says when an attempt follows another.
 	Retry RetryPolicy
 
@@ -36,11 +49,18 @@ type EffectRoute struct {
 	Rearms int
 }
 
+// Forgotten reports whether the target may no longer know, at the time at, the
+// key of an attempt whose outcome has been unknown since then; zero is never.
+func (r EffectRoute) Forgotten(since, at time.Time) bool {
+	return r.KeyWindow > 0 && !since.IsZero() && at.Sub(since) >= r.KeyWindow
+}
+
 // The defaults of [EffectRoute] and the least time between two re-arms.
 const (
-	DefaultLease  = 60 * time.Second
-	DefaultRearms = 3
-	RearmInterval = time.Minute
+	DefaultLease   = 60 * time.Second
+	DefaultRearms  = 3
+	RearmInterval  = time.Minute
+	DefaultKeyKeep = 30 * 24 * time.Hour
 )
 
 // EffectsConfig configures an [Effects]. Pool, Enqueuer and Node are required.
@@ -85,6 +105,7 @@ type Effects struct {
 
 	claims  grouped[claimAsk, claimAnswer]
 	starts  grouped[sendStart, bool]
+	owns    grouped[ownAsk, Owner]
 	settles grouped[Settlement, Settled]
 }
 
@@ -111,6 +132,12 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		if r.Rearms == 0 {
 			r.Rearms = DefaultRearms
 		}
+		if r.KeyKeep == 0 {
+			r.KeyKeep = DefaultKeyKeep
+		}
+		if r.KeyWindow < 0 || r.KeyKeep < 0 || r.KeyWithin < 0 || r.KeyWithin > r.KeyKeep {
+			errs = append(errs, fmt.Errorf("route %d: the windows of keys must not be negative, and keep not less than within", id))
+		}
 		e.routes[id] = r
 		if !r.InDatabase {
 			e.outside.add(id, r.Lease)
@@ -128,6 +155,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, timeout: timeout}
 	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
+	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }

@@ -35,11 +35,12 @@ RETURNING id, suspected_replay`
 
 // The first statement's snapshot cannot see a row that committed while it
 // waited for it, so the keys are read by a second one, in the same round trip.
-// A duplicate of an event with dead effects asks for them to be re-armed; what
+// A duplicate of an event with dead effects, or with duplicates of dead ones, asks for them to be re-armed; what
 // may be re-armed is decided by the worker, under the effect's lock.
 const readEvents = `
 SELECT k.ord, e.id, e.body_sha256, e.admission,
-    e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND f.state = 'dead')
+    e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND (f.state = 'dead'
+        OR f.state = 'duplicate' AND EXISTS (SELECT FROM effect o WHERE o.id = f.duplicate_of AND o.state = 'dead')))
 FROM unnest($1::int[], $2::text[], $3::uuid[], $4::boolean[]) WITH ORDINALITY AS k (source_id, event_id, own, rearm, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
 

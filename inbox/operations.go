@@ -266,9 +266,13 @@ func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, erro
 }
 
 // Rendering takes the event's lock, as resolving does: a result is never stored
-// of effects that somebody is about to change.
+// of effects that somebody is about to change. The owners of duplicates count as
+// their own.
 const lockEvents = `
-SELECT id FROM inbox_event WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+SELECT id FROM inbox_event
+WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
+    SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
+ORDER BY id FOR NO KEY UPDATE`
 
 // Whoever comes first renders; its bytes stand.
 const insertResults = `

@@ -56,7 +56,7 @@ FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
 LEFT JOIN LATERAL (
-    SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, coalesce(e.result, o.result) AS result, e.item,
+    SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, coalesce(o.result, e.result) AS result, e.item,
         count(*) OVER () AS total,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
         count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead') OVER () AS dead,
@@ -64,8 +64,7 @@ LEFT JOIN LATERAL (
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate')) OVER () AS happened
     FROM effect e
     JOIN route r ON r.id = e.route_id
-    LEFT JOIN effect_key k ON e.state = 'duplicate' AND k.route_id = e.route_id AND k.key_hash = e.key_hash
-    LEFT JOIN effect o ON o.id = k.effect_id
+    LEFT JOIN effect o ON o.id = e.duplicate_of
     WHERE e.event_id = v.id
     ORDER BY r.name, e.item
     LIMIT $2) f ON d.event_id IS NULL OR $3

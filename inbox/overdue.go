@@ -24,6 +24,8 @@ type Overdue struct {
 	sendStarted time.Time
 	age         time.Duration
 	leaseUntil  time.Time
+	unknown     time.Time // since when the outcome is unknown
+	now         time.Time
 	keyHash     []byte
 }
 
@@ -43,7 +45,7 @@ FOR UPDATE OF s`
 const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
-    coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0)
+    coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
 FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
@@ -63,10 +65,11 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				rearms              int
 				unfinished          bool
 				sendStarted, leased *time.Time
+				unknown             *time.Time
 				age                 int64
 			)
 			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
-				&sendStarted, &leased, &o.keyHash, &age)
+				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
 			if err != nil {
 				return err
 			}
@@ -75,6 +78,9 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 			}
 			if leased != nil {
 				o.leaseUntil = *leased
+			}
+			if unknown != nil {
+				o.unknown = *unknown
 			}
 			o.age = time.Duration(age) * time.Microsecond
 			o.trigger = triggerOf(o.attempt, rearms, unfinished)
@@ -173,7 +179,16 @@ func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 		s.State = EffectIndeterminate
 		return s
 	}
+	s.Unknown = route.Idempotent && !route.InDatabase
 	wait, giveUp := route.Retry.Next(Failure{Attempt: o.attempt, Age: o.age}, e.random)
+	since := o.unknown
+	if since.IsZero() && s.Unknown {
+		since = s.StartedAt
+	}
+	if route.Forgotten(since, o.now.Add(wait)) {
+		s.State, s.Reason = EffectIndeterminate, ReasonKeyWindow
+		return s
+	}
 	if giveUp != "" {
 		s.State, s.Reason = EffectDead, giveUp
 		return s

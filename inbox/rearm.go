@@ -8,9 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Without locks: each is checked again under its own.
+// Without locks: each is checked again under its own. A duplicate's owner acts for
+// it.
 const deadEffects = `
-SELECT id FROM effect WHERE event_id = $1 AND state = 'dead' ORDER BY id`
+SELECT id FROM effect WHERE event_id = $1 AND state = 'dead'
+UNION
+SELECT o.id
+FROM effect f
+JOIN effect o ON o.id = f.duplicate_of AND o.state = 'dead'
+WHERE f.event_id = $1 AND f.state = 'duplicate'
+ORDER BY id`
 
 // Rearm gives the dead effects of an event fresh attempts, because its provider
 // delivered it again: those whose reason is retriable, at most as often as the
@@ -46,7 +53,8 @@ FOR UPDATE OF s`
 
 const lockDead = `
 SELECT route_id, version, rearms, coalesce(reason, ''), sequence_key_hash,
-    rearmed_at IS NULL OR rearmed_at <= now() - $2::bigint * interval '1 microsecond'
+    rearmed_at IS NULL OR rearmed_at <= now() - $2::bigint * interval '1 microsecond',
+    coalesce((extract(epoch FROM now() - unknown_since) * 1000000)::bigint, -1)
 FROM effect
 WHERE id = $1 AND state = 'dead'
 FOR UPDATE`
@@ -59,8 +67,9 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		s := Settlement{Effect: id, From: EffectDead, State: EffectPending, Rearm: true}
 		var rearms int
 		var rested bool
+		var unknownFor int64
 		err := tx.QueryRow(ctx, lockDead, id, RearmInterval.Microseconds()).
-			Scan(&s.RouteID, &s.Version, &rearms, &s.Reason, &s.SequenceKeyHash, &rested)
+			Scan(&s.RouteID, &s.Version, &rearms, &s.Reason, &s.SequenceKeyHash, &rested, &unknownFor)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -70,6 +79,12 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		route, known := e.routes[s.RouteID]
 		if !known || !rested || rearms >= route.Rearms || !s.Reason.Retriable() {
 			return nil
+		}
+		if unknownFor >= 0 && route.KeyWindow > 0 && unknownFor >= route.KeyWindow.Microseconds() {
+			// It may have happened, and the target would not know it again.
+			s.State, s.Rearm, s.Reason = EffectIndeterminate, false, ReasonKeyWindow
+			_, err := e.settle(ctx, tx, []Settlement{s}, nil)
+			return err
 		}
 		s.Reason = ""
 		jobIDs, err := e.reserveTx(ctx, tx, 1)

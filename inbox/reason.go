@@ -21,6 +21,14 @@ const (
 	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
 	ReasonRender    Reason = "render_failed"
+	ReasonMapping   Reason = "mapping_failed"
+	ReasonCondition Reason = "condition_false"
+	ReasonBreaker   Reason = "target_open"
+	ReasonRate      Reason = "target_rate"
+
+	// An idempotent target no longer remembers the key of an attempt whose outcome
+	// is not known.
+	ReasonKeyWindow Reason = "key_window_passed"
 
 	// The network.
 	ReasonAddress    Reason = "address_refused"
@@ -43,6 +51,10 @@ const (
 	ReasonStatus503     Reason = "status_503"
 	ReasonStatus5xx     Reason = "status_5xx"
 
+	// A mail server's answer.
+	ReasonMail4xx Reason = "smtp_4xx"
+	ReasonMail5xx Reason = "smtp_5xx"
+
 	// The database, for effects inside it.
 	ReasonSerialization Reason = "sql_serialization"
 	ReasonDeadlock      Reason = "sql_deadlock"
@@ -62,12 +74,12 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender:
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx:
 		return false, true
 	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
-		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx,
+		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,
 		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
 		ReasonHandler, ReasonOther:
 		return true, true

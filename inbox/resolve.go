@@ -59,7 +59,13 @@ FOR UPDATE`
 // A result that says indeterminate was true when it was rendered. It is the only
 // one that is ever replaced, and only by what a person or a probe found out.
 const forgetIndeterminate = `
-DELETE FROM operation_result WHERE event_id = $1 AND status = 'indeterminate'`
+DELETE FROM operation_result d
+WHERE d.status = 'indeterminate'
+    AND (d.event_id = $1 OR d.event_id = ANY (ARRAY (SELECT f.event_id FROM effect f WHERE f.duplicate_of = $2)))`
+
+// Who sends again has decided that the target knows nothing of the attempts so
+// far: its key window begins anew.
+const forgetUnknown = `UPDATE effect SET unknown_since = NULL WHERE id = $1`
 
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It
@@ -108,6 +114,9 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 	s.Version = before.Version
 	var wakes []Wake
 	if r.As == ResolveResend {
+		if _, err := tx.Exec(ctx, forgetUnknown, r.Effect); err != nil {
+			return err
+		}
 		ids, err := e.reserveTx(ctx, tx, 1)
 		if err != nil {
 			return err
@@ -124,7 +133,7 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 	if !out[0].Applied {
 		return fmt.Errorf("%w: it has changed meanwhile", ErrState)
 	}
-	if _, err := tx.Exec(ctx, forgetIndeterminate, event); err != nil {
+	if _, err := tx.Exec(ctx, forgetIndeterminate, event, r.Effect); err != nil {
 		return err
 	}
 	return auditTx(ctx, tx, audit{

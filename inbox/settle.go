@@ -38,6 +38,13 @@ type Settlement struct {
 	// Result is what to keep of a success; may be nil.
 	Result []byte
 
+	// DuplicateOf is the owner of the effect's key, if State is duplicate: its result
+	// is kept with this one.
+	DuplicateOf ID
+
+	// Unknown: the attempt may have reached a target that deduplicates.
+	Unknown bool
+
 	// Outcome is what the attempt's row will say; no row is written without it,
 	// and then the attempt is not counted either.
 	Outcome   AttemptOutcome
@@ -112,9 +119,9 @@ WITH asked AS (
     SELECT *
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::boolean[]) WITH ORDINALITY
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[]) WITH ORDINALITY
         AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
-            started_at, unfinished, rearm, job_id, recognised, place)),
+            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, place)),
 held AS MATERIALIZED (
     SELECT a.*
     FROM asked a
@@ -133,7 +140,10 @@ settled AS (
         send_started_at = CASE WHEN a.state NOT IN ('pending', 'retry') THEN e.send_started_at END,
         reason = nullif(a.reason, ''),
         last_code = CASE WHEN a.rearm THEN e.last_code ELSE nullif(a.code, '') END,
-        result = coalesce(a.result, e.result),
+        result = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result FROM effect o WHERE o.id = a.duplicate_of)
+            ELSE coalesce(a.result, e.result) END,
+        duplicate_of = CASE WHEN a.state = 'duplicate' THEN a.duplicate_of END,
+        unknown_since = coalesce(e.unknown_since, CASE WHEN a.unknown THEN a.started_at END),
         unfinished = a.unfinished,
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
@@ -153,9 +163,16 @@ SELECT place FROM settled`
 
 // A superseded or skipped effect gives its key back; any other keeps it.
 const releaseKeys = `
+WITH released AS MATERIALIZED (
+    SELECT k.route_id, k.key_hash
+    FROM effect_key k
+    JOIN effect e ON e.id = k.effect_id
+    WHERE k.effect_id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped')
+    ORDER BY k.route_id, k.key_hash
+    FOR UPDATE OF k)
 DELETE FROM effect_key k
-USING effect e
-WHERE e.id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped') AND k.effect_id = e.id`
+USING released r
+WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 
 // Only the effect that the stream has in flight moves it on.
 const advanceStreams = `
@@ -180,6 +197,7 @@ WHERE id = ANY ($1::uuid[])`
 // The wakes are inserted with it.
 func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
 	cols := settleColumns(group)
+	duplicates, unknown := outcomeColumns(group)
 	ids := cols[0]
 	applied := make([]bool, len(group))
 	standings := make(map[ID]Standing, len(group))
@@ -189,7 +207,7 @@ func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wa
 	if len(routes) > 0 {
 		b.Queue(lockStreams, routes, hashes)
 	}
-	b.Queue(settleEffects, append(cols, e.node, recognisedColumn(group))...).Query(func(rows pgx.Rows) error {
+	b.Queue(settleEffects, append(cols, e.node, duplicates, unknown, recognisedColumn(group))...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
 			applied[place-1] = true
@@ -224,6 +242,15 @@ func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wa
 		out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
 	}
 	return out, nil
+}
+
+// outcomeColumns are the arrays that follow the node's name.
+func outcomeColumns(group []Settlement) (duplicates []ID, unknown []bool) {
+	duplicates, unknown = make([]ID, len(group)), make([]bool, len(group))
+	for i := range group {
+		duplicates[i], unknown[i] = group[i].DuplicateOf, group[i].Unknown
+	}
+	return duplicates, unknown
 }
 
 // streamKeys are the streams that the group may touch.

@@ -17,6 +17,23 @@ import (
 // not end, the claim is committed first: a handler that kills the process then
 // uses up its attempts and is dead, instead of starting over for ever.
 func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time) error {
+	target := c.cfg.Routes[standing.RouteID].Target
+	left, wait, reason := c.limits[target].enter()
+	if left == nil {
+		c.postponedFor(w, standing, reason)
+		if err := c.store.Postpone(ctx, w.effect, wait); err != nil {
+			return c.trouble(ctx, "postponing an effect", err)
+		}
+		return river.JobSnooze(wait)
+	}
+	var result effect.Result
+	defer func() { left(result) }()
+	select {
+	case c.acting[target] <- struct{}{}:
+		defer func() { <-c.acting[target] }()
+	case <-ctx.Done():
+		return context.Canceled
+	}
 	var claim *inbox.Claim
 	if w.again || standing.Unfinished {
 		err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
@@ -30,12 +47,12 @@ func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, beg
 			return c.notObtained(standing)
 		}
 	}
-	return c.actClaimed(ctx, w, claim, standing, begun)
+	return c.actClaimed(ctx, w, claim, standing, begun, &result)
 }
 
 // actClaimed acts and settles in one transaction; claim is nil if that
 // transaction is to claim as well.
-func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, standing inbox.Standing, begun time.Time) error {
+func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, standing inbox.Standing, begun time.Time, came *effect.Result) error {
 	committed := claim != nil
 	tx, err := c.store.Begin(ctx)
 	if err != nil {
@@ -59,7 +76,23 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 			return c.notObtained(standing)
 		}
 	}
+	if early, held, err := c.consider(ctx, tx, claim, c.cfg.Routes[claim.RouteID]); err != nil {
+		return c.trouble(ctx, "considering an effect", err)
+	} else if !held {
+		return nil
+	} else if early != nil {
+		settled, err := c.store.SettleTx(ctx, tx, *early)
+		if err == nil {
+			err = tx.Commit(ctx)
+		}
+		if err != nil {
+			return c.trouble(ctx, "settling an effect", err)
+		}
+		c.report(ctx, claim, *early, settled, c.now().Sub(begun))
+		return c.next(ctx, w, settled.Standing)
+	}
 	result, err := c.attempt(ctx, tx, claim, begun)
+	*came = result
 	if err != nil || ctx.Err() != nil {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return c.settleApart(ctx, w, claim, committed, result, begun)
@@ -152,6 +185,17 @@ func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, 
 	}
 	c.report(ctx, again, s, settled, c.now().Sub(begun))
 	return c.next(ctx, w, settled.Standing)
+}
+
+// postponedFor tells that an effect was put off before it was claimed.
+func (c *Client) postponedFor(w wakeUp, standing inbox.Standing, reason inbox.Reason) {
+	if c.cfg.Observe == nil {
+		return
+	}
+	route := c.cfg.Routes[standing.RouteID]
+	c.cfg.Observe(Report{
+		Effect: w.effect, Source: route.Source, Route: route.Name, Target: route.Target, State: standing.State, Reason: reason,
+	})
 }
 
 // notObtained is for an effect that somebody else has, or has just ended.

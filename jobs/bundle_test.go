@@ -36,7 +36,11 @@ type bundle struct {
 
 	lease time.Duration
 	retry inbox.RetryPolicy
+	keys  keyWindows
 }
+
+// keyWindows are the windows of every route's keys.
+type keyWindows struct{ window, keep, within time.Duration }
 
 func setup(tb testing.TB) *bundle {
 	tb.Helper()
@@ -78,9 +82,9 @@ func (b *bundle) store(node string) *inbox.Effects {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: b.work, Enqueuer: b.queue, Node: node,
 		Routes: map[int32]inbox.EffectRoute{
-			b.routes[repeatable]: {Idempotent: true, Lease: b.lease, Retry: b.retry},
-			b.routes[once]:       {Lease: b.lease, Retry: b.retry},
-			b.routes[within]:     {InDatabase: true, Lease: b.lease, Retry: b.retry},
+			b.routes[repeatable]: {Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[once]:       {Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[within]:     {InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 		},
 	})
 	if err != nil {
@@ -151,7 +155,7 @@ func (b *bundle) stop(c *jobs.Client) {
 const insertEvents = `
 INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item,
     body_offset, body_length, id_unsigned, suspected_replay)
-SELECT id, $2, id::text, 'test.happened', sha256(''), now(), 'ok', 'default', $3, 0, 4, 11, false, false
+SELECT id, $2, id::text, 'test.happened', sha256(''), now(), 'ok', 'default', $3, 0, 4, 10, false, false
 FROM unnest($1::uuid[]) AS a (id)`
 
 const insertEffects = `
@@ -179,7 +183,7 @@ func (b *bundle) admit(route string, n int) []inbox.ID {
 			wakes[i] = inbox.Wake{JobID: jobIDs[i], Kind: inbox.WakeEffect, ID: ids[i]}
 		}
 		body := inbox.NewID(now)
-		batch.Queue(`INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{"Content-Type":"application/json"}', '----{"paid":1}-----')`, body)
+		batch.Queue(`INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{"Content-Type":"application/json"}', '----{"paid":1}------')`, body)
 		batch.Queue(insertEvents, ids, b.source, body)
 		batch.Queue(insertEffects, ids, b.routes[route], jobIDs)
 		b.queue.EnqueueTx(&batch, wakes)

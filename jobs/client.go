@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -28,17 +29,21 @@ type Route struct {
 	// Target names the sender or the transactional that carries the effects out.
 	Target string
 
+	// When is the route's condition: an effect for which it is false is skipped. nil
+	// is none.
+	When *expression.Program
+
+	// Key makes the effect's key: of all effects with one key, one happens. nil is
+	// the event's own key, under which there are no others.
+	Key *expression.Recipe
+
+	// Map makes the body that is sent on, as JSON. nil sends it as received.
+	Map *expression.Mapping
+
 	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
 	// for the settlement. It defaults to 10 s or, if that is less, to as much as
 	// the lease allows.
 	Timeout time.Duration
-}
-
-// Target bounds what is asked of a target at once.
-type Target struct {
-	// Concurrency is how many attempts this process may have under way at the
-	// target. 0 is no limit.
-	Concurrency int
 }
 
 // Report is one attempt's end, for metrics and tests.
@@ -73,8 +78,14 @@ type Config struct {
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
-	// Targets are the limits of targets, by name; one that is missing has none.
+	// Targets are the limits of targets, by name; one that is missing has the
+	// defaults.
 	Targets map[string]Target
+
+	// Transactions is how many effects may act inside the database at once, each on
+	// a connection of the store's pool: less than it has, or claims have to wait for
+	// them. 0 is the default of 8.
+	Transactions int
 
 	Logger *slog.Logger
 
@@ -135,7 +146,8 @@ type Client struct {
 	log    *slog.Logger
 	now    func() time.Time
 	random func() float64
-	slots  map[string]chan struct{}
+	limits map[string]*limiter
+	acting map[string]chan struct{} // by target inside the database
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
@@ -160,7 +172,7 @@ func New(cfg Config) (*Client, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random, slots: map[string]chan struct{}{}}
+	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -178,11 +190,7 @@ func New(cfg Config) (*Client, error) {
 		c.cfg.Routes[id] = checked
 		longest = max(longest, checked.Timeout)
 	}
-	for name, t := range cfg.Targets {
-		if t.Concurrency > 0 {
-			c.slots[name] = make(chan struct{}, t.Concurrency)
-		}
-	}
+	c.limit()
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
 		Expired: c.expired,
@@ -197,6 +205,29 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("making the River client: %w", err)
 	}
 	return c, nil
+}
+
+// limit makes the limiters of all targets that routes lead to.
+func (c *Client) limit() {
+	c.limits, c.acting = map[string]*limiter{}, map[string]chan struct{}{}
+	inside := 0
+	for _, r := range c.cfg.Routes {
+		c.limits[r.Target] = nil
+		if c.cfg.Transactionals[r.Target] != nil && c.acting[r.Target] == nil {
+			c.acting[r.Target] = make(chan struct{}, 1)
+			inside++
+		}
+	}
+	share := 0 // alone, it has nobody to leave workers to
+	if len(c.limits) > 1 {
+		share = max(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)/len(c.limits), 1)
+	}
+	for name := range c.limits {
+		c.limits[name] = newLimiter(c.cfg.Targets[name], share, c.now, c.random)
+	}
+	for name := range c.acting {
+		c.acting[name] = make(chan struct{}, max(orDefault(c.cfg.Transactions, 8)/inside, 1))
+	}
 }
 
 func (c *Client) check(id int32, r Route) (Route, error) {

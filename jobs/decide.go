@@ -13,6 +13,9 @@ func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapse
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, r.Excerpt, r.Recognised
 	repeatable := route.Idempotent || route.InDatabase
+	// A conflict on the key says that an earlier attempt is there.
+	s.Unknown = route.Idempotent && !route.InDatabase && r.Outcome != effect.Done &&
+		(r.Outcome != effect.Retry && r.Outcome != effect.Dead || r.Reason == effect.ReasonStatus409)
 	switch {
 	case r.Outcome == effect.Done:
 		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored
@@ -28,6 +31,15 @@ func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapse
 	wait, giveUp := route.Retry.Next(inbox.Failure{
 		Attempt: claim.Attempt, RetryAfter: r.RetryAfter, Age: claim.StartedAt.Sub(claim.Since) + elapsed,
 	}, random)
+	now := claim.StartedAt.Add(elapsed)
+	since := claim.UnknownSince
+	if since.IsZero() && s.Unknown {
+		since = claim.StartedAt
+	}
+	if route.Forgotten(since, now.Add(wait)) && (giveUp == "" || s.Unknown) {
+		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonKeyWindow
+		return s
+	}
 	if giveUp != "" {
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, giveUp
 		return s

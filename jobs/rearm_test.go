@@ -26,7 +26,7 @@ func TestRearm(t *testing.T) {
 		"indeterminate":         {`UPDATE effect SET state = 'indeterminate', reason = 'timeout', next_at = NULL`, 0},
 		"skipped":               {`UPDATE effect SET state = 'skipped', reason = 'status_4xx', next_at = NULL, finished_at = now()`, 0},
 		"superseded":            {`UPDATE effect SET state = 'superseded', next_at = NULL, finished_at = now()`, 0},
-		"duplicate":             {`UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now()`, 0},
+		"duplicate":             {`UPDATE effect SET state = 'duplicate', duplicate_of = id, next_at = NULL, finished_at = now()`, 0},
 		"done":                  {`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`, 0},
 		"pending":               {`UPDATE effect SET state = 'pending'`, 0},
 		"of a route not known":  {`UPDATE effect SET state = 'dead', reason = 'status_4xx', next_at = NULL, route_id = 4711`, 0},

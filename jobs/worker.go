@@ -102,15 +102,30 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if claim.Event.BodyGone {
 		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
 	}
-	release, ok := c.occupy(route.Target)
-	if !ok {
-		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, postponed), begun)
+	switch s, held, err := c.consider(ctx, nil, claim, route); {
+	case err != nil:
+		c.log.WarnContext(ctx, "considering an effect", "effect", claim.Effect.String(), "error", clean(err.Error()))
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonUnavailable, troubled), begun)
+	case !held:
+		return nil
+	case s != nil:
+		return c.settle(ctx, w, claim, *s, begun)
 	}
-	defer release()
+	left, wait, reason := c.limits[route.Target].enter()
+	if left == nil {
+		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
+	}
+	var result effect.Result
+	defer func() { left(result) }()
 	call := c.call(claim, route)
-	var rendered []byte
+	rendered, err := mapped(call, claim, route)
+	if err != nil {
+		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
+	}
+	if call.Rendered == nil && rendered != nil {
+		call.Rendered = rendered
+	}
 	if call.Rendered == nil {
-		var err error
 		if rendered, err = safeRender(sender, call); err != nil {
 			c.log.WarnContext(ctx, "rendering an effect", "effect", claim.Effect.String(), "route", route.Name, "error", clean(err.Error()))
 			return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}, begun)
@@ -128,9 +143,9 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		}
 	}
 	// Whatever was spent since before the claim was asked for is off the lease.
-	left := known.Lease - margin(known.Lease) - c.now().Sub(begun)
-	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, left))
-	result := effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
+	rest := known.Lease - margin(known.Lease) - c.now().Sub(begun)
+	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, rest))
+	result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
 	if timed.Err() == nil {
 		result = safeSend(timed, sender, call)
 	}
@@ -192,20 +207,6 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-// occupy takes a place at the target, if it has a limit.
-func (c *Client) occupy(target string) (release func(), ok bool) {
-	slots := c.slots[target]
-	if slots == nil {
-		return func() {}, true
-	}
-	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, true
-	default:
-		return nil, false
-	}
-}
-
 func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	e := claim.Event
 	call := &effect.Call{
@@ -223,28 +224,35 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it: an
-// object of strings or of arrays of strings.
+// contentType reads the delivery's content type from the headers kept of it.
 func contentType(headers []byte) string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return ""
-	}
-	for name, value := range doc {
-		if !strings.EqualFold(name, "content-type") {
-			continue
-		}
-		switch v := value.(type) {
-		case string:
-			return v
-		case []any:
-			if len(v) > 0 {
-				s, _ := v[0].(string)
-				return s
-			}
+	for name, value := range headerTexts(headers) {
+		if strings.EqualFold(name, "content-type") {
+			return value
 		}
 	}
 	return ""
+}
+
+// headerTexts reads the headers kept of a delivery: an object of strings or of
+// arrays of strings, of which the first counts.
+func headerTexts(headers []byte) map[string]string {
+	var doc map[string]any
+	if json.Unmarshal(headers, &doc) != nil {
+		return nil
+	}
+	out := make(map[string]string, len(doc))
+	for name, value := range doc {
+		switch v := value.(type) {
+		case string:
+			out[name] = v
+		case []any:
+			if len(v) > 0 {
+				out[name], _ = v[0].(string)
+			}
+		}
+	}
+	return out
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.
@@ -261,7 +269,11 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	switch {
 	case !settled.Applied:
 		message = "effect was taken over"
-	case s.Outcome == "":
+	case s.State == inbox.EffectDuplicate:
+		message = "effect recognised as duplicate"
+	case s.State == inbox.EffectSkipped:
+		message = "effect skipped"
+	case s.Outcome == "" && s.State.Waiting():
 	case s.State == inbox.EffectDone:
 		message = "effect done"
 	case s.State == inbox.EffectDead:

@@ -9,6 +9,7 @@ import (
 // inbox knows each; one it does not know becomes "other".
 const (
 	ReasonRender  = "render_failed"
+	ReasonMapping = "mapping_failed"
 	ReasonStopped = "stopped"
 
 	ReasonAddress    = "address_refused"
@@ -30,6 +31,9 @@ const (
 	ReasonStatus503     = "status_503"
 	ReasonStatus5xx     = "status_5xx"
 
+	ReasonMail4xx = "smtp_4xx"
+	ReasonMail5xx = "smtp_5xx"
+
 	ReasonSerialization = "sql_serialization"
 	ReasonDeadlock      = "sql_deadlock"
 	ReasonLockTimeout   = "sql_lock_timeout"
@@ -43,7 +47,7 @@ const (
 // Reasons lists all of them.
 func Reasons() []string {
 	return []string{
-		ReasonRender, ReasonStopped, ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection,
+		ReasonRender, ReasonMapping, ReasonMail4xx, ReasonMail5xx, ReasonStopped, ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection,
 		ReasonReply, ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus410, ReasonStatus425,
 		ReasonStatus429, ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonSerialization, ReasonDeadlock,
 		ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL, ReasonHandler,

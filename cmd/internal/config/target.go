@@ -64,8 +64,6 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event", where)
 		case t.KeyWindow > 0 && !t.Idempotent:
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
-		case t.Probe != nil && t.Idempotent:
-			r.line(t.line, "%s: probe is for a target with idempotent: false; no outcome of another stays unknown", where)
 		case t.Kind == KindForward:
 			r.forward(t, where)
 		}

@@ -38,5 +38,8 @@ END $$;
 -- Functions are open to everybody unless told otherwise.
 REVOKE ALL ON FUNCTION emit(text, text, text, jsonb) FROM PUBLIC;
 
+-- Whose duplicates are to hear what their owner was found to be.
+CREATE INDEX effect_duplicate_of_idx ON effect (duplicate_of) WHERE duplicate_of IS NOT NULL;
+
 -- What a probe walks: few rows, beside any number of dead ones.
 CREATE INDEX effect_indeterminate_idx ON effect (route_id, id) WHERE state = 'indeterminate';

@@ -1,0 +1,96 @@
+package expression
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+)
+
+// Input is one event, for any number of evaluations. It must not be copied.
+type Input struct {
+	Event Event
+
+	// Body is the event's bytes. An expression sees null if they are not JSON.
+	Body []byte
+
+	// Headers are those kept of the delivery; names are looked up in lower case.
+	Headers map[string]string
+
+	once    sync.Once
+	body    any
+	headers map[string]string
+}
+
+var _ cel.Activation = (*Input)(nil)
+
+// ResolveName implements [cel.Activation].
+func (in *Input) ResolveName(name string) (any, bool) {
+	switch name {
+	case "event":
+		return &in.Event, true
+	case "body":
+		in.once.Do(in.decode)
+		return in.body, true
+	case "headers":
+		in.once.Do(in.decode)
+		return in.headers, true
+	}
+	return nil, false
+}
+
+// Parent implements [cel.Activation].
+func (in *Input) Parent() cel.Activation { return nil }
+
+func (in *Input) decode() {
+	in.headers = make(map[string]string, len(in.Headers))
+	for name, value := range in.Headers {
+		in.headers[strings.ToLower(name)] = value
+	}
+	in.body = types.NullValue
+	decoder := json.NewDecoder(bytes.NewReader(in.Body))
+	decoder.UseNumber() // a number keeps all its digits
+	var value any
+	if decoder.Decode(&value) != nil {
+		return
+	}
+	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Token gives io.EOF itself
+		return
+	}
+	if value = numbers(value); value != nil {
+		in.body = value
+	}
+}
+
+// numbers turns a JSON number into an integer if it is one of 64 bits, else into
+// a floating point number, and if it is beyond both leaves its text.
+func numbers(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		text := v.String()
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i
+		}
+		if !strings.ContainsAny(text, ".eE") {
+			return text
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return text
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = numbers(v[key])
+		}
+	}
+	return value
+}

@@ -1,0 +1,68 @@
+package expression
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Mapping makes a JSON value from an event: one expression, or an object whose
+// members are mappings.
+type Mapping struct {
+	program *Program
+	members map[string]*Mapping
+}
+
+// NewMapping makes the mapping of one expression.
+func NewMapping(p *Program) *Mapping { return &Mapping{program: p} }
+
+// NewObject makes the mapping of an object.
+func NewObject(members map[string]*Mapping) *Mapping { return &Mapping{members: members} }
+
+// Value evaluates the mapping. The error says which member and expression.
+func (m *Mapping) Value(in *Input) (any, error) {
+	if m.program != nil {
+		value, err := m.program.Value(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.program, err)
+		}
+		return value, nil
+	}
+	out := make(map[string]any, len(m.members))
+	for _, name := range slices.Sorted(maps.Keys(m.members)) {
+		value, err := m.members[name].Value(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// JSON evaluates the mapping and writes it down, the same bytes for the same
+// event.
+func (m *Mapping) JSON(in *Input) ([]byte, error) {
+	value, err := m.Value(in)
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(value)
+	if err != nil {
+		return nil, ErrType
+	}
+	return document, nil
+}
+
+// Source gives the mapping as it was written, for digests and for printing:
+// texts, and objects of them.
+func (m *Mapping) Source() any {
+	if m.program != nil {
+		return m.program.String()
+	}
+	out := make(map[string]any, len(m.members))
+	for name, member := range m.members {
+		out[name] = member.Source()
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Owner is which effect has a key, after [Effects.Own].
+type Owner struct {
+	// Held is false if the claim is no longer the caller's: nothing may be done.
+	Held bool
+
+	// Effect is the key's owner. It is zero where the effect goes ahead without
+	// owning the key: it is older than the owner by more than the window.
+	Effect ID
+}
+
+// ownAsk is one effect that asks for its key.
+type ownAsk struct {
+	effect, token ID
+	routeID       int32
+	hash          []byte
+	receivedAt    time.Time
+	keep          time.Duration
+}
+
+// Own asks for an effect's key, committed before it returns. The first effect of
+// a route with a key owns it; a later one is told whose it is. It owns the key
+// itself if the owner is done and was received longer ago than the route keeps
+// keys; an owner that is not settled, dead or indeterminate keeps it for ever,
+// and one that is superseded or skipped has given it back.
+func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, error) {
+	route := e.routes[claim.RouteID]
+	if route.KeyWithin > 0 {
+		var owner Owner
+		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			owner, err = e.OwnTx(ctx, tx, claim, hash)
+			return err
+		})
+		return owner, err
+	}
+	owner, err := e.owns.do(ctx, e.ownAsk(claim, hash))
+	if err != nil {
+		return Owner{}, fmt.Errorf("asking for the key of effect %s: %w", claim.Effect, err)
+	}
+	return owner, nil
+}
+
+// OwnTx asks for an effect's key in the transaction in which it will act.
+func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byte) (owner Owner, err error) {
+	ask := e.ownAsk(claim, hash)
+	if within := e.routes[claim.RouteID].KeyWithin; within > 0 {
+		owner, err = ownWithin(ctx, tx, ask, within)
+	} else {
+		var owners []Owner
+		if owners, err = ownKeys(ctx, tx, []ownAsk{ask}); err == nil {
+			owner = owners[0]
+		}
+	}
+	if err != nil {
+		return Owner{}, fmt.Errorf("asking for the key of effect %s: %w", claim.Effect, err)
+	}
+	return owner, nil
+}
+
+func (e *Effects) ownAsk(claim *Claim, hash []byte) ownAsk {
+	return ownAsk{
+		effect: claim.Effect, token: claim.Token, routeID: claim.RouteID, hash: hash,
+		receivedAt: claim.Event.ReceivedAt, keep: e.routes[claim.RouteID].KeyKeep,
+	}
+}
+
+func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) {
+	return ownKeys(ctx, e.pool, asks)
+}
+
+// The order of locks: effects by id, then their keys.
+const holdForKey = `
+WITH held AS MATERIALIZED (
+    SELECT e.id, a.hash
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS a (id, token, hash)
+    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    ORDER BY e.id
+    FOR UPDATE OF e)
+UPDATE effect e SET key_hash = h.hash
+FROM held h
+WHERE e.id = h.id
+RETURNING e.lease_token`
+
+// The first one wins, also inside the group. A key that another transaction is
+// about to write is waited for.
+const insertKeys = `
+INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+SELECT a.route_id, a.hash, a.id, a.received_at, a.received_at + a.keep * interval '1 microsecond'
+FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
+    AS a (id, token, hash, route_id, received_at, keep)
+JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+ORDER BY a.route_id, a.hash, a.received_at, a.id
+ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
+
+// A statement of its own sees what the first one waited for. Only an owner that
+// is done gives way, only to an event received after its window, and of several
+// such to the earliest. An owner that was pruned was settled.
+const takeOverKeys = `
+WITH locked AS MATERIALIZED (
+    SELECT k.route_id, k.key_hash, k.effect_id, k.received_at
+    FROM effect_key k
+    WHERE (k.route_id, k.key_hash) IN (SELECT * FROM unnest($4::int[], $3::bytea[]))
+    ORDER BY k.route_id, k.key_hash
+    FOR UPDATE OF k),
+heirs AS (
+    SELECT DISTINCT ON (l.route_id, l.key_hash) l.route_id, l.key_hash, a.id, a.received_at, a.keep
+    FROM locked l
+    JOIN unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
+        AS a (id, token, hash, route_id, received_at, keep) ON a.route_id = l.route_id AND a.hash = l.key_hash
+    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    LEFT JOIN effect o ON o.id = l.effect_id
+    WHERE a.id <> l.effect_id AND coalesce(o.state, 'done') = 'done'
+        AND a.received_at > l.received_at + a.keep * interval '1 microsecond'
+    ORDER BY l.route_id, l.key_hash, a.received_at, a.id)
+UPDATE effect_key k
+SET effect_id = h.id, received_at = h.received_at, expires_at = h.received_at + h.keep * interval '1 microsecond'
+FROM heirs h
+WHERE k.route_id = h.route_id AND k.key_hash = h.key_hash`
+
+const readOwners = `
+SELECT a.id, k.effect_id, a.received_at < k.received_at - a.keep * interval '1 microsecond'
+FROM unnest($1::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[], $2::uuid[])
+    AS a (id, hash, route_id, received_at, keep, token)
+JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash`
+
+// ownKeys is one round trip; sent to a pool it is its own transaction.
+func ownKeys(ctx context.Context, db batcher, asks []ownAsk) ([]Owner, error) {
+	n := len(asks)
+	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
+	routes, received, keeps := make([]int32, n), make([]time.Time, n), make([]int64, n)
+	for i, a := range asks {
+		ids[i], tokens[i], hashes[i] = a.effect, a.token, a.hash
+		routes[i], received[i], keeps[i] = a.routeID, a.receivedAt, a.keep.Microseconds()
+	}
+	held := make(map[ID]bool, n)
+	owners := make(map[ID]ID, n)
+	var b pgx.Batch
+	b.Queue(holdForKey, ids, tokens, hashes).Query(func(rows pgx.Rows) error {
+		mine, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+		for _, token := range mine {
+			held[token] = true
+		}
+		return err
+	})
+	b.Queue(insertKeys, ids, tokens, hashes, routes, received, keeps)
+	b.Queue(takeOverKeys, ids, tokens, hashes, routes, received, keeps)
+	b.Queue(readOwners, ids, tokens, hashes, routes, received, keeps).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var id, owner ID
+			var beyond bool
+			if err := rows.Scan(&id, &owner, &beyond); err != nil {
+				return err
+			}
+			if beyond && owner != id {
+				owner = ID{}
+			}
+			owners[id] = owner
+		}
+		return rows.Err()
+	})
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	out := make([]Owner, n)
+	for i, a := range asks {
+		out[i] = Owner{Held: held[a.token], Effect: owners[a.effect]}
+	}
+	return out, nil
+}
+
+// Where events count as one only if they were received close to each other, a
+// key is kept for each stretch of that length: inside one stretch there can be
+// one owner only, and an event looks into its own and the two beside it. The
+// lock keeps two that look into different stretches from overlooking each other.
+const (
+	lockKey = `SELECT pg_advisory_xact_lock($1::bigint)`
+
+	insertKeyWithin = `
+INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+SELECT $4::int, $3::bytea, $1::uuid, $5::timestamptz, $5::timestamptz + $6::bigint * interval '1 microsecond'
+WHERE EXISTS (SELECT FROM effect e WHERE e.id = $1::uuid AND e.lease_token = $2::uuid)
+    AND NOT EXISTS (
+        SELECT FROM effect_key k
+        WHERE k.route_id = $4::int AND k.key_hash = ANY ($7::bytea[])
+            AND k.received_at BETWEEN $5::timestamptz - $8::bigint * interval '1 microsecond'
+                AND $5::timestamptz + $8::bigint * interval '1 microsecond')`
+
+	readOwnerWithin = `
+SELECT k.effect_id
+FROM effect_key k
+WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
+    AND k.received_at BETWEEN $3::timestamptz - $4::bigint * interval '1 microsecond'
+        AND $3::timestamptz + $4::bigint * interval '1 microsecond'
+ORDER BY k.effect_id <> $5::uuid, k.received_at, k.effect_id
+LIMIT 1`
+)
+
+func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
+	stretch := a.receivedAt.UnixMicro() / within.Microseconds()
+	hashes := [][]byte{stretchHash(a.hash, stretch-1), stretchHash(a.hash, stretch), stretchHash(a.hash, stretch+1)}
+	lock := sha256.Sum256(binary.BigEndian.AppendUint32(bytes.Clone(a.hash), uint32(a.routeID)))
+	var owner Owner
+	var b pgx.Batch
+	b.Queue(lockKey, int64(binary.BigEndian.Uint64(lock[:])))
+	b.Queue(holdForKey, []ID{a.effect}, []ID{a.token}, hashes[1:2]).Query(func(rows pgx.Rows) error {
+		held, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+		owner.Held = len(held) == 1
+		return err
+	})
+	b.Queue(insertKeyWithin, a.effect, a.token, hashes[1], a.routeID, a.receivedAt, a.keep.Microseconds(), hashes, within.Microseconds())
+	b.Queue(readOwnerWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect).Query(func(rows pgx.Rows) error {
+		owners, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+		if len(owners) == 1 {
+			owner.Effect = owners[0]
+		}
+		return err
+	})
+	return owner, tx.SendBatch(ctx, &b).Close()
+}
+
+func stretchHash(hash []byte, stretch int64) []byte {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(bytes.Clone(hash), uint64(stretch)))
+	return sum[:]
+}

@@ -1,0 +1,106 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// consider decides before an attempt whether there is to be one: whether the
+// target still knows an earlier attempt's key, the route's condition, and who
+// owns the effect's key. tx is nil if the claim is committed. A settlement says
+// that there is none; held is false if the claim is no longer ours.
+func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, route Route) (s *inbox.Settlement, held bool, err error) {
+	known, _ := c.store.Route(claim.RouteID)
+	if known.Forgotten(claim.UnknownSince, claim.StartedAt) {
+		s := ending(claim)
+		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonKeyWindow
+		return &s, true, nil
+	}
+	// An attempt that may have happened cannot be made undone by a condition.
+	if s := c.condition(ctx, claim, route); s != nil {
+		return s, true, nil
+	}
+	if route.Key == nil || claim.Item > 0 || claim.KeyHash != nil && claim.Attempt > 1 {
+		return nil, true, nil
+	}
+	hash, err := route.Key.Hash(input(claim, route))
+	if err != nil {
+		return c.unmapped(ctx, claim, route, "key", err), true, nil
+	}
+	var owner inbox.Owner
+	if tx != nil {
+		owner, err = c.store.OwnTx(ctx, tx, claim, hash)
+	} else {
+		owner, err = c.store.Own(context.WithoutCancel(ctx), claim, hash)
+	}
+	switch none := (inbox.ID{}); {
+	case err != nil:
+		return nil, false, err
+	case !owner.Held:
+		return nil, false, nil
+	case owner.Effect != none && owner.Effect != claim.Effect:
+		s := ending(claim)
+		s.State, s.DuplicateOf = inbox.EffectDuplicate, owner.Effect
+		return &s, true, nil
+	}
+	return nil, true, nil
+}
+
+// condition settles an effect whose route's condition is false or fails.
+func (c *Client) condition(ctx context.Context, claim *inbox.Claim, route Route) *inbox.Settlement {
+	if route.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
+		return nil
+	}
+	wanted, err := route.When.Bool(input(claim, route))
+	if err != nil {
+		return c.unmapped(ctx, claim, route, "when: "+route.When.String(), err)
+	}
+	if wanted {
+		return nil
+	}
+	s := ending(claim)
+	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
+	return &s
+}
+
+// unmapped settles an effect for which an expression cannot be evaluated. What
+// is told names the expression, which is configuration; the error is one of a
+// closed set and quotes nothing of the event.
+func (c *Client) unmapped(ctx context.Context, claim *inbox.Claim, route Route, what string, err error) *inbox.Settlement {
+	said := clean(what + ": " + err.Error())
+	c.log.LogAttrs(ctx, slog.LevelWarn, "expression failed", slog.String("source", route.Source), slog.String("route", route.Name),
+		slog.String("effect", claim.Effect.String()), slog.String("error", said))
+	s := ending(claim)
+	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonMapping, said
+	return &s
+}
+
+// input is a claim's event as expressions see it.
+func input(claim *inbox.Claim, route Route) *expression.Input {
+	e := &claim.Event
+	return &expression.Input{
+		Event: expression.Event{
+			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: route.Source, Provider: route.Provider,
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
+		},
+		Body: e.Body, Headers: headerTexts(e.Headers),
+	}
+}
+
+// mapped gives what a route's mapping makes of the event; nil without one.
+func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) {
+	if route.Map == nil {
+		return nil, nil
+	}
+	call.Event.ContentType = "application/json"
+	if call.Rendered != nil {
+		return nil, nil
+	}
+	return route.Map.JSON(input(claim, route))
+}

@@ -1,0 +1,216 @@
+package jobs
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Target bounds what is asked of a target at once, by this process.
+type Target struct {
+	// Concurrency is how many attempts may be under way at the target. 0 is its even
+	// share of the workers, so that one target that hangs cannot take all of them;
+	// -1 is no limit.
+	Concurrency int
+
+	// Rate is how many attempts may begin in Per. 0 is no limit.
+	Rate int
+
+	// Per is the time of Rate. It defaults to a second.
+	Per time.Duration
+
+	// Failures is how many attempts have to fail in a row until no more are made for
+	// a while. 0 is the default of 10, -1 is off. Only what says that the target is
+	// in trouble counts: no connection, no answer, a 5xx.
+	Failures int
+
+	// Open is how long no attempts are made then; after that one at a time tries. 0
+	// is the default of 30 s.
+	Open time.Duration
+}
+
+// The defaults of [Target].
+const (
+	DefaultFailures = 10
+	DefaultOpen     = 30 * time.Second
+)
+
+// The least and the longest time that an effect is put off because of its
+// target's limits.
+const (
+	leastParked   = 20 * time.Millisecond
+	longestParked = 30 * time.Second
+)
+
+// maxPause bounds how long one Retry-After holds up all effects of a target.
+const maxPause = 5 * time.Minute
+
+// limiter decides whether an attempt at its target may begin. What it puts off
+// gets a place in a queue that exists only as a time: each one put off is told to
+// come a little later than the one before, at the pace the target has shown, so
+// that a backlog neither comes back all at once nor waits for longer than it has
+// to.
+type limiter struct {
+	now    func() time.Time
+	random func() float64
+
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	slots   int           // 0 is no limit
+	every   time.Duration // between two attempts; 0 is no limit
+	burst   time.Duration
+	open    time.Duration
+
+	mu     sync.Mutex
+	busy   int
+	took   time.Duration // by an attempt, on average
+	due    time.Time     // of the next attempt that the rate allows
+	parked time.Time     // until when those put off have been told to wait
+	opened time.Time     // when the breaker opened last
+	paused time.Time     // until when the target has asked for peace
+}
+
+func newLimiter(t Target, share int, now func() time.Time, random func() float64) *limiter {
+	l := &limiter{now: now, random: random, slots: max(t.Concurrency, 0), open: t.Open, took: 50 * time.Millisecond}
+	if t.Concurrency == 0 {
+		l.slots = share
+	}
+	if t.Rate > 0 {
+		per := t.Per
+		if per <= 0 {
+			per = time.Second
+		}
+		l.every = per / time.Duration(t.Rate)
+		l.burst = min(per/10, time.Second)
+	}
+	if l.open <= 0 {
+		l.open = DefaultOpen
+	}
+	failures := t.Failures
+	if failures == 0 {
+		failures = DefaultFailures
+	}
+	if failures > 0 {
+		l.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+			Timeout:     l.open,
+			IsExcluded:  func(err error) bool { return errors.Is(err, errNoAttempt) },
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= uint32(failures) },
+			OnStateChange: func(_ string, _, to gobreaker.State) {
+				if to == gobreaker.StateOpen {
+					l.mu.Lock()
+					l.opened = l.now()
+					l.mu.Unlock()
+				}
+			},
+		})
+	}
+	return l
+}
+
+// enter takes a place at the target. done must be called with what came of the
+// attempt. Without a place, done is nil and wait says when to ask again.
+func (l *limiter) enter() (done func(effect.Result), wait time.Duration, reason inbox.Reason) {
+	now := l.now()
+	if wait, reason := l.take(now); reason != "" {
+		return nil, wait, reason
+	}
+	report := func(error) {}
+	if l.breaker != nil {
+		allowed, err := l.breaker.Allow()
+		if err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.busy--
+			// Spread over as long again, so that not all come to try at once.
+			return nil, l.jittered(max(l.opened.Add(l.open).Sub(now), 0) + time.Duration(l.random()*float64(l.open))), inbox.ReasonBreaker
+		}
+		report = allowed
+	}
+	return func(r effect.Result) {
+		l.leave(now, r)
+		report(troubles(r)) // without the lock: the breaker may call back
+	}, 0, ""
+}
+
+func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case now.Before(l.paused):
+		return l.park(now, l.paused.Sub(now), l.pace()), inbox.ReasonRate
+	case l.every > 0 && l.due.Sub(now) > l.burst:
+		return l.park(now, l.due.Sub(now)-l.burst, l.every), inbox.ReasonRate
+	case l.slots > 0 && l.busy >= l.slots:
+		return l.park(now, 0, l.pace()), inbox.ReasonSaturated
+	}
+	if l.every > 0 {
+		if l.due.Before(now) {
+			l.due = now
+		}
+		l.due = l.due.Add(l.every)
+	}
+	l.busy++
+	return 0, ""
+}
+
+// pace is the time between two attempts that the target has shown.
+func (l *limiter) pace() time.Duration {
+	return max(l.took/time.Duration(max(l.slots, 1)), l.every, time.Millisecond)
+}
+
+// park gives a place behind those already put off, not before at least.
+func (l *limiter) park(now time.Time, least, pace time.Duration) time.Duration {
+	if floor := now.Add(least); l.parked.Before(floor) {
+		l.parked = floor
+	}
+	if l.parked = l.parked.Add(pace); l.parked.Sub(now) > longestParked+least {
+		l.parked = now.Add(least) // the queue is longer than anyone waits: begin again
+		return l.jittered(longestParked + least)
+	}
+	return l.jittered(l.parked.Sub(now))
+}
+
+func (l *limiter) jittered(d time.Duration) time.Duration {
+	return max(d+time.Duration((l.random()-0.5)*float64(min(d, longestParked))/5), leastParked)
+}
+
+func (l *limiter) leave(began time.Time, r effect.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.busy--
+	l.took += (now.Sub(began) - l.took) / 8
+	if r.RetryAfter > 0 {
+		if until := now.Add(min(r.RetryAfter, maxPause)); until.After(l.paused) {
+			l.paused = until
+		}
+	}
+}
+
+var (
+	errTrouble   = errors.New("the target is in trouble")
+	errNoAttempt = errors.New("no attempt was made")
+)
+
+// troubles tells the breaker about an attempt. An answer that refuses this one
+// event says nothing of the target.
+func troubles(r effect.Result) error {
+	switch r.Outcome {
+	case "":
+		return errNoAttempt
+	case effect.Done, effect.Dead:
+		return nil
+	case effect.Retry, effect.Unknown:
+	}
+	switch r.Reason {
+	case effect.ReasonDNS, effect.ReasonConnect, effect.ReasonTLS, effect.ReasonTimeout, effect.ReasonConnection, effect.ReasonReply,
+		effect.ReasonAddress, effect.ReasonStatus503, effect.ReasonStatus5xx, effect.ReasonMail4xx, effect.ReasonSQLTimeout,
+		effect.ReasonUnavailable:
+		return errTrouble
+	}
+	return nil
+}
