@@ -90,10 +90,12 @@ func NewProbe(cfg ProbeConfig) (*HTTPProbe, error) {
 		cfg.Absent = []int{http.StatusNotFound}
 	}
 	for _, status := range slices.Concat(cfg.Done, cfg.Absent) {
-		switch {
-		case status < 200 || status > 599:
+		if status < 200 || status > 599 {
 			errs = append(errs, fmt.Errorf("probe status %d is none", status))
-		case slices.Contains(cfg.Done, status) && slices.Contains(cfg.Absent, status):
+		}
+	}
+	for _, status := range cfg.Done {
+		if slices.Contains(cfg.Absent, status) {
 			errs = append(errs, fmt.Errorf("probe status %d cannot say both", status))
 		}
 	}

@@ -79,7 +79,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	switch {
 	case s.Provider == nil:
 		r.at(providerAt, "%s: unknown provider %q; known are %s", where, visible(named), known(cfg.Providers))
-	case secretsAt == nil && s.Emit:
+	case len(s.Secrets) == 0 && s.Emit && len(r.problems) == before:
 		// Open to emit alone: no delivery over HTTP can be verified.
 	case secretsAt == nil && needsSecret(s.Provider):
 		r.line(s.line, "%s: secrets are missing: a list of references, such as [env:%s_SECRET]", where, strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")))
