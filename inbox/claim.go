@@ -111,12 +111,23 @@ LEFT JOIN LATERAL (
 WHERE e.id = ANY ($1::uuid[])`
 
 func claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
+	var b pgx.Batch
+	answers := queueClaims(&b, known, asks)
+	// Close answers for the commit.
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	return answers(), nil
+}
+
+// queueClaims queues the statements; what it returns is to be called when they
+// have been read.
+func queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) func() []claimAnswer {
 	ids, tokens, jobs := make([]ID, len(asks)), make([]ID, len(asks)), make([]int64, len(asks))
 	for i, a := range asks {
 		ids[i], tokens[i], jobs[i] = a.effect, a.token, a.jobID
 	}
 	rows := make(map[ID]*claimRow, len(asks))
-	var b pgx.Batch
 	b.Queue(claimDue, ids, tokens, jobs, known.ids, known.leases)
 	b.Queue(readClaims, ids, tokens).Query(func(r pgx.Rows) error {
 		for r.Next() {
@@ -128,22 +139,20 @@ func claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []cla
 		}
 		return r.Err()
 	})
-	// Close answers for the commit.
-	if err := db.SendBatch(ctx, &b).Close(); err != nil {
-		return nil, err
-	}
-	answers := make([]claimAnswer, len(asks))
-	for i, a := range asks {
-		row, ok := rows[a.effect]
-		if !ok {
-			continue
+	return func() []claimAnswer {
+		answers := make([]claimAnswer, len(asks))
+		for i, a := range asks {
+			row, ok := rows[a.effect]
+			if !ok {
+				continue
+			}
+			answers[i].standing = row.standing
+			if row.claim.Token == a.token {
+				answers[i].claim = &row.claim
+			}
 		}
-		answers[i].standing = row.standing
-		if row.claim.Token == a.token {
-			answers[i].claim = &row.claim
-		}
+		return answers
 	}
-	return answers, nil
 }
 
 type claimRow struct {
@@ -258,15 +267,38 @@ func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]bool, err
 // Postpone puts an effect off that this process can do nothing for, without
 // spending an attempt.
 func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) error {
-	if _, err := e.pool.Exec(ctx, postponeEffect, effect, by.Microseconds()); err != nil {
+	if _, err := e.postpones.do(ctx, postponement{effect: effect, by: by}); err != nil {
 		return fmt.Errorf("postponing effect %s: %w", effect, err)
 	}
 	return nil
 }
 
-const postponeEffect = `
-UPDATE effect SET next_at = now() + $2::bigint * interval '1 microsecond'
-WHERE id = $1 AND state IN ('pending', 'retry')`
+// A row that somebody else has locked is being worked on.
+const postponeEffects = `
+WITH due AS MATERIALIZED (
+    SELECT e.id, a.by
+    FROM unnest($1::uuid[], $2::bigint[]) AS a (id, by)
+    JOIN effect e ON e.id = a.id
+    WHERE e.state IN ('pending', 'retry')
+    ORDER BY e.id
+    FOR UPDATE OF e SKIP LOCKED)
+UPDATE effect e SET next_at = now() + d.by * interval '1 microsecond'
+FROM due d
+WHERE e.id = d.id`
+
+type postponement struct {
+	effect ID
+	by     time.Duration
+}
+
+func (e *Effects) postponeGroup(ctx context.Context, asks []postponement) ([]struct{}, error) {
+	ids, waits := make([]ID, len(asks)), make([]int64, len(asks))
+	for i, a := range asks {
+		ids[i], waits[i] = a.effect, a.by.Microseconds()
+	}
+	_, err := e.pool.Exec(ctx, postponeEffects, ids, waits)
+	return make([]struct{}, len(asks)), err
+}
 
 // MarkUnfinished notes that a run of a waiting effect did not end, so that the
 // next one commits its claim before it acts.

@@ -103,10 +103,12 @@ type Effects struct {
 
 	outside knownRoutes // routes whose effects are claimed in groups
 
-	claims  grouped[claimAsk, claimAnswer]
-	starts  grouped[sendStart, bool]
-	owns    grouped[ownAsk, Owner]
-	settles grouped[Settlement, Settled]
+	claims    grouped[claimAsk, claimAnswer]
+	starts    grouped[sendStart, bool]
+	owns      grouped[ownAsk, Owner]
+	postpones grouped[postponement, struct{}]
+	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
+	settles   grouped[Settlement, Settled]
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -155,7 +157,15 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, timeout: timeout}
 	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
+	e.postpones = grouped[postponement, struct{}]{run: e.postponeGroup, size: size, flushers: flushers, timeout: timeout}
 	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}
+	e.acts = map[int32]*grouped[GroupedAct, GroupedEnd]{}
+	for id, r := range e.routes {
+		if r.InDatabase {
+			// What a group's transaction locks it holds until all of it has acted.
+			e.acts[id] = &grouped[GroupedAct, GroupedEnd]{run: e.actGroup(id), size: 64, flushers: 2, timeout: max(timeout, r.Lease/2)}
+		}
+	}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }

@@ -196,13 +196,23 @@ WHERE id = ANY ($1::uuid[])`
 // every caller. It is one round trip; sent to a pool it is its own transaction.
 // The wakes are inserted with it.
 func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+	var b pgx.Batch
+	settled := e.queueSettle(&b, group, wakes)
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	return settled(), nil
+}
+
+// queueSettle queues the statements; what it returns is to be called when they
+// have been read.
+func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) func() []Settled {
 	cols := settleColumns(group)
 	duplicates, unknown := outcomeColumns(group)
 	ids := cols[0]
 	applied := make([]bool, len(group))
 	standings := make(map[ID]Standing, len(group))
 
-	var b pgx.Batch
 	routes, hashes := streamKeys(group)
 	if len(routes) > 0 {
 		b.Queue(lockStreams, routes, hashes)
@@ -220,7 +230,7 @@ func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wa
 	if len(routes) > 0 {
 		b.Queue(advanceStreams, ids)
 	}
-	e.enqueuer.EnqueueTx(&b, wakes)
+	e.enqueuer.EnqueueTx(b, wakes)
 	b.Queue(readStandings, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id ID
@@ -234,14 +244,13 @@ func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wa
 		}
 		return rows.Err()
 	})
-	if err := db.SendBatch(ctx, &b).Close(); err != nil {
-		return nil, err
+	return func() []Settled {
+		out := make([]Settled, len(group))
+		for i, s := range group {
+			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+		}
+		return out
 	}
-	out := make([]Settled, len(group))
-	for i, s := range group {
-		out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
-	}
-	return out, nil
 }
 
 // outcomeColumns are the arrays that follow the node's name.

@@ -28,6 +28,9 @@ func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, beg
 	}
 	var result effect.Result
 	defer func() { left(result) }()
+	if done, err := c.actGrouped(ctx, w, standing, begun, &result); done {
+		return err
+	}
 	select {
 	case c.acting[target] <- struct{}{}:
 		defer func() { <-c.acting[target] }()

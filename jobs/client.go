@@ -218,12 +218,9 @@ func (c *Client) limit() {
 			inside++
 		}
 	}
-	share := 0 // alone, it has nobody to leave workers to
-	if len(c.limits) > 1 {
-		share = max(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)/len(c.limits), 1)
-	}
+	workers := &crew{size: int64(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers))}
 	for name := range c.limits {
-		c.limits[name] = newLimiter(c.cfg.Targets[name], share, c.now, c.random)
+		c.limits[name] = newLimiter(c.cfg.Targets[name], workers, c.now, c.random)
 	}
 	for name := range c.acting {
 		c.acting[name] = make(chan struct{}, max(orDefault(c.cfg.Transactions, 8)/inside, 1))

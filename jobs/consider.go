@@ -104,3 +104,15 @@ func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) 
 	}
 	return route.Map.JSON(input(claim, route))
 }
+
+// Input is a call's event as expressions see it, for kinds whose parameters are
+// expressions. It knows no headers.
+func Input(call *effect.Call) *expression.Input {
+	e := &call.Event
+	return &expression.Input{
+		Event: expression.Event{
+			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
+		},
+		Body: e.Body,
+	}
+}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -13,9 +14,10 @@ import (
 
 // Target bounds what is asked of a target at once, by this process.
 type Target struct {
-	// Concurrency is how many attempts may be under way at the target. 0 is its even
-	// share of the workers, so that one target that hangs cannot take all of them;
-	// -1 is no limit.
+	// Concurrency is how many attempts may be under way at the target. 0 is at most
+	// three times as many as there are idle workers, so that one target that hangs
+	// has at most three quarters of them, and there is always one for another
+	// target; -1 is no limit.
 	Concurrency int
 
 	// Rate is how many attempts may begin in Per. 0 is no limit.
@@ -60,6 +62,8 @@ type limiter struct {
 	random func() float64
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	crew    *crew
+	greedy  bool          // takes workers whoever else needs them
 	slots   int           // 0 is no limit
 	every   time.Duration // between two attempts; 0 is no limit
 	burst   time.Duration
@@ -74,10 +78,27 @@ type limiter struct {
 	paused time.Time     // until when the target has asked for peace
 }
 
-func newLimiter(t Target, share int, now func() time.Time, random func() float64) *limiter {
-	l := &limiter{now: now, random: random, slots: max(t.Concurrency, 0), open: t.Open, took: 50 * time.Millisecond}
-	if t.Concurrency == 0 {
-		l.slots = share
+// crew are the workers that all targets share.
+type crew struct {
+	size int64
+	busy atomic.Int64
+}
+
+// hire takes a worker for a target that has busy of them, unless that left too
+// few for the others.
+func (c *crew) hire(busy int, greedy bool) bool {
+	all := c.busy.Add(1) - 1
+	if !greedy && int64(busy) >= 3*(c.size-all) {
+		c.busy.Add(-1)
+		return false
+	}
+	return true
+}
+
+func newLimiter(t Target, crew *crew, now func() time.Time, random func() float64) *limiter {
+	l := &limiter{
+		crew: crew, greedy: t.Concurrency != 0, now: now, random: random, slots: max(t.Concurrency, 0), open: t.Open,
+		took: 50 * time.Millisecond,
 	}
 	if t.Rate > 0 {
 		per := t.Per
@@ -125,6 +146,7 @@ func (l *limiter) enter() (done func(effect.Result), wait time.Duration, reason 
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.busy--
+			l.crew.busy.Add(-1)
 			// Spread over as long again, so that not all come to try at once.
 			return nil, l.jittered(max(l.opened.Add(l.open).Sub(now), 0) + time.Duration(l.random()*float64(l.open))), inbox.ReasonBreaker
 		}
@@ -144,7 +166,7 @@ func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
 		return l.park(now, l.paused.Sub(now), l.pace()), inbox.ReasonRate
 	case l.every > 0 && l.due.Sub(now) > l.burst:
 		return l.park(now, l.due.Sub(now)-l.burst, l.every), inbox.ReasonRate
-	case l.slots > 0 && l.busy >= l.slots:
+	case l.slots > 0 && l.busy >= l.slots, !l.crew.hire(l.busy, l.greedy):
 		return l.park(now, 0, l.pace()), inbox.ReasonSaturated
 	}
 	if l.every > 0 {
@@ -159,7 +181,7 @@ func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
 
 // pace is the time between two attempts that the target has shown.
 func (l *limiter) pace() time.Duration {
-	return max(l.took/time.Duration(max(l.slots, 1)), l.every, time.Millisecond)
+	return max(l.took/time.Duration(max(l.slots, l.busy, 1)), l.every)
 }
 
 // park gives a place behind those already put off, not before at least.
@@ -183,6 +205,7 @@ func (l *limiter) leave(began time.Time, r effect.Result) {
 	defer l.mu.Unlock()
 	now := l.now()
 	l.busy--
+	l.crew.busy.Add(-1)
 	l.took += (now.Sub(began) - l.took) / 8
 	if r.RetryAfter > 0 {
 		if until := now.Add(min(r.RetryAfter, maxPause)); until.After(l.paused) {

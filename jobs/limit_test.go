@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// A target that hangs has its share of the workers and no more: another one's
+// A target that hangs has three quarters of the workers and no more: another one's
 // effects, behind a backlog of it, are carried out as if it were not there.
 func TestOneBadTargetNeverDelaysAnother(t *testing.T) {
 	t.Parallel()
@@ -26,8 +26,8 @@ func TestOneBadTargetNeverDelaysAnother(t *testing.T) {
 	s := &sink{idempotent: true}
 	b.client(jobs.Config{MaxWorkers: 9, Senders: map[string]effect.Sender{once: bad, repeatable: s}})
 	b.within(4*time.Second, "the other target's effects", func() bool { return int(s.calls.Load()) == len(good) })
-	if n := bad.calls.Load(); n == 0 || n > 3 {
-		t.Errorf("%d attempts at the bad target, want 1 to 3, its share of 9", n)
+	if n := bad.calls.Load(); n == 0 || n > 7 {
+		t.Errorf("%d attempts at the bad target, want at most 7 of 9 workers", n)
 	}
 }
 

@@ -8,11 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/oncegate/oncegate/egress"
 )
 
 // The headers of a forward. They are an interface: never change.
@@ -69,6 +72,13 @@ type ForwardConfig struct {
 
 	// Connections bounds the idle connections kept to the target. It defaults to 64.
 	Connections int
+
+	// Allow are the private networks that the target's name may lead to. An address
+	// that URL names itself is allowed, unless nothing may have it.
+	Allow []netip.Prefix
+
+	// Resolver looks the target's name up. It defaults to the standard library's.
+	Resolver *net.Resolver
 
 	// Now gives the time of the signature. It defaults to time.Now.
 	Now func() time.Time
@@ -137,10 +147,10 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: guardedDial}
+	guard := egress.New(egress.Config{Allow: append(egress.Named(f.url.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
 	f.transport = &http.Transport{
 		Proxy:               nil, // never from the environment
-		DialContext:         dialer.DialContext,
+		DialContext:         guard.DialContext,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: 10 * time.Second,
 		// A connection kept alive may be closed by the target while a request goes out
@@ -309,7 +319,7 @@ func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 	r := Result{Outcome: Retry, Reason: ReasonConnect}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
-	case errors.Is(err, errAddress):
+	case errors.Is(err, egress.ErrRefused):
 		r.Reason = ReasonAddress
 	case isDNS && dns != nil:
 		r.Reason = ReasonDNS

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncegate/oncegate/egress"
 )
 
 // ProbeOutcome is what a probe found out about an effect whose end was not seen.
@@ -54,6 +57,12 @@ type ProbeConfig struct {
 	// Done are the statuses that say it has happened; 200 by default. Absent are
 	// those that say it has not; 404 by default. Any other says nothing.
 	Done, Absent []int
+
+	// Allow are private networks that the name may lead to.
+	Allow []netip.Prefix
+
+	// Resolver looks the name up. It defaults to the standard library's.
+	Resolver *net.Resolver
 
 	// Timeout bounds one question. It defaults to 10 s.
 	Timeout time.Duration
@@ -108,9 +117,10 @@ func NewProbe(cfg ProbeConfig) (*HTTPProbe, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: guardedDial}
+	named, _ := url.Parse(fill(cfg.URL, "k", "e", "i")) // read above
+	guard := egress.New(egress.Config{Allow: append(egress.Named(named.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
 	return &HTTPProbe{cfg: cfg, transport: &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            guard.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    4,

@@ -16,12 +16,27 @@ import (
 type SQLConfig struct {
 	// Call is the function to call, schema.name or name; it takes one jsonb.
 	Call string
+
+	// Statement is what is run instead of a call: one statement, with parameters
+	// written as @name.
+	Statement string
+
+	// Parameters give the values of the statement's parameters, by name; all that it
+	// names, and no other.
+	Parameters map[string]Parameter
 }
+
+// Parameter makes the value of a parameter: nil, bool, int64, uint64, float64,
+// string, or []any and map[string]any, which are sent as JSON. Its error names an
+// expression and never quotes the event.
+type Parameter func(*Call) (any, error)
 
 // SQL calls a function of the database, in the transaction that records the
 // outcome: exactly once.
 type SQL struct {
-	statement string
+	statement  string
+	names      []string // of the parameters, in the order of their numbers
+	parameters map[string]Parameter
 }
 
 var _ Transactional = (*SQL)(nil)
@@ -30,6 +45,12 @@ var functionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{
 
 // NewSQL makes a SQL, or says what is wrong with cfg.
 func NewSQL(cfg SQLConfig) (*SQL, error) {
+	if cfg.Statement != "" {
+		return newStatement(cfg)
+	}
+	if len(cfg.Parameters) > 0 {
+		return nil, errors.New("parameters need a statement; a function gets the whole event")
+	}
 	if !functionName.MatchString(cfg.Call) {
 		return nil, fmt.Errorf("call %q: want a function's name, schema.name or name, in lower case", cfg.Call)
 	}
@@ -38,14 +59,41 @@ func NewSQL(cfg SQLConfig) (*SQL, error) {
 
 // Act implements [Transactional].
 func (s *SQL) Act(ctx context.Context, tx pgx.Tx, call *Call) Result {
-	document, err := Document(call)
-	if err != nil {
-		return Result{Outcome: Dead, Reason: ReasonRender}
+	args, failure := s.Arguments(call)
+	if failure != nil {
+		return *failure
 	}
-	if _, err := tx.Exec(ctx, s.statement, document); err != nil {
+	if _, err := tx.Exec(ctx, s.statement, args...); err != nil {
 		return SQLFailure(err)
 	}
 	return Result{Outcome: Done}
+}
+
+// Statement is what is run.
+func (s *SQL) Statement() string { return s.statement }
+
+// Arguments makes the statement's arguments; failure is not nil if the event has
+// none.
+func (s *SQL) Arguments(call *Call) (args []any, failure *Result) {
+	if s.parameters == nil {
+		document, err := Document(call)
+		if err != nil {
+			return nil, &Result{Outcome: Dead, Reason: ReasonRender}
+		}
+		return []any{document}, nil
+	}
+	args = make([]any, len(s.names))
+	for i, name := range s.names {
+		value, err := s.parameters[name](call)
+		if err == nil {
+			value, err = argument(value)
+		}
+		if err != nil {
+			return nil, &Result{Outcome: Dead, Reason: ReasonMapping, Excerpt: Clean("parameter "+name+": "+err.Error(), MaxExcerpt)}
+		}
+		args[i] = value
+	}
+	return args, nil
 }
 
 // document is an event as SQL functions get it. Names are an interface: never

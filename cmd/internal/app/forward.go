@@ -13,7 +13,7 @@ func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
 		sign[i] = string(key.Value)
 	}
 	forward, err := effect.NewForward(effect.ForwardConfig{
-		URL: url, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		URL: url, Method: t.Method, Allow: t.Allow, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
 		ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply, Now: a.cfg.Now,
 	})
 	if err != nil {

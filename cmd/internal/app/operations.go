@@ -166,7 +166,12 @@ func (a *App) makeProber(store *inbox.Effects) error {
 	return a.collect(asked, resolved)
 }
 
-func probeConfig(t *config.Target) effect.ProbeConfig { return t.Probe.Effect() }
+// probeConfig lets the probe go where the target itself may be.
+func probeConfig(t *config.Target) effect.ProbeConfig {
+	out := t.Probe.Effect()
+	out.Allow = t.Allow
+	return out
+}
 
 // unsettledMetrics count what a person or the two sides' books have to look at.
 type unsettledMetrics struct {

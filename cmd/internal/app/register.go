@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,11 +93,36 @@ func storedKind(kind config.Kind) string {
 	return string(kind)
 }
 
+// definitionOf is what a route does. What a route does not use is left out, so
+// that a new key in the configuration gives no route a new version.
+func definitionOf(r *config.Route) []any {
+	t := r.Target
+	out := []any{r.Types, t.Name, t.Kind, t.URL, t.Idempotent, t.KeyHeader, t.Call}
+	if r.When != nil {
+		out = append(out, "when", r.When.String())
+	}
+	if r.Key != nil && r.Key.Recipe != nil {
+		out = append(out, "key", r.Key.Recipe.Version, r.Key.Recipe.Exclude, int64(r.Key.Within))
+		for _, f := range r.Key.Recipe.Fields {
+			out = append(out, f.String())
+		}
+	}
+	if r.Map != nil {
+		out = append(out, "map", r.Map.Source())
+	}
+	if t.Statement != "" {
+		out = append(out, "statement", t.Statement)
+		for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {
+			out = append(out, name, t.Parameters[name].String())
+		}
+	}
+	return out
+}
+
 // routeDigest identifies what a route does: another digest makes a new version.
 // Secrets, timeouts and retries are left out, since changing them changes no effect.
 func routeDigest(r *config.Route) ([]byte, error) {
-	t := r.Target
-	definition, err := json.Marshal([]any{r.Types, t.Name, t.Kind, t.URL, t.Idempotent, t.KeyHeader, t.Call})
+	definition, err := json.Marshal(definitionOf(r))
 	if err != nil {
 		return nil, fmt.Errorf("describing route %s: %w", r.Name, err)
 	}

@@ -46,7 +46,8 @@ func (a *App) makeWork() error {
 	}
 	client, err := jobs.New(jobs.Config{
 		Pool: a.queuePool, Store: store, Routes: routes,
-		Senders: targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
+		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
+		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
 		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.settled(r) }, Now: a.cfg.Now,
 	})
@@ -67,30 +68,43 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 		registered := a.sources[s.Name]
 		for _, r := range s.Routes {
 			id := registered.Routes[r.Name].ID
-			store[id] = inbox.EffectRoute{
+			kept := inbox.EffectRoute{
 				Lease:      a.settings.Work.Lease,
 				InDatabase: r.Target.Kind == config.KindSQL,
 				// Doing nothing twice is doing nothing.
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop,
 				Rearms:     s.Rearm,
-				Retry:      retryPolicy(r),
+				Retry: inbox.RetryPolicy{
+					Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline,
+				},
 			}
-			worker[id] = jobs.Route{
+			if !r.AssumeIdempotent {
+				kept.KeyWindow = r.Target.KeyWindow
+			}
+			if r.Key != nil {
+				kept.KeyKeep, kept.KeyWithin = r.Key.Keep, r.Key.Within
+			}
+			store[id] = kept
+			route := jobs.Route{
 				Name: r.Name, Source: s.Name, Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
+				When: r.When, Map: r.Map,
 			}
+			if r.Key != nil {
+				route.Key = r.Key.Recipe
+			}
+			worker[id] = route
 		}
 	}
 	return store, worker
 }
 
-// retryPolicy ends the attempts where the target forgets the key: a later one
-// could double the effect.
-func retryPolicy(r *config.Route) inbox.RetryPolicy {
-	policy := inbox.RetryPolicy{Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline}
-	if window := r.Target.KeyWindow; window > 0 && (policy.Deadline == 0 || policy.Deadline > window) {
-		policy.Deadline = window
+// parameters are the values of a statement's parameters.
+func parameters(t *config.Target) map[string]effect.Parameter {
+	out := make(map[string]effect.Parameter, len(t.Parameters))
+	for name, p := range t.Parameters {
+		out[name] = func(call *effect.Call) (any, error) { return p.Value(jobs.Input(call)) }
 	}
-	return policy
+	return out
 }
 
 type targets struct {
@@ -106,7 +120,9 @@ func (a *App) targets() (targets, error) {
 	}
 	var errs []error
 	for _, t := range a.settings.Targets {
-		out.limits[t.Name] = jobs.Target{Concurrency: t.Concurrency}
+		out.limits[t.Name] = jobs.Target{
+			Concurrency: t.Concurrency, Rate: t.Rate.N, Per: t.Rate.Per, Failures: t.Breaker.Failures, Open: t.Breaker.Open,
+		}
 		var err error
 		switch t.Kind {
 		case config.KindForward:
@@ -114,7 +130,7 @@ func (a *App) targets() (targets, error) {
 		case config.KindDev:
 			out.senders[t.Name], err = a.forward(t, a.cfg.DevURL)
 		case config.KindSQL:
-			out.transactionals[t.Name], err = effect.NewSQL(effect.SQLConfig{Call: t.Call})
+			out.transactionals[t.Name], err = effect.NewSQL(effect.SQLConfig{Call: t.Call, Statement: t.Statement, Parameters: parameters(t)})
 		case config.KindNoop:
 			out.senders[t.Name] = effect.Noop{}
 		}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -160,15 +161,27 @@ type Target struct {
 	KeepReply bool
 	// Probe is how the target is asked about an unknown outcome; nil if it cannot be.
 	Probe *Probe
-	// KeyWindow is how long the target remembers a key. No attempt starts later
-	// than this after the event was received. Zero is for ever.
+	// KeyWindow is how long the target remembers a key. Later than this after an
+	// attempt whose outcome is not known, none is made. Zero is for ever.
 	KeyWindow time.Duration
+	// Method is POST, PUT or PATCH; POST by default.
+	Method string
+	// Allow are the private networks that the target's name may lead to.
+	Allow []netip.Prefix
 
-	// Call is the function that sql calls.
-	Call string
+	// Call is the function that sql calls; or Statement is what it runs, with
+	// parameters written as @name, whose values Parameters gives.
+	Call       string
+	Statement  string
+	Parameters map[string]*expression.Program
 
-	// Concurrency is how many attempts this process makes at once; 0 is no limit.
+	// Concurrency is how many attempts this process makes at once; 0 leaves a quarter
+	// of its workers to other targets.
 	Concurrency int
+	// Rate is how many attempts this process begins in a time.
+	Rate Rate
+	// Breaker stops attempts at a target in trouble.
+	Breaker Breaker
 	// Timeout is the longest attempt; 0 is the worker's default of 10 s.
 	Timeout time.Duration
 	Retry   Retry
@@ -214,6 +227,15 @@ type Route struct {
 	Name   string
 	Types  []string
 	Target *Target
+	// When is the route's condition; nil is none.
+	When *expression.Program
+	// Key says which effects are one; nil is one for each event.
+	Key *EffectKey
+	// Map makes the body that forward sends; nil sends it as received.
+	Map *expression.Mapping
+	// AssumeIdempotent trusts the target to recognise a key for longer than its
+	// KeyWindow.
+	AssumeIdempotent bool
 	// Retry and Timeout are the target's, unless the route says otherwise.
 	Retry   Retry
 	Timeout time.Duration

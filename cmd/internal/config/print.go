@@ -87,13 +87,35 @@ func (t *Target) effective() yaml.MapSlice {
 		}
 		out = duration(out, "key_window", t.KeyWindow)
 		out = t.Probe.append(out)
+		if t.Method != "" {
+			out = append(out, item("method", t.Method))
+		}
+		if len(t.Allow) > 0 {
+			out = append(out, item("allow", prefixTexts(t.Allow)))
+		}
 	case KindSQL:
-		out = append(out, item("call", t.Call))
+		out = t.sql(out)
 	case KindNoop, KindDev:
 	}
 	out = number(out, "concurrency", int64(t.Concurrency))
+	if t.Rate.N > 0 {
+		out = append(out, item("rate", t.Rate.String()))
+	}
+	out = t.Breaker.append(out)
 	out = duration(out, "timeout", t.Timeout)
 	return t.Retry.append(out)
+}
+
+func (t *Target) sql(out yaml.MapSlice) yaml.MapSlice {
+	if t.Call != "" {
+		return append(out, item("call", t.Call))
+	}
+	out = append(out, item("statement", t.Statement))
+	parameters := yaml.MapSlice{}
+	for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {
+		parameters = append(parameters, item(name, t.Parameters[name].String()))
+	}
+	return append(out, item("parameters", parameters))
 }
 
 func (s *Source) effective() yaml.MapSlice {
@@ -125,6 +147,16 @@ func (s *Source) effective() yaml.MapSlice {
 		routes[i] = yaml.MapSlice{
 			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
 			item("order", yaml.MapSlice{item("mode", "none")}),
+		}
+		if route.When != nil {
+			routes[i] = append(routes[i], item("when", route.When.String()))
+		}
+		routes[i] = route.Key.append(routes[i])
+		if route.Map != nil {
+			routes[i] = append(routes[i], item("map", route.Map.Source()))
+		}
+		if route.AssumeIdempotent {
+			routes[i] = append(routes[i], item("assume_idempotent", true))
 		}
 		routes[i] = duration(routes[i], "timeout", route.Timeout)
 		routes[i] = route.Retry.append(routes[i])

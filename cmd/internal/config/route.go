@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/expression"
 )
 
 func (r *reader) routes(cfg *Config, n ast.Node, where string) []*Route {
@@ -30,7 +32,7 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 			where = strings.TrimSuffix(where, where[strings.LastIndexByte(where, '['):]) + "." + route.Name
 		}
 	}
-	var targetAt ast.Node
+	var targetAt, mapAt ast.Node
 	var target string
 	later := func(what string) func(field) {
 		return func(f field) { r.at(f.key, "%s.%s: %s not built yet; remove it", where, f.name, what) }
@@ -46,11 +48,15 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 				"on_gap": func(field) {}, "on_dead": func(field) {},
 			})
 		},
-		"when":    later("conditions are"),
-		"key":     later("effect keys by recipe are"),
-		"mail":    later("mail is"),
-		"retry":   func(f field) { r.retry(&route.Retry, f.value, where+".retry") },
-		"timeout": r.duration(&route.Timeout, where),
+		"when": func(f field) {
+			r.expression(f.value, where+".when", expression.Condition, func(p *expression.Program) { route.When = p })
+		},
+		"key":               func(f field) { route.Key = r.effectKey(f, where) },
+		"map":               func(f field) { mapAt = f.key; route.Map = r.mapping(f.value, where+".map") },
+		"assume_idempotent": r.boolean(&route.AssumeIdempotent, where),
+		"mail":              later("mail is"),
+		"retry":             func(f field) { r.retry(&route.Retry, f.value, where+".retry") },
+		"timeout":           r.duration(&route.Timeout, where),
 	})
 	if route.Name == "" && len(r.peek(n, "name")) == 0 {
 		r.at(n, "%s: name is missing", where)
@@ -71,6 +77,9 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 			r.at(targetAt, "%s: unknown target %q; known are %s", where, visible(target), listed(names))
 		}
 		return route
+	}
+	if mapAt != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev {
+		r.at(mapAt, "%s.map: only forward sends a body", where)
 	}
 	inherit(&route.Retry, route.Target.Retry)
 	if route.Timeout == 0 {

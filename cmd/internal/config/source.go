@@ -96,6 +96,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	if s.AnswerOutcome && s.Provider != nil && s.Provider.Answer(providers.Accepted, "", "").ContentType != "application/json" {
 		r.at(answerAt, "%s.answer_duplicates: %s asks for an answer of its own", where, s.Provider.Name())
 	}
+	r.checkKeys(s)
 	return s
 }
 

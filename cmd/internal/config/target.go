@@ -1,10 +1,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -32,7 +35,8 @@ func (r *reader) target(f field, dev bool) *Target {
 		"retry":   func(f field) { r.retry(&t.Retry, f.value, where+".retry") },
 	}
 	keys["concurrency"] = r.count(&t.Concurrency, where, 1)
-	keys["rate"] = func(f field) { r.at(f.key, "%s.rate: not built yet; use concurrency", where) }
+	keys["rate"] = func(f field) { parsed(r, f.value, where+".rate", &t.Rate, rate) }
+	keys["breaker"] = func(f field) { r.breaker(&t.Breaker, f, where) }
 	switch {
 	case !kindKnown:
 		if len(r.peek(f.value, "kind")) == 0 {
@@ -49,8 +53,12 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
 		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
 		keys["key_window"] = r.duration(&t.KeyWindow, where)
+		keys["method"] = func(f field) { parsed(r, f.value, where+".method", &t.Method, method) }
+		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
 	case t.Kind == KindSQL:
 		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
+		keys["statement"] = func(f field) { parsed(r, f.value, where+".statement", &t.Statement, verbatim) }
+		keys["parameters"] = func(f field) { t.Parameters = r.parameters(f.value, where+".parameters") }
 	case t.Kind == KindDev:
 		t.Idempotent = true
 	}
@@ -60,8 +68,10 @@ func (r *reader) target(f field, dev bool) *Target {
 		switch {
 		case t.Kind == KindForward && t.URL == "":
 			r.line(t.line, "%s: url is missing", where)
-		case t.Kind == KindSQL && t.Call == "":
-			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event", where)
+		case t.Kind == KindSQL && t.Call == "" && t.Statement == "":
+			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event; or a statement", where)
+		case t.Kind == KindSQL:
+			r.sql(t, where)
 		case t.KeyWindow > 0 && !t.Idempotent:
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
 		case t.Kind == KindForward:
@@ -85,6 +95,49 @@ func (r *reader) forward(t *Target, where string) {
 	for _, line := range lines(err) {
 		r.line(t.line, "%s: %s", where, line)
 	}
+}
+
+// sql asks the kind itself whether it can do what is configured.
+func (r *reader) sql(t *Target, where string) {
+	parameters := make(map[string]effect.Parameter, len(t.Parameters))
+	for name := range t.Parameters {
+		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are looked at
+	}
+	if _, err := effect.NewSQL(effect.SQLConfig{Call: t.Call, Statement: t.Statement, Parameters: parameters}); err != nil {
+		for _, line := range lines(err) {
+			r.line(t.line, "%s: %s", where, line)
+		}
+	}
+}
+
+// parameters reads the values of a statement's parameters, by name.
+func (r *reader) parameters(n ast.Node, where string) map[string]*expression.Program {
+	out := map[string]*expression.Program{}
+	for _, f := range r.fields(n, where) {
+		r.expression(f.value, where+"."+visible(f.name), expression.Value, func(p *expression.Program) { out[f.name] = p })
+	}
+	return out
+}
+
+// networks reads a list of networks.
+func (r *reader) networks(n ast.Node, where string) []netip.Prefix {
+	var out []netip.Prefix
+	for i, item := range r.list(n, where) {
+		before, p := len(r.problems), netip.Prefix{}
+		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &p, prefix)
+		if len(r.problems) == before {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func method(s string) (string, error) {
+	switch s {
+	case "POST", "PUT", "PATCH":
+		return s, nil
+	}
+	return "", errors.New("unknown; known are POST, PUT, PATCH")
 }
 
 // headers reads extra headers; a value may be a reference.

@@ -48,6 +48,8 @@ var rules = []struct {
 	{"inbox/sequence/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
 	{"inbox/seal/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
 	{"jobs", append(ours("providers", "migrations", "cmd", "inbox/receiver", "inbox/admin"), echo, cobra)},
+	{"egress", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "expression"), pgx, river, echo, metrics, cobra)},
+	{"expression", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress"), pgx, river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
 	{"cmd/internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "cmd/internal/devpg", "cmd/internal/bench", "cmd/internal/rig"), script, "testing")},

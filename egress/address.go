@@ -1,26 +1,19 @@
-package effect
+package egress
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
-	"syscall"
 )
 
-// errAddress is a dial that the guard refused.
-var errAddress = errors.New("address refused")
-
-// guardedDial refuses addresses that no target may have, after names were
-// resolved, so that no answer of a name server leads there: the link-local ones
-// (among them the metadata services of clouds), multicast, unspecified and
-// broadcast, also wrapped in IPv6. Loopback and private ones are a target's own
-// choice.
-func guardedDial(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil || !allowed(at.Addr()) {
-		return errAddress
+// never are addresses that nothing outside may have.
+func never(addr netip.Addr) bool {
+	switch {
+	case !addr.IsValid(), addr.IsUnspecified(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
+		return true
+	case addr.Is4() && (addr.As4()[0] == 0 || addr.As4()[0] >= 240):
+		return true
 	}
-	return nil
+	return slices.Contains(metadata(), addr)
 }
 
 // metadata are the addresses of metadata services that are not link-local.
@@ -34,25 +27,29 @@ func metadata() []netip.Addr {
 	}
 }
 
-func allowed(addr netip.Addr) bool {
-	addr = addr.WithZone("").Unmap()
-	if addr.Is6() {
-		if inner, ok := embedded(addr); ok {
-			return allowed(inner)
+// special are the networks of IANA's registries of special addresses that are
+// not reached over the internet.
+func special(addr netip.Addr) bool {
+	if addr.IsPrivate() || addr.IsLoopback() {
+		return true
+	}
+	for _, network := range []string{
+		"100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+		"100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10",
+	} {
+		if netip.MustParsePrefix(network).Contains(addr) {
+			return true
 		}
 	}
-	switch {
-	case !addr.IsValid(), addr.IsUnspecified(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
-		return false
-	case addr.Is4() && (addr.As4()[0] == 0 || addr.As4()[0] >= 240):
-		return false
-	}
-	return !slices.Contains(metadata(), addr)
+	return false
 }
 
 // embedded gives the IPv4 address inside an IPv6 one: NAT64 (the well-known and
 // the local prefix), 6to4, the deprecated IPv4-compatible form and Teredo.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
+	if !addr.Is6() {
+		return netip.Addr{}, false
+	}
 	b := addr.As16()
 	last := netip.AddrFrom4([4]byte(b[12:16]))
 	switch {

@@ -1,0 +1,186 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/oncegate/oncegate/egress"
+)
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	open := egress.New(egress.Config{})
+	allowing := egress.New(egress.Config{Allow: []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"),
+	}})
+	for address, want := range map[string]struct{ open, allowing bool }{
+		"93.184.216.34": {true, true}, "2606:2800:220:1::1": {true, true},
+		"10.1.2.3": {false, true}, "127.0.0.1": {false, true}, "192.168.0.1": {false, true}, "172.16.0.1": {false, true}, "100.64.0.1": {false, true},
+		"fd12::1": {false, true}, "::1": {false, true}, "::ffff:10.1.2.3": {false, true}, "192.0.2.1": {false, true}, "2001:db8::1": {false, true},
+		"64:ff9b::a01:203": {false, true}, "2002:a01:203::1": {false, true}, "64:ff9b::5db8:d822": {false, true}, "2001:0:1::f5fe:fdfc": {false, true},
+		"169.254.169.254": {false, false}, "::ffff:169.254.169.254": {false, false}, "64:ff9b::a9fe:a9fe": {false, false}, "64:ff9b:1::a9fe:a9fe": {false, false},
+		"2002:a9fe:a9fe::1": {false, false}, "::a9fe:a9fe": {false, false}, "2001:0:1::5601:5601": {false, false}, "fe80::1%eth0": {false, false}, "fd00:ec2::254": {false, false},
+		"100.100.100.200": {false, false}, "168.63.129.16": {false, false}, "0.0.0.0": {false, false}, "0.1.2.3": {false, false}, "255.255.255.255": {false, false},
+		"224.0.0.1": {false, false}, "ff02::1": {false, false}, "::": {false, false},
+	} {
+		addr := netip.MustParseAddr(address)
+		if got := open.Allows(addr); got != want.open {
+			t.Errorf("%s: %t, want %t", address, got, want.open)
+		}
+		if got := allowing.Allows(addr); got != want.allowing {
+			t.Errorf("%s with everything allowed: %t, want %t", address, got, want.allowing)
+		}
+	}
+}
+
+// nameServer answers every question with the next of the addresses, the last one
+// for ever, and nothing of it may be kept.
+func nameServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int64) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // closed with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	asked := new(atomic.Int64)
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			m.Response, m.Additionals = true, nil
+			q := m.Questions[0]
+			if q.Type == dnsmessage.TypeA {
+				i := min(int(asked.Add(1))-1, len(answers)-1)
+				m.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 0},
+					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(answers[i]).As4()},
+				}}
+			}
+			packed, err := m.Pack()
+			if err == nil {
+				_, _ = conn.WriteTo(packed, from)
+			}
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}, asked
+}
+
+// listen is what must never be reached.
+func listen(t *testing.T) (port string, reached *atomic.Int64) {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	reached = new(atomic.Int64)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	_, port, _ = net.SplitHostPort(listener.Addr().String())
+	return port, reached
+}
+
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// A name that is public when it is looked at and private when it is dialled must
+// not be connected to. The obvious check, by name beforehand, lets it through.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reaches bool
+		dial    func(*net.Resolver) dial
+	}{
+		"ours": {false, func(r *net.Resolver) dial {
+			return egress.New(egress.Config{Resolver: r, Timeout: time.Second}).DialContext
+		}},
+		"a check by name beforehand": {true, func(r *net.Resolver) dial {
+			return func(ctx context.Context, network, address string) (net.Conn, error) {
+				host, _, _ := net.SplitHostPort(address)
+				addrs, err := r.LookupNetIP(ctx, "ip4", host)
+				if err != nil {
+					return nil, err
+				}
+				for _, a := range addrs {
+					if !egress.New(egress.Config{}).Allows(a) {
+						return nil, egress.ErrRefused
+					}
+				}
+				return (&net.Dialer{Resolver: r, Timeout: time.Second}).DialContext(ctx, network, address)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			port, reached := listen(t)
+			resolver, asked := nameServer(t, "93.184.216.34", "127.0.0.1")
+			d := c.dial(resolver)
+			if name == "ours" {
+				// The first answer is used up as a check of ours would do it.
+				if _, err := resolver.LookupNetIP(t.Context(), "ip4", "rebind.example."); err != nil {
+					t.Fatal(err)
+				}
+			}
+			conn, err := d(t.Context(), "tcp", net.JoinHostPort("rebind.example.", port))
+			if conn != nil {
+				_ = conn.Close()
+			}
+			if got := err == nil; got != c.reaches {
+				t.Errorf("connected: %t (%v), want %t", got, err, c.reaches)
+			}
+			if !c.reaches && (!errors.Is(err, egress.ErrRefused) || reached.Load() > 0) {
+				t.Errorf("%v, reached %d times", err, reached.Load())
+			}
+			if asked.Load() < 2 {
+				t.Errorf("the name server was asked %d times: nothing was proved", asked.Load())
+			}
+		})
+	}
+}
+
+// A name is let through to a private address that is allowed, and to no other.
+func TestAllowlist(t *testing.T) {
+	t.Parallel()
+	port, _ := listen(t)
+	resolver, _ := nameServer(t, "127.0.0.1", "169.254.169.254")
+	g := egress.New(egress.Config{Resolver: resolver, Timeout: time.Second, Allow: egress.Named("127.0.0.1")})
+	conn, err := g.DialContext(t.Context(), "tcp", net.JoinHostPort("inside.example.", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if _, err := g.DialContext(t.Context(), "tcp", net.JoinHostPort("inside.example.", "80")); !errors.Is(err, egress.ErrRefused) {
+		t.Errorf("%v", err)
+	}
+	if _, err := g.DialContext(t.Context(), "unix", "/run/socket"); !errors.Is(err, egress.ErrRefused) {
+		t.Errorf("a socket: %v", err)
+	}
+	if got := len(egress.Named("localhost")) + len(egress.Named("billing.example")); got != 2 {
+		t.Errorf("%d networks", got)
+	}
+}

@@ -1,0 +1,76 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+	"time"
+)
+
+// groupable is a kind inside the database whose effect is one statement.
+type groupable interface {
+	Statement() string
+	Arguments(call *effect.Call) (args []any, failure *effect.Result)
+}
+
+var _ groupable = (*effect.SQL)(nil)
+
+// actGrouped carries out an effect that is one statement together with others:
+// still claimed, carried out and settled in one transaction, but in one of many.
+// done is false if the effect has to be carried out by itself: because of what it
+// is, or because a group did not come to an end.
+func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time, came *effect.Result) (done bool, _ error) {
+	route := c.cfg.Routes[standing.RouteID]
+	kind, ok := c.cfg.Transactionals[route.Target].(groupable)
+	if !ok || route.Key != nil || w.again || standing.Unfinished {
+		return false, nil
+	}
+	end, err := c.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
+		Effect: w.effect, JobID: w.jobID,
+		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return c.actOf(ctx, claim, kind, begun) },
+	})
+	switch {
+	case errors.Is(err, inbox.ErrAmbiguous), err != nil && !errors.Is(err, inbox.ErrUngrouped):
+		// It may have been committed. The next run sees it, and is careful.
+		if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), w.effect); err != nil {
+			return true, c.trouble(ctx, "marking an effect", err)
+		}
+		return true, c.trouble(ctx, "acting in a group", err)
+	case err != nil:
+		return false, nil // by itself it is seen which one was the cause
+	case end.Claim == nil:
+		return true, c.notObtained(end.Standing)
+	}
+	*came = effect.Result{Outcome: effect.Done}
+	c.report(ctx, end.Claim, end.Settlement, end.Settled, c.now().Sub(begun))
+	return true, c.next(ctx, w, end.Settled.Standing)
+}
+
+// actOf is what one claim of a group comes to.
+func (c *Client) actOf(ctx context.Context, claim *inbox.Claim, kind groupable, begun time.Time) (string, []any, inbox.Settlement) {
+	route := c.cfg.Routes[claim.RouteID]
+	known, _ := c.store.Route(claim.RouteID)
+	result := effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}
+	if !claim.Event.BodyGone {
+		if s := c.condition(ctx, claim, route); s != nil {
+			return "", nil, *s
+		}
+		args, failure := argumentsOf(kind, c.call(claim, route))
+		if failure == nil {
+			return kind.Statement(), args, decide(claim, known, effect.Result{Outcome: effect.Done}, c.now().Sub(begun), c.random)
+		}
+		result = *failure
+	}
+	return "", nil, decide(claim, known, result, c.now().Sub(begun), c.random)
+}
+
+func argumentsOf(kind groupable, call *effect.Call) (args []any, failure *effect.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure = &effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}
+		}
+	}()
+	return kind.Arguments(call)
+}
