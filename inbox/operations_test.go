@@ -231,6 +231,47 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// An effect whose key another one owns ends as its owner does: each call is an
+// event of its own and tells the owner's result.
+func TestResultOfADuplicateIsItsOwners(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	owner := o.event(t, "agent:charge:1", "pending")
+	second := o.event(t, "agent:charge:2", "pending")
+	exec(t, o.pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
+		duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, second, owner)
+	if document, ok, err := o.ops.Result(t.Context(), second); ok || err != nil {
+		t.Errorf("the owner goes on, and yet: %s, %v", document, err)
+	}
+	status := func() (out struct {
+		Status  string
+		Effects []struct {
+			State, Reason string
+		}
+	}) {
+		document, ok, err := o.ops.Result(t.Context(), second)
+		if !ok || err != nil || json.Unmarshal(document, &out) != nil {
+			t.Fatalf("%t, %v: %s", ok, err, document)
+		}
+		return out
+	}
+	o.settle(t, owner, "indeterminate")
+	if s := status(); s.Status != "indeterminate" || s.Effects[0].State != "duplicate" || s.Effects[0].Reason != "status_410" {
+		t.Errorf("%+v", s)
+	}
+	// What the owner is found to be, its duplicates are.
+	var id inbox.ID
+	if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	if err := resolver(t, o.pool).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(); s.Status != "done" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestFindIsOfTheCredential(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, 1)
