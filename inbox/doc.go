@@ -45,6 +45,19 @@
 // lost its lease can finish nothing. Attempts are counted in the row. The
 // sweeper of package jobs gives a new job to whatever is overdue and has none.
 //
+// # What becomes of an operation
+//
+// A caller that is not a provider gets a result: [Operations] renders it once
+// all effects of the event are at rest, stores it, and every later answer is
+// those bytes. Whoever asks first renders, under the event's lock; the worker
+// tells of each attempt's end so that this is soon. A result of indeterminate is
+// the only one that is replaced: resolving an effect ([Effects.Resolve]) forgets
+// it in the same transaction.
+//
+// SQL callers emit into the outbox in their own transactions; a [Relay] admits
+// the rows through the gate and then deletes them. It looks from the front each
+// time, since rows become visible in another order than their ids.
+//
 // # Where this differs from the design it was built on
 //
 // The gate inserts River's jobs by SQL of its own, with ids reserved from

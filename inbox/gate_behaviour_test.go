@@ -389,7 +389,7 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned 
 		want       []string
 	}{
 		"read":   {inbox.ReadEvents, "", 4, []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
-		"insert": {inbox.InsertEvents, "", 18, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
+		"insert": {inbox.InsertEvents, "", 19, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
 		"bump":   {inbox.BumpDeliveries, "", 2, []string{"Index Scan using inbox_event_pkey"}},
 		"first":  {inbox.ReadFirst, "", 1, []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
 	} {

@@ -20,6 +20,7 @@ type columns struct {
 	items, offsets, lengths, dup []int32
 	traceparents                 []*string
 	unsigned, rearms             []bool
+	parents                      []ID
 }
 
 func newColumns(leads []*lead) *columns {
@@ -30,6 +31,7 @@ func newColumns(leads []*lead) *columns {
 		admissions: make([]string, 0, n), details: make([]*string, 0, n), classes: make([]string, 0, n), bodyIDs: make([]ID, 0, n),
 		items: make([]int32, 0, n), offsets: make([]int32, 0, n), lengths: make([]int32, 0, n), dup: make([]int32, 0, n),
 		traceparents: make([]*string, 0, n), unsigned: make([]bool, 0, n), rearms: make([]bool, 0, n),
+		parents: make([]ID, 0, n),
 	}
 	for _, l := range leads {
 		a, event := l.delivery.admission, l.event()
@@ -56,6 +58,7 @@ func newColumns(leads []*lead) *columns {
 		c.traceparents = append(c.traceparents, optional(a.Traceparent))
 		c.unsigned = append(c.unsigned, a.IDUnsigned && l.admission != admissionUnusable)
 		c.rearms = append(c.rearms, a.Source.Rearm >= 0 && !a.Source.Strict)
+		c.parents = append(c.parents, event.Parent)
 	}
 	return c
 }
@@ -70,7 +73,7 @@ func optional(s string) *string {
 func (c *columns) insertArgs() []any {
 	return []any{
 		c.ids, c.sourceIDs, c.eventIDs, c.types, c.shas, c.canonicals, c.occurredAt, c.receivedAt, c.admissions, c.details,
-		c.classes, c.bodyIDs, c.items, c.offsets, c.lengths, c.dup, c.traceparents, c.unsigned,
+		c.classes, c.bodyIDs, c.items, c.offsets, c.lengths, c.dup, c.traceparents, c.unsigned, c.parents,
 	}
 }
 

@@ -22,14 +22,14 @@ var errVanished = errors.New("a key was neither inserted nor found")
 const insertEvents = `
 INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
     admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent,
-    id_unsigned, suspected_replay)
+    id_unsigned, parent, suspected_replay)
 SELECT k.*, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
             AND p.event_id <> k.event_id)
 FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::timestamptz[], $8::timestamptz[],
     $9::text[], $10::text[], $11::text[], $12::uuid[], $13::int[], $14::int[], $15::int[], $16::int[], $17::text[],
-    $18::boolean[]) AS k (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
-    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent, id_unsigned)
+    $18::boolean[], $19::uuid[]) AS k (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
+    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent, id_unsigned, parent)
 ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
 RETURNING id, suspected_replay`
 

@@ -85,6 +85,9 @@ type AttemptRow struct {
 	Outcome    string    `json:"outcome"`
 	Code       string    `json:"code,omitempty"`
 	Excerpt    string    `json:"excerpt,omitempty"`
+
+	// Recognised: the target said that it knew the key.
+	Recognised bool `json:"recognised,omitempty"`
 }
 
 // EffectDetail is all that is known of one effect but what was sent.
@@ -113,7 +116,7 @@ WHERE x.id = $1`
 // In the order they were made: the version rises with every rest an effect is
 // brought back from.
 const listAttempts = `
-SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(code, ''), coalesce(excerpt, '')
+SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(code, ''), coalesce(excerpt, ''), recognised
 FROM effect_attempt
 WHERE effect_id = $1
 ORDER BY version, attempt`

@@ -15,6 +15,7 @@ type Overdue struct {
 	State   EffectState
 	RouteID int32
 	JobID   int64
+	Event   ID
 
 	token       ID
 	attempt     int
@@ -42,7 +43,7 @@ FOR UPDATE OF s`
 
 // A row that somebody else has locked is being worked on.
 const lockOverdue = `
-SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
+SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
 FROM effect e
@@ -67,7 +68,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				unknown             *time.Time
 				age                 int64
 			)
-			err := rows.Scan(&o.Effect, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
+			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
 				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
 			if err != nil {
 				return err
@@ -171,7 +172,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 
 func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 	s := Settlement{
-		Effect: o.Effect, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
+		Effect: o.Effect, Event: o.Event, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
 		Reason: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
 	}
 	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {

@@ -13,6 +13,9 @@ import (
 type SourceRow struct {
 	Name, Provider, Class, Tenant string
 	Routes                        []RouteRow
+
+	// Emit opens the source to the SQL function emit.
+	Emit bool
 }
 
 // RouteRow is a route of the configuration as [Register] writes it.
@@ -37,9 +40,9 @@ type RegisteredRoute struct {
 // ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
 // that start together agree on the id, which never changes.
 const upsertSource = `
-INSERT INTO source (name, provider, class, tenant) VALUES ($1, $2, $3, $4)
+INSERT INTO source (name, provider, class, tenant, emit) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
-SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, updated_at = now()
+SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit, updated_at = now()
 RETURNING id`
 
 // The version moves only when the definition does, also when two processes
@@ -59,7 +62,7 @@ func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, source := range sources {
 			r := Registered{Routes: make(map[string]RegisteredRoute, len(source.Routes))}
-			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant).Scan(&r.ID); err != nil {
+			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit).Scan(&r.ID); err != nil {
 				return fmt.Errorf("registering source %s: %w", source.Name, err)
 			}
 			for _, route := range source.Routes {

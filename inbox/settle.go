@@ -13,6 +13,10 @@ import (
 type Settlement struct {
 	Effect ID
 
+	// Event and Attempt are for reports; settling does not ask for them.
+	Event   ID
+	Attempt int
+
 	// Token fences an unfinished attempt: nothing happens unless the effect still
 	// has it.
 	Token ID
@@ -46,6 +50,9 @@ type Settlement struct {
 	Outcome   AttemptOutcome
 	Trigger   Trigger
 	StartedAt time.Time
+
+	// Recognised: the target said that it knew the key.
+	Recognised bool
 
 	// Unfinished: the run's end was not seen, the next one is to be careful.
 	Unfinished bool
@@ -112,9 +119,9 @@ WITH asked AS (
     SELECT *
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[]) WITH ORDINALITY
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[]) WITH ORDINALITY
         AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
-            started_at, unfinished, rearm, job_id, duplicate_of, unknown, place)),
+            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, place)),
 held AS MATERIALIZED (
     SELECT a.*
     FROM asked a
@@ -145,11 +152,11 @@ settled AS (
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
     FROM held a
     WHERE e.id = a.id
-    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt),
+    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised),
 attempted AS (
-    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
+    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
-        nullif(s.excerpt, '')
+        nullif(s.excerpt, ''), s.recognised
     FROM settled s
     WHERE s.outcome <> '')
 SELECT place FROM settled`
@@ -210,7 +217,7 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 	if len(routes) > 0 {
 		b.Queue(lockStreams, routes, hashes)
 	}
-	b.Queue(settleEffects, append(cols, e.node, duplicates, unknown)...).Query(func(rows pgx.Rows) error {
+	b.Queue(settleEffects, append(cols, e.node, duplicates, unknown, recognisedColumn(group))...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
 			applied[place-1] = true
@@ -264,6 +271,14 @@ func streamKeys(group []Settlement) (routes []int32, hashes [][]byte) {
 		}
 	}
 	return routes, hashes
+}
+
+func recognisedColumn(group []Settlement) []bool {
+	out := make([]bool, len(group))
+	for i := range group {
+		out[i] = group[i].Recognised
+	}
+	return out
 }
 
 // settleColumns turns the group into the arrays of [settleEffects].

@@ -118,6 +118,10 @@ type NewEvent struct {
 
 	SequenceKey    string
 	SequenceNumber string
+
+	// Parent is the event of an earlier call that this one follows, for operations;
+	// zero for none.
+	Parent ID
 }
 
 // Outcome says what the gate made of an event.

@@ -52,6 +52,7 @@ type Route struct {
 // Report is one attempt's end, for metrics and tests.
 type Report struct {
 	Effect  inbox.ID
+	Event   inbox.ID
 	Source  string
 	Route   string
 	Target  string
@@ -60,6 +61,9 @@ type Report struct {
 	Outcome inbox.AttemptOutcome
 	Reason  inbox.Reason
 	Elapsed time.Duration
+
+	// Recognised: the target said that it knew the key.
+	Recognised bool
 }
 
 // Config configures a [Client]. Pool, Store, Routes and Logger are required, and
@@ -192,6 +196,7 @@ func New(cfg Config) (*Client, error) {
 	c.limit()
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
+		Expired: c.expired,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper

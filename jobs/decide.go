@@ -11,7 +11,7 @@ import (
 // how long the attempt took, random draws the jitter of the wait.
 func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
-	s.Code, s.Excerpt = r.Code, r.Excerpt
+	s.Code, s.Excerpt, s.Recognised = r.Code, r.Excerpt, r.Recognised
 	repeatable := route.Idempotent || route.InDatabase
 	// A conflict on the key says that an earlier attempt is there.
 	s.Unknown = route.Idempotent && !route.InDatabase && r.Outcome != effect.Done &&

@@ -35,6 +35,10 @@ type SweeperConfig struct {
 	// replaced; a longer lease makes it longer. 0 is the default of 10 s.
 	MinRunning time.Duration
 
+	// Expired is called for each attempt whose lease had ended and that was
+	// settled, after the commit, if set. It must not block.
+	Expired func(ctx context.Context, s inbox.Settlement)
+
 	// Now defaults to time.Now. It only measures the budget; what is overdue is
 	// decided by the database's clock.
 	Now func() time.Time
@@ -241,6 +245,7 @@ LEFT JOIN LATERAL (
 
 // wake locks the effects that may be lost, looks again, and acts.
 func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) error {
+	var settled []inbox.Settlement
 	err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
 		overdue, err := s.cfg.Store.LockOverdueTx(ctx, tx, ids)
 		if err != nil {
@@ -261,8 +266,7 @@ func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport)
 		if err := s.cfg.Store.RewakeTx(ctx, tx, rewakes); err != nil {
 			return err
 		}
-		settled, err := s.cfg.Store.ExpireTx(ctx, tx, expired)
-		if err != nil {
+		if settled, err = s.cfg.Store.ExpireTx(ctx, tx, expired); err != nil {
 			return err
 		}
 		report.Woken += len(rewakes)
@@ -271,6 +275,11 @@ func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport)
 	})
 	if err != nil {
 		return fmt.Errorf("waking overdue effects: %w", err)
+	}
+	if s.cfg.Expired != nil {
+		for i := range settled {
+			s.cfg.Expired(ctx, settled[i])
+		}
 	}
 	return nil
 }

@@ -296,10 +296,14 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	default:
 		message = "effect retried"
 	}
-	c.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...) //nolint:sloglint // one of the constants above
+	level := slog.LevelInfo
+	if settled.Applied && s.State == inbox.EffectIndeterminate {
+		level = slog.LevelWarn // a person has to look
+	}
+	c.log.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // one of the constants above
 	if c.cfg.Observe != nil && settled.Applied {
 		c.cfg.Observe(Report{
-			Effect: claim.Effect, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,
+			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,
 			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
 		})
 	}

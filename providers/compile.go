@@ -25,6 +25,7 @@ type Provider struct {
 	handshakes []handshake
 	volatile   [][]string
 	idUnsigned bool
+	recipe     *recipe // of an operation's key; nil takes the caller's
 }
 
 // Parse reads a spec that stands alone. The error names every problem, with its

@@ -23,21 +23,37 @@ func (p *Provider) operation(req *Request, credential string) (Item, *Refusal) {
 	if !operationName.MatchString(name) {
 		return Item{}, refuse(ReasonUnidentified, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
 	}
-	key, present, err := header(req, []string{spec.Key})
+	scope := credential + ":" + name + ":"
+	var key string
+	if p.recipe != nil {
+		key, err = p.recipe.key(req, maxID-len(scope))
+	} else {
+		key, err = p.givenKey(req)
+	}
 	if err != nil {
-		return Item{}, refuse(ReasonUnidentified, err.Detail)
+		return Item{}, err
 	}
-	if present == "" {
-		return Item{}, refuse(ReasonUnidentified, "header "+spec.Key+" is missing")
-	}
-	for i := range len(key) {
-		if key[i] <= 0x20 || key[i] >= 0x7f {
-			return Item{}, refuse(ReasonUnidentified, "header "+spec.Key+" has characters other than visible ASCII")
-		}
-	}
-	id := credential + ":" + name + ":" + key
+	id := scope + key
 	if len(id) > maxID {
 		return Item{}, refuse(ReasonUnidentified, "credential, operation and key are longer than "+strconv.Itoa(maxID)+" bytes together")
 	}
 	return Item{EventID: id, Type: name, Length: len(req.Body)}, nil
+}
+
+// givenKey is the key that the caller chose.
+func (p *Provider) givenKey(req *Request) (string, *Refusal) {
+	name := p.spec.Verify.Operation.Key
+	key, present, err := header(req, []string{name})
+	if err != nil {
+		return "", refuse(ReasonUnidentified, err.Detail)
+	}
+	if present == "" {
+		return "", refuse(ReasonUnidentified, "header "+name+" is missing")
+	}
+	for i := range len(key) {
+		if key[i] <= 0x20 || key[i] >= 0x7f {
+			return "", refuse(ReasonUnidentified, "header "+name+" has characters other than visible ASCII")
+		}
+	}
+	return key, nil
 }

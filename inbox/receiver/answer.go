@@ -3,6 +3,7 @@ package receiver
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
@@ -20,7 +21,11 @@ const (
 	// outcomeEmpty: a verified delivery that carries no event.
 	outcomeEmpty     outcome = "empty"
 	outcomeHandshake outcome = "handshake"
-	outcomeRefused   outcome = "refused"
+	// outcomeInFlight: an operation was repeated before it was at rest.
+	outcomeInFlight outcome = "in_flight"
+	// outcomeStatus: a caller asked how an operation ended.
+	outcomeStatus  outcome = "status"
+	outcomeRefused outcome = "refused"
 	// outcomeOverloaded: shed, before or by the gate.
 	outcomeOverloaded outcome = "overloaded"
 	// outcomeUnavailable: a fault of ours.
@@ -29,7 +34,7 @@ const (
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeEmpty,
-	outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable,
+	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable,
 }
 
 // reason says why a request was refused: the provider's reasons and these. It
@@ -45,11 +50,15 @@ const (
 	reasonTruncated       reason = "truncated"
 	reasonSlow            reason = "slow"
 	reasonQuota           reason = "quota"
+	// reasonParent: an operation names a parent that is none of its credential's.
+	reasonParent reason = "unknown_parent"
+	// reasonUnknownEvent: a status was asked of what is none of the credential's.
+	reasonUnknownEvent reason = "unknown_event"
 )
 
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
-	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota,
+	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
 }
@@ -67,8 +76,17 @@ type result struct {
 	// reply is the answer to a handshake.
 	reply providers.Reply
 
+	// single: the delivery carried one event.
+	single bool
+
 	// paths are where a conflicting operation differs.
 	paths []string
+
+	// detail is for the caller of an operation, who has been verified.
+	detail string
+
+	// retryAfter is in seconds; 0 is the reason's own.
+	retryAfter int
 
 	// unread: the body was not read to its end, so the connection cannot go on.
 	unread bool
@@ -79,6 +97,7 @@ const (
 	afterOverload = "1"
 	afterFault    = "5"
 	afterQuota    = "1"
+	afterFlight   = "1"
 )
 
 // answer decides every status. A refusal is answered without a body and without
@@ -126,15 +145,29 @@ func refuse(source *endpoint, res *result) providers.Reply {
 		// The request never arrived whole: the status that says so.
 		return bare(http.StatusRequestTimeout, "", "")
 	case reasonQuota:
-		return bare(http.StatusTooManyRequests, "Retry-After", afterQuota)
+		after := afterQuota
+		if res.retryAfter > 0 {
+			after = strconv.Itoa(res.retryAfter)
+		}
+		return bare(http.StatusTooManyRequests, "Retry-After", after)
+	case reasonParent:
+		return badRequest("the parent is not known", res.detail)
+	case reasonUnknownEvent:
+		return bare(http.StatusNotFound, "", "")
 	case reason(providers.ReasonUnidentified):
 		if source.operation {
-			return problem(http.StatusBadRequest, map[string]any{
-				"title": "the operation is not identified", "status": http.StatusBadRequest,
-			})
+			return badRequest("the operation is not identified", res.detail)
 		}
 	}
 	return source.Provider.Answer(providers.Refused, "", "")
+}
+
+func badRequest(title, detail string) providers.Reply {
+	document := map[string]any{"title": title, "status": http.StatusBadRequest}
+	if detail != "" {
+		document["detail"] = detail
+	}
+	return problem(http.StatusBadRequest, document)
 }
 
 // conflict names where a repeated operation differs from the first, never the
@@ -146,6 +179,7 @@ func conflict(paths []string) providers.Reply {
 	return problem(http.StatusConflict, map[string]any{
 		"title":  "the idempotency key was used with another payload",
 		"status": http.StatusConflict,
+		"code":   "payload_differs",
 		"paths":  paths,
 	})
 }

@@ -62,7 +62,7 @@ func answerCases() []answerCase {
 		{name: "duplicate", gate: answering(inbox.Duplicate), status: 200, answer: ack("duplicate"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "duplicate", reaches: true},
 		{name: "conflict of a provider", gate: answering(inbox.Conflict), status: 200, answer: ack("conflict"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "conflict", reaches: true},
 		{name: "conflict of an operation", gate: answering(inbox.Conflict), adjust: strict, status: 409, outcome: "conflict", reaches: true,
-			answer: `{"paths":["amount","to.name"],"status":409,"title":"the idempotency key was used with another payload"}`,
+			answer: `{"code":"payload_differs","paths":["amount","to.name"],"status":409,"title":"the idempotency key was used with another payload"}`,
 			want:   map[string]string{"Content-Type": "application/problem+json", "Oncegate-Event": ""}},
 		{name: "signed but not JSON", body: unusable, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},
 		{name: "signed without an id", body: `{}`, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},

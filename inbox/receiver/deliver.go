@@ -20,6 +20,9 @@ type request struct {
 	w       http.ResponseWriter
 	started time.Time
 	id      string
+
+	// tookKey: a new key was taken from the quota for it.
+	tookKey bool
 }
 
 // Handle serves one request to a source, the path parameter "source".
@@ -55,7 +58,10 @@ func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
 		}
 	}()
 	res = r.deliver(req)
-	reply = answer(req.source, &res)
+	var answered bool
+	if reply, answered = r.outcomeReply(req, &res); !answered {
+		reply = answer(req.source, &res)
+	}
 	if reply.Status < http.StatusOK { // a provider that answers nothing
 		reply = bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
 	}
@@ -151,7 +157,15 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		IDUnsigned:  delivery.IDUnsigned,
 		Events:      newEvents(delivery.Items),
 	}
+	if source.operation {
+		if res, ok := r.prepare(req, delivery, &admission.Events[0]); !ok {
+			return res, false
+		}
+	}
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
+	if req.tookKey && (err != nil || len(receipt.Items) != 1 || receipt.Items[0].Outcome != inbox.Recorded) {
+		source.newKeys.give() // it was no new key
+	}
 	switch {
 	case errors.Is(err, inbox.ErrOverloaded):
 		return result{outcome: outcomeOverloaded}, false
@@ -187,7 +201,7 @@ func newEvents(items []providers.Item) []inbox.NewEvent {
 // summarise makes one acknowledgement of a receipt: a conflict is worth knowing
 // above all, and a delivery is a duplicate only if all of its events are.
 func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
-	res := result{outcome: outcomeDuplicate, status: inbox.Duplicate, event: receipt.Items[0].ID}
+	res := result{outcome: outcomeDuplicate, status: inbox.Duplicate, event: receipt.Items[0].ID, single: len(receipt.Items) == 1}
 	unusable := false
 	for i := range receipt.Items {
 		item := &receipt.Items[i]

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -20,6 +21,28 @@ func newQuota(perSecond float64) *quota {
 	}
 	burst := max(1, perSecond)
 	return &quota{perSecond: perSecond, burst: burst, tokens: burst}
+}
+
+// newMinuteQuota is a quota of n a minute, all of which may come at once.
+func newMinuteQuota(n int) *quota {
+	if n <= 0 {
+		return nil
+	}
+	return &quota{perSecond: float64(n) / 60, burst: float64(n), tokens: float64(n)}
+}
+
+// give takes back what was not used.
+func (q *quota) give() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tokens = min(q.burst, q.tokens+1)
+}
+
+// next is how many seconds it takes until there is one again.
+func (q *quota) next() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return max(1, int(math.Ceil((1-q.tokens)/q.perSecond)))
 }
 
 func (q *quota) take(now time.Time) bool {

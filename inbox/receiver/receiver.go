@@ -61,6 +61,19 @@ type Source struct {
 	// as many (429 beyond it); 0 is no limit. What is not verified does not count,
 	// so that a flood of forgeries cannot use up a sender's quota.
 	PerSecond float64
+
+	// NewKeys is how many new keys an operation source takes a minute in this
+	// process (429 beyond it); repeated calls are always answered. 0 is no limit.
+	NewKeys int
+
+	// LongestWait is how long a caller of an operation may wait for its result. 0
+	// is the default of 30 s, -1 is not at all. It must be less than the server's
+	// WriteTimeout by the gate's deadline.
+	LongestWait time.Duration
+
+	// AnswerOutcome answers a duplicate that carries one event with what became of
+	// it, instead of the provider's acknowledgement. Operations always do.
+	AnswerOutcome bool
 }
 
 // Config configures a [Receiver]. Gate, Sources and Logger are required.
@@ -69,6 +82,11 @@ type Config struct {
 
 	// Sources are served at /in/ followed by their key.
 	Sources map[string]*Source
+
+	// Outcomes answers operations and duplicates with what became of them. It may
+	// be nil: operations are then acknowledged like any delivery, and sources have
+	// neither NewKeys nor AnswerOutcome.
+	Outcomes Outcomes
 
 	// Refusals may be nil: refused deliveries are then only counted.
 	Refusals RefusalKeeper
@@ -140,6 +158,9 @@ func New(cfg Config) (*Receiver, error) {
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
 		e, err := newEndpoint(name, source, cfg.BodyBytes, cfg.Metrics)
+		if source != nil && (source.NewKeys > 0 || source.AnswerOutcome) && cfg.Outcomes == nil {
+			errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys and AnswerOutcome need Outcomes", name))
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -207,6 +228,7 @@ type Router interface {
 // not read or change bodies.
 func (r *Receiver) Register(router Router) {
 	router.Any("/in/:source", r.Handle)
+	router.Any("/in/:source/:event", r.HandleStatus)
 }
 
 // endpoint is a source prepared for the hot path.
@@ -221,6 +243,8 @@ type endpoint struct {
 	operation    bool
 	keep         []string
 	quota        *quota
+	newKeys      *quota
+	longestWait  time.Duration
 	logs         *quota
 	faults       *quota
 	count        sourceMetrics
@@ -243,6 +267,8 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 		operation:    s.Provider.IsOperation(),
 		keep:         keptHeaders(s.Provider),
 		quota:        newQuota(s.PerSecond),
+		newKeys:      newMinuteQuota(s.NewKeys),
+		longestWait:  s.LongestWait,
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		count:        metrics.source(name),
@@ -252,6 +278,12 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 	}
 	if e.maxBody <= 0 || peak(e.maxBody) > budget {
 		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size fits into BodyBytes (%d) while it grows", name, e.maxBody, budget))
+	}
+	if e.longestWait == 0 {
+		e.longestWait = DefaultLongestWait
+	}
+	if s.NewKeys < 0 || s.NewKeys > 0 && !e.operation {
+		errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys must not be negative, and is for operations", name))
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))

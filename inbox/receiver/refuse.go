@@ -74,5 +74,8 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 		r.cfg.Refusals.Add(refusal)
 	}
 	r.logRefusal(req, why, detail)
-	return result{outcome: outcomeRefused, reason: why, unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota}
+	return result{
+		outcome: outcomeRefused, reason: why, detail: detail,
+		unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota && why != reasonParent,
+	}
 }

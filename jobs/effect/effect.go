@@ -102,4 +102,8 @@ type Result struct {
 
 	// Stored is what to keep of a success; may be nil.
 	Stored []byte
+
+	// Recognised: the target said that it knew the key, so that what it answered is
+	// what an earlier attempt did.
+	Recognised bool
 }

@@ -27,6 +27,9 @@ const (
 	HeaderSequenceKey    = "Oncegate-Sequence-Key"
 	HeaderSequenceNumber = "Oncegate-Sequence-Number"
 	DefaultKeyHeader     = "Idempotency-Key"
+
+	// DefaultReplayedHeader is in a reply.
+	DefaultReplayedHeader = "Idempotent-Replayed"
 )
 
 // maxReply bounds how much of a reply is read.
@@ -51,6 +54,15 @@ type ForwardConfig struct {
 	// KeyHeader is the header of the idempotency key. It defaults to
 	// Idempotency-Key.
 	KeyHeader string
+
+	// ReplayedHeader is the header of a reply by which the target says that it knew
+	// the key; any value but "false" and "0" says so. It defaults to
+	// Idempotent-Replayed.
+	ReplayedHeader string
+
+	// KeepReply keeps the body of a success, up to 64 KiB of valid UTF-8, as the
+	// effect's result: callers of operations then get it.
+	KeepReply bool
 
 	// Headers are sent with every request. They cannot replace those above.
 	Headers map[string]string
@@ -111,6 +123,12 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 	}
 	if !validName(f.cfg.KeyHeader) {
 		errs = append(errs, fmt.Errorf("key header %q is not a header's name", f.cfg.KeyHeader))
+	}
+	if f.cfg.ReplayedHeader == "" {
+		f.cfg.ReplayedHeader = DefaultReplayedHeader
+	}
+	if !validName(f.cfg.ReplayedHeader) {
+		errs = append(errs, fmt.Errorf("replayed header %q is not a header's name", f.cfg.ReplayedHeader))
 	}
 	for name, value := range cfg.Headers {
 		if !validName(name) || !validValue(value) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // answer classifies a reply. The status line alone decides: a target that has
@@ -19,7 +20,12 @@ func (f *Forward) answer(reply *http.Response) Result {
 	}
 	// What is left of an endless or half reply is lost with its connection.
 	body, _ := io.ReadAll(io.LimitReader(reply.Body, maxReply))
-	r.Excerpt = Clean(string(f.withoutSecrets(body)), MaxExcerpt)
+	body = f.withoutSecrets(body)
+	r.Excerpt = Clean(string(body), MaxExcerpt)
+	r.Recognised = recognised(reply.Header.Get(f.cfg.ReplayedHeader))
+	if f.cfg.KeepReply && r.Outcome == Done && utf8.Valid(body) {
+		r.Stored = body
+	}
 	return r
 }
 
@@ -51,6 +57,15 @@ func classify(status int) Result {
 	}
 	// It may have failed before, in or after the work.
 	return Result{Outcome: Unknown, Reason: ReasonStatus5xx}
+}
+
+// recognised reads a header that is a boolean in one spelling or another.
+func recognised(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "false", "0", "?0", "no":
+		return false
+	}
+	return true
 }
 
 // retryAfter reads seconds or a date (RFC 9110, 10.2.3); anything else is none.

@@ -56,6 +56,9 @@ type App struct {
 
 	sources map[string]inbox.Registered
 
+	outcomes   *inbox.Operations // nil if no source needs it
+	operations map[string]bool   // by source
+
 	gate   *inbox.Gate
 	starts []step // in order
 	public *http.Server
@@ -105,6 +108,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if err := a.makeAdmin(); err != nil {
 		return nil, err
 	}
+	if err := a.makeOperations(); err != nil {
+		return nil, err
+	}
 	if cfg.Work {
 		if err := a.makeWork(); err != nil {
 			return nil, err
@@ -112,6 +118,11 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	}
 	if cfg.Receive {
 		if err := a.makeReceive(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Work {
+		if err := a.makeRelay(); err != nil {
 			return nil, err
 		}
 	}
@@ -126,6 +137,13 @@ func (a *App) openDatabase(ctx context.Context) error {
 	}
 	if err := migrations.Validate(ctx, a.adminPool); err != nil {
 		return err
+	}
+	volatile, err := inbox.Volatile(ctx, a.adminPool)
+	if err != nil {
+		return err
+	}
+	for _, setting := range volatile {
+		a.log.WarnContext(ctx, "the database may lose what it has committed: turn the setting on", "setting", setting)
 	}
 	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now)
 	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
@@ -183,6 +201,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	if a.public != nil {
 		a.serve("public listener", a.public, publicListener)
+		if a.outcomes != nil {
+			// First of all: who waits for an operation must not hold up the listener.
+			a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })
+		}
 	}
 	a.started.Store(true)
 	return nil

@@ -13,7 +13,8 @@ func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
 		sign[i] = string(key.Value)
 	}
 	forward, err := effect.NewForward(effect.ForwardConfig{
-		URL: url, Method: t.Method, Allow: t.Allow, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers, Now: a.cfg.Now,
+		URL: url, Method: t.Method, Allow: t.Allow, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply, Now: a.cfg.Now,
 	})
 	if err != nil {
 		return nil, err

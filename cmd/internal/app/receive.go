@@ -6,23 +6,12 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
-	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/providers"
 )
 
 // makeReceive makes the gate, the store of refusals and the public receiver.
 func (a *App) makeReceive() error {
-	var err error
-	ctx := context.Background()
-	if a.gatePool, err = a.openPool(ctx, "gate pool", inbox.PoolGate, a.settings.Database.GateConnections); err != nil {
-		return err
-	}
-	limits := a.settings.Gate
-	a.gate, err = inbox.NewGate(inbox.GateConfig{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
-		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
-	})
-	if err != nil {
+	if err := a.makeGate(); err != nil {
 		return err
 	}
 	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Logger: a.log, Now: a.cfg.Now})
@@ -33,7 +22,7 @@ func (a *App) makeReceive() error {
 	if err != nil {
 		return err
 	}
-	if err := a.collect(receiver.NewGateCollector(a.gate.Stats), receiver.NewRefusalsCollector(refusals.Stats)); err != nil {
+	if err := a.collect(receiver.NewRefusalsCollector(refusals.Stats)); err != nil {
 		return err
 	}
 	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
@@ -42,10 +31,11 @@ func (a *App) makeReceive() error {
 		sources[s.Name] = &receiver.Source{
 			Inbox: a.inboxSource(s), Provider: s.Provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
+			NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}
 	}
 	rcv, err := receiver.New(receiver.Config{
-		Gate: failingGate(a.gate), Sources: sources, Refusals: refusals, Metrics: metrics, Logger: a.log,
+		Gate: failingGate(a.gate), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log,
 		Now: a.clock.Now, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
 	})
 	if err != nil {
@@ -58,10 +48,6 @@ func (a *App) makeReceive() error {
 		step{name: "refusals", run: func(ctx context.Context) error {
 			a.cleanups.add("refusals", refusals.Stop)
 			return refusals.Start(context.WithoutCancel(ctx))
-		}},
-		step{name: "gate", run: func(ctx context.Context) error {
-			a.cleanups.add("gate", a.gate.Stop)
-			return a.gate.Start(context.WithoutCancel(ctx))
 		}},
 	)
 	return nil

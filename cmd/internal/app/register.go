@@ -26,7 +26,7 @@ func (a *App) register(ctx context.Context) error {
 	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
 	var classes []string
 	for _, s := range a.settings.Sources {
-		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant}
+		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit}
 		for _, r := range s.Routes {
 			digest, err := routeDigest(r)
 			if err != nil {

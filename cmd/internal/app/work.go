@@ -40,12 +40,19 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	unsettled, err := newUnsettledMetrics(a.registry)
+	if err != nil {
+		return err
+	}
+	if err := a.makeProber(store); err != nil {
+		return err
+	}
 	client, err := jobs.New(jobs.Config{
 		Pool: a.queuePool, Store: store, Routes: routes,
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
-		Observe: metrics.observe, Now: a.cfg.Now,
+		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.settled(r) }, Now: a.cfg.Now,
 	})
 	if err != nil {
 		return err

@@ -159,9 +159,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 	measured := time.Duration(b.seconds * float64(time.Second))
 	var done int
 	if c.Subject == subjectPgbench {
-		begin()
-		got, err = b.pgbench(ctx, c.Connections, measured)
-		end()
+		got, err = b.pgbench(ctx, c.Connections, measured, begin, end)
 	} else {
 		w := workload{
 			connections: c.Connections, kind: c.Kind, bodySize: bodySize, rate: c.Rate,

@@ -223,7 +223,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			return s.showEffect(effect)
 		},
 	}
-	return group("effects", "List or show effects", list, show)
+	return group("effects", "List, show or resolve effects", list, show, s.resolveCommand())
 }
 
 func (s *shell) showEffect(e *inbox.EffectDetail) error {
@@ -256,13 +256,21 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 	if len(e.AttemptRows) == 0 {
 		return nil
 	}
-	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "CODE", "SAID"}}
+	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "CODE", "KEY", "SAID"}, spare: []string{"KEY"}}
 	for _, a := range e.AttemptRows {
-		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Code, a.Excerpt)
+		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Code, recognised(a.Recognised), a.Excerpt)
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
 	return nil
+}
+
+// recognised is what the target said about the key.
+func recognised(yes bool) string {
+	if yes {
+		return "recognised"
+	}
+	return ""
 }
 
 // more says how to get the next page, where a person reads the table.

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"flag"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +63,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready,
+					"target": target, "first": first,
 				},
 			})
 		})
@@ -163,4 +166,46 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	if want := ts.ReadFile(args[0]); got != want {
 		ts.Fatalf("--- got\n%s--- want\n%s", got, want)
 	}
+}
+
+// target NAME STATUS...: the variable NAME is the address of a target that gives
+// the statuses in turn, the last one for ever, and says of its successes that it
+// knew the key.
+func target(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: target name status...")
+	}
+	statuses := make([]int, len(args)-1)
+	for i, text := range args[1:] {
+		var err error
+		if statuses[i], err = strconv.Atoi(text); err != nil {
+			ts.Fatalf("%v", err)
+		}
+	}
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status := statuses[min(int(calls.Add(1)), len(statuses))-1]
+		if status < 300 {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		w.WriteHeader(status)
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], server.URL)
+}
+
+// first NAME PROGRAM ARGS: the variable NAME is the first "id" of the JSON that
+// the program prints.
+func first(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: first name program [args]")
+	}
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	found := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("no id in the output")
+	}
+	ts.Setenv(args[0], found[1])
 }

@@ -8,6 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// isTerminal reports whether f is one, where somebody can be asked.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
 // terminalWidth is the number of columns of the terminal that f is, or 0.
 func terminalWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)

@@ -156,6 +156,13 @@ type Target struct {
 	// Headers are sent with every forward. Their values are not printed: they may
 	// hold credentials.
 	Headers map[string]string
+	// ReplayedHeader is the header by which a reply says that the target knew the
+	// key; Idempotent-Replayed by default.
+	ReplayedHeader string
+	// KeepReply keeps the body of a success as the effect's result.
+	KeepReply bool
+	// Probe is how the target is asked about an unknown outcome; nil if it cannot be.
+	Probe *Probe
 	// KeyWindow is how long the target remembers a key. Later than this after an
 	// attempt whose outcome is not known, none is made. Zero is for ever.
 	KeyWindow time.Duration
@@ -218,6 +225,12 @@ type Source struct {
 	MaxBody int64
 	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is 3, -1 is off.
 	Rearm int
+	// AnswerOutcome answers a duplicate with what became of the event.
+	AnswerOutcome bool
+	// Emit opens the source to the SQL function emit.
+	Emit bool
+	// Operation is for sources of operations.
+	Operation Operation
 
 	Routes []*Route
 

@@ -28,6 +28,7 @@ var variables = map[string]string{
 	"ONCEGATE_LOG_FORMAT":             "log.format",
 	"ONCEGATE_PUBLIC":                 "listen.public, before PORT",
 	"ONCEGATE_QUEUE_CONNECTIONS":      "database.queue_connections",
+	"ONCEGATE_ACTOR":                  "who decides, for the audit",
 	"ONCEGATE_ROLE":                   "the roles of serve: receive,work",
 	"ONCEGATE_SCHEMA":                 "database.schema",
 	"ONCEGATE_SOURCE_NAME":            "the name of the source that ONCEGATE_SOURCE_PROVIDER makes; the provider's name by default",

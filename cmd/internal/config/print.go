@@ -79,7 +79,14 @@ func (t *Target) effective() yaml.MapSlice {
 			}
 			out = append(out, item("headers", headers))
 		}
+		if t.ReplayedHeader != "" {
+			out = append(out, item("replayed_header", t.ReplayedHeader))
+		}
+		if t.KeepReply {
+			out = append(out, item("keep_reply", true))
+		}
 		out = duration(out, "key_window", t.KeyWindow)
+		out = t.Probe.append(out)
 		if t.Method != "" {
 			out = append(out, item("method", t.Method))
 		}
@@ -130,6 +137,13 @@ func (s *Source) effective() yaml.MapSlice {
 	case s.Rearm > 0:
 		out = append(out, item("rearm", s.Rearm))
 	}
+	if s.AnswerOutcome {
+		out = append(out, item("answer_duplicates", "outcome"))
+	}
+	if s.Emit {
+		out = append(out, item("emit", true))
+	}
+	out = s.Operation.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/providers"
 )
 
 func (r *reader) sources(cfg *Config, n ast.Node) {
@@ -21,7 +23,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	where := "sources." + f.name
 	s := &Source{Name: f.name, Class: "default", line: lineOf(f.key)}
 	named := f.name
-	var providerAt, secretsAt ast.Node = f.key, nil
+	var providerAt, secretsAt, operationAt, answerAt ast.Node = f.key, nil, nil, nil
 	before := len(r.problems)
 	r.object(f.value, where, map[string]func(field){
 		"provider": func(f field) {
@@ -65,12 +67,20 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		"suspected_replay": func(f field) {
 			parsed(r, f.value, where+".suspected_replay", new(string), only("flag"))
 		},
-		"routes": func(f field) { s.Routes = r.routes(cfg, f.value, where+".routes") },
+		"answer_duplicates": func(f field) {
+			answerAt = f.value
+			parsed(r, f.value, where+".answer_duplicates", &s.AnswerOutcome, answerDuplicates)
+		},
+		"emit":      r.boolean(&s.Emit, where),
+		"operation": func(f field) { operationAt = f.value },
+		"routes":    func(f field) { s.Routes = r.routes(cfg, f.value, where+".routes") },
 	})
 	s.Provider = cfg.Providers[named]
 	switch {
 	case s.Provider == nil:
 		r.at(providerAt, "%s: unknown provider %q; known are %s", where, visible(named), known(cfg.Providers))
+	case len(s.Secrets) == 0 && s.Emit && len(r.problems) == before:
+		// Open to emit alone: no delivery over HTTP can be verified.
 	case secretsAt == nil && needsSecret(s.Provider):
 		r.line(s.line, "%s: secrets are missing: a list of references, such as [env:%s_SECRET]", where, strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")))
 	case len(s.Secrets) == 0 && len(r.problems) == before && needsSecret(s.Provider):
@@ -81,6 +91,10 @@ func (r *reader) source(cfg *Config, f field) *Source {
 				r.at(secretsAt, "%s.secrets: %s", where, line)
 			}
 		}
+	}
+	r.operation(s, operationAt, where+".operation")
+	if s.AnswerOutcome && s.Provider != nil && s.Provider.Answer(providers.Accepted, "", "").ContentType != "application/json" {
+		r.at(answerAt, "%s.answer_duplicates: %s asks for an answer of its own", where, s.Provider.Name())
 	}
 	r.checkKeys(s)
 	return s

@@ -53,6 +53,9 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
 		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
+		keys["replayed_header"] = func(f field) { parsed(r, f.value, where+".replayed_header", &t.ReplayedHeader, headerName) }
+		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
+		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
 		keys["key_window"] = r.duration(&t.KeyWindow, where)
 		keys["method"] = func(f field) { parsed(r, f.value, where+".method", &t.Method, method) }
 		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }

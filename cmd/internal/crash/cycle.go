@@ -20,6 +20,7 @@ const (
 	beforeSend   step = "work-before-send"
 	afterSend    step = "work-after-send"
 	ackEarly     step = "gate-ack-early"
+	asynchronous step = "gate-asynchronous"
 )
 
 // steps are taken in turn, in an order drawn anew each time round, so that even
@@ -48,8 +49,11 @@ func (c *Campaign) plan() []step {
 
 // failpoint is what the binary is started with for a step.
 func (c *Campaign) failpoint(s step) string {
-	if c.options.Wrong == AckEarly {
+	switch c.options.Wrong {
+	case AckEarly:
 		return string(ackEarly) + ":1"
+	case Asynchronous:
+		return string(asynchronous) + ":1"
 	}
 	switch s {
 	case beforeCommit, afterCommit, beforeSend, afterSend:
@@ -73,6 +77,9 @@ func (c *Campaign) restart(ctx context.Context, next step) error {
 // cycle takes a step and brings everything up again.
 func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
+	if c.options.Wrong != "" {
+		load += time.Second // so that there is much to lose
+	}
 	switch s {
 	case killRandom:
 		pause(ctx, load)
@@ -107,7 +114,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
 			return err
 		}
-	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly:
+	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
 		select {
 		case <-c.process.Done():
 			c.summary.FailPoints++

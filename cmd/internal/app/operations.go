@@ -1,0 +1,205 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// outcomeConnections is the size of the pool that answers what became of events.
+const outcomeConnections = 4
+
+// makeOperations makes what answers operations and duplicates with their
+// outcome, if a source asks for it.
+func (a *App) makeOperations() error {
+	wanted := false
+	a.operations = map[string]bool{}
+	for _, s := range a.settings.Sources {
+		a.operations[s.Name] = s.Provider.IsOperation()
+		wanted = wanted || s.Provider.IsOperation() || s.AnswerOutcome
+	}
+	if !wanted {
+		return nil
+	}
+	pool, err := a.openPool(context.Background(), "outcome pool", inbox.PoolWork, outcomeConnections)
+	if err != nil {
+		return err
+	}
+	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Logger: a.log}); err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "operations", run: func(ctx context.Context) error {
+		a.cleanups.add("operations", a.outcomes.Stop)
+		return a.outcomes.Start(ctx)
+	}})
+	return nil
+}
+
+// settled tells who waits for an operation that one of its effects has ended here.
+func (a *App) settled(r jobs.Report) {
+	if a.outcomes != nil && a.operations[r.Source] && !r.Event.IsZero() {
+		a.outcomes.Settled(r.Event)
+	}
+}
+
+// receiverOutcomes keeps a nil of ours from becoming an interface that is none.
+func (a *App) receiverOutcomes() receiver.Outcomes {
+	if a.outcomes == nil {
+		return nil
+	}
+	return a.outcomes
+}
+
+// makeGate makes the gate, once for all that take events in.
+func (a *App) makeGate() error {
+	if a.gate != nil {
+		return nil
+	}
+	var err error
+	if a.gatePool, err = a.openPool(context.Background(), "gate pool", inbox.PoolGate, a.settings.Database.GateConnections); err != nil {
+		return err
+	}
+	limits := a.settings.Gate
+	a.gate, err = inbox.NewGate(inbox.GateConfig{
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
+		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
+	})
+	if err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "gate", run: func(ctx context.Context) error {
+		a.cleanups.add("gate", a.gate.Stop)
+		return a.gate.Start(context.WithoutCancel(ctx))
+	}})
+	return a.collect(receiver.NewGateCollector(a.gate.Stats))
+}
+
+// makeRelay makes what brings emitted events to the gate, if a source is open to
+// emit.
+func (a *App) makeRelay() error {
+	sources := map[string]*inbox.Source{}
+	for _, s := range a.settings.Sources {
+		if s.Emit {
+			sources[s.Name] = a.inboxSource(s)
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	if err := a.makeGate(); err != nil {
+		return err
+	}
+	relay, err := inbox.NewRelay(inbox.RelayConfig{Pool: a.workPool, Gate: a.gate, Clock: a.clock, Logger: a.log, Sources: sources})
+	if err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "relay", run: func(ctx context.Context) error {
+		a.cleanups.add("relay", relay.Stop)
+		return relay.Start(ctx)
+	}})
+	count := func(name, help string, value func(inbox.RelayStats) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(relay.Stats())) })
+	}
+	return a.collect(
+		count("oncegate_relay_events_total", "Emitted events that were new.", func(s inbox.RelayStats) uint64 { return s.Relayed }),
+		count("oncegate_relay_duplicates_total", "Emitted events that had been admitted before.", func(s inbox.RelayStats) uint64 { return s.Duplicates }),
+		count("oncegate_relay_conflicts_total", "Emitted events whose id was taken by another payload.", func(s inbox.RelayStats) uint64 { return s.Conflicts }),
+		count("oncegate_relay_failures_total", "Emitted events that the gate did not take; they are tried again.", func(s inbox.RelayStats) uint64 { return s.Failed }),
+	)
+}
+
+// makeProber makes what asks targets about indeterminate effects, for those that
+// can be asked.
+func (a *App) makeProber(store *inbox.Effects) error {
+	probes := map[string]effect.Prober{}
+	routes := map[int32]jobs.RouteProbe{}
+	for _, s := range a.settings.Sources {
+		for _, r := range s.Routes {
+			t := r.Target
+			if t.Probe == nil {
+				continue
+			}
+			if probes[t.Name] == nil {
+				probe, err := effect.NewProbe(probeConfig(t))
+				if err != nil {
+					return err
+				}
+				probes[t.Name] = probe
+			}
+			routes[a.sources[s.Name].Routes[r.Name].ID] = jobs.RouteProbe{
+				Route: r.Name, Source: s.Name, Target: t.Name, Prober: probes[t.Name], Every: t.Probe.Every, AbsentAfter: t.Probe.AbsentAfter,
+			}
+		}
+	}
+	if len(routes) == 0 {
+		return nil
+	}
+	asked := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oncegate_probes_total", Help: "Questions to targets about indeterminate effects, by what they answered.",
+	}, []string{"source", "route", "target", "outcome"})
+	resolved := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oncegate_probe_resolutions_total", Help: "Indeterminate effects that a probe resolved.",
+	}, []string{"source", "route", "target"})
+	prober, err := jobs.NewProber(jobs.ProberConfig{
+		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now,
+		Observe: func(r jobs.ProbeReport) {
+			asked.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome)).Inc()
+			if r.Resolved {
+				resolved.WithLabelValues(r.Source, r.Route, r.Target).Inc()
+				a.settled(jobs.Report{Source: r.Source, Event: r.Event})
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "prober", run: func(ctx context.Context) error {
+		a.cleanups.add("prober", prober.Stop)
+		return prober.Start(ctx)
+	}})
+	return a.collect(asked, resolved)
+}
+
+// probeConfig lets the probe go where the target itself may be.
+func probeConfig(t *config.Target) effect.ProbeConfig {
+	out := t.Probe.Effect()
+	out.Allow = t.Allow
+	return out
+}
+
+// unsettledMetrics count what a person or the two sides' books have to look at.
+type unsettledMetrics struct {
+	indeterminate, recognised *prometheus.CounterVec
+}
+
+func newUnsettledMetrics(reg prometheus.Registerer) (*unsettledMetrics, error) {
+	m := &unsettledMetrics{
+		indeterminate: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_indeterminate_effects_total", Help: "Effects whose outcome became unknown, when they did.",
+		}, []string{"source", "route", "target", "reason"}),
+		recognised: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_recognised_keys_total", Help: "Attempts of which the target said that it knew the key.",
+		}, []string{"source", "route", "target"}),
+	}
+	for _, c := range []prometheus.Collector{m.indeterminate, m.recognised} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *unsettledMetrics) observe(r jobs.Report) {
+	if r.State == inbox.EffectIndeterminate {
+		m.indeterminate.WithLabelValues(r.Source, r.Route, r.Target, string(r.Reason)).Inc()
+	}
+	if r.Recognised {
+		m.recognised.WithLabelValues(r.Source, r.Route, r.Target).Inc()
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) auditCommand() *cobra.Command {
+	var f listFlags
+	var actor, action, object string
+	list := &cobra.Command{
+		Use: "list", Short: "List who did what and why, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, before, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			rows, err := inbox.NewLister(pool).Audit(cmd.Context(), inbox.AuditFilter{
+				Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: f.limit,
+			})
+			if err != nil {
+				return err
+			}
+			t := &table{header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"}, spare: []string{"ID"}, whole: []string{"AT", "ACTION", "OBJECT"}}
+			for _, row := range rows {
+				t.add(s.tableClock(row.At), row.Actor, row.Action, row.Object, row.Reason, row.ID.String())
+			}
+			if err := s.show(t, emptyList(rows)); err != nil {
+				return err
+			}
+			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+		},
+	}
+	flags := list.Flags()
+	flags.StringVar(&actor, "actor", "", "only by this actor")
+	flags.StringVar(&action, "action", "", "only this action, such as effect.resolve.done")
+	flags.StringVar(&object, "object", "", "only about this, such as effect/<id>")
+	flags.StringVar(&f.since, "since", "", "only since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	flags.StringVar(&f.before, "before", "", "the page after this id")
+	flags.IntVar(&f.limit, "limit", 50, "size of the page, at most 1000")
+	return group("audit", "List what operators, probes and the gate decided", list)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+func (s *shell) resolveCommand() *cobra.Command {
+	var done, resend, yes bool
+	var reason, actor string
+	cmd := &cobra.Command{
+		Use:   "resolve <id>",
+		Short: "Say what became of an indeterminate effect",
+		Long: "Say what became of an effect whose outcome is unknown: --done, it happened; --resend, send it\n" +
+			"again. Look at the target first. On a terminal the decision has to be typed once more; elsewhere\n" +
+			"it needs --yes. It is written to the audit with the actor and the reason.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := inbox.ParseID(args[0])
+			if err != nil {
+				return usagef("%q is not an effect's id; `oncegate effects list --state indeterminate` shows them", clean(args[0]))
+			}
+			if done == resend {
+				return usagef("say either --done or --resend")
+			}
+			if strings.TrimSpace(reason) == "" {
+				return usagef("--reason is missing: how do you know? It goes into the audit")
+			}
+			as := inbox.ResolveDone
+			if resend {
+				as = inbox.ResolveResend
+			}
+			return s.resolve(cmd, inbox.Resolve{
+				Effect: id, As: as, Reason: reason, Actor: cmp.Or(actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME")),
+			}, yes)
+		},
+	}
+	cmd.Flags().BoolVar(&done, "done", false, "it happened: nothing more is sent")
+	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
+	cmd.Flags().StringVar(&reason, "reason", "", "how you know; required")
+	cmd.Flags().StringVar(&actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, yes bool) error {
+	if r.Actor == "" {
+		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
+	}
+	pool, err := s.openPool(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	effect, err := inbox.NewLister(pool).Effect(cmd.Context(), r.Effect)
+	if err != nil {
+		return err
+	}
+	if effect.State != string(inbox.EffectIndeterminate) {
+		return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.Effect, effect.State)}
+	}
+	if !yes {
+		if err := s.confirm(effect, r.As); err != nil {
+			return err
+		}
+	}
+	r.Version = effect.Version
+	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	if err != nil {
+		return err
+	}
+	if err := store.Resolve(cmd.Context(), r); err != nil {
+		return err
+	}
+	if s.output == "json" {
+		return s.json(map[string]string{"effect": r.Effect.String(), "resolved": string(r.As)})
+	}
+	what := "is done now"
+	if r.As == inbox.ResolveResend {
+		what = "is sent again"
+	}
+	fmt.Fprintf(s.out, "effect %s %s\n", r.Effect, what)
+	return nil
+}
+
+// confirm has the decision typed once more, by somebody who has seen the facts.
+func (s *shell) confirm(e *inbox.EffectDetail, as inbox.Resolution) error {
+	in, ok := s.in.(*os.File)
+	if !ok || !isTerminal(in) {
+		return usagef("nobody can be asked here: add --yes")
+	}
+	page(s.err, []pair{
+		{"effect", e.ID.String()}, {"key", e.Source + "/" + e.EventID}, {"type", e.Type}, {"route", e.Route}, {"target", e.Target},
+		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", optional(e.SendStartedAt)},
+	})
+	if as == inbox.ResolveResend {
+		fmt.Fprintf(s.err, "If it has happened at %s, it will happen twice.\n", clean(e.Target))
+	}
+	fmt.Fprintf(s.err, "Type %s to go on: ", as)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if strings.TrimSpace(line) != string(as) {
+		return &failure{text: "not confirmed; nothing was changed"}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Operation is what only sources of operations have.
+type Operation struct {
+	// Key is the recipe of a call's key: fields such as header.Run-Id, body.step.
+	// Empty takes the caller's Idempotency-Key.
+	Key []string
+	// NewKeys is how many new keys are taken a minute in this process; 0 is no limit.
+	NewKeys int
+	// Wait is the longest that `Prefer: wait` is honoured; 0 is 30 s, -1 is off.
+	Wait time.Duration
+}
+
+// longestWait is what the server's WriteTimeout leaves beside the gate's deadline.
+const longestWait = 45 * time.Second
+
+// operation reads the section and makes the source's provider follow the recipe.
+// It comes after the source's provider is known.
+func (r *reader) operation(s *Source, n ast.Node, where string) {
+	if n == nil {
+		return
+	}
+	if s.Provider != nil && !s.Provider.IsOperation() {
+		r.at(n, "%s: goes only with a provider of operations, which %s is not", where, s.Provider.Name())
+		return
+	}
+	before := len(r.problems)
+	var keyAt ast.Node
+	r.object(n, where, map[string]func(field){
+		"key": func(f field) {
+			keyAt = f.value
+			for i, item := range r.list(f.value, where+".key") {
+				var name string
+				parsed(r, item, fmt.Sprintf("%s.key[%d]", where, i), &name, verbatim)
+				s.Operation.Key = append(s.Operation.Key, name)
+			}
+		},
+		"new_keys": r.count(&s.Operation.NewKeys, where, 1),
+		"wait":     func(f field) { parsed(r, f.value, where+".wait", &s.Operation.Wait, waitOrOff) },
+	})
+	if keyAt == nil || s.Provider == nil || len(r.problems) > before {
+		return
+	}
+	p, err := s.Provider.WithRecipe(s.Operation.Key)
+	if err != nil {
+		for _, line := range lines(err) {
+			r.at(keyAt, "%s.key: %s", where, line)
+		}
+		return
+	}
+	s.Provider = p
+}
+
+func waitOrOff(s string) (time.Duration, error) {
+	if s == "off" {
+		return -1, nil
+	}
+	d, err := positiveDuration(s)
+	if err == nil && d > longestWait {
+		err = fmt.Errorf("longer than %s", FormatDuration(longestWait))
+	}
+	return d, err
+}
+
+// answerDuplicates reads how duplicates are answered.
+func answerDuplicates(s string) (bool, error) {
+	switch s {
+	case "outcome":
+		return true, nil
+	case "acknowledge":
+		return false, nil
+	}
+	return false, errors.New("unknown; known are acknowledge, outcome")
+}
+
+func (o *Operation) append(to yaml.MapSlice) yaml.MapSlice {
+	out := yaml.MapSlice{}
+	if len(o.Key) > 0 {
+		out = append(out, item("key", o.Key))
+	}
+	out = number(out, "new_keys", int64(o.NewKeys))
+	if o.Wait < 0 {
+		out = append(out, item("wait", "off"))
+	} else {
+		out = duration(out, "wait", o.Wait)
+	}
+	if len(out) == 0 {
+		return to
+	}
+	return append(to, item("operation", out))
+}

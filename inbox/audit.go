@@ -1,0 +1,122 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// AuditAction is what somebody did. Stored: never change.
+type AuditAction string
+
+// The actions of an operator, or of a probe in his place. Stored: never change.
+const (
+	// AuditResolveDone: an indeterminate effect was found to have happened.
+	AuditResolveDone AuditAction = "effect.resolve.done"
+	// AuditResolveResend: an indeterminate effect is sent again.
+	AuditResolveResend AuditAction = "effect.resolve.resend"
+)
+
+// audit is one entry to write.
+type audit struct {
+	at            time.Time
+	actor         string
+	action        AuditAction
+	object        string
+	reason        string
+	before, after any
+}
+
+const insertAudit = `
+INSERT INTO audit (id, at, actor, action, object, reason, before, after) VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`
+
+// auditTx writes an entry in the transaction that does what it says.
+func auditTx(ctx context.Context, tx pgx.Tx, a audit) error {
+	before, err := json.Marshal(a.before)
+	if err != nil {
+		return fmt.Errorf("auditing %s: %w", a.action, err)
+	}
+	after, err := json.Marshal(a.after)
+	if err != nil {
+		return fmt.Errorf("auditing %s: %w", a.action, err)
+	}
+	if _, err := tx.Exec(ctx, insertAudit, NewID(a.at), a.at, a.actor, a.action, a.object, a.reason, before, after); err != nil {
+		return fmt.Errorf("auditing %s: %w", a.action, err)
+	}
+	return nil
+}
+
+// Who did something and why, as they are stored.
+const (
+	maxActor  = 128
+	maxReason = 1024
+)
+
+// ErrUnexplained is returned for something done without saying who did it or
+// why, or saying it in what cannot be stored.
+var ErrUnexplained = errors.New("an actor of at most 128 bytes and a reason of at most 1024 are required, in one line of text")
+
+func explained(actor, reason string) error {
+	for text, limit := range map[string]int{actor: maxActor, reason: maxReason} {
+		if strings.TrimSpace(text) == "" || len(text) > limit || strings.ToValidUTF8(text, "") != text || strings.ContainsAny(text, "\x00\r\n") {
+			return ErrUnexplained
+		}
+	}
+	return nil
+}
+
+// AuditFilter narrows a list of audit entries; a zero field does not.
+type AuditFilter struct {
+	Actor  string
+	Action string
+	// Object is exact, such as effect/<id> or event/<id>.
+	Object string
+	// Since is the earliest time.
+	Since time.Time
+	// Before is the last ID of the page before this one; zero starts at the newest.
+	Before ID
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// AuditRow is one entry: who did what to what, and why. Before and After are
+// JSON, or null.
+type AuditRow struct {
+	ID     ID              `json:"id"`
+	At     time.Time       `json:"at"`
+	Actor  string          `json:"actor"`
+	Action string          `json:"action"`
+	Object string          `json:"object"`
+	Reason string          `json:"reason,omitempty"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+const listAudit = `
+SELECT id, at, actor, action, object, coalesce(reason, ''), coalesce(before, 'null'), coalesce(after, 'null')
+FROM audit
+WHERE ($1::text = '' OR actor = $1)
+  AND ($2::text = '' OR action = $2)
+  AND ($3::text = '' OR object = $3)
+  AND ($4::uuid IS NULL OR id >= $4)
+  AND ($5::uuid IS NULL OR id < $5)
+ORDER BY id DESC
+LIMIT $6`
+
+// Audit gives one page of what was done, newest first.
+func (l *Lister) Audit(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
+	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, pageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("listing the audit: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AuditRow])
+	if err != nil {
+		return nil, fmt.Errorf("listing the audit: %w", err)
+	}
+	return out, nil
+}

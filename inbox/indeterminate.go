@@ -1,0 +1,51 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Indeterminate is an effect whose outcome is unknown, as a probe needs it.
+type Indeterminate struct {
+	Effect  ID
+	RouteID int32
+	Event   ID
+	EventID string
+	Type    string
+	Key     string
+	Version int
+
+	// Age is how long ago its last attempt may have begun to send.
+	Age time.Duration
+}
+
+const listIndeterminate = `
+SELECT e.id, e.route_id, e.event_id, v.event_id, v.type, e.idempotency_key, e.version,
+    (extract(epoch FROM now() - coalesce(e.send_started_at, v.received_at)) * 1000000)::bigint
+FROM effect e
+JOIN inbox_event v ON v.id = e.event_id
+WHERE e.route_id = $1 AND e.state = 'indeterminate' AND e.id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY e.id
+LIMIT $3`
+
+// Indeterminate gives the route's effects whose outcome is unknown, in the order
+// of their ids after the one given.
+func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limit int) ([]Indeterminate, error) {
+	rows, err := e.pool.Query(ctx, listIndeterminate, route, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing indeterminate effects: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Indeterminate, err error) {
+		var age int64
+		err = row.Scan(&i.Effect, &i.RouteID, &i.Event, &i.EventID, &i.Type, &i.Key, &i.Version, &age)
+		i.Age = time.Duration(age) * time.Microsecond
+		return i, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing indeterminate effects: %w", err)
+	}
+	return out, nil
+}

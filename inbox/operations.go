@@ -1,0 +1,381 @@
+package inbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// OperationsConfig configures an [Operations]. Pool is required.
+type OperationsConfig struct {
+	Pool *pgxpool.Pool
+
+	// Poll is how often the database is asked while somebody waits; nobody waiting,
+	// it is not asked. It defaults to 200 ms.
+	Poll time.Duration
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+}
+
+// Operations answers what became of operations and, for sources that ask for it,
+// of other events: where their effects stand and, once all are at rest, the
+// result that every later answer repeats byte for byte.
+type Operations struct {
+	cfg OperationsConfig
+
+	mu       sync.Mutex
+	waiters  map[ID][]chan []byte
+	settled  []ID
+	released bool
+	stop     context.CancelFunc
+	done     chan struct{}
+
+	kick chan struct{}
+}
+
+// maxSettled bounds what the worker has told and nobody has looked at yet. What
+// does not fit is rendered by whoever asks first.
+const maxSettled = 10_000
+
+// NewOperations makes an Operations. It answers at once; waiting needs Start.
+func NewOperations(cfg OperationsConfig) (*Operations, error) {
+	if cfg.Pool == nil {
+		return nil, errors.New("operations: Pool is required")
+	}
+	if cfg.Poll < 0 {
+		return nil, errors.New("operations: Poll must not be negative")
+	}
+	cfg.Poll = cmp.Or(cfg.Poll, 200*time.Millisecond)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Operations{cfg: cfg, waiters: make(map[ID][]chan []byte), kick: make(chan struct{}, 1)}, nil
+}
+
+// Start begins to look for those who wait, until Stop.
+func (o *Operations) Start(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done != nil || o.released {
+		return nil
+	}
+	ctx, o.stop = context.WithCancel(context.WithoutCancel(ctx))
+	o.done = make(chan struct{})
+	go o.run(ctx, o.done)
+	return nil
+}
+
+// Release lets everybody go who waits, and nobody wait any more: the process is
+// about to stop.
+func (o *Operations) Release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.released = true
+	for id, waiting := range o.waiters {
+		for _, w := range waiting {
+			close(w)
+		}
+		delete(o.waiters, id)
+	}
+}
+
+// Stop releases and ends. It may be called before Start and twice.
+func (o *Operations) Stop(context.Context) error {
+	o.Release()
+	o.mu.Lock()
+	stop, done := o.stop, o.done
+	o.mu.Unlock()
+	if done != nil {
+		stop()
+		<-done
+	}
+	return nil
+}
+
+// Settled tells that an attempt of one of the event's effects has ended in this
+// process, so that whoever waits here need not wait for a poll. It never blocks.
+func (o *Operations) Settled(event ID) {
+	o.mu.Lock()
+	if len(o.settled) < maxSettled {
+		o.settled = append(o.settled, event)
+	}
+	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *Operations) wake() {
+	select {
+	case o.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run renders what has settled here and, while somebody waits, asks for all of
+// them at once.
+func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(o.cfg.Poll)
+	ticker.Stop()
+	defer ticker.Stop()
+	ticking := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.kick:
+			o.look(ctx, o.takeSettled())
+		case <-ticker.C:
+			o.look(ctx, o.waiting())
+		}
+		if somebody := len(o.waiting()) > 0; somebody && !ticking {
+			ticker.Reset(o.cfg.Poll)
+			ticking = true
+		} else if !somebody && ticking {
+			ticker.Stop()
+			ticking = false
+		}
+	}
+}
+
+func (o *Operations) takeSettled() []ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := o.settled
+	o.settled = nil
+	return out
+}
+
+func (o *Operations) waiting() []ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]ID, 0, len(o.waiters))
+	for id := range o.waiters {
+		out = append(out, id)
+	}
+	return out
+}
+
+// lookAt bounds the events of one statement.
+const lookAt = 256
+
+// look renders those of the events that are at rest and hands the results to who
+// waits for them. What fails is asked again: by the next poll or the next caller.
+func (o *Operations) look(ctx context.Context, events []ID) {
+	slices.SortFunc(events, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	for chunk := range slices.Chunk(slices.Compact(events), lookAt) {
+		documents, err := o.documents(ctx, chunk)
+		if err != nil {
+			if ctx.Err() == nil {
+				o.cfg.Logger.WarnContext(ctx, "reading results of operations failed", slog.String("error", sanitized(err)))
+			}
+			return
+		}
+		o.mu.Lock()
+		for id, document := range documents {
+			for _, w := range o.waiters[id] {
+				w <- document // room for one, and sent once
+			}
+			delete(o.waiters, id)
+		}
+		o.mu.Unlock()
+	}
+}
+
+// Result gives the result of an operation. ok is false as long as one of its
+// effects goes on, and if there is no such event.
+func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok bool, err error) {
+	documents, err := o.documents(ctx, []ID{event})
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the result of event %s: %w", event, err)
+	}
+	document, ok = documents[event]
+	return document, ok, nil
+}
+
+// Await is Result that waits, at most so long, until the operation is at rest.
+// All who wait in a process share one poll, and the worker of the same process
+// is heard at once.
+func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) (document []byte, ok bool, err error) {
+	if atMost <= 0 {
+		return o.Result(ctx, event)
+	}
+	w := make(chan []byte, 1)
+	if !o.enter(event, w) {
+		return o.Result(ctx, event)
+	}
+	defer o.leave(event, w)
+	// Once it is entered: what settles from here on is told to w.
+	if document, ok, err = o.Result(ctx, event); err != nil || ok {
+		return document, ok, err
+	}
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case document, ok = <-w:
+		return document, ok, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil, false, nil
+}
+
+func (o *Operations) enter(event ID, w chan []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.released || o.done == nil {
+		return false
+	}
+	o.waiters[event] = append(o.waiters[event], w)
+	o.wake()
+	return true
+}
+
+func (o *Operations) leave(event ID, w chan []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest := slices.DeleteFunc(o.waiters[event], func(other chan []byte) bool { return other == w })
+	if len(rest) == 0 {
+		delete(o.waiters, event)
+		return
+	}
+	o.waiters[event] = rest
+}
+
+// Outcome gives where the effects of an event stand now. It returns
+// [ErrNotFound] if there is no such event.
+func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, error) {
+	found, err := outcomes(ctx, o.cfg.Pool, []ID{event}, true)
+	if err != nil {
+		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, err)
+	}
+	if found[event] == nil {
+		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, ErrNotFound)
+	}
+	return found[event], nil
+}
+
+// Rendering takes the event's lock, as resolving does: a result is never stored
+// of effects that somebody is about to change. The owners of duplicates count as
+// their own.
+const lockEvents = `
+SELECT id FROM inbox_event
+WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
+    SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
+ORDER BY id FOR NO KEY UPDATE`
+
+// Whoever comes first renders; its bytes stand.
+const insertResults = `
+INSERT INTO operation_result (event_id, status, document, rendered_at)
+SELECT a.event_id, a.status, a.document, now()
+FROM unnest($1::uuid[], $2::text[], $3::bytea[]) AS a (event_id, status, document)
+ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
+
+// documents gives the stored results of the events, after rendering those that
+// are at rest and have none.
+func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte, error) {
+	found, err := outcomes(ctx, o.cfg.Pool, events, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[ID][]byte, len(found))
+	var due []ID
+	for _, id := range events {
+		switch f := found[id]; {
+		case f == nil:
+		case f.document != nil:
+			out[id] = f.document
+		case f.AtRest:
+			due = append(due, id)
+		}
+	}
+	if len(due) == 0 {
+		return out, nil
+	}
+	err = pgx.BeginFunc(ctx, o.cfg.Pool, func(tx pgx.Tx) error { return renderTx(ctx, tx, due) })
+	if err != nil {
+		return nil, err
+	}
+	if found, err = outcomes(ctx, o.cfg.Pool, due, false); err != nil {
+		return nil, err
+	}
+	for id, f := range found {
+		if f.document != nil {
+			out[id] = f.document
+		}
+	}
+	return out, nil
+}
+
+func renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
+	if _, err := tx.Exec(ctx, lockEvents, events); err != nil {
+		return err
+	}
+	found, err := outcomes(ctx, tx, events, false)
+	if err != nil {
+		return err
+	}
+	var (
+		ids       []ID
+		statuses  []string
+		documents [][]byte
+	)
+	for id, f := range found {
+		if f.document != nil || !f.AtRest {
+			continue
+		}
+		status, document, err := f.render()
+		if err != nil {
+			return err
+		}
+		ids, statuses, documents = append(ids, id), append(statuses, string(status)), append(documents, document)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err = tx.Exec(ctx, insertResults, ids, statuses, documents)
+	return err
+}
+
+// Either by its key or by its id, and only where the key begins with the
+// credential: an id that somebody else was given is not found.
+const findOperation = `
+SELECT id FROM inbox_event
+WHERE source_id = $1 AND (event_id = $2 OR id = $3) AND starts_with(event_id, $4)
+ORDER BY event_id = $2 DESC
+LIMIT 1`
+
+// Find gives the event of a credential's operation: by its whole key, which is
+// tried first, or by our id. It returns [ErrNotFound] if there is none, or if it
+// belongs to another credential.
+func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (ID, error) {
+	id, err := ParseID(ref)
+	if err != nil {
+		id = ID{}
+	}
+	var found ID
+	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, cleanText(ref, 1024), id, credential+":").Scan(&found)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ID{}, ErrNotFound
+	case err != nil:
+		return ID{}, fmt.Errorf("finding an operation: %s", sanitized(err))
+	}
+	return found, nil
+}
+
+// Credential is the name of the credential that an operation's event id begins with.
+func Credential(eventID string) string {
+	credential, _, _ := strings.Cut(eventID, ":")
+	return credential
+}

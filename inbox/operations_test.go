@@ -1,0 +1,404 @@
+package inbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// operated is a database with operations whose effects the test writes as rows.
+type operated struct {
+	pool   *pgxpool.Pool
+	ops    *inbox.Operations
+	source int32
+	routes []int32
+}
+
+func newOperated(t *testing.T, routes int) *operated {
+	t.Helper()
+	pool := inboxtest.Pool(t)
+	o := &operated{pool: pool}
+	row := inbox.SourceRow{Name: "agents", Provider: "operation", Class: "default"}
+	for i := range routes {
+		row.Routes = append(row.Routes, inbox.RouteRow{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
+	}
+	registered, err := inbox.Register(t.Context(), pool, []inbox.SourceRow{row})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.source = registered["agents"].ID
+	for i := range routes {
+		o.routes = append(o.routes, registered["agents"].Routes[fmt.Sprint("r", i)].ID)
+	}
+	o.ops = o.operations(t)
+	return o
+}
+
+// operations is what one process has.
+func (o *operated) operations(t *testing.T) *inbox.Operations {
+	t.Helper()
+	ops, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.pool, Poll: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ops.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ops.Stop(context.WithoutCancel(t.Context())) })
+	return ops
+}
+
+// event records an operation whose effects are in the states; "dead!" is dead
+// for a reason that no retry cures.
+func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
+	t.Helper()
+	id := inbox.NewID(time.Now())
+	admission := "ok"
+	if len(states) == 0 {
+		admission = "unrouted"
+	}
+	exec(t, o.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
+		item, body_offset, body_length, id_unsigned, suspected_replay)
+		VALUES ($1, $2, $3, 'charge', sha256(''), now(), $4, 'default', $1, 0, 0, 0, false, false)`, id, o.source, key, admission)
+	for i, state := range states {
+		reason := "status_4xx"
+		if state == "dead!" {
+			state, reason = "dead", "status_410"
+		}
+		exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result)
+			VALUES ($1, $2, $3, 1, 'key', $4, CASE WHEN $4 IN ('pending', 'retry') THEN now() END,
+				CASE WHEN $4 IN ('dead', 'indeterminate', 'skipped') THEN $5 END, CASE WHEN $4 IN ('done', 'skipped') THEN now() END,
+				CASE WHEN $4 = 'done' THEN '{"charge":"ch_1"}'::bytea END)`,
+			inbox.NewID(time.Now()), id, o.routes[i], state, reason)
+	}
+	return id
+}
+
+func (o *operated) settle(t *testing.T, event inbox.ID, state string) {
+	t.Helper()
+	exec(t, o.pool, `UPDATE effect SET state = $2, next_at = NULL, finished_at = CASE WHEN $2 = 'done' THEN now() END,
+		reason = CASE WHEN $2 <> 'done' THEN 'status_410' END WHERE event_id = $1`, event, state)
+}
+
+func TestResultSumsUp(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 3)
+	for name, c := range map[string]struct {
+		states    []string
+		status    string // "" is in flight
+		retriable bool
+	}{
+		"all done":             {[]string{"done", "done"}, "done", false},
+		"skipped is no harm":   {[]string{"done", "skipped"}, "done", false},
+		"nothing was to do":    {[]string{"skipped"}, "done", false},
+		"dead":                 {[]string{"dead"}, "failed", true},
+		"dead for good":        {[]string{"dead!", "dead"}, "failed", false},
+		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true},
+		"some":                 {[]string{"done", "dead"}, "partial", true},
+		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false},
+		"no route takes it":    {nil, "failed", false},
+		"one goes on":          {[]string{"done", "pending"}, "", false},
+		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := o.event(t, "agent:charge:"+name, c.states...)
+			document, ok, err := o.ops.Result(t.Context(), id)
+			if err != nil || ok != (c.status != "") {
+				t.Fatalf("%t, %v: %s", ok, err, document)
+			}
+			if !ok {
+				return
+			}
+			var got struct {
+				Event, Operation, Status string
+				Retriable                bool
+				Effects                  []struct {
+					Route, State string
+					Result       *struct{ Charge string }
+				}
+			}
+			if err := json.Unmarshal(document, &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Status != c.status || got.Retriable != c.retriable || got.Event != id.String() || got.Operation != "charge" || len(got.Effects) != len(c.states) {
+				t.Errorf("%s", document)
+			}
+			for i, effect := range got.Effects {
+				if effect.Route != fmt.Sprint("r", i) || effect.State == "done" && (effect.Result == nil || effect.Result.Charge != "ch_1") {
+					t.Errorf("%s", document)
+				}
+			}
+		})
+	}
+}
+
+// Once rendered, the result is the same bytes for ever, whatever becomes of the
+// effects' rows, and whoever of many asks first.
+func TestResultStands(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	id := o.event(t, "agent:charge:1", "done")
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			document, ok, err := o.ops.Result(t.Context(), id)
+			if err != nil || !ok {
+				t.Errorf("%t, %v", ok, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen[string(document)]++
+		})
+	}
+	wg.Wait()
+	o.settle(t, id, "dead")
+	document, _, err := o.ops.Result(t.Context(), id)
+	seen[string(document)]++
+	if err != nil || len(seen) != 1 {
+		t.Errorf("%d different results, %v: %v", len(seen), err, seen)
+	}
+	exec(t, o.pool, `DELETE FROM effect`)
+	if again, ok, err := o.ops.Result(t.Context(), id); err != nil || !ok || string(again) != string(document) {
+		t.Errorf("with the effects pruned: %t, %v: %s", ok, err, again)
+	}
+}
+
+// Who waits is answered by a poll if the effect settles elsewhere, and at once
+// if it settles here; nobody waits longer than he asked for.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	await := func(ops *inbox.Operations, id inbox.ID, atMost time.Duration) <-chan bool {
+		out := make(chan bool, 1)
+		go func() {
+			_, ok, err := ops.Await(t.Context(), id, atMost)
+			out <- ok && err == nil
+		}()
+		return out
+	}
+	elsewhere := o.event(t, "agent:charge:1", "pending")
+	var all []<-chan bool
+	for range 50 {
+		all = append(all, await(o.ops, elsewhere, 20*time.Second))
+	}
+	o.settle(t, elsewhere, "done")
+	for _, one := range all {
+		if !<-one {
+			t.Error("somebody waited in vain")
+		}
+	}
+
+	slow, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.pool, Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	here := o.event(t, "agent:charge:2", "pending")
+	waiting := await(slow, here, 20*time.Second)
+	o.settle(t, here, "done")
+	inboxtest.Until(t, "the signal is heard", func() bool {
+		slow.Settled(here)
+		return len(waiting) > 0
+	})
+	if !<-waiting {
+		t.Error("the signal was no result")
+	}
+
+	if _, ok, err := o.ops.Await(t.Context(), o.event(t, "agent:charge:3", "pending"), 30*time.Millisecond); ok || err != nil {
+		t.Errorf("%t, %v", ok, err)
+	}
+	stopping := await(slow, o.event(t, "agent:charge:4", "pending"), time.Hour)
+	inboxtest.Until(t, "the stop lets go", func() bool {
+		_ = slow.Stop(context.WithoutCancel(t.Context()))
+		return len(stopping) > 0
+	})
+	if <-stopping {
+		t.Error("a stop is no result")
+	}
+}
+
+// An effect whose key another one owns ends as its owner does: each call is an
+// event of its own and tells the owner's result.
+func TestResultOfADuplicateIsItsOwners(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	owner := o.event(t, "agent:charge:1", "pending")
+	second := o.event(t, "agent:charge:2", "pending")
+	exec(t, o.pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
+		duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, second, owner)
+	if document, ok, err := o.ops.Result(t.Context(), second); ok || err != nil {
+		t.Errorf("the owner goes on, and yet: %s, %v", document, err)
+	}
+	status := func() (out struct {
+		Status  string
+		Effects []struct {
+			State, Reason string
+		}
+	}) {
+		document, ok, err := o.ops.Result(t.Context(), second)
+		if !ok || err != nil || json.Unmarshal(document, &out) != nil {
+			t.Fatalf("%t, %v: %s", ok, err, document)
+		}
+		return out
+	}
+	o.settle(t, owner, "indeterminate")
+	if s := status(); s.Status != "indeterminate" || s.Effects[0].State != "duplicate" || s.Effects[0].Reason != "status_410" {
+		t.Errorf("%+v", s)
+	}
+	// What the owner is found to be, its duplicates are.
+	var id inbox.ID
+	if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	if err := resolver(t, o.pool).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(); s.Status != "done" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestFindIsOfTheCredential(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	mine := o.event(t, "agent:charge:1", "done")
+	theirs := o.event(t, "agent2:charge:1", "done")
+	for _, c := range []struct {
+		credential, ref string
+		want            inbox.ID
+	}{
+		{"agent", mine.String(), mine},
+		{"agent", "agent:charge:1", mine},
+		{"agent", theirs.String(), inbox.ID{}},
+		{"agent", "agent2:charge:1", inbox.ID{}},
+		{"agent2", theirs.String(), theirs},
+		{"agent", "nothing\x00", inbox.ID{}},
+	} {
+		got, err := o.ops.Find(t.Context(), o.source, c.credential, c.ref)
+		if got != c.want || c.want.IsZero() != errors.Is(err, inbox.ErrNotFound) {
+			t.Errorf("%s asks for %q: %s, %v", c.credential, c.ref, got, err)
+		}
+	}
+}
+
+func resolver(t *testing.T, pool *pgxpool.Pool) *inbox.Effects {
+	t.Helper()
+	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: newQueue(), Node: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return effects
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	effects := resolver(t, o.pool)
+	for _, c := range []struct {
+		as            inbox.Resolution
+		action, state string
+		version       int
+	}{
+		{inbox.ResolveDone, "effect.resolve.done", "done", 1},
+		{inbox.ResolveResend, "effect.resolve.resend", "pending", 2},
+	} {
+		event := o.event(t, "agent:charge:"+string(c.as), "indeterminate")
+		var id inbox.ID
+		if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		if document, ok, err := o.ops.Result(t.Context(), event); err != nil || !ok {
+			t.Fatalf("%t, %v: %s", ok, err, document)
+		}
+		// Twenty at once: one is heard.
+		var wg sync.WaitGroup
+		results := make([]error, 20)
+		for i := range results {
+			wg.Go(func() {
+				results[i] = effects.Resolve(t.Context(), inbox.Resolve{Effect: id, As: c.as, Actor: "ann", Reason: "seen at the bank"})
+			})
+		}
+		wg.Wait()
+		heard := 0
+		for _, err := range results {
+			if err == nil {
+				heard++
+			} else if !errors.Is(err, inbox.ErrState) {
+				t.Error(err)
+			}
+		}
+		var state string
+		var version, jobs int
+		err := o.pool.QueryRow(t.Context(), `SELECT state, version, (SELECT count(*) FROM river_job j WHERE j.id = e.job_id) FROM effect e WHERE id = $1`, id).
+			Scan(&state, &version, &jobs)
+		if err != nil || heard != 1 || state != c.state || version != c.version || jobs != version-1 {
+			t.Errorf("%s: %d heard, %s at %d with %d jobs, %v", c.as, heard, state, version, jobs, err)
+		}
+		entries, err := inbox.NewLister(o.pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()})
+		if err != nil || len(entries) != 1 || entries[0].Action != c.action || entries[0].Actor != "ann" || entries[0].Reason != "seen at the bank" {
+			t.Fatalf("%+v, %v", entries, err)
+		}
+		var before, after struct{ State string }
+		if json.Unmarshal(entries[0].Before, &before) != nil || json.Unmarshal(entries[0].After, &after) != nil ||
+			before.State != "indeterminate" || after.State != c.state {
+			t.Errorf("before %s, after %s", entries[0].Before, entries[0].After)
+		}
+		// What was unknown is known now, or in flight again.
+		document, ok, err := o.ops.Result(t.Context(), event)
+		var got struct{ Status string }
+		_ = json.Unmarshal(document, &got)
+		if err != nil || ok != (c.state == "done") || ok && got.Status != "done" {
+			t.Errorf("%t, %v: %s", ok, err, document)
+		}
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	effects := resolver(t, o.pool)
+	effectOf := func(event inbox.ID) (id inbox.ID) {
+		if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	unknown := effectOf(o.event(t, "agent:charge:1", "indeterminate"))
+	for name, c := range map[string]struct {
+		r    inbox.Resolve
+		want error
+	}{
+		"no reason":      {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Actor: "ann"}, inbox.ErrUnexplained},
+		"two lines":      {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Actor: "ann", Reason: "a\nb"}, inbox.ErrUnexplained},
+		"no actor":       {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Reason: "r"}, inbox.ErrUnexplained},
+		"other version":  {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Version: 2, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"done already":   {inbox.Resolve{Effect: effectOf(o.event(t, "2", "done")), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"dead":           {inbox.Resolve{Effect: effectOf(o.event(t, "3", "dead")), As: inbox.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"no such effect": {inbox.Resolve{Effect: inbox.NewID(time.Now()), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrNotFound},
+	} {
+		if err := effects.Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if err := effects.Resolve(t.Context(), inbox.Resolve{Effect: unknown, As: "maybe", Actor: "ann", Reason: "r"}); err == nil {
+		t.Error("an unknown resolution was taken")
+	}
+	var n int
+	if err := o.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM effect WHERE version > 1)`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d traces of what was refused, %v", n, err)
+	}
+}

@@ -1,0 +1,193 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// EventOutcome is what has become of an event so far, as its effects say.
+type EventOutcome struct {
+	Event ID `json:"event"`
+
+	// Effects are in the order of their routes; at most [MaxOutcomeEffects].
+	Effects []EffectOutcome `json:"effects"`
+
+	// Omitted is how many more there are.
+	Omitted int `json:"omitted,omitempty"`
+
+	// AtRest: no effect will go on by itself.
+	AtRest bool `json:"-"`
+
+	operation string
+	admission string
+	parent    ID
+	document  []byte
+	dead      int
+	unknown   int
+	happened  int
+	retriable bool
+}
+
+// EffectOutcome is where one effect of an event stands.
+type EffectOutcome struct {
+	Route  string      `json:"route"`
+	State  EffectState `json:"state"`
+	Reason Reason      `json:"reason,omitempty"`
+
+	// Result is what was kept of a success: JSON as it is, other text as a string,
+	// nothing of what is neither.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// MaxOutcomeEffects bounds how many effects of an event an answer lists.
+const MaxOutcomeEffects = 1000
+
+// A duplicate is what its owner is: who repeats an effect gets the first one's
+// outcome. The rows of an event's effects are counted before they are cut off.
+const readOutcomes = `
+SELECT v.id, v.type, v.admission, v.parent, d.document,
+    f.route, f.state, f.reason, f.result, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
+    coalesce(f.happened, 0)
+FROM unnest($1::uuid[]) AS a (id)
+JOIN inbox_event v ON v.id = a.id
+LEFT JOIN operation_result d ON d.event_id = v.id
+LEFT JOIN LATERAL (
+    SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, coalesce(o.result, e.result) AS result, e.item,
+        count(*) OVER () AS total,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead') OVER () AS dead,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate') OVER () AS unknown,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate')) OVER () AS happened
+    FROM effect e
+    JOIN route r ON r.id = e.route_id
+    LEFT JOIN effect o ON o.id = e.duplicate_of
+    WHERE e.event_id = v.id
+    ORDER BY r.name, e.item
+    LIMIT $2) f ON d.event_id IS NULL OR $3
+ORDER BY v.id, f.route, f.item`
+
+// outcomes reads where the events stand. Of one whose document is stored it
+// reads nothing else, unless effects is true.
+func outcomes(ctx context.Context, db querier, events []ID, effects bool) (map[ID]*EventOutcome, error) {
+	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[ID]*EventOutcome, len(events))
+	for rows.Next() {
+		var (
+			id, parent                           ID
+			kind, admission                      string
+			document, result                     []byte
+			route, state, reason                 *string
+			total, open, dead, unknown, happened int
+		)
+		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &route, &state, &reason, &result,
+			&total, &open, &dead, &unknown, &happened); err != nil {
+			return nil, err
+		}
+		o := out[id]
+		if o == nil {
+			o = &EventOutcome{
+				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent, document: document,
+				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, retriable: true,
+			}
+			out[id] = o
+		}
+		if route == nil {
+			continue
+		}
+		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
+		if reason != nil {
+			e.Reason = Reason(*reason)
+			o.retriable = o.retriable && (e.State != EffectDead || e.Reason.Retriable())
+		}
+		o.Effects = append(o.Effects, e)
+		o.Omitted = total - len(o.Effects)
+	}
+	return out, rows.Err()
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func embeddable(result []byte) json.RawMessage {
+	switch {
+	case len(result) == 0:
+		return nil
+	case json.Valid(result):
+		return result
+	case utf8.Valid(result):
+		text, _ := json.Marshal(string(result)) // a string always marshals
+		return text
+	}
+	return nil
+}
+
+// ResultStatus is how an operation ended, all its effects taken together. Stored:
+// never change.
+type ResultStatus string
+
+// How an operation may end. Stored: never change.
+const (
+	// ResultDone: everything happened, or was not to happen.
+	ResultDone ResultStatus = "done"
+	// ResultFailed: nothing happened.
+	ResultFailed ResultStatus = "failed"
+	// ResultPartial: some of it happened.
+	ResultPartial ResultStatus = "partial"
+	// ResultIndeterminate: something may have happened; a person or a probe decides.
+	ResultIndeterminate ResultStatus = "indeterminate"
+)
+
+// status sums the effects up. An operation that no route takes has done nothing,
+// and says so.
+func (o *EventOutcome) status() ResultStatus {
+	switch {
+	case o.admission != admissionOK:
+		return ResultFailed
+	case o.unknown > 0:
+		return ResultIndeterminate
+	case o.dead > 0 && o.happened > 0:
+		return ResultPartial
+	case o.dead > 0:
+		return ResultFailed
+	}
+	return ResultDone
+}
+
+// render makes the document that the caller gets now and ever after. Retriable
+// says that a new call, under a new key, may end otherwise.
+func (o *EventOutcome) render() (ResultStatus, []byte, error) {
+	status := o.status()
+	document := struct {
+		Event     ID           `json:"event"`
+		Operation string       `json:"operation"`
+		Status    ResultStatus `json:"status"`
+		Retriable bool         `json:"retriable"`
+		Detail    string       `json:"detail,omitempty"`
+		Parent    string       `json:"parent,omitempty"`
+		*EventOutcome
+	}{
+		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
+		Retriable: (status == ResultFailed || status == ResultPartial) && o.admission == admissionOK && o.retriable,
+	}
+	if o.admission != admissionOK {
+		document.Detail = "no effect was recorded: " + o.admission
+	}
+	if !o.parent.IsZero() {
+		document.Parent = o.parent.String()
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return "", nil, fmt.Errorf("rendering the result of event %s: %w", o.Event, err)
+	}
+	return status, append(text, '\n'), nil
+}

@@ -1,0 +1,306 @@
+package receiver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Outcomes answers what became of an event. [inbox.Operations] is one.
+type Outcomes interface {
+	// Await gives the result of an operation; ok is false if it was not at rest
+	// within atMost, which may be 0.
+	Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error)
+
+	// Outcome gives where the effects of an event stand now.
+	Outcome(ctx context.Context, event inbox.ID) (*inbox.EventOutcome, error)
+
+	// Find gives the event of a credential's operation, by its whole key or by our
+	// id, or [inbox.ErrNotFound].
+	Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error)
+}
+
+// HeaderParent is the header in which a call names the one it follows: by our id
+// of its event, or by its idempotency key if it was of the same operation.
+const HeaderParent = "Oncegate-Parent"
+
+// DefaultLongestWait is how long an operation may be waited for, if the source
+// does not say otherwise.
+const DefaultLongestWait = 30 * time.Second
+
+// lookupTimeout bounds what is asked of the database beside the gate.
+const lookupTimeout = 5 * time.Second
+
+// prepare looks at what an operation asks for beside being recorded. It returns
+// false if it is not to be recorded, and why.
+func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *inbox.NewEvent) (result, bool) {
+	source := req.source
+	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
+	defer cancel()
+	credential := delivery.Secret
+	if parents := req.http.Header[http.CanonicalHeaderKey(HeaderParent)]; len(parents) > 0 {
+		if len(parents) > 1 || r.cfg.Outcomes == nil {
+			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" is not one value"), false
+		}
+		parent, err := r.parent(ctx, source, credential, event.Type, parents[0])
+		switch {
+		case errors.Is(err, inbox.ErrNotFound):
+			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" names no earlier call of this credential"), false
+		case err != nil:
+			r.logUnrecorded(req, err)
+			return result{outcome: outcomeUnavailable}, false
+		}
+		event.Parent = parent
+	}
+	if source.newKeys.take(req.started) {
+		req.tookKey = source.newKeys != nil
+		return result{}, true
+	}
+	// Only new keys are refused: who repeats a call gets his answer.
+	switch _, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, event.EventID); {
+	case errors.Is(err, inbox.ErrNotFound):
+		res := r.refuse(req, nil, reasonQuota, "too many new keys in a minute")
+		res.retryAfter = source.newKeys.next()
+		return res, false
+	case err != nil:
+		r.logUnrecorded(req, err)
+		return result{outcome: outcomeUnavailable}, false
+	}
+	return result{}, true
+}
+
+func (r *Receiver) parent(ctx context.Context, source *endpoint, credential, operation, ref string) (inbox.ID, error) {
+	id, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, credential+":"+operation+":"+ref)
+	if !errors.Is(err, inbox.ErrNotFound) {
+		return id, err
+	}
+	if _, err := inbox.ParseID(ref); err != nil {
+		return inbox.ID{}, inbox.ErrNotFound
+	}
+	return r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, ref)
+}
+
+// outcomeReply answers a recorded operation, or a duplicate of a source that
+// answers with outcomes. It returns false if the ordinary answer is the one.
+func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, bool) {
+	if r.cfg.Outcomes == nil || res.event.IsZero() {
+		return providers.Reply{}, false
+	}
+	switch {
+	case res.outcome == outcomeDuplicate && req.source.operation:
+		return r.repeated(req, res), true
+	case (res.outcome == outcomeRecorded || res.outcome == outcomeUnusable) && req.source.operation:
+		return r.first(req, res), true
+	case res.outcome == outcomeDuplicate && req.source.AnswerOutcome && res.single:
+		return r.duplicate(req, res)
+	}
+	return providers.Reply{}, false
+}
+
+// first answers the call that made the event. What it was promised is that it is
+// recorded; the result is given if it comes while the caller waits.
+func (r *Receiver) first(req *request, res *result) providers.Reply {
+	reply := acknowledge(req.source, res)
+	reply.Header = withHeader(reply.Header, "Location", req.location(res.event))
+	wait := req.wait()
+	if wait <= 0 {
+		return reply
+	}
+	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), res.event, wait)
+	switch {
+	case err != nil:
+		r.logUnrecorded(req, err)
+	case ok:
+		reply = resultOf(document)
+	}
+	reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
+	return reply
+}
+
+// repeated answers a call that was made before: with its result or, as long as
+// there is none, with the request to come again.
+func (r *Receiver) repeated(req *request, res *result) providers.Reply {
+	wait := req.wait()
+	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), res.event, wait)
+	var reply providers.Reply
+	switch {
+	case err != nil:
+		r.logUnrecorded(req, err)
+		res.outcome = outcomeUnavailable
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	case ok:
+		reply = resultOf(document)
+		reply.Header = withHeader(reply.Header, "Idempotent-Replayed", "true")
+	default:
+		res.outcome = outcomeInFlight
+		reply = problem(http.StatusConflict, map[string]any{
+			"title": "the operation is in flight", "status": http.StatusConflict, "code": "in_flight", "event": res.event.String(),
+		})
+		reply.Header = withHeader(reply.Header, "Retry-After", afterFlight)
+		reply.Header = withHeader(reply.Header, "Oncegate-Event", res.event.String())
+	}
+	reply.Header = withHeader(reply.Header, "Location", req.location(res.event))
+	if wait > 0 {
+		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
+	}
+	return reply
+}
+
+// duplicate tells a provider's sender what became of the event it delivered
+// before. That it is a duplicate is true without it.
+func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) {
+	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
+	defer cancel()
+	outcome, err := r.cfg.Outcomes.Outcome(ctx, res.event)
+	if err != nil {
+		r.logUnrecorded(req, err)
+		return providers.Reply{}, false
+	}
+	text, err := json.Marshal(struct {
+		Event   inbox.ID              `json:"event"`
+		Status  inbox.Outcome         `json:"status"`
+		Effects []inbox.EffectOutcome `json:"effects"`
+	}{res.event, res.status, outcome.Effects})
+	if err != nil {
+		r.logUnrecorded(req, err)
+		return providers.Reply{}, false
+	}
+	reply := acknowledge(req.source, res)
+	reply.ContentType, reply.Body = "application/json", text
+	return reply, true
+}
+
+// HandleStatus tells a caller how an earlier operation of the same credential
+// ended: GET /in/:source/:event, where event is our id.
+func (r *Receiver) HandleStatus(c echo.Context) error {
+	req := &request{http: c.Request(), w: c.Response().Writer, started: r.cfg.Now()}
+	req.id = r.requestID(req.http)
+	req.source = r.sources[c.Param("source")]
+	if req.source == nil || !req.source.operation || r.cfg.Outcomes == nil {
+		r.metrics.unknown.Inc()
+		reply := bare(http.StatusNotFound, "", "")
+		return r.write(c, req, &reply, &result{outcome: outcomeRefused, reason: reasonUnknownSource, unread: true})
+	}
+	r.metrics.inFlight.Add(1)
+	defer r.metrics.inFlight.Add(-1)
+	res, reply := r.status(req, c.Param("event"))
+	req.source.count.observe(&res, r.cfg.Now().Sub(req.started))
+	return r.write(c, req, &reply, &res)
+}
+
+// status finds the event for its credential alone: what belongs to another is
+// not there.
+func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
+	source := req.source
+	refused := func(why reason) (result, providers.Reply) {
+		res := r.refuse(req, nil, why, "")
+		return res, answer(source, &res)
+	}
+	if req.http.Method != http.MethodGet && req.http.Method != http.MethodHead {
+		res := r.refuse(req, nil, reasonMethod, "")
+		return res, bare(http.StatusMethodNotAllowed, "Allow", "GET, HEAD")
+	}
+	caller, ok := source.Provider.(interface {
+		Caller(req *providers.Request, secrets []providers.Secret) (string, error)
+	})
+	if !ok {
+		return refused(reasonUnknownEvent)
+	}
+	incoming := providers.Request{
+		Method: req.http.Method, URL: r.address(req.http, source.ExternalURL), Header: req.http.Header,
+		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
+	}
+	credential, err := caller.Caller(&incoming, source.Secrets())
+	if err != nil {
+		res := r.unverified(req, nil, err)
+		return res, answer(source, &res)
+	}
+	fault := func(err error) (result, providers.Reply) {
+		r.logUnrecorded(req, err)
+		return result{outcome: outcomeUnavailable}, bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	}
+	if _, err := inbox.ParseID(ref); err != nil {
+		return refused(reasonUnknownEvent)
+	}
+	event, err := r.cfg.Outcomes.Find(req.http.Context(), source.Inbox.ID, credential, ref)
+	if errors.Is(err, inbox.ErrNotFound) {
+		return refused(reasonUnknownEvent)
+	}
+	if err != nil {
+		return fault(err)
+	}
+	wait := req.wait()
+	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), event, wait)
+	if err != nil {
+		return fault(err)
+	}
+	res := result{outcome: outcomeStatus, event: event}
+	reply := resultOf(document)
+	if !ok {
+		text, err := json.Marshal(map[string]string{"event": event.String(), "status": "in_flight"})
+		if err != nil {
+			return fault(err)
+		}
+		reply = providers.Reply{Status: http.StatusAccepted, ContentType: "application/json", Body: text}
+		reply.Header = withHeader(reply.Header, "Retry-After", afterFlight)
+	}
+	if wait > 0 {
+		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
+	}
+	return res, reply
+}
+
+func resultOf(document []byte) providers.Reply {
+	return providers.Reply{Status: http.StatusOK, ContentType: "application/json", Body: document}
+}
+
+func withHeader(h http.Header, name, value string) http.Header {
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set(name, value)
+	return h
+}
+
+// location is where the caller can ask later.
+func (req *request) location(event inbox.ID) string {
+	base := "/in/" + req.source.name
+	if req.source.ExternalURL != "" {
+		base = strings.TrimSuffix(req.source.ExternalURL, "/")
+	}
+	return base + "/" + event.String()
+}
+
+// wait is how long the caller would like to wait (RFC 7240, 4.3), at most as long
+// as the source allows.
+func (req *request) wait() time.Duration {
+	for _, header := range req.http.Header["Prefer"] {
+		for preference := range strings.SplitSeq(header, ",") {
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			value, _, _ = strings.Cut(value, ";")
+			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+			if err != nil {
+				return 0
+			}
+			return min(time.Duration(seconds)*time.Second, req.source.longestWait)
+		}
+	}
+	return 0
+}
+
+func applied(wait time.Duration) string {
+	return "wait=" + strconv.Itoa(int(math.Ceil(wait.Seconds())))
+}

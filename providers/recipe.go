@@ -1,0 +1,155 @@
+package providers
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxRecipe is how many fields a recipe may have.
+const MaxRecipe = 8
+
+// recipe makes the key of an operation from what the call says instead of from
+// the header of the idempotency key.
+type recipe struct {
+	names  []string
+	fields []field
+	read   *extraction // walks the body for the fields
+}
+
+// WithRecipe gives a copy of an operation provider that makes the key of each
+// call from the fields, in their order: header.<Name>, body.<path>, form.<name>
+// or query.<name>. A call that lacks one of them is refused as unidentified.
+func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
+	if !p.IsOperation() {
+		return nil, fmt.Errorf("provider %s: only operations have a recipe for their keys", p.name)
+	}
+	if len(fields) == 0 || len(fields) > MaxRecipe {
+		return nil, fmt.Errorf("a recipe has 1 to %d fields, not %d", MaxRecipe, len(fields))
+	}
+	paths := newPathSet()
+	r := &recipe{names: fields}
+	var errs []error
+	seen := map[string]bool{}
+	for _, name := range fields {
+		f, err := recipeField(name)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("field %q %w", name, err))
+			continue
+		case seen[name]:
+			errs = append(errs, fmt.Errorf("field %q is there twice", name))
+			continue
+		}
+		seen[name] = true
+		r.fields = append(r.fields, compileField(f, paths, paths))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	r.read = &extraction{item: paths, envelope: paths, format: "any", form: true, split: -1}
+	out := *p
+	out.recipe = r
+	return &out, nil
+}
+
+// Recipe is the fields that keys are made from; none if they are the caller's.
+func (p *Provider) Recipe() []string {
+	if p.recipe == nil {
+		return nil
+	}
+	return p.recipe.names
+}
+
+func recipeField(name string) (Field, error) {
+	from, rest, ok := strings.Cut(name, ".")
+	if !ok || rest == "" {
+		return Field{}, errors.New("is none of header.<Name>, body.<path>, form.<name>, query.<name>")
+	}
+	switch from {
+	case "header":
+		if strings.ContainsFunc(rest, func(r rune) bool {
+			return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) {
+			return Field{}, errors.New("does not name a header")
+		}
+		if strings.EqualFold(rest, "Authorization") || strings.EqualFold(rest, "Cookie") {
+			return Field{}, errors.New("is a credential, which is never stored")
+		}
+		return Field{Header: rest}, nil
+	case "body":
+		for part := range strings.SplitSeq(rest, ".") {
+			if part == "" || part == "*" || part == "$" || strings.ContainsAny(part, "[]\"") || strings.Count(rest, ".") >= maxDepth/2 {
+				return Field{}, errors.New("is not a JSON path of names joined by dots")
+			}
+		}
+		return Field{JSON: rest}, nil
+	case "form":
+		return Field{Form: rest}, nil
+	case "query":
+		return Field{Query: rest}, nil
+	}
+	return Field{}, errors.New("is none of header.<Name>, body.<path>, form.<name>, query.<name>")
+}
+
+// key makes the key, at most limit bytes of visible ASCII. Two calls have one key
+// only if they agree in every field: what separates the parts is escaped in them,
+// and a key that is too long is a digest of all of it.
+func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
+	s := source{req: req, envelope: req.Body}
+	if err := r.read.open(&s); err != nil {
+		return "", refuse(ReasonUnidentified, "body: "+err.Error())
+	}
+	s.item, s.itemSpans = s.envelope, s.envelopeSpans
+	var b strings.Builder
+	for i := range r.fields {
+		value, ok, err := r.fields[i].read(&s, false)
+		if err != nil {
+			return "", refuse(ReasonUnidentified, "field "+r.names[i]+" of the key: "+err.Error())
+		}
+		if !ok || value == "" {
+			return "", refuse(ReasonUnidentified, "field "+r.names[i]+" of the key is missing")
+		}
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		escapeKey(&b, value)
+	}
+	if b.Len() <= limit {
+		return b.String(), nil
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return "%sha256-" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
+}
+
+// escapeKey writes a part so that it holds no separator and only visible ASCII.
+// A percent sign is escaped too, so no part looks like a digest.
+func escapeKey(b *strings.Builder, value string) {
+	for i := range len(value) {
+		if c := value[i]; c > 0x20 && c < 0x7f && c != ':' && c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		if value[i] < 0x10 {
+			b.WriteByte('0')
+		}
+		b.WriteString(strconv.FormatUint(uint64(value[i]), 16))
+	}
+}
+
+// Caller verifies the credential of a request that carries no operation, such as
+// one that asks how an earlier one ended. The error is always a *[Refusal].
+func (p *Provider) Caller(req *Request, secrets []Secret) (credential string, err error) {
+	if !p.IsOperation() {
+		return "", refuse(ReasonUnsigned, "the provider has no callers")
+	}
+	name, refusal := p.verifyCredential(req, secrets)
+	if refusal != nil {
+		return "", refusal
+	}
+	return name, nil
+}
