@@ -29,8 +29,8 @@ func (d *decoder) defaults(s *Spec) {
 		s.Request.MaxBody = 1 << 20
 	}
 	v := &s.Verify
-	setDefault(&v.Authenticates, map[bool]string{true: "body", false: "origin"}[v.Family == familyHMAC])
-	if v.Family == familyHMAC {
+	setDefault(&v.Authenticates, map[bool]string{true: "body", false: "origin"}[v.signs()])
+	if v.signs() {
 		setDefault(&v.Signature.From, "header")
 		setDefault(&v.Signature.Format, "value")
 	}
@@ -119,6 +119,12 @@ func (d *decoder) check(s *Spec) {
 	if s.Split.Form != "" {
 		d.at("split.form", "is not implemented in this version")
 	}
+	if s.Split.Otherwise != "" {
+		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines"}, nil)
+		if s.Split.JSON == "" {
+			d.at("split.otherwise", "needs split.json")
+		}
+	}
 	if s.Split.JSON != "" {
 		d.path("split.json", s.Split.JSON)
 	}
@@ -137,6 +143,7 @@ func (d *decoder) check(s *Spec) {
 	d.answer("ack", &s.Ack, s.Ack.Status >= 200 && s.Ack.Status < 300, "is not a success")
 	d.answer("reject", &s.Reject, s.Reject.Status >= 400 && s.Reject.Status < 500, "is not 4xx")
 	d.windows(&s.Windows)
+	d.settings(s.Settings)
 	for path, value := range s.Confidence {
 		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)
 	}
@@ -198,9 +205,9 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	}
 	if times {
 		if f.Unit == "" {
-			d.at(where+".unit", "is required (s, ms, us, ns, rfc3339)")
+			d.at(where+".unit", "is required (s, ms, us, ns, rfc3339, datetime)")
 		} else {
-			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339"}, nil)
+			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339", "datetime"}, nil)
 		}
 	} else if f.Unit != "" {
 		d.at(where+".unit", "goes only with times")
@@ -211,7 +218,7 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 }
 
 func (d *decoder) identity(s *Spec) {
-	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash"}, []string{"level"})
+	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash", "level"}, nil)
 	if s.Verify.Family == familyOperation {
 		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
 			d.at("identity", "does not go with family operation, whose headers name the event")
@@ -232,6 +239,10 @@ func (d *decoder) identity(s *Spec) {
 		}
 		if len(s.Identity.Candidates) > 0 {
 			d.at("identity.candidates", "goes only with mode: id")
+		}
+	case "level":
+		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 {
+			d.at("identity", "mode: level reads no id")
 		}
 	}
 	d.fields("identity.candidates", s.Identity.Candidates, s, false)
@@ -260,11 +271,8 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	if h.Name == "" {
 		d.at(where+".name", "is required")
 	}
-	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD"}, []string{"OPTIONS"})
+	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD", "OPTIONS"}, nil)
 	d.choice(where+".verify", h.Verify, []string{"signature", "token", "none"}, []string{"query-signature"})
-	if h.Verify == "signature" && s.Verify.Family != familyHMAC {
-		d.at(where+".verify", "signature needs family hmac")
-	}
 	if len(h.Match) == 0 {
 		d.at(where+".match", "is required")
 	}
@@ -321,5 +329,22 @@ func (d *decoder) windows(w *WindowsSpec) {
 		if window.Source != "" {
 			d.link("windows."+name+".source", window.Source)
 		}
+	}
+}
+
+func (d *decoder) settings(settings []SettingSpec) {
+	seen := map[string]bool{}
+	for i := range settings {
+		s := &settings[i]
+		where := fmt.Sprintf("settings[%d]", i)
+		switch {
+		case s.Name == "" || seen[s.Name]:
+			d.at(where+".name", "is required, once each")
+		case s.About == "":
+			d.at(where+".about", "is required: what it is and where it is found")
+		case s.Required && len(s.Default) > 0:
+			d.at(where+".default", "does not go with required: true")
+		}
+		seen[s.Name] = true
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
 // The families that Go implements.
@@ -14,7 +16,12 @@ const (
 	familyHMAC      = "hmac"
 	familyStatic    = "static"
 	familyOperation = "operation"
+	familySignature = "signature"
+	familyNone      = "none"
 )
+
+// signs reports whether the proof is a signature over parts of the request.
+func (v *VerifySpec) signs() bool { return v.Family == familyHMAC || v.Family == familySignature }
 
 // Provider is a checked [Spec], ready to verify. It is safe for concurrent use.
 type Provider struct {
@@ -25,6 +32,13 @@ type Provider struct {
 	handshakes []handshake
 	volatile   [][]string
 	idUnsigned bool
+	located    *pathSet       // the JSON paths that verification reads
+	scheme     schemes.Scheme // nil where the family is data
+
+	// What a source adds.
+	bound    bool
+	settings schemes.Settings
+	fetcher  Fetcher
 }
 
 // Parse reads a spec that stands alone. The error names every problem, with its
@@ -91,6 +105,8 @@ func compile(name string, spec *Spec) *Provider {
 		newHash, size, _ := algorithm(s.Algorithm)
 		p.schemes = append(p.schemes, scheme{SchemeSpec: s, new: newHash, size: size})
 	}
+	p.scheme = schemes.Table()[spec.Verify.Family]
+	p.located = locatedPaths(&spec.Verify)
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
@@ -103,7 +119,10 @@ func compile(name string, spec *Spec) *Provider {
 // idSigned reports whether the signature covers every field an id can come
 // from. It is derived, not declared, so that it cannot be wrong.
 func (s *Spec) idSigned() bool {
-	if s.Verify.Family != familyHMAC {
+	if s.Identity.Mode == "level" {
+		return true // nobody can claim an id, since none is taken from the request
+	}
+	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil {
 		// A credential covers nothing, but whoever holds one request holds it too;
 		// operations bind their id to the credential.
 		return s.Verify.Family == familyOperation
@@ -117,6 +136,12 @@ func (s *Spec) idSigned() bool {
 }
 
 func (s *Spec) covered(f *Field) bool {
+	if schemes.Table()[s.Verify.Family] != nil && f.Literal == "" && len(f.Join) == 0 {
+		if s.Verify.Authenticates == "body" && f.Header == "" && f.Query == "" {
+			return true
+		}
+		return s.schemeCovers(f)
+	}
 	signs := func(match func(*Part) bool) bool {
 		for i := range s.Verify.Signed {
 			if match(&s.Verify.Signed[i]) {
@@ -133,9 +158,12 @@ func (s *Spec) covered(f *Field) bool {
 			})
 		})
 	case f.JSON != "" || f.Envelope != "" || f.Form != "":
-		return signs(func(p *Part) bool { return p.Word == "body" }) && s.Verify.Authenticates == "body"
+		return signs(func(p *Part) bool {
+			return p.Word == "body" || p.Word == "body-base64" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
+		}) &&
+			s.Verify.Authenticates != "origin"
 	case f.Query != "":
-		return signs(func(p *Part) bool { return p.Word == "url" })
+		return signs(func(p *Part) bool { return p.Word == "url" || p.Word == "query" || p.Query == f.Query })
 	}
 	for i := range f.Join {
 		if !s.covered(&f.Join[i]) {
@@ -187,20 +215,16 @@ func (p *Provider) Limits() Limits {
 	}
 }
 
-// Verify authenticates a request and reads its events. The error is always a
-// *[Refusal]. The events are read only from what has been verified.
+// Verify authenticates a request and reads its events. The error is a *[Refusal]
+// where the request is not authentic; any other error is a fault of ours or of a
+// key store, after which the sender should come again. The events are read only
+// from what has been verified.
 func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
-	d := &Delivery{IDUnsigned: p.idUnsigned}
-	var err *Refusal
-	switch p.spec.Verify.Family {
-	case familyHMAC:
-		d.Secret, d.SignedAt, err = p.verifySignature(req, secrets)
-	default:
-		d.Secret, err = p.verifyCredential(req, secrets)
-	}
+	proof, err := p.authenticate(req, secrets)
 	if err != nil {
 		return nil, err
 	}
+	d := &Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, SignedAt: proof.signedAt}
 	if p.IsOperation() {
 		item, err := p.operation(req, d.Secret)
 		if err != nil {
@@ -209,6 +233,27 @@ func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
 		d.Items = []Item{item}
 		return d, nil
 	}
-	d.Items = p.extraction.items(req)
+	d.Items = p.extraction.items(req, proof.values)
 	return d, nil
+}
+
+// authenticate proves a request by whatever family the provider has.
+func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {
+	var out proof
+	var refusal *Refusal
+	switch {
+	case p.spec.Verify.signs():
+		out.secret, out.signedAt, refusal = p.verifySignature(req, secrets)
+	case p.scheme != nil:
+		return p.verifyScheme(req, secrets)
+	case p.Unproved():
+		_, err := p.ready()
+		return out, err
+	default:
+		out.secret, refusal = p.verifyCredential(req, secrets)
+	}
+	if refusal != nil {
+		return proof{}, refusal
+	}
+	return out, nil
 }

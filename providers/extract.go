@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"mime"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,8 @@ type extraction struct {
 	ids, hash, types, occurred []field
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
+	level                      bool
+	otherwise                  string
 }
 
 type sequenceFields struct{ key, number field }
@@ -36,7 +39,7 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, formJSON: s.Body.FormJSON,
-		split: -1, times: s.Sequence.Kind == "time",
+		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise,
 	}
 	if s.Split.JSON != "" {
 		x.split = envelope.add(s.Split.JSON)
@@ -52,21 +55,28 @@ func newExtraction(s *Spec) *extraction {
 }
 
 // items never fails: what is verified is admitted, if need be as unusable.
-func (x *extraction) items(req *Request) []Item {
+// values are what a scheme found, to be read like the fields of a form.
+func (x *extraction) items(req *Request, values url.Values) []Item {
 	whole := Item{Length: len(req.Body)}
-	s := source{req: req, envelope: req.Body}
+	s := source{req: req, envelope: req.Body, form: values}
 	if err := x.open(&s); err != nil {
+		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
+			return x.lines(req)
+		}
 		whole.Unusable = "body: " + err.Error()
 		// What the headers say is still worth showing.
 		whole.Type = x.eventType(&s)
 		return []Item{whole}
 	}
-	if x.split < 0 {
+	if x.split < 0 || x.otherwise != "" && x.otherwise != "unusable" && !x.batch(&s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
+		if x.split >= 0 {
+			x.single(&s)
+		}
 		x.fill(&whole, &s)
 		return []Item{whole}
 	}
-	if s.form != nil {
+	if s.inForm {
 		// The document is decoded from the form, so its events are nowhere in the body.
 		whole.Unusable = "batch: inside a form"
 		return []Item{whole}
@@ -85,6 +95,7 @@ func (x *extraction) items(req *Request) []Item {
 			out[i].Unusable = "event: " + err.Error()
 			continue
 		}
+		s.index = i
 		x.fill(&out[i], &s)
 	}
 	return out
@@ -104,7 +115,7 @@ func (x *extraction) open(s *source) error {
 		if err != nil {
 			return err
 		}
-		s.form = form
+		s.form, s.inForm = merge(form, s.form), true
 		document, ok, err := one(form[x.formJSON])
 		if err != nil {
 			return err
@@ -195,6 +206,13 @@ func (x *extraction) position(item *Item, s *source) {
 // bad does not fall through to the next: the id of an event must not depend on
 // how it is damaged.
 func (x *extraction) id(s *source) (id, unusable string) {
+	if x.level {
+		event := s.item
+		if event == nil {
+			event = s.req.Body
+		}
+		return levelID(s.req, event, s.index), ""
+	}
 	if len(x.hash) > 0 {
 		return x.hashed(s)
 	}

@@ -109,7 +109,7 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			continue
 		}
 		if h.Verify == "signature" {
-			if _, _, err := p.verifySignature(req, secrets); err != nil {
+			if _, err := p.authenticate(req, secrets); err != nil {
 				// It may be a delivery that merely looks alike; refused either way.
 				return Reply{}, true, err
 			}
@@ -132,6 +132,9 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			return Reply{}, true, refuse(ReasonMalformed, "handshake "+h.Name+": "+err.Error())
 		}
 		return reply, true, nil
+	}
+	if p.scheme != nil {
+		return p.shake(req, secrets)
 	}
 	return Reply{}, false, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // that the provider puts into the body is the caller's to put there. eventID
 // may be empty, then no id header is set.
 func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
-	if len(secret.Value) == 0 {
+	if len(secret.Value) == 0 && !p.secretless() {
 		return fmt.Errorf("signing as %s: the secret is empty", p.name)
 	}
 	if req.Header == nil {
@@ -27,9 +28,13 @@ func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 		p.identify(req, eventID)
 	}
 	var err error
-	if p.spec.Verify.Family == familyHMAC {
+	switch {
+	case p.spec.Verify.signs():
 		err = p.sign(req, secret)
-	} else {
+	case p.scheme != nil:
+		err = p.signScheme(req, secret)
+	case p.Unproved():
+	default:
 		err = p.present(req, secret)
 	}
 	if err != nil {
@@ -61,12 +66,23 @@ func (p *Provider) identify(req *Request, eventID string) {
 
 func (p *Provider) sign(req *Request, secret Secret) error {
 	spec := &p.spec.Verify
+	if spec.Signature.From == "json" || spec.Signature.From == "form" || spec.Signature.From == "query" || spec.Timestamp.From == "json" {
+		return errors.New("the signature is inside what it signs; only the provider makes such requests")
+	}
+	id, key, err := p.unkeyed(secret.Value)
+	if err != nil {
+		return fmt.Errorf("the secret %w", err)
+	}
+	if id != "" {
+		req.Header.Set(spec.Key.Name, id)
+	}
+	secret.Value = key
 	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
 	}
 	var message []byte
-	if err := p.message(req, timestamp, func(b []byte) { message = append(message, b...) }); err != nil {
+	if err := p.message(req, &locator{req: req, paths: p.located}, timestamp, func(b []byte) { message = append(message, b...) }); err != nil {
 		return err
 	}
 	s, sum, err := p.sum(secret, message)
@@ -80,7 +96,14 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 			value = label + spec.Signature.Assign + timestamp + spec.Signature.Separator + value
 		}
 	}
-	req.Header.Set(spec.Signature.Headers[0], value)
+	if spec.Signature.Format == "positional" {
+		value = timestamp + spec.Signature.Separator + s.encode(sum)
+	}
+	name := spec.Signature.Headers[0]
+	if spec.Signature.From == "numbered-headers" {
+		name = strings.TrimSuffix(name, "N") + "1"
+	}
+	req.Header.Set(name, value)
 	return nil
 }
 
@@ -89,7 +112,11 @@ func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
 	var last error
 	for i := range p.schemes {
 		s := &p.schemes[i]
-		if s.new == nil {
+		if s.isPublic() && s.Algorithm != "ed25519" {
+			last = errors.New("a public key cannot sign")
+			continue
+		}
+		if s.isPublic() {
 			rest, ok := strings.CutPrefix(string(secret.Value), s.PrivatePrefix)
 			if s.PrivatePrefix == "" || !ok {
 				last = errors.New("a public key cannot sign")
@@ -119,6 +146,16 @@ func (p *Provider) present(req *Request, secret Secret) error {
 	c := &p.spec.Verify.Credential[0]
 	value := string(secret.Value)
 	switch c.Scheme {
+	case "query":
+		u, err := url.Parse(req.URL)
+		if err != nil {
+			return errors.New("the address cannot be read")
+		}
+		query := u.Query()
+		query.Set(c.Name, value)
+		u.RawQuery = query.Encode()
+		req.URL = u.String()
+		return nil
 	case "bearer":
 		value = "Bearer " + value
 	case "basic":
@@ -132,7 +169,11 @@ func stamp(t time.Time, unit string) string {
 	switch unit {
 	case "ms":
 		return strconv.FormatInt(t.UnixMilli(), 10)
-	case "rfc3339":
+	case "us":
+		return strconv.FormatInt(t.UnixMicro(), 10)
+	case "ns":
+		return strconv.FormatInt(t.UnixNano(), 10)
+	case "rfc3339", "datetime":
 		return t.UTC().Format(time.RFC3339Nano)
 	}
 	return strconv.FormatInt(t.Unix(), 10)

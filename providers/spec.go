@@ -28,6 +28,10 @@ type Spec struct {
 	// unread. Keys are paths of this spec; a field without an entry is sdk or docs.
 	Confidence map[string]string `yaml:"confidence"`
 
+	// Settings are what a source of this provider adds in its configuration, beside
+	// the secrets.
+	Settings []SettingSpec `yaml:"settings"`
+
 	Request    RequestSpec     `yaml:"request"`
 	Verify     VerifySpec      `yaml:"verify"`
 	Body       BodySpec        `yaml:"body"`
@@ -44,6 +48,16 @@ type Spec struct {
 
 	// Example is a request that `oncegate send` can sign.
 	Example ExampleSpec `yaml:"example"`
+}
+
+// SettingSpec declares a value that a source gives: one text, or a list.
+type SettingSpec struct {
+	Name  string `yaml:"name"`
+	About string `yaml:"about"`
+
+	// Required refuses a source without it. Default stands where it is left out.
+	Required bool     `yaml:"required"`
+	Default  []string `yaml:"default"`
 }
 
 // RequestSpec bounds what is read before anything is verified.
@@ -64,9 +78,14 @@ type RequestSpec struct {
 // VerifySpec says how a request is authenticated.
 type VerifySpec struct {
 	// Family is hmac (a signature over parts of the request, also Standard
-	// Webhooks and its ed25519), static (a credential), or operation (a
-	// credential, an operation and an idempotency key).
+	// Webhooks and its ed25519), signature (the same, where the source holds a
+	// public key), static (a credential), operation (a credential, an operation and
+	// an idempotency key), none (nothing is proved: the source must say so), or the
+	// name of a scheme of package scheme.
 	Family string `yaml:"family"`
+
+	// Options are a scheme's own, by name. A setting of the same name stands before.
+	Options map[string][]string `yaml:"options"`
 
 	// Authenticates says what a valid signature proves: body, part (some of the
 	// event), or origin (only who sent it).
@@ -82,7 +101,8 @@ type VerifySpec struct {
 
 // SignatureSpec says where the signatures are and how they are written.
 type SignatureSpec struct {
-	// From is header (the default), numbered-headers, json, form or query.
+	// From is header (the default), numbered-headers (a header's name ends in -N:
+	// X-Signature-N stands for X-Signature-1 and so on), json, form or query.
 	From string `yaml:"from"`
 
 	// Headers are alternatives: the first that is present is the one that counts.
@@ -93,11 +113,16 @@ type SignatureSpec struct {
 	Path string `yaml:"path"`
 
 	// Format is value (the default: prefix and one signature), list (labelled
-	// items), positional or groups.
+	// items), positional (the time, then signatures) or groups.
 	Format string `yaml:"format"`
 
-	// Prefix must precede a value.
-	Prefix string `yaml:"prefix"`
+	// Prefix must precede a value, unless it is PrefixOptional.
+	Prefix         string `yaml:"prefix"`
+	PrefixOptional bool   `yaml:"prefix_optional"`
+
+	// Repeats takes a header that is present several times: each is a signature,
+	// and one that matches is enough.
+	Repeats bool `yaml:"repeats"`
 
 	// Separator stands between the items of a list, Assign between an item's
 	// label and its value. Spaces around items are ignored. A list without a
@@ -117,7 +142,8 @@ type SchemeSpec struct {
 	// Label is the item's label in a list; empty for a value.
 	Label string `yaml:"label"`
 
-	// Algorithm is hmac-sha1, hmac-sha256, hmac-sha384, hmac-sha512 or ed25519.
+	// Algorithm is hmac-sha1, hmac-sha256, hmac-sha384, hmac-sha512, ed25519, or
+	// rsa-sha1 or rsa-sha256 (PKCS #1 v1.5).
 	Algorithm string `yaml:"algorithm"`
 
 	// Encoding of the signature: hex, base64, base64-lenient (padding optional)
@@ -141,19 +167,22 @@ type SchemeSpec struct {
 // KeySelectSpec says which secret applies where the request names it; empty
 // tries all.
 type KeySelectSpec struct {
-	// Select is all (the default), header, claim or path.
+	// Select is all (the default), header (the header Name holds the key's id, and
+	// a secret is written id=key), claim or path.
 	Select string `yaml:"select"`
 	Name   string `yaml:"name"`
 }
 
-// Part is a piece of the signed bytes: one of the words body, timestamp,
-// method, url, path, query, form-sorted, or one of literal, header, form, json.
+// Part is a piece of the signed bytes: one of the words body, body-base64,
+// timestamp, method, url, path, query, form-sorted, or one of literal, header,
+// form, json, query.
 type Part struct {
 	Word    string   `yaml:"-"`
 	Literal string   `yaml:"literal"`
 	Header  []string `yaml:"header"`
 	Form    string   `yaml:"form"`
 	JSON    string   `yaml:"json"`
+	Query   string   `yaml:"query"`
 }
 
 // TimestampSpec says where the signed time is and how far it may be away.
@@ -164,7 +193,8 @@ type TimestampSpec struct {
 	Header []string `yaml:"header"`
 	Path   string   `yaml:"path"`
 
-	// Unit is s (the default), ms or rfc3339.
+	// Unit is s (the default), ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where
+	// no zone is written).
 	Unit string `yaml:"unit"`
 
 	// Past and Future are how far the time may lie on either side of the receipt.
@@ -182,7 +212,8 @@ type TimestampSpec struct {
 
 // CredentialSpec is where a static credential is looked for.
 type CredentialSpec struct {
-	// Scheme is bearer, basic (the secret is user:password), header, query or item.
+	// Scheme is bearer, basic (the secret is user:password), header, query (the
+	// parameter Name) or item.
 	Scheme string `yaml:"scheme"`
 
 	// Header is Authorization unless given.
@@ -215,13 +246,17 @@ type SplitSpec struct {
 	// json are then read in the element, those named envelope in the body.
 	JSON string `yaml:"json"`
 	Form string `yaml:"form"`
+
+	// Otherwise is what a body without that array is: unusable (the default), one
+	// (a single event, read as a whole), or lines (one JSON document a line).
+	Otherwise string `yaml:"otherwise"`
 }
 
 // IdentitySpec says what the event id is.
 type IdentitySpec struct {
 	// Mode is id (the default: the first candidate present), hash (of the named
-	// fields, never of the body) or level (every verified delivery is an event of
-	// its own).
+	// fields, never of the body) or level (identical deliveries are legitimately
+	// different: every verified delivery is an event of its own).
 	Mode       string  `yaml:"mode"`
 	Candidates []Field `yaml:"candidates"`
 	Hash       []Field `yaml:"hash"`
@@ -243,7 +278,8 @@ type Field struct {
 	With     string  `yaml:"with"`
 	Optional bool    `yaml:"optional"`
 
-	// Unit of a time: s, ms, us, ns or rfc3339.
+	// Unit of a time: s, ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where no
+	// zone is written).
 	Unit string `yaml:"unit"`
 }
 

@@ -429,7 +429,7 @@ func elements(doc []byte, at span, limit int) ([]span, error) {
 			return nil, err
 		}
 		if len(out) == limit {
-			return nil, errors.New("more events than one delivery may carry")
+			return nil, errTooMany
 		}
 		out = append(out, span{start, w.pos})
 		w.space()
