@@ -131,7 +131,21 @@ func refuse(reason, detail string) error { return &Refusal{reason, detail} }
 
 // Table lists the schemes by the name that verify.family gives.
 func Table() map[string]Scheme {
-	return map[string]Scheme{}
+	return map[string]Scheme{
+		"adobe-io":        AdobeIO{},
+		"adyen":           Adyen{},
+		"amazon-sns":      SNS{},
+		"braintree":       Braintree{},
+		"content-digest":  ContentDigest{},
+		"event-grid":      EventGrid{},
+		"ip":              IP{},
+		"jwt":             JWT{},
+		"microsoft-graph": Graph{},
+		"mtls":            MTLS{},
+		"paddle-classic":  PaddleClassic{},
+		"paypal":          PayPal{},
+		"rfc9421":         MessageSignatures{},
+	}
 }
 
 // Settings are named lists of values.
