@@ -66,9 +66,9 @@ func (d *decoder) headerName(path, name string) {
 func (d *decoder) signature(v *VerifySpec) {
 	s := &v.Signature
 	const at = "verify.signature"
-	d.choice(at+".from", s.From, []string{"header", "numbered-headers", "json", "form", "query"}, nil)
-	d.choice(at+".format", s.Format, []string{"value", "list", "positional"}, []string{"groups"})
-	inHeader := s.From == "header" || s.From == "numbered-headers"
+	d.choice(at+".from", s.From, []string{"header", "all-headers", "numbered-headers", "json", "form", "query"}, nil)
+	d.choice(at+".format", s.Format, []string{"value", "list", "positional", "groups"}, nil)
+	inHeader := s.From == "header" || s.From == "all-headers" || s.From == "numbered-headers"
 	switch {
 	case inHeader && len(s.Headers) == 0:
 		d.at(at+".headers", "is required")
@@ -97,8 +97,14 @@ func (d *decoder) signature(v *VerifySpec) {
 	}
 	switch s.Format {
 	case "value":
-		if len(s.Schemes) > 1 || len(s.Schemes) == 1 && s.Schemes[0].Label != "" {
-			d.at(at+".schemes", "format value takes one scheme, without a label")
+		lengths := map[string]bool{}
+		for i := range s.Schemes {
+			_, size, _ := algorithm(s.Schemes[i].Algorithm)
+			length := fmt.Sprint(size, s.Schemes[i].Encoding)
+			if s.Schemes[i].Label != "" || lengths[length] {
+				d.at(at+".schemes", "format value takes schemes without labels, told apart by their length")
+			}
+			lengths[length] = true
 		}
 		if s.Separator != "" || s.Assign != "" || s.TimestampLabel != "" {
 			d.at(at, "separator, assign and timestamp_label go only with format list")
@@ -107,9 +113,9 @@ func (d *decoder) signature(v *VerifySpec) {
 		if len(s.Schemes) != 1 || s.Schemes[0].Label != "" || s.Separator == "" {
 			d.at(at, "format positional takes a separator and one scheme, without a label")
 		}
-	case "list":
+	case "list", "groups":
 		if s.Assign == "" {
-			d.at(at+".assign", "is required by format list")
+			d.at(at+".assign", "is required by format %s", s.Format)
 		}
 		if s.Prefix != "" {
 			d.at(at+".prefix", "goes only with format value")
@@ -120,16 +126,19 @@ func (d *decoder) signature(v *VerifySpec) {
 		c := &s.Schemes[i]
 		where := fmt.Sprintf("%s.schemes[%d]", at, i)
 		d.choice(where+".algorithm", c.Algorithm,
-			[]string{"hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512", "ed25519", "rsa-sha1", "rsa-sha256"},
-			[]string{"hmac-md5", "sha1", "sha256", "ecdsa-p256-sha256", "jws"})
+			[]string{"hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512", "ed25519", "rsa-sha1", "rsa-sha256", "ecdsa-p256-sha256", "sha1", "sha256"},
+			[]string{"hmac-md5", "jws"})
 		if strings.HasPrefix(c.Algorithm, "rsa-") && c.Key != "pem" {
 			d.at(where+".key", "an RSA key is pem")
 		}
 		d.choice(where+".encoding", c.Encoding, []string{"hex", "base64", "base64-lenient", "base64url"}, nil)
 		if c.Key != "" {
-			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "pem"}, []string{"sha1", "after-colon", "spki"})
+			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "after-colon", "spki", "pem"}, []string{"sha1"})
 		}
-		if s.Format == "list" && (c.Label == "" || labels[c.Label] || c.Label == s.TimestampLabel) {
+		if _, size, _ := algorithm(c.Algorithm); size > 0 && c.Algorithm != "ed25519" && (c.Key == "spki" || c.Key == "pem") {
+			d.at(where+".key", "goes only with public keys")
+		}
+		if (s.Format == "list" || s.Format == "groups") && (c.Label == "" || labels[c.Label] || c.Label == s.TimestampLabel) {
 			d.at(where+".label", "is required, once each")
 		}
 		if c.KeyPrefixRequired && c.KeyPrefix == "" {
@@ -144,7 +153,7 @@ func (d *decoder) parts(v *VerifySpec) {
 	if len(v.Signed) == 0 {
 		d.at("verify.signed", "is required")
 	}
-	body, stamped := false, false
+	body, stamped, secret := false, false, false
 	for i := range v.Signed {
 		p := &v.Signed[i]
 		where := fmt.Sprintf("verify.signed[%d]", i)
@@ -158,18 +167,28 @@ func (d *decoder) parts(v *VerifySpec) {
 		case given != 1:
 			d.at(where, "is one of body, body-base64, timestamp, method, url, path, query, {literal}, {header}, {json}, {form}, {query}")
 		case p.Word != "":
-			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query"}, []string{"form-sorted", "body-sha256", "body-crc32"})
+			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret"}, []string{"body-sha256", "body-crc32"})
 		case p.JSON != "":
 			d.path(where+".json", p.JSON)
 		}
 		for _, h := range p.Header {
 			d.headerName(where+".header", h)
 		}
-		body = body || p.Word == "body" || p.Word == "body-base64"
+		body = body || p.Word == "body" || p.Word == "body-base64" || p.Word == "document" || p.Word == "form-sorted" || p.Form != "" && p.Form == d.formJSON
+		secret = secret || p.Word == "secret"
 		stamped = stamped || p.Word == "timestamp"
+	}
+	for i := range v.Signature.Schemes {
+		if v.Signature.Schemes[i].digest() != secret {
+			d.at("verify.signed", "a plain digest needs the secret among the signed parts, and nothing else may have it there")
+		}
 	}
 	if v.Authenticates == "body" && !body {
 		d.at("verify.signed", "authenticates: body needs the body among the signed parts")
+	}
+	inside := slices.ContainsFunc(v.Signed, func(p Part) bool { return p.JSON != "" && p.JSON == v.Timestamp.Path })
+	if v.Timestamp.From == "json" && !body && !inside && !v.Timestamp.Unsigned {
+		d.at("verify.signed", "does not cover the timestamp; say timestamp.unsigned: true")
 	}
 	if t := &v.Timestamp; t.From != "none" && t.From != "json" && !t.Unsigned && !stamped {
 		d.at("verify.signed", "does not cover the timestamp; say timestamp.unsigned: true")

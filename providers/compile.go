@@ -31,6 +31,8 @@ type Provider struct {
 	extraction *extraction
 	handshakes []handshake
 	volatile   [][]string
+	modes      []mode
+	reserved   map[string]bool // names of secrets that only handshakes use
 	idUnsigned bool
 	located    *pathSet       // the JSON paths that verification reads
 	scheme     schemes.Scheme // nil where the family is data
@@ -112,7 +114,12 @@ func compile(name string, spec *Spec) *Provider {
 	for _, path := range spec.Volatile {
 		p.volatile = append(p.volatile, splitPath(path))
 	}
+	p.reserved = reservedSecrets(spec)
 	p.idUnsigned = !spec.idSigned()
+	p.modes = compileModes(name, spec)
+	for i := range p.modes {
+		p.idUnsigned = p.idUnsigned || p.modes[i].as.idUnsigned
+	}
 	return p
 }
 
@@ -157,9 +164,10 @@ func (s *Spec) covered(f *Field) bool {
 				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
 			})
 		})
-	case f.JSON != "" || f.Envelope != "" || f.Form != "":
+	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "":
 		return signs(func(p *Part) bool {
-			return p.Word == "body" || p.Word == "body-base64" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
+			return p.Word == "body" || p.Word == "body-base64" || p.Word == "form-sorted" ||
+				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
 		}) &&
 			s.Verify.Authenticates != "origin"
 	case f.Query != "":
@@ -220,6 +228,10 @@ func (p *Provider) Limits() Limits {
 // key store, after which the sender should come again. The events are read only
 // from what has been verified.
 func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
+	return p.mode(req).verify(req, secrets)
+}
+
+func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	proof, err := p.authenticate(req, secrets)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,9 @@ type extraction struct {
 	format         string
 	form           bool
 	formJSON       string
-	split          int // slot of the array in the envelope; -1 if not split
+	split          int      // slot of the array in the envelope; -1 if not split
+	nested         []nested // the arrays inside its elements
+	splitForm      string
 
 	ids, hash, types, occurred []field
 	sequence                   []sequenceFields
@@ -42,7 +44,11 @@ func newExtraction(s *Spec) *extraction {
 		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise,
 	}
 	if s.Split.JSON != "" {
-		x.split = envelope.add(s.Split.JSON)
+		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
+		x.split, x.splitForm = envelope.add(first), s.Split.Form
+		if rest != "" {
+			x.nested = newNested(rest, item)
+		}
 	}
 	x.ids = compileFields(s.Identity.Candidates, item, envelope)
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
@@ -76,20 +82,23 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 		x.fill(&whole, &s)
 		return []Item{whole}
 	}
-	if s.inForm {
+	if s.inForm && x.splitForm == "" {
 		// The document is decoded from the form, so its events are nowhere in the body.
 		whole.Unusable = "batch: inside a form"
 		return []Item{whole}
 	}
 	parts, err := x.elements(&s)
+	if err == nil && s.inForm {
+		err = x.encoded(&s, parts)
+	}
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()
 		return []Item{whole}
 	}
 	out := make([]Item, len(parts))
 	for i, at := range parts {
-		out[i] = Item{Offset: at.start, Length: at.end - at.start}
-		s.item = s.envelope[at.start:at.end]
+		out[i] = Item{Offset: at.body.start, Length: at.body.end - at.body.start}
+		s.item, s.parent, s.parentSpans = s.envelope[at.start:at.end], at.parent, at.parentSpans
 		if s.itemSpans, err = x.item.walk(s.item); err != nil {
 			s.itemSpans = nil
 			out[i].Unusable = "event: " + err.Error()
@@ -99,13 +108,6 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 		x.fill(&out[i], &s)
 	}
 	return out
-}
-
-func (x *extraction) elements(s *source) ([]span, error) {
-	if s.envelopeSpans == nil || !s.envelopeSpans[x.split].present() {
-		return nil, errNotJSON
-	}
-	return elements(s.envelope, s.envelopeSpans[x.split], maxItems)
 }
 
 // open finds the document in the body and walks it.
@@ -147,7 +149,11 @@ func (x *extraction) fill(item *Item, s *source) {
 	item.Type = x.eventType(s)
 	for i := range x.occurred {
 		f := &x.occurred[i]
-		if value, ok, err := f.read(s, false); ok && err == nil {
+		value, ok, err := f.read(s, false)
+		if errors.Is(err, errNotScalar) {
+			value, ok, err = f.fraction(s)
+		}
+		if ok && err == nil {
 			if t, ok := instant(value, f.Unit); ok {
 				item.OccurredAt = t
 				break
@@ -213,9 +219,6 @@ func (x *extraction) id(s *source) (id, unusable string) {
 		}
 		return levelID(s.req, event, s.index), ""
 	}
-	if len(x.hash) > 0 {
-		return x.hashed(s)
-	}
 	for i := range x.ids {
 		value, ok, err := x.ids[i].read(s, true)
 		if err != nil {
@@ -231,6 +234,9 @@ func (x *extraction) id(s *source) (id, unusable string) {
 			return "", "event id: has the form of an unusable event's key"
 		}
 		return value, ""
+	}
+	if len(x.hash) > 0 {
+		return x.hashed(s)
 	}
 	return "", "event id: none"
 }
@@ -249,6 +255,9 @@ func (x *extraction) hashed(s *source) (id, unusable string) {
 	found := false
 	for i := range x.hash {
 		value, ok, err := x.hash[i].read(s, true)
+		if errors.Is(err, errNotScalar) {
+			value, ok, err = x.hash[i].structure(s)
+		}
 		if err != nil {
 			return "", "event id: " + err.Error()
 		}

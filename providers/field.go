@@ -27,6 +27,8 @@ type source struct {
 
 	envelope      []byte // the document
 	envelopeSpans []span
+	parent        []byte // the element around the event's array, in nested batches
+	parentSpans   []span
 	item          []byte // the event inside it
 	itemSpans     []span
 	form          url.Values
@@ -48,6 +50,8 @@ func compileField(f Field, item, envelope *pathSet) field {
 	switch {
 	case f.JSON != "":
 		out.slot = item.add(f.JSON)
+	case f.Parent != "":
+		out.slot = item.parents().add(f.Parent)
 	case f.Envelope != "":
 		out.slot = envelope.add(f.Envelope)
 	case f.Header != "":
@@ -86,6 +90,11 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 			return "", false, nil
 		}
 		return scalar(s.item, s.itemSpans[f.slot])
+	case f.Parent != "":
+		if s.parentSpans == nil {
+			return "", false, nil
+		}
+		return scalar(s.parent, s.parentSpans[f.slot])
 	case f.Envelope != "":
 		if s.envelopeSpans == nil {
 			return "", false, nil

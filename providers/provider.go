@@ -121,4 +121,9 @@ type Reply struct {
 	ContentType string
 	Header      http.Header
 	Body        []byte
+
+	// Arrived is a secret that a handshake brought. It is not trusted: nobody has
+	// proved anything. The operator is to be shown it, and adds it to the source if
+	// he has just subscribed; nil where none came or it is known already.
+	Arrived *Secret
 }

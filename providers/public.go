@@ -2,7 +2,9 @@ package providers
 
 import (
 	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // some providers sign with RSA-SHA1
 	"crypto/sha256"
@@ -43,6 +45,13 @@ func (k rsaKey) verify(message, sum []byte) bool {
 	return rsa.VerifyPKCS1v15(k.PublicKey, k.hash, digest, sum) == nil
 }
 
+type ecdsaKey struct{ *ecdsa.PublicKey }
+
+func (k ecdsaKey) verify(message, sum []byte) bool {
+	digest := sha256.Sum256(message)
+	return ecdsa.VerifyASN1(k.PublicKey, digest[:], sum)
+}
+
 // isPublic reports whether the scheme's keys only verify.
 func (s *scheme) isPublic() bool { return s.new == nil }
 
@@ -54,6 +63,16 @@ func (s *scheme) public(key []byte) (publicKey, error) {
 			return nil, errors.New("is not a public key of 32 bytes")
 		}
 		return ed25519Key(key), nil
+	case "ecdsa-p256-sha256":
+		parsed, err := x509.ParsePKIXPublicKey(key)
+		if err != nil {
+			return nil, errors.New("is not a public key")
+		}
+		public, ok := parsed.(*ecdsa.PublicKey)
+		if !ok || public.Curve != elliptic.P256() {
+			return nil, errors.New("is not a public key of P-256")
+		}
+		return ecdsaKey{public}, nil
 	case "rsa-sha1", "rsa-sha256":
 		parsed, err := x509.ParsePKIXPublicKey(key)
 		if err != nil {

@@ -2,7 +2,6 @@ package providers
 
 import (
 	"crypto/ed25519"
-	"crypto/hmac"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -81,8 +80,13 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
 	}
-	var message []byte
-	if err := p.message(req, &locator{req: req, paths: p.located}, timestamp, func(b []byte) { message = append(message, b...) }); err != nil {
+	at := &locator{req: req, paths: p.located}
+	message := func(key []byte) ([]byte, *Refusal) {
+		var out []byte
+		err := p.message(req, at, timestamp, key, func(b []byte) { out = append(out, b...) })
+		return out, err
+	}
+	if _, err := message(nil); err != nil {
 		return err
 	}
 	s, sum, err := p.sum(secret, message)
@@ -90,7 +94,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 		return err
 	}
 	value := spec.Signature.Prefix + s.encode(sum)
-	if spec.Signature.Format == "list" {
+	if spec.Signature.Format == "list" || spec.Signature.Format == "groups" {
 		value = s.Label + spec.Signature.Assign + s.encode(sum)
 		if label := spec.Signature.TimestampLabel; label != "" {
 			value = label + spec.Signature.Assign + timestamp + spec.Signature.Separator + value
@@ -108,7 +112,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 }
 
 // sum signs with the first scheme that the secret is a key of.
-func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
+func (p *Provider) sum(secret Secret, message func(key []byte) ([]byte, *Refusal)) (*scheme, []byte, error) {
 	var last error
 	for i := range p.schemes {
 		s := &p.schemes[i]
@@ -126,7 +130,8 @@ func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
 			if err != nil || len(key) != ed25519.PrivateKeySize {
 				return nil, nil, errors.New("the private key is not 64 bytes in base64")
 			}
-			return s, ed25519.Sign(ed25519.PrivateKey(key), message), nil
+			text, _ := message(nil)
+			return s, ed25519.Sign(ed25519.PrivateKey(key), text), nil
 		}
 		key, err := s.key(secret.Value, p.schemes)
 		if err != nil {
@@ -135,8 +140,9 @@ func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
 			}
 			continue
 		}
-		mac := hmac.New(s.new, key)
-		mac.Write(message)
+		mac := s.mac(key)
+		text, _ := message(key)
+		mac.Write(text)
 		return s, mac.Sum(nil), nil
 	}
 	return nil, nil, last

@@ -44,6 +44,41 @@ type signed struct {
 	at         *locator
 }
 
+// maxGroups is how many groups of signatures are tried.
+const maxGroups = 4
+
+// groups reads the signatures of a request, in groups that each have a time of
+// their own; most providers send one.
+func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
+	if p.spec.Verify.Signature.Format != "groups" {
+		one, err := p.signatures(req)
+		if err != nil {
+			return nil, err
+		}
+		return []signed{one}, nil
+	}
+	head := signed{at: &locator{req: req, paths: p.located}}
+	values, err := p.carriers(req, &head)
+	if err != nil {
+		return nil, err
+	}
+	var out []signed
+	err = refuse(ReasonMalformed, head.where+" has no signature")
+	for text := range strings.FieldsSeq(values[0]) {
+		if len(out) == maxGroups {
+			return nil, refuse(ReasonMalformed, head.where+" has more than 4 groups")
+		}
+		group := head
+		if err = p.listed(&group, text); err == nil {
+			out = append(out, group)
+		}
+	}
+	if len(out) == 0 {
+		return nil, err
+	}
+	return out, nil
+}
+
 // signatures reads the signatures of a request.
 func (p *Provider) signatures(req *Request) (signed, *Refusal) {
 	spec := &p.spec.Verify.Signature
@@ -92,6 +127,8 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 		value, found = out.at.queryField(spec.Path)
 	case "numbered-headers":
 		return p.numbered(req, out)
+	case "all-headers":
+		return scattered(req, spec.Headers, out)
 	default:
 		if spec.Repeats {
 			return repeated(req, spec.Headers, out)
@@ -116,6 +153,29 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 	return []string{value}, nil
 }
 
+// scattered reads one signature from each of the headers that are there.
+func scattered(req *Request, names []string, out *signed) ([]string, *Refusal) {
+	out.where = "header " + strings.Join(names, " or ")
+	var values []string
+	for _, name := range names {
+		value, present, err := header(req, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		if present != "" {
+			values = append(values, value)
+		}
+	}
+	if len(values) == 0 {
+		return nil, refuse(ReasonUnsigned, out.where+" is missing")
+	}
+	return values, nil
+}
+
+// maxNumber is the highest number of a numbered header. One HMAC is compared
+// with all of them, so that many cost little.
+const maxNumber = 100
+
 // numbered reads X-Signature-1, X-Signature-2 and so on, to the first that is
 // missing.
 func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
@@ -131,8 +191,8 @@ func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
 		if name == "" {
 			break
 		}
-		if len(values) == maxSignatures {
-			return nil, refuse(ReasonMalformed, out.where+" has more than 8 signatures")
+		if len(values) == maxNumber {
+			return nil, refuse(ReasonMalformed, out.where+" has more than 100 signatures")
 		}
 		values = append(values, value)
 	}
@@ -169,7 +229,20 @@ func (p *Provider) single(out *signed, value string) *Refusal {
 	if !ok && !spec.PrefixOptional {
 		return refuse(ReasonMalformed, out.where+" does not start with "+spec.Prefix)
 	}
-	return p.take(out, 0, rest)
+	if len(p.schemes) == 1 {
+		return p.take(out, 0, rest)
+	}
+	// Of several schemes those count whose signatures have that length.
+	known := len(out.signatures)
+	for i := range p.schemes {
+		if sum, ok := p.schemes[i].decode(rest); ok {
+			out.signatures = append(out.signatures, signature{i, sum})
+		}
+	}
+	if len(out.signatures) == known {
+		return refuse(ReasonMalformed, out.where+" is not a signature in "+p.schemes[0].Encoding)
+	}
+	return nil
 }
 
 // take decodes one signature of a scheme.

@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"crypto/hmac"
 	"crypto/subtle"
 	"strings"
 	"time"
@@ -89,7 +88,7 @@ func (p *Provider) fresh(at, received time.Time) *Refusal {
 
 // message gives the signed bytes to write, part by part, so that no copy of the
 // body is made.
-func (p *Provider) message(req *Request, at *locator, timestamp string, write func([]byte)) *Refusal {
+func (p *Provider) message(req *Request, at *locator, timestamp string, key []byte, write func([]byte)) *Refusal {
 	for i := range p.spec.Verify.Signed {
 		part := &p.spec.Verify.Signed[i]
 		switch {
@@ -105,6 +104,20 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, write fu
 			write([]byte(urlPart(req.URL, part.Word)))
 		case part.Word == "body-base64":
 			write(base64Body(req.Body))
+		case part.Word == "secret":
+			write(key)
+		case part.Word == "document":
+			document, err := p.extraction.document(req)
+			if err != nil {
+				return err
+			}
+			write(document)
+		case part.Word == "form-sorted":
+			form, err := parseForm(req.Body)
+			if err != nil {
+				return refuse(ReasonMalformed, "body: "+err.Error())
+			}
+			write([]byte(sortedForm(form)))
 		case part.JSON != "":
 			value, ok := at.json(part.JSON)
 			if !ok {
@@ -139,18 +152,37 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, write fu
 	return nil
 }
 
+// verifySignature authenticates a request. Of several groups of signatures each
+// stands for itself; what is authentic but old says so, whatever the others are.
 func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret string, at time.Time, err *Refusal) {
-	sig, err := p.signatures(req)
+	if err := p.required(req); err != nil {
+		return "", time.Time{}, err
+	}
+	groups, err := p.groups(req)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	timestamp, at, err := p.time(req, &sig)
+	var first *Refusal
+	for i := range groups {
+		secret, at, err := p.verifyGroup(req, &groups[i], secrets)
+		if err == nil {
+			return secret, at, nil
+		}
+		if first == nil || first.Reason == ReasonMismatch {
+			first = err
+		}
+	}
+	return "", time.Time{}, first
+}
+
+func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (secret string, at time.Time, err *Refusal) {
+	timestamp, at, err := p.time(req, sig)
 	if err != nil {
 		return "", time.Time{}, err
 	}
 	// Read once for its errors, so that a missing part is malformed for everyone.
 	var public []byte // the message in one piece, for schemes that need it so
-	if err := p.message(req, sig.at, timestamp, func([]byte) {}); err != nil {
+	if err := p.message(req, sig.at, timestamp, nil, func([]byte) {}); err != nil {
 		return "", time.Time{}, err
 	}
 	keyID, err := p.keyID(req)
@@ -160,7 +192,7 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 
 	matched := ""
 	found := false
-	for _, secret := range live(secrets, req.ReceivedAt) {
+	for _, secret := range live(p.keys(secrets), req.ReceivedAt) {
 		for i := range p.schemes {
 			scheme := &p.schemes[i]
 			if !offered(sig.signatures, i) {
@@ -177,15 +209,15 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 			var want []byte
 			var verifier publicKey
 			if !scheme.isPublic() {
-				mac := hmac.New(scheme.new, key)
-				_ = p.message(req, sig.at, timestamp, func(b []byte) { mac.Write(b) })
+				mac := scheme.mac(key)
+				_ = p.message(req, sig.at, timestamp, key, func(b []byte) { mac.Write(b) })
 				want = mac.Sum(nil)
 			} else {
 				if verifier, kerr = scheme.public(key); kerr != nil {
 					continue
 				}
 				if public == nil {
-					_ = p.message(req, sig.at, timestamp, func(b []byte) { public = append(public, b...) })
+					_ = p.message(req, sig.at, timestamp, nil, func(b []byte) { public = append(public, b...) })
 				}
 			}
 			for _, s := range sig.signatures {
