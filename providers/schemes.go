@@ -94,7 +94,7 @@ func (p *Provider) secretless() bool {
 		return p.Unproved()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
-	return ok && s.Secretless()
+	return ok && s.Secretless(p.spec.Verify.Options)
 }
 
 // signScheme has the scheme make a request.
