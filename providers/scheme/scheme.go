@@ -101,6 +101,10 @@ type Result struct {
 	// Values are read by fields of kind form, beside those of a form body: what the
 	// scheme found in a document that is not JSON.
 	Values url.Values
+
+	// Covered is how many events of a batch the signature reaches, from the first;
+	// 0 is all of them. The others are not authentic, and not used.
+	Covered int
 }
 
 // Reply answers a handshake.
@@ -131,7 +135,13 @@ func refuse(reason, detail string) error { return &Refusal{reason, detail} }
 
 // Table lists the schemes by the name that verify.family gives.
 func Table() map[string]Scheme {
-	return map[string]Scheme{}
+	return map[string]Scheme{
+		"contentful": Contentful{},
+		"hubspot":    HubSpot{},
+		"segment":    Segment{},
+		"twilio":     Twilio{},
+		"vonage-sms": VonageSMS{},
+	}
 }
 
 // Settings are named lists of values.
