@@ -136,11 +136,26 @@ func refuse(reason, detail string) error { return &Refusal{reason, detail} }
 // Table lists the schemes by the name that verify.family gives.
 func Table() map[string]Scheme {
 	return map[string]Scheme{
-		"contentful": Contentful{},
-		"hubspot":    HubSpot{},
-		"segment":    Segment{},
-		"twilio":     Twilio{},
-		"vonage-sms": VonageSMS{},
+		"adobe-io":        AdobeIO{},
+		"adyen":           Adyen{},
+		"amazon-sns":      SNS{},
+		"atlassian":       Atlassian{},
+		"braintree":       Braintree{},
+		"content-digest":  ContentDigest{},
+		"contentful":      Contentful{},
+		"event-grid":      EventGrid{},
+		"hubspot":         HubSpot{},
+		"ip":              IP{},
+		"jwt":             JWT{},
+		"messagebird":     MessageBird{},
+		"microsoft-graph": Graph{},
+		"mtls":            MTLS{},
+		"paddle-classic":  PaddleClassic{},
+		"paypal":          PayPal{},
+		"rfc9421":         MessageSignatures{},
+		"segment":         Segment{},
+		"twilio":          Twilio{},
+		"vonage-sms":      VonageSMS{},
 	}
 }
 
