@@ -131,17 +131,19 @@ func (d *decoder) check(s *Spec) {
 	if s.Body.FormJSON != "" && !s.Body.Form {
 		d.at("body.form_json", "needs body.form: true")
 	}
-	if s.Split.Form != "" {
-		d.at("split.form", "is not implemented in this version")
+	if s.Split.Form != "" && s.Split.Form != s.Body.FormJSON {
+		d.at("split.form", "is another field than body.form_json")
+	}
+	for array := range strings.SplitSeq(s.Split.JSON, nestedMark) {
+		if s.Split.JSON != "" {
+			d.path("split.json", array)
+		}
 	}
 	if s.Split.Otherwise != "" {
 		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines"}, nil)
 		if s.Split.JSON == "" {
 			d.at("split.otherwise", "needs split.json")
 		}
-	}
-	if s.Split.JSON != "" {
-		d.path("split.json", s.Split.JSON)
 	}
 	d.identity(s)
 	d.fields("type", s.Type, s, false)
@@ -265,7 +267,8 @@ func (d *decoder) identity(s *Spec) {
 	d.fields("identity.candidates", s.Identity.Candidates, s, false)
 	d.fields("identity.hash", s.Identity.Hash, s, false)
 	for i := range s.Identity.Hash {
-		if s.Identity.Hash[i].JSON == "$" {
+		batch := s.Split.JSON != "" && (s.Split.Otherwise == "" || s.Split.Otherwise == "unusable")
+		if s.Identity.Hash[i].JSON == "$" && !batch {
 			d.at(fmt.Sprintf("identity.hash[%d]", i), "an id is never made of the whole body")
 		}
 	}

@@ -104,7 +104,7 @@ func TestParseRefuses(t *testing.T) {
 		"identity: { candidates: [{ envelope: id }] }":                                               "goes only with split",
 		"occurred_at: [{ json: created }]":                                                           "unit: is required",
 		"sequence: { kind: version }":                                                                "go together",
-		"split: { form: events }":                                                                    "not implemented",
+		"body: { form_json: payload }\nsplit: { form: events }":                                      "another field than",
 		"body: { format: xml }":                                                                      "not implemented",
 		"request: { encodings: [gzip] }":                                                             "not implemented",
 		"request: { max_body: 1000MiB }":                                                             "at most 64MiB",
