@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	schemes "github.com/oncegate/oncegate/providers/scheme"
@@ -87,7 +88,9 @@ func (p *Provider) secretless() bool {
 		return p.Unproved()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
-	return ok && s.Secretless()
+	algorithms := p.spec.Verify.Options["algorithms"]
+	shared := len(algorithms) > 0 && !slices.ContainsFunc(algorithms, func(a string) bool { return !strings.HasPrefix(a, "HS") })
+	return ok && s.Secretless() && !shared
 }
 
 // signScheme has the scheme make a request.

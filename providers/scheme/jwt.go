@@ -347,6 +347,9 @@ func (JWT) Sign(in *Input, secret []byte) error {
 	if name := in.Settings.One("body_claim"); name != "" {
 		claims[name] = body
 	}
+	if slices.Contains(in.Settings["require"], "jti") {
+		claims["jti"] = body
+	}
 	for claim, setting := range map[string]string{"iss": "issuer", "aud": "audience"} {
 		if value := in.Settings.One(setting); value != "" {
 			claims[claim] = value
