@@ -32,6 +32,8 @@ type Vector struct {
 	// the catalogue.
 	Spec   string `json:"spec"`
 	Secret string `json:"secret"`
+	// Several are secrets by name, where there is more than one.
+	Several []NamedSecret `json:"secrets"`
 	// SignSecret is the private key, where it is not the secret.
 	SignSecret string `json:"sign_secret"`
 	// Settings are the source's.
@@ -54,6 +56,12 @@ type Vector struct {
 	// ExpectResponse is the answer to a handshake.
 	ExpectResponse *Response `json:"expect_response"`
 	Notes          string    `json:"notes"`
+}
+
+// NamedSecret is one of several secrets.
+type NamedSecret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Response is the answer that a handshake expects.
@@ -112,6 +120,13 @@ func (v *Vector) Request() *providers.Request {
 
 // Secrets are the vector's, under the name that a match reports.
 func (v *Vector) Secrets() []providers.Secret {
+	if len(v.Several) > 0 {
+		out := make([]providers.Secret, len(v.Several))
+		for i, s := range v.Several {
+			out[i] = providers.Secret{Name: s.Name, Value: []byte(s.Value)}
+		}
+		return out
+	}
 	if v.Secret == "" {
 		return nil
 	}
