@@ -76,12 +76,12 @@ func keysHosts(s Settings, address string) ([]string, error) {
 		return nil, errors.New("keys_url is not an https address")
 	}
 	if hosts := s["hosts"]; len(hosts) > 0 {
-		if !slices.Contains(hosts, u.Hostname()) {
+		if !slices.Contains(hosts, u.Host) {
 			return nil, errors.New("keys_url is not at " + strings.Join(hosts, " or "))
 		}
 		return hosts, nil
 	}
-	return []string{u.Hostname()}, nil
+	return []string{u.Host}, nil
 }
 
 // Verify checks token, claims and body.
