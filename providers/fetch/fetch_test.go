@@ -46,10 +46,12 @@ func open(t *testing.T) (*store, fetch.Config) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	return s, fetch.Config{
-		Now:     func() time.Time { return time.Unix(s.now.Load(), 0) },
-		Resolve: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil },
-		Allow:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Roots:   roots,
+		Now: func() time.Time { return time.Unix(s.now.Load(), 0) },
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		},
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Roots: roots,
 	}
 }
 
@@ -171,7 +173,9 @@ func TestGuard(t *testing.T) {
 		"64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:0:0:0:0:80ff:fffe", "198.18.0.1", "100.100.100.200", "224.0.0.1",
 	} {
 		cfg.Allow = nil
-		cfg.Resolve = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr(addr)}, nil }
+		cfg.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr(addr)}, nil
+		}
 		if _, err := fetcher(t, cfg).Fetch(s.want("/")); !errors.Is(err, dial.ErrAddress) {
 			t.Errorf("%s: %v", addr, err)
 		}
