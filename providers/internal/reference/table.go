@@ -51,6 +51,9 @@ func proof(s *providers.Spec) string {
 	for _, c := range v.Credential {
 		out = append(out, c.Scheme)
 	}
+	if len(out) == 0 {
+		out = append(out, v.Family)
+	}
 	where := ""
 	if len(v.Signature.Headers) > 0 {
 		where = " in `" + strings.Join(v.Signature.Headers, "`, `") + "`"
