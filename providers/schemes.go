@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	schemes "github.com/oncegate/oncegate/providers/scheme"
@@ -82,15 +81,21 @@ func (p *Provider) shake(req *Request, secrets []Secret) (Reply, bool, error) {
 	return out, ok, nil
 }
 
+// handshakeMethods are those of a scheme's own handshake.
+func (p *Provider) handshakeMethods() []string {
+	if m, ok := p.scheme.(interface{ HandshakeMethods() []string }); ok {
+		return m.HandshakeMethods()
+	}
+	return nil
+}
+
 // secretless reports whether the provider can do without secrets.
 func (p *Provider) secretless() bool {
 	if p.scheme == nil {
 		return p.Unproved()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
-	algorithms := p.spec.Verify.Options["algorithms"]
-	shared := len(algorithms) > 0 && !slices.ContainsFunc(algorithms, func(a string) bool { return !strings.HasPrefix(a, "HS") })
-	return ok && s.Secretless() && !shared
+	return ok && s.Secretless(p.spec.Verify.Options)
 }
 
 // signScheme has the scheme make a request.

@@ -42,8 +42,11 @@ func (JWT) Check(secret []byte) error {
 	return nil
 }
 
-// Secretless holds: the keys may all be public ones.
-func (JWT) Secretless() bool { return true }
+// Secretless holds where the keys may all be public ones.
+func (JWT) Secretless(options Settings) bool {
+	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
+	return public && options.One("keys") != "plaid"
+}
 
 // Prepare checks the options.
 func (JWT) Prepare(s Settings) error {

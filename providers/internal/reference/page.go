@@ -251,14 +251,9 @@ func (b *page) events(p *providers.Provider) {
 	if split := s.Split.JSON; split != "" {
 		b.item("One delivery carries several events (`%s`): all are recorded or none. An empty list is legal.", split)
 	}
-	switch {
-	case s.Identity.Mode == "level":
+	if s.Identity.Mode == "level" {
 		b.item("Event id: none. Every verified delivery is an event of its own; let effects fetch the state.")
-	case len(s.Identity.Hash) > 0 && len(s.Identity.Candidates) == 0:
-		b.item("Event id: a hash of %s.", strings.Join(places(s.Identity.Hash), ", "))
-	case len(s.Identity.Hash) > 0:
-		b.item("Event id: %s; else a hash of %s.", strings.Join(places(s.Identity.Candidates), ", else "), strings.Join(places(s.Identity.Hash), ", "))
-	default:
+	} else {
 		b.item("Event id: %s.", identity(s))
 	}
 	if len(s.Type) > 0 {
