@@ -45,7 +45,7 @@ func (JWT) Check(secret []byte) error {
 // Secretless holds where the keys may all be public ones.
 func (JWT) Secretless(options Settings) bool {
 	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
-	return public && options.One("keys") != "plaid"
+	return (public || len(options["algorithms"]) == 0) && options.One("keys") != "plaid"
 }
 
 // Prepare checks the options.
