@@ -44,11 +44,8 @@ func (JWT) Check(secret []byte) error {
 
 // Secretless holds where some algorithm has public keys, which are published.
 func (JWT) Secretless(options Settings) bool {
-	shared := len(options["algorithms"]) > 0
-	for _, name := range options["algorithms"] {
-		shared = shared && symmetric[name]
-	}
-	return !shared && options.One("keys") != "plaid"
+	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
+	return (public || len(options["algorithms"]) == 0) && options.One("keys") != "plaid"
 }
 
 // Prepare checks the options.
