@@ -78,14 +78,17 @@ func (d *Diagnosis) String() string {
 // DiagnoseOptions bounds the search and widens it. The zero value is usable.
 type DiagnoseOptions struct {
 	// Work is how many bytes may be hashed or rewritten in the search. It defaults
-	// to 8 MiB, some milliseconds.
+	// to 2 MiB and 48 times the body, at most 24 MiB: some ten milliseconds.
 	Work int64
 
 	// Others are providers that the request may be one of.
 	Others []*Provider
 }
 
-const diagnoseWork = 8 << 20
+// perTry is what a try costs beside its body, in bytes hashed.
+const perTry = 8 << 10
+
+func defaultWork(body int) int64 { return min(2<<20+48*int64(body), 24<<20) }
 
 // Diagnose says why a request does not verify: it undoes the usual mistakes,
 // one by one and then two at a time, and names the one with which the signature
@@ -93,7 +96,7 @@ const diagnoseWork = 8 << 20
 // of a delivery.
 func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions) *Diagnosis {
 	if opts.Work == 0 {
-		opts.Work = diagnoseWork
+		opts.Work = defaultWork(len(req.Body))
 	}
 	d := &Diagnosis{}
 	_, err := p.Verify(req, secrets)
@@ -116,17 +119,19 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation: " + refusal.Detail})
 		return d
 	}
-	if found := s.explain(); found != nil {
-		d.Findings = append(d.Findings, *found)
-		if late := late(p, s.delivery, req.ReceivedAt); late != nil {
-			d.Findings = append(d.Findings, *late)
+	for _, search := range []func() *Finding{s.one, func() *Finding { return s.others(opts.Others) }, s.two} {
+		if found := search(); found != nil {
+			d.Findings = append(d.Findings, *found)
+			if late := late(p, s.delivery, req.ReceivedAt); late != nil {
+				d.Findings = append(d.Findings, *late)
+			}
+			return d
 		}
-		return d
 	}
 	if err := p.CheckSecrets(secrets); err != nil {
 		d.Findings = append(d.Findings, Finding{MistakeUnreadable, strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
-	if found := s.others(opts.Others); found != nil {
+	if found := s.foreign(opts.Others); found != nil {
 		d.Findings = append(d.Findings, *found)
 		return d
 	}
@@ -154,6 +159,9 @@ type search struct {
 	base     trial
 	left     int64
 	delivery *Delivery // what the last fitting trial gave; may be nil
+
+	secrets, request, scheme, bodies []change
+	cut                              bool // not even every single change was tried
 }
 
 // spent reports whether the search had to stop early.
@@ -161,7 +169,7 @@ func (s *search) spent() bool { return s.left < 0 }
 
 // fits reports whether the trial's request is authentic.
 func (s *search) fits(t *trial) bool {
-	s.left -= int64(len(t.req.Body)+512) * int64(max(1, len(t.secrets))*max(1, len(t.p.schemes)))
+	s.left -= int64(len(t.req.Body)+perTry) * int64(max(1, len(t.secrets))*max(1, len(t.p.schemes)))
 	if s.spent() {
 		return false
 	}
@@ -175,19 +183,27 @@ func isUntimely(err error) bool {
 	return ok && (refusal.Reason == ReasonStale || refusal.Reason == ReasonEarly || refusal.Reason == ReasonUnidentified)
 }
 
-// explain finds the change, or the two changes, with which the request verifies.
-func (s *search) explain() *Finding {
-	secrets, scheme := s.secretChanges(), s.schemeChanges()
-	request := append(s.headerChanges(), s.urlChanges()...)
-	bodies := s.bodyChanges()
-	for _, changes := range [][]change{secrets, request, scheme, bodies} {
+// one finds the change with which the request verifies.
+func (s *search) one() *Finding {
+	s.secrets, s.scheme = s.secretChanges(), s.schemeChanges()
+	s.request = append(s.headerChanges(), s.urlChanges()...)
+	s.bodies = s.bodyChanges()
+	for _, changes := range [][]change{s.secrets, s.request, s.scheme, s.bodies} {
 		for i := range changes {
 			if s.try(&changes[i]) {
 				return &Finding{changes[i].mistake, changes[i].text}
 			}
 		}
 	}
-	for _, pair := range [][2][]change{{secrets, request}, {secrets, scheme}, {request, scheme}, {secrets, bodies}, {request, bodies}, {scheme, bodies}} {
+	s.cut = s.spent()
+	return nil
+}
+
+// two finds two changes of different kinds with which the request verifies.
+func (s *search) two() *Finding {
+	for _, pair := range [][2][]change{
+		{s.secrets, s.request}, {s.secrets, s.scheme}, {s.request, s.scheme}, {s.secrets, s.bodies}, {s.request, s.bodies}, {s.scheme, s.bodies},
+	} {
 		for i := range pair[0] {
 			for j := range pair[1] {
 				if s.spent() {
@@ -230,6 +246,11 @@ func (s *search) others(others []*Provider) *Finding {
 			return &Finding{MistakeProvider, "it verifies as a delivery of " + other.name}
 		}
 	}
+	return nil
+}
+
+// foreign notices the signature header of another provider.
+func (s *search) foreign(others []*Provider) *Finding {
 	for _, other := range others {
 		for _, name := range other.spec.Verify.Signature.Headers {
 			// A name that many use (X-Signature) tells nothing.
@@ -267,7 +288,7 @@ func (s *search) giveUp(refusal *Refusal) Finding {
 	switch {
 	case refusal.Reason == ReasonUnsigned:
 		text = "no header holds a signature or credential that matches: it may not come from the provider at all"
-	case s.spent():
+	case s.cut:
 		text = "none of the likeliest mistakes explains it (the body is too large to try all)"
 	}
 	return Finding{MistakeUnknown, text}

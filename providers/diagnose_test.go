@@ -223,3 +223,23 @@ func FuzzDiagnose(f *testing.F) {
 		}
 	})
 }
+
+// What a refusal of an unknown cause costs, in the default bounds.
+func BenchmarkDiagnose(b *testing.B) {
+	cat, err := catalog.Load()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, size := range []int{2 << 10, 256 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			body := `{"id":"evt_1","text":"` + strings.Repeat("ë/<x ", size/6) + `"}`
+			req := &providers.Request{
+				Method: http.MethodPost, ReceivedAt: diagnosedAt, Body: []byte(body),
+				Header: http.Header{"Stripe-Signature": {fmt.Sprintf("t=%d,v1=%s", diagnosedAt.Unix(), hex256("other", ""))}},
+			}
+			for b.Loop() {
+				cat["stripe"].Diagnose(req, []providers.Secret{{Name: "s", Value: []byte("whsec_0123")}}, providers.DiagnoseOptions{})
+			}
+		})
+	}
+}
