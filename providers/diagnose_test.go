@@ -149,7 +149,7 @@ func TestDiagnoseNamesTheMistake(t *testing.T) {
 				req.Body = []byte(test.body)
 			}
 			before := req.Header.Clone()
-			d := cat[test.provider].Diagnose(req, test.secrets, providers.DiagnoseOptions{Others: others})
+			d := cat[test.provider].Diagnose(req, test.secrets, providers.DiagnoseOptions{Work: 1 << 28, Others: others})
 			reason := test.reason
 			if reason == "" {
 				reason = providers.ReasonMismatch
