@@ -27,10 +27,14 @@ type source struct {
 
 	envelope      []byte // the document
 	envelopeSpans []span
+	parent        []byte // the element around the event's array, in nested batches
+	parentSpans   []span
 	item          []byte // the event inside it
 	itemSpans     []span
 	form          url.Values
+	inForm        bool // the document is inside a form
 	query         url.Values
+	index         int // of the event in its batch
 }
 
 // field is a Field made ready for reading.
@@ -46,6 +50,8 @@ func compileField(f Field, item, envelope *pathSet) field {
 	switch {
 	case f.JSON != "":
 		out.slot = item.add(f.JSON)
+	case f.Parent != "":
+		out.slot = item.parents().add(f.Parent)
 	case f.Envelope != "":
 		out.slot = envelope.add(f.Envelope)
 	case f.Header != "":
@@ -84,6 +90,11 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 			return "", false, nil
 		}
 		return scalar(s.item, s.itemSpans[f.slot])
+	case f.Parent != "":
+		if s.parentSpans == nil {
+			return "", false, nil
+		}
+		return scalar(s.parent, s.parentSpans[f.slot])
 	case f.Envelope != "":
 		if s.envelopeSpans == nil {
 			return "", false, nil
@@ -167,10 +178,16 @@ func unstorable(value string, limit int) error {
 	return nil
 }
 
+// datetimes are the spellings of unit datetime beside RFC 3339.
+var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST"}
+
 // instant reads a time; ok is false if it is none in the unit.
 func instant(value, unit string) (time.Time, bool) {
-	if unit == "rfc3339" {
+	if unit == "rfc3339" || unit == "datetime" {
 		t, err := time.Parse(time.RFC3339Nano, value)
+		for i := 0; err != nil && unit == "datetime" && i < len(datetimes); i++ {
+			t, err = time.Parse(datetimes[i], value)
+		}
 		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
 			return time.Time{}, false
 		}

@@ -108,11 +108,9 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 		if h.Method != req.Method || !h.hinted(req) {
 			continue
 		}
-		if h.Verify == "signature" {
-			if _, _, err := p.verifySignature(req, secrets); err != nil {
-				// It may be a delivery that merely looks alike; refused either way.
-				return Reply{}, true, err
-			}
+		if err := p.admit(h, req, secrets); err != nil {
+			// It may be a delivery that merely looks alike; refused either way.
+			return Reply{}, true, h.refusal(err)
 		}
 		s := source{req: req}
 		if len(h.paths.nodes) > 1 {
@@ -124,14 +122,22 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 		if !h.matches(&s) {
 			continue
 		}
-		if h.Verify == "token" && !h.knows(&s, live(secrets, req.ReceivedAt)) {
-			return Reply{}, true, refuse(ReasonMismatch, "no live secret matches the token of handshake "+h.Name)
+		if h.Verify == "token" && !h.knows(&s, p.tokens(h, live(secrets, req.ReceivedAt))) {
+			return Reply{}, true, h.refusal(refuse(ReasonMismatch, "no live secret matches the token of handshake "+h.Name))
 		}
-		reply, err := h.reply(&s, live(secrets, req.ReceivedAt))
+		arrived, err := p.bootstrap(h, &s, secrets)
+		if err != nil {
+			return Reply{}, true, h.refusal(err)
+		}
+		reply, err := h.reply(&s, live(p.keys(secrets), req.ReceivedAt))
 		if err != nil {
 			return Reply{}, true, refuse(ReasonMalformed, "handshake "+h.Name+": "+err.Error())
 		}
+		reply.Arrived = arrived
 		return reply, true, nil
+	}
+	if p.scheme != nil {
+		return p.shake(req, secrets)
 	}
 	return Reply{}, false, nil
 }
@@ -142,6 +148,7 @@ func (h *handshake) hinted(req *Request) bool {
 	for i := range h.Match {
 		m := &h.Match[i]
 		switch {
+		case m.Absent:
 		case m.JSON != "" && m.Equals != "":
 			if !bytes.Contains(req.Body, []byte(m.Equals)) {
 				return false
@@ -167,7 +174,10 @@ func (h *handshake) hinted(req *Request) bool {
 func (h *handshake) matches(s *source) bool {
 	for i := range h.match {
 		value, ok, err := h.match[i].read(s, false)
-		if !ok || err != nil {
+		if h.Match[i].Absent && !ok && err == nil {
+			continue
+		}
+		if !ok || err != nil || h.Match[i].Absent {
 			return false
 		}
 		if want := h.Match[i].Equals; want != "" && value != want {
