@@ -110,6 +110,12 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 		return d
 	}
 	d.Reason, d.Detail = refusal.Reason, refusal.Detail
+	p = p.mode(req)
+	if p.fetcher != nil {
+		sparing := *p
+		sparing.fetcher = &sparingFetcher{from: p.fetcher, got: map[string]fetched{}}
+		p = &sparing
+	}
 	s := &search{base: trial{p: p.lenient(), req: *req, secrets: secrets}, left: opts.Work}
 	switch refusal.Reason {
 	case ReasonStale, ReasonEarly:
@@ -241,7 +247,7 @@ func (s *search) others(others []*Provider) *Finding {
 			continue
 		}
 		t := s.base
-		t.p = other.lenient()
+		t.p = other.mode(&t.req).lenient()
 		if s.fits(&t) {
 			return &Finding{MistakeProvider, "it verifies as a delivery of " + other.name}
 		}
@@ -349,8 +355,12 @@ func late(p *Provider, d *Delivery, received time.Time) *Finding {
 // change must replace slices and maps, never write into them.
 func (p *Provider) variant(change func(s *Spec)) *Provider {
 	spec := *p.spec
+	// One request is proved in one way, and no handshake is asked for.
+	spec.Modes, spec.Handshakes = nil, nil
 	change(&spec)
-	return compile(p.name, &spec)
+	v := compile(p.name, &spec)
+	v.reserved, v.bound, v.settings, v.fetcher = p.reserved, p.bound, p.settings, p.fetcher
+	return v
 }
 
 // lenient is the provider without a tolerance: whether a signature is right and

@@ -114,7 +114,7 @@ func ordinal(i int) string {
 // signsURL reports whether the signature may cover the address; schemes keep
 // that to themselves.
 func (p *Provider) signsURL() bool {
-	if p.spec.Verify.Family != familyHMAC {
+	if !p.spec.Verify.signs() {
 		return p.spec.Verify.Family != familyStatic && p.spec.Verify.Family != familyOperation
 	}
 	return slices.ContainsFunc(p.spec.Verify.Signed, func(part Part) bool {

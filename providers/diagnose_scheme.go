@@ -8,7 +8,7 @@ import (
 // schemeChanges try other ways of signing than the provider's own.
 func (s *search) schemeChanges() []change {
 	p := s.base.p
-	if p.spec.Verify.Family != familyHMAC || len(p.schemes) == 0 {
+	if !p.spec.Verify.signs() || len(p.schemes) == 0 {
 		return nil
 	}
 	var out []change

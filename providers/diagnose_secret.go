@@ -180,7 +180,7 @@ func decodings(p *Provider) []change {
 // textKeys is the provider with every secret used as it is; nil where its keys
 // are not plain bytes.
 func (p *Provider) textKeys() *Provider {
-	if p.spec.Verify.Family != familyHMAC {
+	if !p.spec.Verify.signs() {
 		return nil
 	}
 	return p.variant(func(s *Spec) {

@@ -19,6 +19,7 @@ import (
 type captureFlags struct {
 	request, url, at, source string
 	secretEnv, secretFile    []string
+	settings, keys           []string
 }
 
 func (f *captureFlags) add(cmd *cobra.Command) {
@@ -32,7 +33,9 @@ func (f *captureFlags) addSecrets(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable that holds a secret; may be repeated")
 	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file that holds a secret; may be repeated")
-	flags.StringVar(&f.source, "source", "", "take secrets and address from this source of the configuration")
+	flags.StringArrayVar(&f.settings, "setting", nil, "a setting of the provider, NAME=VALUE; may be repeated")
+	flags.StringArrayVar(&f.keys, "key", nil, "keys the provider publishes, ADDRESS=FILE, instead of fetching them; may be repeated")
+	flags.StringVar(&f.source, "source", "", "take secrets, settings and address from this source of the configuration")
 }
 
 // captured reads the request that the flags name.
@@ -84,6 +87,9 @@ func (s *shell) secrets(f *captureFlags) ([]providers.Secret, error) {
 func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, all map[string]*providers.Provider, secrets []providers.Secret, err error) {
 	if f.source == "" {
 		if p, all, err = s.provider(name); err == nil {
+			p, err = s.bind(p, f)
+		}
+		if err == nil {
 			secrets, err = s.secrets(f)
 		}
 		return p, all, secrets, err

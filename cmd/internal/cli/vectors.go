@@ -53,9 +53,9 @@ func caseLine(r *vectors.Result) string {
 		if r.Got != r.Want {
 			line += ", want " + r.Want
 		}
-		if r.Detail != "" {
-			line += ": " + r.Detail
-		}
+	}
+	if r.Detail != "" {
+		line += ": " + r.Detail
 	}
 	return line
 }
