@@ -3,8 +3,31 @@ package providers
 import (
 	"bytes"
 	"errors"
+	"math"
+	"mime"
 	"net/url"
+	"strconv"
 )
+
+// whole reports whether a body of a provider that sends batches is one event.
+func (x *extraction) whole(s *source) bool {
+	if x.splitType != "" {
+		media, _, err := mime.ParseMediaType(s.req.Header.Get("Content-Type"))
+		if err != nil || media != x.splitType {
+			return true
+		}
+	}
+	return (x.otherwise == "one" || x.otherwise == "lines") && !x.batch(s)
+}
+
+// plus adds an event's place in its batch to the number of the first.
+func plus(number string, index int) (string, bool) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n > math.MaxInt64-maxItems {
+		return "", false
+	}
+	return strconv.FormatInt(n+int64(index), 10), true
+}
 
 // batch reports whether the body holds the array that is to be split.
 func (x *extraction) batch(s *source) bool {

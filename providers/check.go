@@ -91,6 +91,9 @@ func answerDefaults(a *AnswerSpec, status int, contentType, body string) {
 		a.Status = status
 	}
 	if a.Empty {
+		if a.Body == body {
+			a.Body = "" // the default of the provider that this one extends
+		}
 		return
 	}
 	setDefault(&a.ContentType, contentType)
@@ -135,13 +138,16 @@ func (d *decoder) check(s *Spec) {
 		d.at("split.form", "is not implemented in this version")
 	}
 	if s.Split.Otherwise != "" {
-		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines"}, nil)
+		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines", "elements"}, nil)
 		if s.Split.JSON == "" {
 			d.at("split.otherwise", "needs split.json")
 		}
 	}
+	if s.Split.ContentType != "" && s.Split.JSON == "" {
+		d.at("split.content_type", "needs split.json")
+	}
 	if s.Split.JSON != "" {
-		d.path("split.json", s.Split.JSON)
+		d.path("split.json", strings.ReplaceAll(s.Split.JSON, nestedMark, "."))
 	}
 	d.identity(s)
 	d.fields("type", s.Type, s, false)
@@ -193,13 +199,13 @@ func (d *decoder) fields(where string, fields []Field, s *Spec, times bool) {
 
 func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	given := 0
-	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", len(f.Join) > 0} {
+	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", f.Body != "", len(f.Join) > 0} {
 		if is {
 			given++
 		}
 	}
 	if given != 1 {
-		d.at(where, "is one of header, json, parent, envelope, form, query, literal, join")
+		d.at(where, "is one of header, json, parent, envelope, form, query, literal, body, join")
 		return
 	}
 	switch {
@@ -219,6 +225,12 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 		}
 	case f.Form != "" && !s.Body.Form:
 		d.at(where+".form", "needs body.form: true")
+	}
+	if f.Body != "" && (f.Body != "sha256" || !strings.HasPrefix(where, "identity.hash[") || len(s.Identity.Hash) < 2) {
+		d.at(where+".body", "is sha256, and stands only in identity.hash, beside other fields")
+	}
+	if f.PlusIndex && (s.Sequence.Kind == "time" || s.Split == (SplitSpec{}) || !strings.HasSuffix(where, ".number")) {
+		d.at(where+".plus_index", "goes only with the number of a batch's events that is no time")
 	}
 	if f.With != "" && len(f.Join) == 0 {
 		d.at(where+".with", "goes only with join")
@@ -299,7 +311,7 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	for i := range h.Match {
 		m := &h.Match[i]
 		at := fmt.Sprintf("%s.match[%d]", where, i)
-		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query}, s, false)
+		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, s, false)
 		if m.JSON != "" && (h.Verify == "none" || h.Verify == "bootstrap") {
 			d.at(at+".json", "a body is parsed only when verified, or with verify: open")
 		}

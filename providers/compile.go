@@ -164,7 +164,7 @@ func (s *Spec) covered(f *Field) bool {
 				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
 			})
 		})
-	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "":
+	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "" || f.Body != "":
 		return signs(func(p *Part) bool {
 			return p.Word == "body" || p.Word == "body-base64" || p.Word == "form-sorted" ||
 				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
@@ -214,6 +214,7 @@ func (p *Provider) Limits() Limits {
 	for i := range p.spec.Handshakes {
 		methods = append(methods, p.spec.Handshakes[i].Method)
 	}
+	methods = append(methods, p.handshakeMethods()...)
 	slices.Sort(methods)
 	return Limits{
 		Methods:      slices.Compact(methods),

@@ -29,6 +29,7 @@ type extraction struct {
 	times                      bool // the sequence numbers are times
 	level                      bool
 	otherwise                  string
+	splitType                  string
 }
 
 type sequenceFields struct{ key, number field }
@@ -41,7 +42,7 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, formJSON: s.Body.FormJSON,
-		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise,
+		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
 	}
 	if s.Split.JSON != "" {
 		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
@@ -74,7 +75,7 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 		whole.Type = x.eventType(&s)
 		return []Item{whole}
 	}
-	if x.split < 0 || x.otherwise != "" && x.otherwise != "unusable" && !x.batch(&s) {
+	if x.split < 0 || x.whole(&s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
 		if x.split >= 0 {
 			x.single(&s)
@@ -194,6 +195,11 @@ func (x *extraction) position(item *Item, s *source) {
 		number, ok, err := c.number.read(s, false)
 		if !ok || err != nil {
 			continue
+		}
+		if c.number.PlusIndex {
+			if number, ok = plus(number, s.index); !ok {
+				continue
+			}
 		}
 		if x.times {
 			t, isTime := instant(number, c.number.Unit)

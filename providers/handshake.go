@@ -40,7 +40,7 @@ func compileHandshakes(specs []HandshakeSpec) []handshake {
 	for _, spec := range specs {
 		h := handshake{HandshakeSpec: spec, paths: newPathSet(), headers: map[string][]piece{}}
 		for _, m := range spec.Match {
-			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query}, h.paths, h.paths))
+			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, h.paths, h.paths))
 		}
 		h.token = compileField(spec.Token, h.paths, h.paths)
 		// The template has been checked when the spec was read.
@@ -119,6 +119,11 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			}
 			s.item = req.Body
 		}
+		if h.formed() && isForm(req) {
+			if s.form, err = parseForm(req.Body); err != nil {
+				continue
+			}
+		}
 		if !h.matches(&s) {
 			continue
 		}
@@ -140,6 +145,11 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 		return p.shake(req, secrets)
 	}
 	return Reply{}, false, nil
+}
+
+// formed reports whether the handshake is told by a field of a form.
+func (h *handshake) formed() bool {
+	return slices.ContainsFunc(h.Match, func(m MatchSpec) bool { return m.Form != "" })
 }
 
 // hinted is a cheap look at the request, so that an ordinary delivery is not

@@ -41,10 +41,17 @@ type element struct {
 
 // elements finds the events of a batch.
 func (x *extraction) elements(s *source) ([]element, error) {
-	if s.envelopeSpans == nil || !s.envelopeSpans[x.split].present() {
+	if s.envelopeSpans == nil {
 		return nil, errNotJSON
 	}
 	var out []element
+	if !s.envelopeSpans[x.split].present() {
+		if x.otherwise != "elements" || s.envelope[s.envelopeSpans[0].start] != '[' {
+			return nil, errNotJSON
+		}
+		err := x.descend(s.envelope, s.envelopeSpans[0], nil, element{}, &out)
+		return out, err
+	}
 	err := x.descend(s.envelope, s.envelopeSpans[x.split], x.nested, element{}, &out)
 	return out, err
 }

@@ -80,6 +80,14 @@ func (p *Provider) shake(req *Request, secrets []Secret) (Reply, bool, error) {
 	return out, ok, nil
 }
 
+// handshakeMethods are those of a scheme's own handshake.
+func (p *Provider) handshakeMethods() []string {
+	if m, ok := p.scheme.(interface{ HandshakeMethods() []string }); ok {
+		return m.HandshakeMethods()
+	}
+	return nil
+}
+
 // secretless reports whether the provider can do without secrets.
 func (p *Provider) secretless() bool {
 	if p.scheme == nil {

@@ -276,8 +276,13 @@ type SplitSpec struct {
 	Form string `yaml:"form"`
 
 	// Otherwise is what a body without that array is: unusable (the default), one
-	// (a single event, read as a whole), or lines (one JSON document a line).
+	// (a single event, read as a whole), lines (one JSON document a line), or
+	// elements (the elements of the body, which is an array itself).
 	Otherwise string `yaml:"otherwise"`
+
+	// ContentType, if it is given, is the media type of the bodies that are split;
+	// any other is one event.
+	ContentType string `yaml:"content_type"`
 }
 
 // IdentitySpec says what the event id is.
@@ -301,6 +306,14 @@ type Field struct {
 	Form     string `yaml:"form"`
 	Query    string `yaml:"query"`
 	Literal  string `yaml:"literal"`
+
+	// Body is sha256, the digest of the body (in hex). It stands only in
+	// identity.hash, beside named fields, for providers whose retries repeat the
+	// body and whose events have nothing better.
+	Body string `yaml:"body"`
+
+	// PlusIndex adds the event's place in its batch to a number.
+	PlusIndex bool `yaml:"plus_index"`
 
 	// Join puts fields together with With between them; all must be present but
 	// the optional ones. In ids the parts are escaped so that no two joins meet.
@@ -360,6 +373,7 @@ type HandshakeSpec struct {
 type MatchSpec struct {
 	Header string `yaml:"header"`
 	JSON   string `yaml:"json"`
+	Form   string `yaml:"form"`
 	Query  string `yaml:"query"`
 	Equals string `yaml:"equals"`
 

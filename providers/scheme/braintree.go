@@ -127,6 +127,9 @@ func braintreeValues(payload string) url.Values {
 	return out
 }
 
+// HandshakeMethods names the challenge's method.
+func (Braintree) HandshakeMethods() []string { return []string{http.MethodGet} }
+
 // Handshake answers the challenge. Anything but hex is refused: the answer is
 // signed with the key that signs deliveries.
 func (Braintree) Handshake(in *Input) (Reply, bool, error) {
