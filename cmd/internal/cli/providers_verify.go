@@ -195,8 +195,8 @@ func (s *shell) providersVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// searchWork is how far a person's question is searched: a second or two.
-const searchWork = 512 << 20
+// searchWork is how far a person's question is searched: half a second.
+const searchWork = 128 << 20
 
 func (s *shell) verify(p *providers.Provider, all map[string]*providers.Provider, req *providers.Request, secrets []providers.Secret) error {
 	out := verified{Provider: p.Name()}
