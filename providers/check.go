@@ -134,8 +134,13 @@ func (d *decoder) check(s *Spec) {
 	if s.Body.FormJSON != "" && !s.Body.Form {
 		d.at("body.form_json", "needs body.form: true")
 	}
-	if s.Split.Form != "" {
-		d.at("split.form", "is not implemented in this version")
+	if s.Split.Form != "" && s.Split.Form != s.Body.FormJSON {
+		d.at("split.form", "is another field than body.form_json")
+	}
+	for array := range strings.SplitSeq(s.Split.JSON, nestedMark) {
+		if s.Split.JSON != "" {
+			d.path("split.json", array)
+		}
 	}
 	if s.Split.Otherwise != "" {
 		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines", "elements"}, nil)
@@ -145,9 +150,6 @@ func (d *decoder) check(s *Spec) {
 	}
 	if s.Split.ContentType != "" && s.Split.JSON == "" {
 		d.at("split.content_type", "needs split.json")
-	}
-	if s.Split.JSON != "" {
-		d.path("split.json", strings.ReplaceAll(s.Split.JSON, nestedMark, "."))
 	}
 	d.identity(s)
 	d.fields("type", s.Type, s, false)
@@ -277,7 +279,8 @@ func (d *decoder) identity(s *Spec) {
 	d.fields("identity.candidates", s.Identity.Candidates, s, false)
 	d.fields("identity.hash", s.Identity.Hash, s, false)
 	for i := range s.Identity.Hash {
-		if s.Identity.Hash[i].JSON == "$" {
+		batch := s.Split.JSON != "" && (s.Split.Otherwise == "" || s.Split.Otherwise == "unusable")
+		if s.Identity.Hash[i].JSON == "$" && !batch {
 			d.at(fmt.Sprintf("identity.hash[%d]", i), "an id is never made of the whole body")
 		}
 	}

@@ -247,6 +247,11 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		return d, nil
 	}
 	d.Items = p.extraction.items(req, proof.values)
+	for i := range d.Items {
+		if proof.covered > 0 && i >= proof.covered {
+			d.Items[i].EventID, d.Items[i].Unusable = "", "event: the signature does not cover it"
+		}
+	}
 	return d, nil
 }
 

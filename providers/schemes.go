@@ -33,6 +33,7 @@ type proof struct {
 	secret   string
 	signedAt time.Time
 	values   url.Values
+	covered  int // events of a batch that the signature reaches; 0 is all
 }
 
 // verifyScheme authenticates a request by a scheme. A scheme's refusal becomes
@@ -49,7 +50,7 @@ func (p *Provider) verifyScheme(req *Request, secrets []Secret) (proof, error) {
 	if err != nil {
 		return proof{}, translate(err)
 	}
-	return proof{result.Secret, result.SignedAt, result.Values}, nil
+	return proof{result.Secret, result.SignedAt, result.Values, result.Covered}, nil
 }
 
 func translate(err error) error {
@@ -94,7 +95,7 @@ func (p *Provider) secretless() bool {
 		return p.Unproved()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
-	return ok && s.Secretless()
+	return ok && s.Secretless(p.spec.Verify.Options)
 }
 
 // signScheme has the scheme make a request.

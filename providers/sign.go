@@ -17,6 +17,7 @@ import (
 // that the provider puts into the body is the caller's to put there. eventID
 // may be empty, then no id header is set.
 func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
+	p = p.mode(req)
 	if len(secret.Value) == 0 && !p.secretless() {
 		return fmt.Errorf("signing as %s: the secret is empty", p.name)
 	}

@@ -25,7 +25,7 @@ func (AdobeIO) Check([]byte) error {
 }
 
 // Secretless holds.
-func (AdobeIO) Secretless() bool { return true }
+func (AdobeIO) Secretless(Settings) bool { return true }
 
 // Prepare has nothing to check: client_id is a required setting.
 func (AdobeIO) Prepare(Settings) error { return nil }

@@ -173,7 +173,7 @@ func unambiguous(body []byte, names []string) error {
 	}
 	var open []level
 	for {
-		token, err := decoder.Token()
+		token, err := decoder.Token() // strings are decoded: an escaped key is the same key
 		if err != nil {
 			if len(open) == 0 {
 				return nil // what is no JSON is found out by who reads it
@@ -188,8 +188,8 @@ func unambiguous(body []byte, names []string) error {
 			if !open[n-1].value {
 				name, _ := token.(string)
 				if is, read := exact[strings.ToLower(name)]; read {
-					if open[n-1].keys[is] {
-						return refuse(Malformed, "the body has "+is+" twice")
+					if is != name || open[n-1].keys[is] {
+						return refuse(Malformed, "the body has "+is+" twice, or in another case")
 					}
 					open[n-1].keys[is] = true
 				}

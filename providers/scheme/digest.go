@@ -58,7 +58,7 @@ type ContentDigest struct{}
 func (ContentDigest) Check([]byte) error { return errors.New("is not used: a digest has no key") }
 
 // Secretless holds.
-func (ContentDigest) Secretless() bool { return true }
+func (ContentDigest) Secretless(Settings) bool { return true }
 
 // Prepare wants the setting insecure.
 func (ContentDigest) Prepare(s Settings) error {

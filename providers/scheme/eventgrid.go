@@ -16,7 +16,7 @@ type EventGrid struct{}
 func (EventGrid) Check([]byte) error { return nil }
 
 // Secretless holds: a token may stand for the key.
-func (EventGrid) Secretless() bool { return true }
+func (EventGrid) Secretless(Settings) bool { return true }
 
 // Prepare checks the settings of the token.
 func (EventGrid) Prepare(s Settings) error {

@@ -14,7 +14,7 @@ type IP struct{}
 func (IP) Check([]byte) error { return errors.New("is not used: the address is the proof") }
 
 // Secretless holds.
-func (IP) Secretless() bool { return true }
+func (IP) Secretless(Settings) bool { return true }
 
 // Prepare checks the list.
 func (IP) Prepare(s Settings) error {

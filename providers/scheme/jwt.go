@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,8 +42,11 @@ func (JWT) Check(secret []byte) error {
 	return nil
 }
 
-// Secretless holds: the keys may all be public ones.
-func (JWT) Secretless() bool { return true }
+// Secretless holds where the keys may all be public ones.
+func (JWT) Secretless(options Settings) bool {
+	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
+	return public && options.One("keys") != "plaid"
+}
 
 // Prepare checks the options.
 func (JWT) Prepare(s Settings) error {
@@ -215,6 +219,15 @@ type registered struct {
 // leeway is how far clocks may be apart, for exp and nbf.
 const leeway = 60 * time.Second
 
+// leeway is the option of that name in seconds, where the sender's tokens are
+// not to be taken a moment longer than they say.
+func (in *Input) leeway() time.Duration {
+	if n, err := strconv.Atoi(in.Settings.One("leeway")); err == nil && n >= 0 {
+		return time.Duration(n) * time.Second
+	}
+	return leeway
+}
+
 // claims checks what an authentic token says, and that it is about this body.
 func (in *Input) claims(payload []byte) (time.Time, error) {
 	var c registered
@@ -266,11 +279,11 @@ func (in *Input) times(c *registered) (time.Time, error) {
 		if !ok {
 			return time.Time{}, refuse(Malformed, "the token's exp is no time")
 		}
-		if in.ReceivedAt.After(at.Add(leeway)) {
+		if in.ReceivedAt.After(at.Add(in.leeway())) {
 			return time.Time{}, refuse(Stale, "the token has expired")
 		}
 	}
-	if at, ok := moment(c.NotBefore); ok && in.ReceivedAt.Before(at.Add(-leeway)) {
+	if at, ok := moment(c.NotBefore); ok && in.ReceivedAt.Before(at.Add(-in.leeway())) {
 		return time.Time{}, refuse(Early, "the token is not valid yet")
 	}
 	at, ok := moment(c.IssuedAt)
@@ -336,6 +349,9 @@ func (JWT) Sign(in *Input, secret []byte) error {
 	claims := map[string]any{"iat": in.ReceivedAt.Unix(), "exp": in.ReceivedAt.Unix() + 300}
 	if name := in.Settings.One("body_claim"); name != "" {
 		claims[name] = body
+	}
+	if slices.Contains(in.Settings["require"], "jti") {
+		claims["jti"] = body
 	}
 	for claim, setting := range map[string]string{"iss": "issuer", "aud": "audience"} {
 		if value := in.Settings.One(setting); value != "" {

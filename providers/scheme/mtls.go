@@ -21,7 +21,7 @@ func (MTLS) Check([]byte) error {
 }
 
 // Secretless holds.
-func (MTLS) Secretless() bool { return true }
+func (MTLS) Secretless(Settings) bool { return true }
 
 // Prepare checks the authorities and the names.
 func (MTLS) Prepare(s Settings) error {

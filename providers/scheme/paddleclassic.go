@@ -30,8 +30,8 @@ func (PaddleClassic) Prepare(Settings) error { return nil }
 
 // rsaKey reads a public key in PEM; \n may be written for a line break.
 func rsaKey(secret []byte) (*rsa.PublicKey, error) {
-	block, _ := pem.Decode([]byte(strings.ReplaceAll(string(secret), `\n`, "\n")))
-	if block == nil {
+	block, rest := pem.Decode([]byte(strings.ReplaceAll(string(secret), `\n`, "\n")))
+	if block == nil || strings.TrimSpace(string(rest)) != "" {
 		return nil, errors.New("is not a public key in PEM")
 	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)

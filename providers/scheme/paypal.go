@@ -28,7 +28,7 @@ func (PayPal) Check([]byte) error {
 }
 
 // Secretless holds.
-func (PayPal) Secretless() bool { return true }
+func (PayPal) Secretless(Settings) bool { return true }
 
 // Prepare has nothing to check: webhook_id is a required setting.
 func (PayPal) Prepare(Settings) error { return nil }

@@ -52,8 +52,8 @@ func parseMessageKey(text []byte) (messageKey, error) {
 		}
 		return key, nil
 	}
-	block, _ := pem.Decode([]byte(strings.ReplaceAll(material, `\n`, "\n")))
-	if block == nil {
+	block, rest := pem.Decode([]byte(strings.ReplaceAll(material, `\n`, "\n")))
+	if block == nil || strings.TrimSpace(string(rest)) != "" {
 		return messageKey{}, errors.New("is not a public key in PEM")
 	}
 	var err error

@@ -49,7 +49,7 @@ type Coverer interface {
 
 // Secretless is a scheme that takes no secret, or can do without.
 type Secretless interface {
-	Secretless() bool
+	Secretless(options Settings) bool
 }
 
 // Input is a request as a scheme sees it.
@@ -101,6 +101,10 @@ type Result struct {
 	// Values are read by fields of kind form, beside those of a form body: what the
 	// scheme found in a document that is not JSON.
 	Values url.Values
+
+	// Covered is how many events of a batch the signature reaches, from the first;
+	// 0 is all of them. The others are not authentic, and not used.
+	Covered int
 }
 
 // Reply answers a handshake.
@@ -135,16 +139,23 @@ func Table() map[string]Scheme {
 		"adobe-io":        AdobeIO{},
 		"adyen":           Adyen{},
 		"amazon-sns":      SNS{},
+		"atlassian":       Atlassian{},
 		"braintree":       Braintree{},
 		"content-digest":  ContentDigest{},
+		"contentful":      Contentful{},
 		"event-grid":      EventGrid{},
+		"hubspot":         HubSpot{},
 		"ip":              IP{},
 		"jwt":             JWT{},
+		"messagebird":     MessageBird{},
 		"microsoft-graph": Graph{},
 		"mtls":            MTLS{},
 		"paddle-classic":  PaddleClassic{},
 		"paypal":          PayPal{},
 		"rfc9421":         MessageSignatures{},
+		"segment":         Segment{},
+		"twilio":          Twilio{},
+		"vonage-sms":      VonageSMS{},
 	}
 }
 

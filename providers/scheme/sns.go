@@ -36,7 +36,7 @@ func (SNS) Check([]byte) error {
 }
 
 // Secretless holds.
-func (SNS) Secretless() bool { return true }
+func (SNS) Secretless(Settings) bool { return true }
 
 // Prepare checks the topics.
 func (SNS) Prepare(s Settings) error {
