@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Reques
 			return nil, "", usagef("--request is a whole request: leave out --file and --type")
 		}
 		req, err := s.captured(&f.captureFlags)
+		if err == nil && f.eventID == "" && lacksSignedHeader(p, req) {
+			f.eventID = freshID(p.Name())
+		}
 		return req, f.eventID, err
 	}
 	at := time.Now().UTC()
@@ -132,4 +136,12 @@ func (s *shell) writeSigned(req *providers.Request, f *signFlags) error {
 		_, err := out.Write(rawHTTP(req))
 		return err
 	}
+}
+
+// lacksSignedHeader reports whether the signature covers a header that the
+// request does not have, which is that of the event id.
+func lacksSignedHeader(p *providers.Provider, req *providers.Request) bool {
+	return slices.ContainsFunc(p.VerifySpec(req).Signed, func(part providers.Part) bool {
+		return len(part.Header) > 0 && !slices.ContainsFunc(part.Header, func(name string) bool { return req.Header.Get(name) != "" })
+	})
 }
