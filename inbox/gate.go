@@ -55,7 +55,8 @@ type GateConfig struct {
 	Logger *slog.Logger
 
 	// Flushers is how many groups may be committed at once. It defaults to 2, so
-	// that one lock wait does not stop all; more only adds contention.
+	// that one lock wait does not stop all. A second group is only begun while the
+	// first takes unusually long.
 	Flushers int
 
 	// GroupEvents and GroupBytes bound a group. They default to 256 events and
@@ -95,6 +96,7 @@ func (c *GateConfig) withDefaults() GateConfig {
 type Gate struct {
 	cfg   GateConfig
 	queue chan *delivery
+	turn  chan struct{} // held by the flusher that commits
 
 	queuedBytes atomic.Int64
 	compare     chan struct{} // bounds concurrent conflict comparisons
@@ -125,6 +127,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	return &Gate{
 		cfg:     cfg,
 		queue:   make(chan *delivery, cfg.QueueEvents),
+		turn:    make(chan struct{}, 1),
 		compare: make(chan struct{}, 2),
 	}, nil
 }
@@ -222,6 +225,7 @@ func (g *Gate) flush() {
 				return
 			}
 		}
+		mine := g.takeTurn()
 		var group []*delivery
 		group, next = g.fill(first)
 		bytes := 0
@@ -230,6 +234,32 @@ func (g *Gate) flush() {
 		}
 		g.commit(group)
 		g.queuedBytes.Add(-int64(bytes))
+		if mine {
+			<-g.turn
+		}
+	}
+}
+
+// stall is how long a flusher waits for the one that commits: longer than a
+// group takes, shorter than a person notices.
+const stall = 10 * time.Millisecond
+
+// takeTurn waits until no other flusher commits, or until that has taken so long
+// that it must be waiting for a lock. Groups that are committed one after the
+// other are larger than groups committed at once, and cost less each.
+func (g *Gate) takeTurn() (taken bool) {
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	default:
+	}
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 

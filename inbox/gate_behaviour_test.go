@@ -69,7 +69,7 @@ func (b *bundle) together(t *testing.T, admissions ...*inbox.Admission) []answer
 
 func (b *bundle) queued(t *testing.T, n int) {
 	t.Helper()
-	inboxtest.Until(t, fmt.Sprintf("%d deliveries wait", n), func() bool { return b.gate.Stats().QueuedEvents == n })
+	inboxtest.Until(t, fmt.Sprintf("%d waiting deliveries", n), func() bool { return b.gate.Stats().QueuedEvents == n })
 }
 
 func (b *bundle) scan(t *testing.T, sql string, into ...any) {
@@ -152,7 +152,7 @@ func TestGateIsBounded(t *testing.T) {
 				t.Errorf("with room again: %v", err)
 			}
 			if waiting := b.gate.Stats().QueuedBytes; waiting != 0 {
-				inboxtest.Until(t, "the byte budget is given back", func() bool { return b.gate.Stats().QueuedBytes == 0 })
+				inboxtest.Until(t, "the byte budget to be given back", func() bool { return b.gate.Stats().QueuedBytes == 0 })
 			}
 		})
 	}

@@ -99,6 +99,9 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 	params["search_path"] = schema
 	params["application_name"] = "oncegate " + string(role)
 	params["client_connection_check_interval"] = "5s"
+	// Whatever the database or the role is set to: an acknowledgement, and the mark
+	// that a send began, must be on disk, and on the standbys that it waits for.
+	params["synchronous_commit"] = "on"
 	maps.Copy(params, role.timeouts())
 	// The pool must not stay pinned to a server that has been demoted.
 	cfg.MaxConnLifetime = 30 * time.Minute

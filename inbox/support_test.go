@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,44 @@ func TestClockFollowsTheDatabase(t *testing.T) {
 	}
 	if clock.Check() == nil {
 		t.Error("a clock ten minutes ahead was called ready")
+	}
+}
+
+func TestVolatileNamesWhatIsOff(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	var want []string
+	for _, name := range []string{"fsync", "full_page_writes"} {
+		var value string
+		if err := pool.QueryRow(t.Context(), "SHOW "+name).Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		if value == "off" {
+			want = append(want, name)
+		}
+	}
+	got, err := inbox.Volatile(t.Context(), pool)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestPoolsAskForDurability: whatever the url says.
+func TestPoolsAskForDurability(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	if !strings.Contains(url, "?") {
+		url += "?"
+	}
+	for _, role := range []inbox.PoolRole{inbox.PoolGate, inbox.PoolWork, inbox.PoolAdmin} {
+		var value string
+		pool := inboxtest.Open(t, url+"&synchronous_commit=off", schema, role, 1)
+		if err := pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		if value != "on" {
+			t.Errorf("the %s pool commits with synchronous_commit=%s, want on", role, value)
+		}
 	}
 }
 

@@ -62,6 +62,8 @@ func fetch(ctx context.Context, dir, repository string) error {
 		BinariesPath(dir).
 		RuntimePath(filepath.Join(scratch, "run")).
 		DataPath(filepath.Join(scratch, "data")).
+		// No socket: where the programs were built to put it, an ordinary user may not write.
+		StartParameters(map[string]string{"unix_socket_directories": ""}).
 		Logger(&log)
 	if repository != "" {
 		cfg = cfg.BinaryRepositoryURL(repository)

@@ -17,7 +17,7 @@ func Until(tb testing.TB, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			tb.Fatalf("waited 20 s in vain until %s", what)
+			tb.Fatalf("waited 20 s in vain for: %s", what)
 		}
 	}
 }

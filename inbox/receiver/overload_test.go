@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -100,7 +101,7 @@ func TestMemoryIsBoundedUnderOverload(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "all senders to be admitted or shed", func() bool {
+	inboxtest.Until(t, "all senders to be admitted or shed", func() bool {
 		return waiting.Load()+shed.Load()+other.Load() == senders
 	})
 	grown := resident(t) - before
@@ -129,7 +130,7 @@ func TestMemoryIsBoundedUnderOverload(t *testing.T) {
 		t.Errorf("draining: %v", err)
 	}
 	<-served
-	waitFor(t, "the server's goroutines to end", func() bool {
+	inboxtest.Until(t, "the server's goroutines to end", func() bool {
 		var profile bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
 		return !strings.Contains(profile.String(), `"test":"overload"`)

@@ -230,19 +230,3 @@ func sign(body string) string {
 	mac.Write([]byte(body))
 	return hex.EncodeToString(mac.Sum(nil))
 }
-
-// waitFor polls a condition that another goroutine makes true.
-func waitFor(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			tb.Fatalf("waited in vain for: %s", what)
-		}
-	}
-}

@@ -23,8 +23,7 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 	return f
 }
 
-func TestForwardConforms(t *testing.T) {
-	t.Parallel()
+func TestForwardConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	effecttest.Run(t, effecttest.Kind{
 		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
 			return newForward(tb, effect.ForwardConfig{URL: url, Sign: []string{effecttest.Secret}, Idempotent: idempotent})

@@ -51,7 +51,7 @@ func (w *wrong) Send(ctx context.Context, call *effect.Call) effect.Result {
 }
 
 // TestExhibit is run by the test below, in a process of its own.
-func TestExhibit(t *testing.T) {
+func TestExhibit(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	if *exhibit == "" {
 		return // nothing is on show
 	}

@@ -127,6 +127,13 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if err := migrations.Validate(ctx, a.adminPool); err != nil {
 		return err
 	}
+	volatile, err := inbox.Volatile(ctx, a.adminPool)
+	if err != nil {
+		return err
+	}
+	for _, setting := range volatile {
+		a.log.WarnContext(ctx, "the database may lose what it has committed: turn the setting on", "setting", setting)
+	}
 	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now)
 	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
 	if err := a.clock.Start(ctx); err != nil {

@@ -31,7 +31,15 @@ const (
 
 	// A gate that acknowledges before the commit: the crash test must notice.
 	wrongAckEarly = "gate-ack-early"
+	// A gate that does not wait for the disk: likewise.
+	wrongAsynchronous = "gate-asynchronous"
 )
+
+// wrongOnPurpose reports whether the process is to be wrong in the way.
+func wrongOnPurpose(way string) bool {
+	name, _, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":")
+	return name == way
+}
 
 // failpoint is one point of one process.
 type failpoint struct {
@@ -64,6 +72,12 @@ func failingAcquire(pool *pgxpool.Pool) inbox.Acquire {
 		c, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if wrongOnPurpose(wrongAsynchronous) {
+			if _, err := c.Exec(ctx, "SET synchronous_commit = off"); err != nil {
+				c.Release()
+				return nil, err
+			}
 		}
 		return failingConn{Conn: c, before: before, after: after}, nil
 	}
@@ -110,7 +124,7 @@ func (r failingResults) Close() error {
 }
 
 func failingGate(gate receiver.Accepter) receiver.Accepter {
-	if name, _, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":"); name == wrongAckEarly {
+	if wrongOnPurpose(wrongAckEarly) {
 		return earlyGate{gate}
 	}
 	return gate

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
@@ -64,8 +62,9 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 			id := registered.Routes[r.Name].ID
 			store[id] = inbox.EffectRoute{
 				Lease:      a.settings.Work.Lease,
-				InDatabase: r.Target.Kind == config.KindSQL || r.Target.Kind == config.KindNoop,
-				Idempotent: r.Target.Idempotent,
+				InDatabase: r.Target.Kind == config.KindSQL,
+				// Doing nothing twice is doing nothing.
+				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop,
 				Rearms:     s.Rearm,
 				Retry:      retryPolicy(r),
 			}
@@ -110,19 +109,11 @@ func (a *App) targets() (targets, error) {
 		case config.KindSQL:
 			out.transactionals[t.Name], err = effect.NewSQL(effect.SQLConfig{Call: t.Call})
 		case config.KindNoop:
-			out.transactionals[t.Name] = noop{}
+			out.senders[t.Name] = effect.Noop{}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("target %s: %w", t.Name, err))
 		}
 	}
 	return out, errors.Join(errs...)
-}
-
-// noop does nothing, in the transaction that records that it is done.
-type noop struct{}
-
-// Act implements [effect.Transactional].
-func (noop) Act(context.Context, pgx.Tx, *effect.Call) effect.Result {
-	return effect.Result{Outcome: effect.Done}
 }

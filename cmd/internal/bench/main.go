@@ -50,6 +50,7 @@ type options struct {
 	output  string
 	rounds  int
 	seconds float64
+	only    string
 	env     repeated
 }
 
@@ -65,6 +66,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.output, "output", "table", "table or json")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 3, "of each measurement, a whole number")
+	flags.StringVar(&o.only, "only", "", "the subjects to measure at 64 connections, such as ac, and nothing else: for profiling")
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -56,6 +56,13 @@ func (c *cell) cpu() float64 { return c.ReceiverCPU + c.PostgresCPU }
 // plan is what a round measures, in its order. Those that are compared stand
 // next to each other.
 func (b *bench) plan(round int) []cell {
+	if b.only != "" {
+		var cells []cell
+		for _, s := range b.only {
+			cells = append(cells, cell{Subject: subject(s), Connections: 64, Kind: unique, Round: round})
+		}
+		return cells
+	}
 	cells := []cell{
 		{Subject: subjectPgbench, Connections: 64, Kind: unique},
 		{Subject: subjectNaive, Connections: 64, Kind: unique},
@@ -93,7 +100,9 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 	for round := 1; round <= b.rounds; round++ {
 		b.planned += len(b.plan(round))
 	}
-	b.planned += 3 // open loop twice, memory
+	if b.only == "" {
+		b.planned += 3 // open loop twice, memory
+	}
 	for round := 1; round <= b.rounds; round++ {
 		for _, c := range b.plan(round) {
 			if err := b.take(ctx, &c); err != nil {
@@ -103,6 +112,9 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 		}
 	}
 	r.summarise()
+	if b.only != "" {
+		return r, nil
+	}
 	for _, c := range []cell{
 		{Subject: subjectGate, Connections: 256, Kind: unique, Rate: r.peak(subjectGate) / 2},
 		{Subject: subjectNaive, Connections: 256, Kind: unique, Rate: r.peak(subjectNaive) / 2},
@@ -147,9 +159,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 	measured := time.Duration(b.seconds * float64(time.Second))
 	var done int
 	if c.Subject == subjectPgbench {
-		begin()
-		got, err = b.pgbench(ctx, c.Connections, measured)
-		end()
+		got, err = b.pgbench(ctx, c.Connections, measured, begin, end)
 	} else {
 		w := workload{
 			connections: c.Connections, kind: c.Kind, bodySize: bodySize, rate: c.Rate,
@@ -170,7 +180,10 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 	}
 	c.fill(got, receiver, postgres)
 	b.done++
-	b.progress("%3d/%d  %s  %-44s %4d conns  %-10s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
+	if c.Rate > 0 {
+		c.Kind += ", open loop"
+	}
+	b.progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
 		names[c.Subject], c.Connections, c.Kind, c.PerSecond, c.P50, c.P99)
 	return nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -22,7 +22,10 @@ INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r
 `
 
 // pgbench runs the machine's pgbench, of the same installation as the server.
-func (b *bench) pgbench(ctx context.Context, clients int, seconds time.Duration) (*outcome, error) {
+// Its own count would begin before it has connected, which takes seconds with
+// many clients, so the transactions are counted by its log, from when begin is
+// called until end is.
+func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
 	dir, err := os.MkdirTemp(b.dir, "pgbench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for pgbench: %w", err)
@@ -35,50 +38,59 @@ func (b *bench) pgbench(ctx context.Context, clients int, seconds time.Duration)
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's address: %w", err)
 	}
-	whole := max(1, int(seconds.Round(time.Second)/time.Second))
+	connecting := time.Second + time.Duration(clients/64)*time.Second
+	seconds := int((connecting+measured)/time.Second) + 1
 	cmd := exec.CommandContext(ctx, b.server.Binaries().Path("pgbench"), "-n", "-M", "prepared", //nolint:gosec // a program of the installation we found
-		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(whole),
+		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(seconds),
 		"-f", script, "-D", "body="+string(newBody(bodySize)), "-l", "--log-prefix="+filepath.Join(dir, "log"))
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "PGHOST=" + conn.Host, "PGPORT=" + strconv.Itoa(int(conn.Port)),
 		"PGUSER=" + conn.User, "PGPASSWORD=" + conn.Password, "PGDATABASE=" + conn.Database,
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("running pgbench: %w: %s", err, strings.TrimSpace(string(out)))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("running pgbench: %w", err)
 	}
-	latencies, err := readPgbench(filepath.Join(dir, "log*"))
+	from := time.Now().Add(connecting)
+	to := from.Add(measured)
+	waitUntil(from)
+	begin()
+	waitUntil(to)
+	end()
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("running pgbench: %w: %s", err, strings.TrimSpace(said.String()))
+	}
+	latencies, err := readPgbench(filepath.Join(dir, "log*"), from, to)
 	if err != nil {
 		return nil, err
 	}
-	return &outcome{recorded: len(latencies), latencies: latencies, elapsed: time.Duration(whole) * time.Second}, nil
+	return &outcome{recorded: len(latencies), latencies: latencies, elapsed: measured}, nil
 }
 
-// readPgbench reads pgbench's logs: the third column is the latency in microseconds.
-func readPgbench(pattern string) ([]time.Duration, error) {
+// readPgbench reads the latencies of the transactions that ended between two
+// instants from pgbench's logs. The third column is the latency in microseconds,
+// the fifth and sixth are the end in seconds and microseconds.
+func readPgbench(pattern string, from, to time.Time) ([]time.Duration, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("reading pgbench's log: %w", err)
 	}
 	var latencies []time.Duration
 	for _, path := range paths {
-		f, err := os.Open(path)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading pgbench's log: %w", err)
 		}
-		defer f.Close()
-		lines := bufio.NewScanner(f)
-		for lines.Scan() {
-			fields := strings.Fields(lines.Text())
-			if len(fields) < 3 {
-				continue
+		for line := range strings.Lines(string(content)) {
+			var client, number, latency, file, sec, usec int64
+			if _, err := fmt.Sscan(line, &client, &number, &latency, &file, &sec, &usec); err != nil {
+				return nil, fmt.Errorf("reading pgbench's log: %w", err)
 			}
-			if us, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
-				latencies = append(latencies, time.Duration(us)*time.Microsecond)
+			if at := time.Unix(sec, usec*1000); !at.Before(from) && at.Before(to) {
+				latencies = append(latencies, time.Duration(latency)*time.Microsecond)
 			}
-		}
-		if err := lines.Err(); err != nil {
-			return nil, fmt.Errorf("reading pgbench's log: %w", err)
 		}
 	}
 	slices.Sort(latencies)

@@ -182,6 +182,9 @@ func (r *report) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "  %-48s %6.2f  (%.2f to %.2f)%s\n", x.What, x.Median, x.Min, x.Max, verdict)
 	}
+	if len(r.OpenLoop) == 0 {
+		return nil
+	}
 	fmt.Fprintf(w, "\nOpen loop at half the measured peak, 256 connections, latency from the scheduled time\n")
 	for i := range r.OpenLoop {
 		c := &r.OpenLoop[i]

@@ -25,6 +25,10 @@ type draft struct {
 	at     time.Time
 }
 
+// chosenAt is when events of a chosen id are said to have been made: the first
+// second of 2026.
+const chosenAt = 1767225600
+
 // draft makes the delivery from the provider's example or from a file, with the
 // event id and type that were asked for, wherever the provider puts them.
 func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
@@ -37,8 +41,14 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	if d.id == "" {
 		d.id = fresh
 	}
-	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(d.at.Unix(), 10),
-		"{{now_rfc3339}}", d.at.UTC().Format(time.RFC3339))
+	made := d.at
+	if f.eventID != "" {
+		// A chosen id names one event: its payload is the same in every run, or the
+		// second would be a conflict with the first.
+		made = time.Unix(chosenAt, 0)
+	}
+	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(made.Unix(), 10),
+		"{{now_rfc3339}}", made.UTC().Format(time.RFC3339))
 	d.header.Set("Content-Type", "application/json")
 	for name, value := range spec.Example.Headers {
 		d.header.Set(name, fill.Replace(value))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
 					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN"} {
-						address, err := freeAddress()
+						address, err := rig.FreeAddress()
 						if err != nil {
 							return err
 						}
@@ -122,16 +122,6 @@ func running(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := os.Stat(path)
 		return err == nil
 	})
-}
-
-// freeAddress is an address of this machine that nobody listens on.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }
 
 // ready URL: waits until the address answers 200.

@@ -130,7 +130,7 @@ const (
 	KindForward Kind = "forward"
 	// KindSQL calls a function in our database, in the transaction that records the outcome.
 	KindSQL Kind = "sql"
-	// KindNoop does nothing, inside the database's transaction: for benchmarks.
+	// KindNoop does nothing, as a target outside the database: for benchmarks.
 	KindNoop Kind = "noop"
 	// KindDev is the development target; only `oncegate dev` has one.
 	KindDev Kind = "dev"

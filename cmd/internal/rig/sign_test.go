@@ -7,9 +7,8 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
-// TestStripeSignature expects what openssl says for
-// printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
-// about the same bytes.
+// The expected value is openssl's: printf '1700000000.{"id":"evt_1"}' | openssl
+// dgst -sha256 -hmac whsec_test, which prints it in hex.
 func TestStripeSignature(t *testing.T) {
 	t.Parallel()
 	got := rig.StripeSignature("whsec_test", time.Unix(1700000000, 0), []byte(`{"id":"evt_1"}`))

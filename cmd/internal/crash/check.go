@@ -1,0 +1,217 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Recorded is an event as the database has it.
+type Recorded struct {
+	EventID   string
+	SHA       []byte // as stored beside it
+	BodySHA   []byte // of the bytes that are stored
+	Admission string
+	Effects   int
+	Done      int
+}
+
+// Database is what the database says at the end.
+type Database struct {
+	Events []Recorded
+
+	// Applied counts the rows of the transactional target, by event id.
+	Applied map[string]int
+
+	// Unfinished counts the effects that are not done, by state.
+	Unfinished map[string]int
+}
+
+// Querier is a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+const readEvents = `
+SELECT e.event_id, e.body_sha256, sha256(substring(b.body FROM e.body_offset + 1 FOR e.body_length)), e.admission,
+    (SELECT count(*) FROM effect f WHERE f.event_id = e.id),
+    (SELECT count(*) FROM effect f WHERE f.event_id = e.id AND f.state = 'done')
+FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id`
+
+const readApplied = `SELECT event_id, count(*) FROM crash_applied GROUP BY event_id`
+
+const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
+
+// Read reads the database; its search_path must be the campaign's schema.
+func Read(ctx context.Context, db Querier) (*Database, error) {
+	d := &Database{}
+	rows, err := db.Query(ctx, readEvents)
+	if err == nil {
+		d.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Recorded])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading events: %w", err)
+	}
+	if d.Applied, err = counts(ctx, db, readApplied); err != nil {
+		return nil, err
+	}
+	d.Unfinished, err = counts(ctx, db, readUnfinished)
+	return d, err
+}
+
+func counts(ctx context.Context, db Querier, sql string) (map[string]int, error) {
+	rows, err := db.Query(ctx, sql)
+	if err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	out := map[string]int{}
+	var name string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { out[name] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	return out, nil
+}
+
+// Kind says which part of the promise was broken.
+type Kind string
+
+// The kinds of violation.
+const (
+	Lost       Kind = "lost"       // acknowledged and not recorded, or recorded and not carried out
+	Doubled    Kind = "doubled"    // recorded or carried out more than once
+	Altered    Kind = "altered"    // recorded or sent with other bytes
+	Alien      Kind = "alien"      // recorded or carried out without a signed delivery
+	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
+	Misjudged  Kind = "misjudged"  // a signed delivery refused, a forged one accepted, an odd answer
+)
+
+// Violation is one way in which the promise was broken.
+type Violation struct {
+	Kind   Kind
+	Detail string
+}
+
+// String is the violation in one line.
+func (v Violation) String() string { return string(v.Kind) + ": " + v.Detail }
+
+// EffectsEach is how many effects the routes of a campaign give an event.
+const EffectsEach = 2
+
+// Check compares the ledgers of the senders and the target with the database.
+func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []Violation {
+	c := &checker{}
+	recorded := make(map[string]bool, len(db.Events))
+	for i := range db.Events {
+		row := &db.Events[i]
+		if recorded[row.EventID] {
+			c.add(Doubled, "%s has two rows", row.EventID)
+		}
+		recorded[row.EventID] = true
+		c.event(row, sent)
+		c.effects(row, sent, db.Applied[row.EventID], calls[row.EventID])
+	}
+	for id, e := range sent {
+		c.sender(id, &e, recorded[id])
+	}
+	for id := range db.Applied {
+		if !recorded[id] {
+			c.add(Alien, "%s was applied and is not recorded", id)
+		}
+	}
+	for id := range calls {
+		if !recorded[id] {
+			c.add(Alien, "%s was forwarded and is not recorded", id)
+		}
+	}
+	for state, n := range db.Unfinished {
+		c.add(Unfinished, "%d effects are %s", n, state)
+	}
+	slices.SortFunc(c.found, func(a, b Violation) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
+	return c.found
+}
+
+type checker struct{ found []Violation }
+
+func (c *checker) add(kind Kind, format string, args ...any) {
+	c.found = append(c.found, Violation{kind, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) event(row *Recorded, sent map[string]Sent) {
+	e, known := sent[row.EventID]
+	switch {
+	case !known:
+		c.add(Alien, "%s was never sent", row.EventID)
+	case e.Forged:
+		c.add(Alien, "%s was only sent with a wrong signature", row.EventID)
+	case !bytes.Equal(row.SHA, e.SHA[:]):
+		c.add(Altered, "%s is recorded with another hash", row.EventID)
+	case !bytes.Equal(row.BodySHA, e.SHA[:]):
+		c.add(Altered, "%s is recorded with another body, or none", row.EventID)
+	}
+	if row.Admission != "ok" {
+		c.add(Misjudged, "%s was admitted as %s", row.EventID, row.Admission)
+	}
+}
+
+func (c *checker) effects(row *Recorded, sent map[string]Sent, applied int, calls Calls) {
+	id := row.EventID
+	switch {
+	case row.Effects < EffectsEach:
+		c.add(Lost, "%s has %d effects", id, row.Effects)
+	case row.Effects > EffectsEach:
+		c.add(Doubled, "%s has %d effects", id, row.Effects)
+	}
+	switch {
+	case applied == 0:
+		c.add(Lost, "%s was not applied", id)
+	case applied > 1:
+		c.add(Doubled, "%s was applied %d times", id, applied)
+	}
+	switch {
+	case calls.Count == 0:
+		c.add(Lost, "%s was not forwarded", id)
+	case len(calls.Keys) != 1 || calls.Keys[""] > 0:
+		c.add(Doubled, "%s was forwarded under %d keys", id, len(calls.Keys))
+	}
+	e, known := sent[id]
+	for sum := range calls.Bodies {
+		if known && sum != e.SHA {
+			c.add(Altered, "%s was forwarded with another body", id)
+		}
+	}
+}
+
+func (c *checker) sender(id string, e *Sent, recorded bool) {
+	switch {
+	case e.Forged && e.Acked > 0:
+		c.add(Misjudged, "%s was acknowledged with a wrong signature", id)
+	case e.Forged:
+		return
+	case e.Acked > 0 && !recorded:
+		c.add(Lost, "%s was acknowledged and is not recorded", id)
+	}
+	if e.Recorded > 1 {
+		c.add(Doubled, "%s was called new %d times", id, e.Recorded)
+	}
+	if e.Refused > 0 {
+		c.add(Misjudged, "%s was refused %d times", id, e.Refused)
+	}
+	if e.Odd > 0 {
+		c.add(Misjudged, "%s got %d odd answers", id, e.Odd)
+	}
+}
+
+// Count says how many violations are of a kind.
+func Count(violations []Violation, kind Kind) int {
+	n := 0
+	for _, v := range violations {
+		if v.Kind == kind {
+			n++
+		}
+	}
+	return n
+}

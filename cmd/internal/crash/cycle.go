@@ -1,0 +1,139 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// step is what happens in one cycle.
+type step string
+
+const (
+	killRandom   step = "kill the binary"
+	killPostgres step = "kill PostgreSQL"
+	killBoth     step = "kill the binary and PostgreSQL"
+	// The others are fail points of the binary.
+	beforeCommit step = "gate-before-commit"
+	afterCommit  step = "gate-after-commit"
+	beforeSend   step = "work-before-send"
+	afterSend    step = "work-after-send"
+	ackEarly     step = "gate-ack-early"
+	asynchronous step = "gate-asynchronous"
+)
+
+// steps are taken in turn, in an order drawn anew each time round, so that even
+// a short campaign sees each.
+var steps = []step{
+	killRandom, beforeCommit, killPostgres, afterCommit, killRandom, beforeSend, killBoth, afterSend, killRandom, killPostgres,
+}
+
+// plan is the steps of the campaign, and one more, which is never taken.
+func (c *Campaign) plan() []step {
+	var out []step
+	for len(out) < c.options.Cycles {
+		switch c.options.Wrong {
+		case AckEarly:
+			out = append(out, killRandom)
+		case Asynchronous:
+			out = append(out, killPostgres)
+		default:
+			round := append([]step(nil), steps...)
+			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+			out = append(out, round...)
+		}
+	}
+	return append(out[:c.options.Cycles], killRandom)
+}
+
+// failpoint is what the binary is started with for a step.
+func (c *Campaign) failpoint(s step) string {
+	switch c.options.Wrong {
+	case AckEarly:
+		return string(ackEarly) + ":1"
+	case Asynchronous:
+		return string(asynchronous) + ":1"
+	}
+	switch s {
+	case beforeCommit, afterCommit, beforeSend, afterSend:
+		return fmt.Sprintf("%s:%d", s, 1+c.random.IntN(60))
+	default:
+		return ""
+	}
+}
+
+// restart starts the binary so that it fits the step that comes next.
+func (c *Campaign) restart(ctx context.Context, next step) error {
+	c.summary.Starts++
+	p, err := c.serve(ctx, c.failpoint(next))
+	if err != nil {
+		return err
+	}
+	c.process = p
+	return nil
+}
+
+// cycle takes a step and brings everything up again.
+func (c *Campaign) cycle(ctx context.Context, s, next step) error {
+	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
+	if c.options.Wrong != "" {
+		load += time.Second // so that there is much to lose
+	}
+	switch s {
+	case killRandom:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Random++
+		if err := c.process.Kill(); err != nil {
+			return err
+		}
+	case killPostgres:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Postgres++
+		if err := c.postgres(ctx); err != nil {
+			return err
+		}
+		if !c.process.Running() {
+			return fmt.Errorf("the binary ended when PostgreSQL did: %w: %s", c.process.Err(), c.logTail())
+		}
+		if c.failpoint(next) == "" {
+			// It must come back by itself.
+			timed, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			return c.process.Ready(timed, "http://"+c.admin+"/readyz")
+		}
+		if err := c.process.Stop(30 * time.Second); err != nil { // to start it with the fail point
+			return err
+		}
+	case killBoth:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Both++
+		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
+			return err
+		}
+	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
+		select {
+		case <-c.process.Done():
+			c.summary.FailPoints++
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+			return fmt.Errorf("the fail point %s was not reached", c.process.failpoint)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.restart(ctx, next)
+}
+
+// postgres kills PostgreSQL and starts it again.
+func (c *Campaign) postgres(ctx context.Context) error {
+	if err := c.world.server.Kill(); err != nil {
+		return err
+	}
+	pause(ctx, time.Duration(c.random.IntN(200))*time.Millisecond)
+	return c.world.server.Restart(ctx)
+}
