@@ -66,7 +66,8 @@ func plainWritings() []bodyWriting {
 		return func(b []byte) ([]byte, bool) { return f(b), true }
 	}
 	return []bodyWriting{
-		{"a line break was added at its end", changed(func(b []byte) []byte { return bytes.TrimRight(b, "\r\n") })},
+		{"a line break was added at its end", changed(func(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\n")) })},
+		{"line breaks were added at its end", changed(func(b []byte) []byte { return bytes.TrimRight(b, "\r\n") })},
 		{"a line break was taken off its end", changed(func(b []byte) []byte { return append(bytes.Clone(b), '\n') })},
 		{"white space was added around it", changed(bytes.TrimSpace)},
 		{"its line breaks were CR LF", changed(func(b []byte) []byte {
