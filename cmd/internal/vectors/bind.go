@@ -1,56 +1,113 @@
 package vectors
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// settingNames are a vector's parameters that a provider's setting names otherwise.
-func settingNames() map[string][]string {
-	return map[string][]string{
-		"topic_arns": {"topics", "topic_arn"}, "public_key": {"public_key", "public_keys"}, "cidrs": {"addresses", "networks", "allow"},
-		"issuer": {"issuers"}, "issuers": {"issuer"}, "audience": {"audiences"}, "email": {"emails", "service_account"},
-		"san_dns": {"names", "san"}, "algs": {"algorithms"}, "topics": {"topics"}, "body_claim_encoding": {"body_encoding"},
-	}
+// keysAddress is where a vector's key set is said to be published, for providers
+// that are told an address.
+const keysAddress = "https://keys.example.com/jwks.json"
+
+// held is what a vector's keys and parameters say.
+type held struct {
+	keys, params map[string]any
 }
 
-// bind gives the provider as a source with the vector's parameters has it: a
-// parameter is a setting where the provider declares one of that name.
-func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
-	settings := map[string][]string{}
-	var keys map[string]any
-	_ = json.Unmarshal(v.Keys, &keys) // keys of another shape are no settings
-	declared := map[string]bool{}
-	for _, s := range p.Spec().Settings {
-		declared[s.Name] = true
+func (v *Vector) held() held {
+	out := held{params: v.Params}
+	_ = json.Unmarshal(v.Keys, &out.keys) // keys of another shape are of no use here
+	return out
+}
+
+// text gives a key or parameter that is a text.
+func (h held) text(name string) string {
+	if text, ok := h.keys[name].(string); ok {
+		return text
 	}
-	for _, from := range []map[string]any{keys, v.Params} {
-		for name, value := range from {
-			for _, candidate := range append([]string{name}, settingNames()[name]...) {
-				if declared[candidate] {
-					settings[candidate] = texts(value)
-					break
-				}
-			}
+	text, _ := h.params[name].(string)
+	return text
+}
+
+// bind gives the provider as a source with the vector's keys and parameters has
+// it: one that is named as a setting of the provider is that setting, and what
+// else is required is filled in.
+func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
+	h := v.held()
+	settings := map[string][]string{}
+	for i := range p.Spec().Settings {
+		s := &p.Spec().Settings[i]
+		if values := v.setting(h, s.Name, s.Required || !p.Fetches()); len(values) > 0 {
+			settings[s.Name] = values
+		} else if s.Required {
+			settings[s.Name] = []string{v.URL} // an address is as good as any other text
 		}
 	}
-	if declared["insecure"] {
-		settings["insecure"] = []string{"true"}
-	}
-	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: store{keys}})
+	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: store(h)})
 	if err != nil {
 		return nil, fmt.Errorf("binding: %w", err)
 	}
 	return bound, nil
 }
 
+// setting gives the value of one; asked says that the vector is to name an
+// address of keys where the provider's own is not given.
+func (v *Vector) setting(h held, name string, asked bool) []string {
+	for _, from := range []map[string]any{h.params, h.keys} {
+		if value, ok := from[name]; ok {
+			return texts(value)
+		}
+	}
+	switch name {
+	case "insecure":
+		return []string{"true"}
+	case "algorithm":
+		return texts(nonEmpty(v.Algorithm))
+	case "algorithms":
+		return texts(h.params["algs"])
+	case "body_encoding":
+		return texts(h.params["body_claim_encoding"])
+	case "ca":
+		return texts(nonEmpty(h.text("ca_pem")))
+	case "roots": // a test's certificate leads to itself
+		byAddress, _ := h.keys["cert_by_url"].(map[string]any)
+		var out []string
+		for _, certificate := range byAddress {
+			out = append(out, fmt.Sprint(certificate))
+		}
+		return out
+	case "keys_url":
+		if h.keys["jwks"] != nil && asked {
+			return []string{keysAddress}
+		}
+	case "components":
+		// What the published examples sign does not include the content.
+		for header, value := range v.Headers {
+			if strings.EqualFold(header, "Signature-Input") && !strings.Contains(value, "content-digest") {
+				return []string{"none"}
+			}
+		}
+	}
+	return nil
+}
+
+func nonEmpty(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 func texts(value any) []string {
 	switch value := value.(type) {
+	case nil:
+		return nil
 	case string:
 		return []string{value}
 	case []any:
@@ -66,15 +123,15 @@ func texts(value any) []string {
 // connect adds what is known of the connection, as a trusted proxy would tell it.
 func (v *Vector) connect(req *providers.Request) {
 	req.Remote = v.address()
-	if v.Connection.ClientCertPEM != "" {
+	if block, _ := pem.Decode([]byte(v.Connection.ClientCertPEM)); block != nil {
 		req.Proxied = true
-		req.Header.Set("X-Client-Cert", url.QueryEscape(v.Connection.ClientCertPEM))
+		req.Header.Set("Client-Cert", ":"+base64.StdEncoding.EncodeToString(block.Bytes)+":") // RFC 9440
 	}
 }
 
 // store is a key store that holds a vector's keys. Like the real one it gives
-// nothing from a host that was not allowed.
-type store struct{ keys map[string]any }
+// nothing from an address that was not allowed.
+type store held
 
 // Fetch gives the vector's key.
 func (s store) Fetch(want scheme.KeyRequest) ([]byte, error) {

@@ -33,6 +33,9 @@ type Vector struct {
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
 
+	// Algorithm is a setting of some providers.
+	Algorithm string `json:"algorithm"`
+
 	Connection struct {
 		RemoteAddr    string `json:"remote_addr"`
 		ClientCertPEM string `json:"client_cert_pem"`
@@ -101,7 +104,8 @@ func (v *Vector) address() netip.Addr {
 	return address.Unmap()
 }
 
-// Held are the secrets, as a source of the provider would be given them.
+// Held are the secrets, as a source of the provider would be given them. A key
+// that has an id is written id=key.
 func (v *Vector) Held() []providers.Secret {
 	var values []string
 	add := func(value any) {
@@ -109,36 +113,50 @@ func (v *Vector) Held() []providers.Secret {
 			values = append(values, text)
 		}
 	}
-	add(v.Secret)
-	for _, secret := range v.Secrets {
-		add(secret)
-	}
-	var keys map[string]any
-	_ = json.Unmarshal(v.Keys, &keys) // keys of another shape belong to no secret
-	if len(values) == 0 {
-		for _, name := range slices.Sorted(maps.Keys(keys)) {
-			switch value := keys[name].(type) {
-			case string:
-				switch {
-				case name == "private_key" || name == "alg" || name == "keyid" || name == "key_base_url":
-				case strings.Trim(name, "0123456789") == "": // a key's id
-					add(name + "=" + value)
-				default:
-					add(value)
-				}
-			case []any:
-				for _, one := range value {
-					add(one)
-				}
-			}
+	h := v.held()
+	byID, _ := h.params["keys_by_id"].(map[string]any)
+	switch id := h.text("keyid"); {
+	case len(byID) > 0:
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			add(id + "=" + fmt.Sprint(byID[id]))
 		}
-	}
-	if user, ok := v.Params["username"].(string); ok {
-		add(user + ":" + fmt.Sprint(v.Params["password"]))
+	case id != "":
+		add(id + ":" + h.text("alg") + "=" + h.text("public_key_pem") + strings.Join(strings.Fields(h.text("shared_secret_b64")), ""))
+	case h.params["username"] != nil:
+		add(h.text("username") + ":" + h.text("password"))
+	case v.Secret != "" || len(v.Secrets) > 0:
+		add(v.Secret)
+		for _, secret := range v.Secrets {
+			add(secret)
+		}
+	case h.keys["jwks"] != nil && v.Provider == "plaid":
+		add("client:secret") // with which its keys are asked for
+	default:
+		for _, name := range slices.Sorted(maps.Keys(h.keys)) {
+			h.secret(name, add)
+		}
 	}
 	out := make([]providers.Secret, len(values))
 	for i, value := range values {
 		out[i] = providers.Secret{Name: fmt.Sprintf("secret %d", i+1), Value: []byte(value)}
 	}
 	return out
+}
+
+// secret adds the keys of one name that are secrets.
+func (h held) secret(name string, add func(any)) {
+	if name == "private_key" || strings.HasPrefix(name, "key_base") || name == "ca_pem" {
+		return
+	}
+	switch value := h.keys[name].(type) {
+	case string:
+		if strings.Trim(name, "0123456789") == "" { // a key's id
+			value = name + "=" + value
+		}
+		add(value)
+	case []any:
+		for _, one := range value {
+			add(one)
+		}
+	}
 }
