@@ -193,6 +193,9 @@ func (x *extraction) position(item *Item, s *source) {
 			continue
 		}
 		number, ok, err := c.number.read(s, false)
+		if errors.Is(err, errNotScalar) && x.times {
+			number, ok, err = c.number.fraction(s)
+		}
 		if !ok || err != nil {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,7 +68,7 @@ func (p *Provider) identify(req *Request, eventID string) {
 
 func (p *Provider) sign(req *Request, secret Secret) error {
 	spec := &p.spec.Verify
-	if spec.Signature.From == "json" || spec.Signature.From == "form" || spec.Signature.From == "query" || spec.Timestamp.From == "json" {
+	if spec.Signature.From == "form" || spec.Signature.From == "query" {
 		return errors.New("the signature is inside what it signs; only the provider makes such requests")
 	}
 	id, key, err := p.unkeyed(secret.Value)
@@ -79,6 +80,9 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	}
 	secret.Value = key
 	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
+	if spec.Timestamp.From == "json" && !replaceJSON(req, spec.Timestamp.Path, timestamp) {
+		return errors.New("the body has no JSON " + spec.Timestamp.Path + " to put the time into")
+	}
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
 	}
@@ -105,12 +109,37 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if spec.Signature.Format == "positional" {
 		value = timestamp + spec.Signature.Separator + s.encode(sum)
 	}
+	if spec.Signature.From == "json" {
+		if !replaceJSON(req, spec.Signature.Path, value) {
+			return errors.New("the body has no JSON " + spec.Signature.Path + " to put the signature into")
+		}
+		return nil
+	}
 	name := spec.Signature.Headers[0]
 	if spec.Signature.From == "numbered-headers" {
 		name = strings.TrimSuffix(name, "N") + "1"
 	}
 	req.Header.Set(name, value)
 	return nil
+}
+
+// replaceJSON puts a text or a number in the place of the one that the body has.
+func replaceJSON(req *Request, path, value string) bool {
+	paths := newPathSet()
+	slot := paths.add(path)
+	spans, err := paths.walk(req.Body)
+	if err != nil || !spans[slot].present() {
+		return false
+	}
+	at := spans[slot]
+	switch c := req.Body[at.start]; {
+	case c == '"':
+		value = `"` + value + `"`
+	case c < '0' || c > '9':
+		return false
+	}
+	req.Body = slices.Concat(req.Body[:at.start], []byte(value), req.Body[at.end:])
+	return true
 }
 
 // sum signs with the first scheme that the secret is a key of.

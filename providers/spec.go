@@ -59,6 +59,9 @@ type SettingSpec struct {
 	// Required refuses a source without it. Default stands where it is left out.
 	Required bool     `yaml:"required"`
 	Default  []string `yaml:"default"`
+
+	// Secret says that the value must be a reference and is never printed.
+	Secret bool `yaml:"secret"`
 }
 
 // RequestSpec bounds what is read before anything is verified.

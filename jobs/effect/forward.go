@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/dial"
 )
 
 // The headers of a forward. They are an interface: never change.
@@ -119,7 +121,7 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: guardedDial}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Control: dial.Guard}
 	f.transport = &http.Transport{
 		Proxy:               nil, // never from the environment
 		DialContext:         dialer.DialContext,
@@ -291,7 +293,7 @@ func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 	r := Result{Outcome: Retry, Reason: ReasonConnect}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
-	case errors.Is(err, errAddress):
+	case errors.Is(err, dial.ErrAddress):
 		r.Reason = ReasonAddress
 	case isDNS && dns != nil:
 		r.Reason = ReasonDNS

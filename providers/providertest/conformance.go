@@ -113,6 +113,9 @@ func (s *suite) verify(check string, req *providers.Request, secrets []providers
 }
 
 func (s *suite) leaks(check string, err error, secret string) {
+	if secret == "secret" {
+		return // published examples have it, and our own sentences
+	}
 	if len(secret) >= 4 && strings.Contains(err.Error(), secret) {
 		s.fail(check, "the error contains the secret")
 	}
@@ -171,6 +174,7 @@ func (s *suite) others() []providers.Secret {
 		base64.StdEncoding.EncodeToString(bytes32),
 		hex.EncodeToString(bytes32),
 		otherRSA,
+		otherP256,
 		idOf(s.vector.Secret) + "=another secret of some length",
 		idOf(s.vector.Secret) + "=" + base64.StdEncoding.EncodeToString(bytes32),
 		idOf(s.vector.Secret) + "=" + otherRSA,
@@ -197,7 +201,7 @@ func (s *suite) secrets() {
 	if err := s.v.CheckSecrets([]providers.Secret{right}); err != nil {
 		s.fail("secrets", "the vector's secret is refused: %v", err)
 	}
-	if err := s.v.CheckSecrets(nil); err == nil && s.v.Spec().Verify.Family != "jwt" { // which may have public keys
+	if err := s.v.CheckSecrets(nil); err == nil && s.way().Family != "jwt" { // which may have public keys
 		s.fail("no-secrets", "taken at load")
 	}
 	for _, blank := range []string{"", " ", "\n"} {
@@ -242,7 +246,7 @@ func (s *suite) secrets() {
 
 // carriers are the headers of the vector that carry the proof.
 func (s *suite) carriers() (proof, other []string) {
-	spec := &s.v.Spec().Verify
+	spec := s.way()
 	present := func(names []string) string {
 		for _, name := range names {
 			if s.vector.Request().Header.Get(name) != "" {
@@ -279,6 +283,9 @@ func (s *suite) headers() {
 	if len(proof) == 0 && s.inHeaders() {
 		s.fail("headers", "no header carries the proof")
 	}
+	if s.several() {
+		proof = nil
+	}
 	for _, name := range proof {
 		dropped := s.vector.Request()
 		dropped.Header.Del(name)
@@ -296,25 +303,38 @@ func (s *suite) headers() {
 		short.Header.Set(name, value)
 		s.refused("shortened", short, s.vector.Secrets())
 	}
-	if s.v.Spec().Verify.Signature.Repeats {
+	if s.way().Signature.Repeats {
 		proof = nil
 	}
-	for _, name := range append(proof, other...) {
+	for i, name := range append(proof, other...) {
+		reason := providers.ReasonMalformed
+		if i >= len(proof) {
+			reason = s.unread()
+		}
 		twice := s.vector.Request()
 		twice.Header.Add(name, twice.Header.Get(name))
-		s.refused("twice", twice, s.vector.Secrets(), providers.ReasonMalformed)
+		s.refused("twice", twice, s.vector.Secrets(), reason)
 		appended := s.vector.Request()
 		appended.Header[name] = append(appended.Header[name], "x")
-		s.refused("twice", appended, s.vector.Secrets(), providers.ReasonMalformed)
+		s.refused("twice", appended, s.vector.Secrets(), reason)
 	}
 	for _, name := range other {
 		gone := s.vector.Request()
 		gone.Header.Del(name)
-		s.refused("dropped", gone, s.vector.Secrets(), providers.ReasonMalformed)
+		s.refused("dropped", gone, s.vector.Secrets(), s.unread())
 		changed := s.vector.Request()
 		changed.Header.Set(name, "0"+changed.Header.Get(name))
 		s.refused("changed", changed, s.vector.Secrets())
 	}
+}
+
+// unread is why a request is refused whose signed headers cannot be read. Where
+// such a header tells the modes of a provider apart, it is just another request.
+func (s *suite) unread() providers.Reason {
+	if len(s.v.Spec().Modes) > 0 {
+		return ""
+	}
+	return providers.ReasonMalformed
 }
 
 // dropEnd cuts a value to half of what follows its last separator, in every
@@ -336,7 +356,7 @@ func dropEnd(value string) string {
 }
 
 func (s *suite) tolerance(d *providers.Delivery) {
-	spec := &s.v.Spec().Verify.Timestamp
+	spec := &s.way().Timestamp
 	if !s.timed() {
 		return
 	}
@@ -383,6 +403,9 @@ func (s *suite) signing() {
 	req := s.vector.Request()
 	req.ReceivedAt = req.ReceivedAt.Add(7 * time.Hour)
 	if err := s.v.Sign(req, secret, "evt_signed"); err != nil {
+		if OnlyTheirs(err) {
+			return
+		}
 		s.fail("sign", "cannot sign: %v", err)
 		return
 	}

@@ -42,10 +42,10 @@ func (JWT) Check(secret []byte) error {
 	return nil
 }
 
-// Secretless holds where the keys may all be public ones.
+// Secretless holds where some algorithm has public keys, which are published.
 func (JWT) Secretless(options Settings) bool {
 	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
-	return public && options.One("keys") != "plaid"
+	return (public || len(options["algorithms"]) == 0) && options.One("keys") != "plaid"
 }
 
 // Prepare checks the options.
@@ -73,12 +73,12 @@ func keysHosts(s Settings, address string) ([]string, error) {
 		return nil, errors.New("keys_url is not an https address")
 	}
 	if hosts := s["hosts"]; len(hosts) > 0 {
-		if !slices.Contains(hosts, u.Hostname()) {
+		if !slices.Contains(hosts, u.Host) {
 			return nil, errors.New("keys_url is not at " + strings.Join(hosts, " or "))
 		}
 		return hosts, nil
 	}
-	return []string{u.Hostname()}, nil
+	return []string{u.Host}, nil
 }
 
 // Verify checks token, claims and body.

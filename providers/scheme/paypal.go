@@ -95,15 +95,15 @@ func paypalName(c *x509.Certificate) bool {
 	return false
 }
 
-// Allowed reports whether an address is https at one of the hosts: exact names,
-// or *.example.com for the names below one. Ports, users and fragments are none
-// that a provider writes.
+// Allowed reports whether an address is https at one of the hosts: exact names
+// (with their port, if it is not the usual one), or *.example.com for the names
+// below one. Users and fragments are none that a provider writes.
 func Allowed(address string, hosts []string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.User != nil || u.Port() != "" || u.Fragment != "" || u.Opaque != "" || strings.HasSuffix(u.Host, ":") {
+	if err != nil || u.Scheme != "https" || u.User != nil || u.Fragment != "" || u.Opaque != "" || strings.HasSuffix(u.Host, ":") {
 		return false
 	}
-	host := u.Hostname()
+	host := u.Host
 	for _, allowed := range hosts {
 		below, wild := strings.CutPrefix(allowed, "*")
 		if host == allowed || wild && strings.HasSuffix(host, below) && len(host) > len(below) {

@@ -21,7 +21,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	where := "sources." + f.name
 	s := &Source{Name: f.name, Class: "default", line: lineOf(f.key)}
 	named := f.name
-	var providerAt, secretsAt ast.Node = f.key, nil
+	var providerAt, secretsAt, settingsAt ast.Node = f.key, nil, f.key
 	before := len(r.problems)
 	r.object(f.value, where, map[string]func(field){
 		"provider": func(f field) {
@@ -31,6 +31,10 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		"secrets": func(f field) {
 			secretsAt = f.value
 			s.Secrets = r.secrets(f.value, where+".secrets")
+		},
+		"settings": func(f field) {
+			settingsAt = f.value
+			s.Settings = r.settings(f.value, where+".settings")
 		},
 		"class": func(f field) {
 			parsed(r, f.value, where+".class", &s.Class, func(name string) (string, error) {
@@ -68,9 +72,12 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		"routes": func(f field) { s.Routes = r.routes(cfg, f.value, where+".routes") },
 	})
 	s.Provider = cfg.Providers[named]
+	if s.Provider != nil && len(r.problems) == before {
+		r.checkSettings(s, s.Provider, settingsAt, where)
+	}
 	switch {
 	case s.Provider == nil:
-		r.at(providerAt, "%s: unknown provider %q; known are %s", where, visible(named), known(cfg.Providers))
+		r.at(providerAt, "%s: unknown provider %q; %s", where, visible(named), known(cfg.Providers, named))
 	case secretsAt == nil && needsSecret(s.Provider):
 		r.line(s.line, "%s: secrets are missing: a list of references, such as [env:%s_SECRET]", where, strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")))
 	case len(s.Secrets) == 0 && len(r.problems) == before && needsSecret(s.Provider):
