@@ -28,6 +28,7 @@ func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 	if eventID != "" {
 		p.identify(req, eventID)
 	}
+	p.announce(req)
 	var err error
 	switch {
 	case p.spec.Verify.signs():
@@ -146,6 +147,11 @@ func (p *Provider) sum(secret Secret, message func(key []byte) ([]byte, *Refusal
 	var last error
 	for i := range p.schemes {
 		s := &p.schemes[i]
+		if s.isPublic() && isPrivatePEM(secret.Value) {
+			text, _ := message(nil)
+			sum, err := s.signPrivate(secret.Value, text)
+			return s, sum, err
+		}
 		if s.isPublic() && s.Algorithm != "ed25519" {
 			last = errors.New("a public key cannot sign")
 			continue
