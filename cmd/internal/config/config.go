@@ -218,6 +218,10 @@ type Source struct {
 	Class    string
 	Tenant   string
 
+	// Settings are what the provider asks for beside the secrets, by the names that
+	// it declares.
+	Settings map[string]Setting
+
 	// ExternalURL is the address the sender uses, for schemes that sign it; empty
 	// takes what the request says.
 	ExternalURL string

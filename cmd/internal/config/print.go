@@ -130,6 +130,13 @@ func (s *Source) effective() yaml.MapSlice {
 	if s.ExternalURL != "" {
 		out = append(out, item("external_url", s.ExternalURL))
 	}
+	if len(s.Settings) > 0 {
+		settings := yaml.MapSlice{}
+		for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+			settings = append(settings, item(name, s.Settings[name].Written))
+		}
+		out = append(out, item("settings", settings))
+	}
 	out = number(out, "max_body", s.MaxBody)
 	switch {
 	case s.Rearm < 0:
