@@ -67,7 +67,15 @@ SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '5
 // is tried again alone, under the limits of its target.
 const groupBound = 500 * time.Millisecond
 
-func (e *Effects) actGroup(routeID int32) func(ctx context.Context, asks []GroupedAct) ([]GroupedEnd, error) {
+// A group grows while it is quick and shrinks when it is not: what it locks is
+// locked until all of it has acted, and what waits for it holds a worker.
+const (
+	leastTogether = 8
+	mostTogether  = 64
+	quickGroup    = 100 * time.Millisecond
+)
+
+func (e *Effects) actGroup(routeID int32, group *grouped[GroupedAct, GroupedEnd]) func(ctx context.Context, asks []GroupedAct) ([]GroupedEnd, error) {
 	var known knownRoutes
 	known.add(routeID, e.routes[routeID].Lease)
 	return func(ctx context.Context, asks []GroupedAct) ([]GroupedEnd, error) {
@@ -76,7 +84,16 @@ func (e *Effects) actGroup(routeID int32) func(ctx context.Context, asks []Group
 			return nil, fmt.Errorf("%w: %w", ErrUngrouped, err)
 		}
 		defer conn.Release()
+		began := e.now()
 		ends, sent, err := e.actTogether(ctx, conn.Conn(), known, asks)
+		switch took := e.now().Sub(began); {
+		case err != nil || took > 4*quickGroup:
+			group.resize(func(n int) int { return max(n/2, 1) })
+		case took < quickGroup && len(asks) > 1:
+			group.resize(func(n int) int { return min(n*2, mostTogether) })
+		case took < quickGroup:
+			group.resize(func(n int) int { return max(n, leastTogether) })
+		}
 		if err == nil {
 			return ends, nil
 		}

@@ -87,6 +87,9 @@ type EffectsConfig struct {
 	// Timeout bounds one such statement. It defaults to 10 s.
 	Timeout time.Duration
 
+	// Now measures how long groups take, nothing else. It defaults to time.Now.
+	Now func() time.Time
+
 	// Random draws the jitter of the waits after lost attempts, in [0, 1). It
 	// defaults to math/rand/v2's.
 	Random func() float64
@@ -100,6 +103,7 @@ type Effects struct {
 	routes   map[int32]EffectRoute
 	node     string
 	random   func() float64
+	now      func() time.Time
 
 	outside knownRoutes // routes whose effects are claimed in groups
 
@@ -145,6 +149,9 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 			e.outside.add(id, r.Lease)
 		}
 	}
+	if e.now = cfg.Now; e.now == nil {
+		e.now = time.Now
+	}
 	if e.random = cfg.Random; e.random == nil {
 		e.random = rand.Float64
 	}
@@ -163,7 +170,9 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	for id, r := range e.routes {
 		if r.InDatabase {
 			// What a group's transaction locks it holds until all of it has acted.
-			e.acts[id] = &grouped[GroupedAct, GroupedEnd]{run: e.actGroup(id), size: 64, flushers: 2, timeout: max(timeout, r.Lease/2)}
+			group := &grouped[GroupedAct, GroupedEnd]{size: leastTogether, flushers: 2, timeout: max(timeout, r.Lease/2)}
+			group.run = e.actGroup(id, group)
+			e.acts[id] = group
 		}
 	}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}

@@ -55,6 +55,13 @@ func (g *grouped[In, Out]) do(ctx context.Context, in In) (Out, error) {
 	}
 }
 
+// resize changes how large the next groups may be.
+func (g *grouped[In, Out]) resize(change func(size int) int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.size = change(g.size)
+}
+
 func (g *grouped[In, Out]) flush(ctx context.Context) {
 	for {
 		g.mu.Lock()

@@ -18,18 +18,20 @@ import (
 // uses up its attempts and is dead, instead of starting over for ever.
 func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time) error {
 	target := c.cfg.Routes[standing.RouteID].Target
-	left, wait, reason := c.limits[target].enter()
+	kind := c.groups(w, standing)
+	left, wait, reason := c.limits[target].enter(kind != nil)
 	if left == nil {
-		c.postponedFor(w, standing, reason)
-		if err := c.store.Postpone(ctx, w.effect, wait); err != nil {
-			return c.trouble(ctx, "postponing an effect", err)
-		}
-		return river.JobSnooze(wait)
+		return c.putOff(ctx, w, standing, reason, wait)
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	if done, err := c.actGrouped(ctx, w, standing, begun, &result); done {
-		return err
+	if kind != nil {
+		if done, err := c.actGrouped(ctx, w, standing, kind, begun, &result); done {
+			return err
+		}
+		if wait, yes := c.limits[target].crowded(); yes {
+			return c.putOff(ctx, w, standing, inbox.ReasonSaturated, wait)
+		}
 	}
 	select {
 	case c.acting[target] <- struct{}{}:
@@ -190,15 +192,18 @@ func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, 
 	return c.next(ctx, w, settled.Standing)
 }
 
-// postponedFor tells that an effect was put off before it was claimed.
-func (c *Client) postponedFor(w wakeUp, standing inbox.Standing, reason inbox.Reason) {
-	if c.cfg.Observe == nil {
-		return
+// putOff puts an effect off before it was claimed.
+func (c *Client) putOff(ctx context.Context, w wakeUp, standing inbox.Standing, reason inbox.Reason, wait time.Duration) error {
+	if c.cfg.Observe != nil {
+		route := c.cfg.Routes[standing.RouteID]
+		c.cfg.Observe(Report{
+			Effect: w.effect, Source: route.Source, Route: route.Name, Target: route.Target, State: standing.State, Reason: reason,
+		})
 	}
-	route := c.cfg.Routes[standing.RouteID]
-	c.cfg.Observe(Report{
-		Effect: w.effect, Source: route.Source, Route: route.Name, Target: route.Target, State: standing.State, Reason: reason,
-	})
+	if err := c.store.Postpone(ctx, w.effect, wait); err != nil {
+		return c.trouble(ctx, "postponing an effect", err)
+	}
+	return river.JobSnooze(wait)
 }
 
 // notObtained is for an effect that somebody else has, or has just ended.

@@ -3,10 +3,10 @@ package jobs
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"time"
 )
 
 // groupable is a kind inside the database whose effect is one statement.
@@ -17,16 +17,22 @@ type groupable interface {
 
 var _ groupable = (*effect.SQL)(nil)
 
-// actGrouped carries out an effect that is one statement together with others:
-// still claimed, carried out and settled in one transaction, but in one of many.
-// done is false if the effect has to be carried out by itself: because of what it
-// is, or because a group did not come to an end.
-func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time, came *effect.Result) (done bool, _ error) {
+// groups gives the kind of an effect that may be carried out in a group; nil for
+// one that has to be by itself.
+func (c *Client) groups(w wakeUp, standing inbox.Standing) groupable {
 	route := c.cfg.Routes[standing.RouteID]
 	kind, ok := c.cfg.Transactionals[route.Target].(groupable)
 	if !ok || route.Key != nil || w.again || standing.Unfinished {
-		return false, nil
+		return nil
 	}
+	return kind
+}
+
+// actGrouped carries out an effect that is one statement together with others:
+// still claimed, carried out and settled in one transaction, but in one of many.
+// done is false if the effect has to be carried out by itself, because the group
+// did not come to an end.
+func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standing, kind groupable, begun time.Time, came *effect.Result) (done bool, _ error) {
 	end, err := c.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
 		Effect: w.effect, JobID: w.jobID,
 		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return c.actOf(ctx, claim, kind, begun) },

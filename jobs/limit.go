@@ -133,10 +133,11 @@ func newLimiter(t Target, crew *crew, now func() time.Time, random func() float6
 }
 
 // enter takes a place at the target. done must be called with what came of the
-// attempt. Without a place, done is nil and wait says when to ask again.
-func (l *limiter) enter() (done func(effect.Result), wait time.Duration, reason inbox.Reason) {
+// attempt. Without a place, done is nil and wait says when to ask again. What is
+// brief does not have to leave workers to other targets.
+func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duration, reason inbox.Reason) {
 	now := l.now()
-	if wait, reason := l.take(now); reason != "" {
+	if wait, reason := l.take(now, brief); reason != "" {
 		return nil, wait, reason
 	}
 	report := func(error) {}
@@ -158,7 +159,7 @@ func (l *limiter) enter() (done func(effect.Result), wait time.Duration, reason 
 	}, 0, ""
 }
 
-func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
+func (l *limiter) take(now time.Time, brief bool) (time.Duration, inbox.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -166,7 +167,7 @@ func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
 		return l.park(now, l.paused.Sub(now), l.pace()), inbox.ReasonRate
 	case l.every > 0 && l.due.Sub(now) > l.burst:
 		return l.park(now, l.due.Sub(now)-l.burst, l.every), inbox.ReasonRate
-	case l.slots > 0 && l.busy >= l.slots, !l.crew.hire(l.busy, l.greedy):
+	case l.slots > 0 && l.busy >= l.slots, !l.crew.hire(l.busy, l.greedy || brief):
 		return l.park(now, 0, l.pace()), inbox.ReasonSaturated
 	}
 	if l.every > 0 {
@@ -177,6 +178,17 @@ func (l *limiter) take(now time.Time) (time.Duration, inbox.Reason) {
 	}
 	l.busy++
 	return 0, ""
+}
+
+// crowded tells what turned out not to be brief whether it has to leave its
+// worker to other targets.
+func (l *limiter) crowded() (wait time.Duration, yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.greedy || int64(l.busy) <= 3*(l.crew.size-l.crew.busy.Load()+1) {
+		return 0, false
+	}
+	return l.park(l.now(), 0, l.pace()), true
 }
 
 // pace is the time between two attempts that the target has shown.

@@ -121,7 +121,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 			return c.settle(ctx, w, claim, *s, begun)
 		}
 	}
-	left, wait, reason := c.limits[route.Target].enter()
+	left, wait, reason := c.limits[route.Target].enter(false)
 	if left == nil {
 		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
 	}

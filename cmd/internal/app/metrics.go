@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -57,6 +58,10 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 }
 
 func (m *workMetrics) observe(r jobs.Report) {
-	m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
+	outcome := string(r.Outcome)
+	if r.State == inbox.EffectDuplicate {
+		outcome = string(r.State) // settled without an attempt
+	}
+	m.attempts.WithLabelValues(r.Source, r.Route, r.Target, outcome, string(r.Reason)).Inc()
 	m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())
 }
