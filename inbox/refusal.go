@@ -46,6 +46,12 @@ type Refusal struct {
 	// Everything else is sampled without content.
 	Whole bool
 
+	// Diagnose may be nil. It is asked for more than Diagnosis says, with the kept
+	// body, after the sender was answered and only for some of the whole refusals:
+	// it may be a hundred times as expensive as a verification. What it gives is
+	// appended to Diagnosis. It must not use the request's own body.
+	Diagnose func(body []byte) string
+
 	size int
 }
 
@@ -102,6 +108,11 @@ type RefusalsConfig struct {
 	// SamplesPerSecond is how many other refusals of one source are taken, in
 	// bursts of ten times as many. It defaults to 1.
 	SamplesPerSecond float64
+
+	// DiagnosesPerSecond is how many whole refusals of one source are diagnosed, in
+	// bursts of five times as many; all sources together get five times as many. It
+	// defaults to 1; -1 diagnoses none.
+	DiagnosesPerSecond float64
 }
 
 const (
@@ -121,6 +132,7 @@ type Refusals struct {
 
 	mu     sync.Mutex
 	paces  map[int32]*refusalPace
+	looks  bucket // diagnoses of all sources
 	closed bool
 
 	// fill belongs to the writer alone.
@@ -159,8 +171,11 @@ func NewRefusals(cfg RefusalsConfig) (*Refusals, error) {
 	fallback(&cfg.WholePerSecond, 200)
 	fallback(&cfg.BytesPerSecond, 2<<20)
 	fallback(&cfg.SamplesPerSecond, 1)
+	fallback(&cfg.DiagnosesPerSecond, 1)
+	cfg.DiagnosesPerSecond = max(cfg.DiagnosesPerSecond, 0)
 	return &Refusals{
 		cfg:   cfg,
+		looks: bucket{perSecond: 5 * cfg.DiagnosesPerSecond, burst: 25 * cfg.DiagnosesPerSecond},
 		queue: make(chan Refusal, refusalQueue),
 		paces: make(map[int32]*refusalPace),
 		fill:  make(map[refusalShelf]*refusalFill),
@@ -231,6 +246,9 @@ func (r *Refusals) Add(refusal Refusal) bool {
 	if r.queued.Load()+cost > r.cfg.QueueBytes || len(r.queue) == cap(r.queue) {
 		r.dropped.Add(1)
 		return false
+	}
+	if refusal.Diagnose != nil && !(refusal.Whole && pace.diagnose(&r.looks, r.cfg.Now())) {
+		refusal.Diagnose = nil
 	}
 	r.queued.Add(cost)
 	r.queue <- refusal.keep() // never blocks: this lock is the only way in, and there was room

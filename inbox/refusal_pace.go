@@ -19,14 +19,15 @@ func (b *bucket) refill(now time.Time) {
 
 // refusalPace is how fast one source may fill the store.
 type refusalPace struct {
-	whole, bytes, samples bucket
+	whole, bytes, samples, diagnoses bucket
 }
 
 func newRefusalPace(cfg *RefusalsConfig) *refusalPace {
 	return &refusalPace{
-		whole:   bucket{perSecond: cfg.WholePerSecond, burst: max(1, 5*cfg.WholePerSecond)},
-		bytes:   bucket{perSecond: cfg.BytesPerSecond, burst: 4 * cfg.BytesPerSecond},
-		samples: bucket{perSecond: cfg.SamplesPerSecond, burst: max(1, 10*cfg.SamplesPerSecond)},
+		whole:     bucket{perSecond: cfg.WholePerSecond, burst: max(1, 5*cfg.WholePerSecond)},
+		bytes:     bucket{perSecond: cfg.BytesPerSecond, burst: 4 * cfg.BytesPerSecond},
+		samples:   bucket{perSecond: cfg.SamplesPerSecond, burst: max(1, 10*cfg.SamplesPerSecond)},
+		diagnoses: bucket{perSecond: cfg.DiagnosesPerSecond, burst: 5 * cfg.DiagnosesPerSecond},
 	}
 }
 
@@ -49,5 +50,17 @@ func (p *refusalPace) take(r *Refusal, now time.Time) bool {
 	}
 	p.whole.tokens--
 	p.bytes.tokens -= size
+	return true
+}
+
+// diagnose takes a diagnosis from the source's share and from everybody's.
+func (p *refusalPace) diagnose(all *bucket, now time.Time) bool {
+	p.diagnoses.refill(now)
+	all.refill(now)
+	if p.diagnoses.tokens < 1 || all.tokens < 1 {
+		return false
+	}
+	p.diagnoses.tokens--
+	all.tokens--
 	return true
 }

@@ -53,6 +53,9 @@ func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
 }
 
 func (r *Refusals) flush(ctx context.Context, batch []Refusal) {
+	for i := range batch {
+		batch[i].diagnose(r.cfg.Logger)
+	}
 	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
 	defer cancel()
 	if err := r.insert(ctx, batch); err != nil {
@@ -63,6 +66,26 @@ func (r *Refusals) flush(ctx context.Context, batch []Refusal) {
 	r.written.Add(uint64(len(batch)))
 	if err := r.evict(ctx, batch); err != nil {
 		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "refusals not evicted", slog.Any("error", err))
+	}
+}
+
+// diagnose asks for the diagnosis of one refusal. A panic in it costs the
+// diagnosis, not the writer: the request that provokes it came from outside.
+func (r *Refusal) diagnose(logger *slog.Logger) {
+	if r.Diagnose == nil {
+		return
+	}
+	defer func() {
+		if recover() != nil {
+			logger.LogAttrs(context.Background(), slog.LevelError, "diagnosis panicked", slog.Int("source_id", int(r.SourceID)))
+		}
+	}()
+	found := r.Diagnose(r.Body)
+	if found != "" && r.Diagnosis != "" {
+		found = r.Diagnosis + "; " + found
+	}
+	if found != "" {
+		r.Diagnosis = storable(found, 1024)
 	}
 }
 

@@ -37,6 +37,9 @@ type Route struct {
 	// the event's own key, under which there are no others.
 	Key *expression.Recipe
 
+	// List makes several effects of one; nil leaves it one.
+	List *List
+
 	// Map makes the body that is sent on, as JSON. nil sends it as received.
 	Map *expression.Mapping
 

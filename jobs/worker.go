@@ -99,7 +99,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if sender == nil { // the store knows the route, this client does not
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
-	if claim.Event.BodyGone {
+	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
 		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
@@ -111,6 +111,16 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	case s != nil:
 		return c.settle(ctx, w, claim, *s, begun)
 	}
+	var prepared []byte
+	if lists(claim, route) {
+		var s *inbox.Settlement
+		var held bool
+		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+			return nil
+		} else if s != nil {
+			return c.settle(ctx, w, claim, *s, begun)
+		}
+	}
 	left, wait, reason := c.limits[route.Target].enter()
 	if left == nil {
 		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
@@ -121,6 +131,9 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
+	}
+	if prepared != nil {
+		rendered = prepared
 	}
 	if call.Rendered == nil && rendered != nil {
 		call.Rendered = rendered

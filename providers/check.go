@@ -28,25 +28,17 @@ func (d *decoder) defaults(s *Spec) {
 	if s.Request.MaxBody == 0 {
 		s.Request.MaxBody = 1 << 20
 	}
-	v := &s.Verify
-	setDefault(&v.Authenticates, map[bool]string{true: "body", false: "origin"}[v.Family == familyHMAC])
-	if v.Family == familyHMAC {
-		setDefault(&v.Signature.From, "header")
-		setDefault(&v.Signature.Format, "value")
+	if s.Split.Form != "" {
+		s.Body.Form = true
+		setDefault(&s.Body.FormJSON, s.Split.Form)
+		setDefault(&s.Split.JSON, "$")
 	}
-	setDefault(&v.Timestamp.From, "none")
-	setDefault(&v.Timestamp.Unit, "s")
-	setDefault(&v.Key.Select, "all")
-	if v.Timestamp.Past == 0 {
-		v.Timestamp.Past = Duration(defaultTolerance)
+	verifyDefaults(&s.Verify)
+	modes := slices.Clone(s.Modes)
+	for i := range modes {
+		verifyDefaults(&modes[i].Verify)
 	}
-	if v.Timestamp.Future == 0 {
-		v.Timestamp.Future = Duration(defaultTolerance)
-	}
-	if v.Family == familyOperation {
-		setDefault(&v.Operation.Key, "Idempotency-Key")
-		setDefault(&v.Operation.Name, "Oncegate-Operation")
-	}
+	s.Modes = modes
 	setDefault(&s.Body.Format, "json")
 	setDefault(&s.Identity.Mode, "id")
 	setDefault(&s.Sequence.Kind, "none")
@@ -67,6 +59,27 @@ func (d *decoder) defaults(s *Spec) {
 	}
 }
 
+func verifyDefaults(v *VerifySpec) {
+	setDefault(&v.Authenticates, map[bool]string{true: "body", false: "origin"}[v.signs()])
+	if v.signs() {
+		setDefault(&v.Signature.From, "header")
+		setDefault(&v.Signature.Format, "value")
+	}
+	setDefault(&v.Timestamp.From, "none")
+	setDefault(&v.Timestamp.Unit, "s")
+	setDefault(&v.Key.Select, "all")
+	if v.Timestamp.Past == 0 {
+		v.Timestamp.Past = Duration(defaultTolerance)
+	}
+	if v.Timestamp.Future == 0 {
+		v.Timestamp.Future = Duration(defaultTolerance)
+	}
+	if v.Family == familyOperation {
+		setDefault(&v.Operation.Key, "Idempotency-Key")
+		setDefault(&v.Operation.Name, "Oncegate-Operation")
+	}
+}
+
 func setDefault(s *string, value string) {
 	if *s == "" {
 		*s = value
@@ -78,6 +91,9 @@ func answerDefaults(a *AnswerSpec, status int, contentType, body string) {
 		a.Status = status
 	}
 	if a.Empty {
+		if a.Body == body {
+			a.Body = "" // the default of the provider that this one extends
+		}
 		return
 	}
 	setDefault(&a.ContentType, contentType)
@@ -111,16 +127,29 @@ func (d *decoder) check(s *Spec) {
 	if s.Request.MaxBody > 64<<20 {
 		d.at("request.max_body", "at most 64MiB")
 	}
+	d.formJSON = s.Body.FormJSON
 	d.verify(&s.Verify)
+	d.modes(s)
 	d.choice("body.format", s.Body.Format, []string{"json", "any"}, []string{"xml"})
 	if s.Body.FormJSON != "" && !s.Body.Form {
 		d.at("body.form_json", "needs body.form: true")
 	}
-	if s.Split.Form != "" {
-		d.at("split.form", "is not implemented in this version")
+	if s.Split.Form != "" && s.Split.Form != s.Body.FormJSON {
+		d.at("split.form", "is another field than body.form_json")
 	}
-	if s.Split.JSON != "" {
-		d.path("split.json", s.Split.JSON)
+	for array := range strings.SplitSeq(s.Split.JSON, nestedMark) {
+		if s.Split.JSON != "" {
+			d.path("split.json", array)
+		}
+	}
+	if s.Split.Otherwise != "" {
+		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines", "elements"}, nil)
+		if s.Split.JSON == "" {
+			d.at("split.otherwise", "needs split.json")
+		}
+	}
+	if s.Split.ContentType != "" && s.Split.JSON == "" {
+		d.at("split.content_type", "needs split.json")
 	}
 	d.identity(s)
 	d.fields("type", s.Type, s, false)
@@ -137,6 +166,7 @@ func (d *decoder) check(s *Spec) {
 	d.answer("ack", &s.Ack, s.Ack.Status >= 200 && s.Ack.Status < 300, "is not a success")
 	d.answer("reject", &s.Reject, s.Reject.Status >= 400 && s.Reject.Status < 500, "is not 4xx")
 	d.windows(&s.Windows)
+	d.settings(s.Settings)
 	for path, value := range s.Confidence {
 		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)
 	}
@@ -171,13 +201,13 @@ func (d *decoder) fields(where string, fields []Field, s *Spec, times bool) {
 
 func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	given := 0
-	for _, is := range []bool{f.Header != "", f.JSON != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", len(f.Join) > 0} {
+	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", f.Body != "", len(f.Join) > 0} {
 		if is {
 			given++
 		}
 	}
 	if given != 1 {
-		d.at(where, "is one of header, json, envelope, form, query, literal, join")
+		d.at(where, "is one of header, json, parent, envelope, form, query, literal, body, join")
 		return
 	}
 	switch {
@@ -190,17 +220,31 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 		if s.Split.JSON == "" {
 			d.at(where+".envelope", "goes only with split; say json")
 		}
+	case f.Parent != "":
+		d.path(where+".parent", f.Parent)
+		if !strings.Contains(s.Split.JSON, nestedMark) {
+			d.at(where+".parent", "goes only with a split of several arrays; say envelope")
+		}
 	case f.Form != "" && !s.Body.Form:
 		d.at(where+".form", "needs body.form: true")
+	}
+	if f.Body != "" && (f.Body != "sha256" || !strings.HasPrefix(where, "identity.hash[") || len(s.Identity.Hash) < 2) {
+		d.at(where+".body", "is sha256, and stands only in identity.hash, beside other fields")
+	}
+	if f.PlusIndex && (s.Sequence.Kind == "time" || s.Split == (SplitSpec{}) || !strings.HasSuffix(where, ".number")) {
+		d.at(where+".plus_index", "goes only with the number of a batch's events that is no time")
+	}
+	if f.If != "" {
+		d.path(where+".if", f.If)
 	}
 	if f.With != "" && len(f.Join) == 0 {
 		d.at(where+".with", "goes only with join")
 	}
 	if times {
 		if f.Unit == "" {
-			d.at(where+".unit", "is required (s, ms, us, ns, rfc3339)")
+			d.at(where+".unit", "is required (s, ms, us, ns, rfc3339, datetime)")
 		} else {
-			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339"}, nil)
+			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339", "datetime"}, nil)
 		}
 	} else if f.Unit != "" {
 		d.at(where+".unit", "goes only with times")
@@ -211,7 +255,7 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 }
 
 func (d *decoder) identity(s *Spec) {
-	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash"}, []string{"level"})
+	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash", "level"}, nil)
 	if s.Verify.Family == familyOperation {
 		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
 			d.at("identity", "does not go with family operation, whose headers name the event")
@@ -223,9 +267,6 @@ func (d *decoder) identity(s *Spec) {
 		if len(s.Identity.Candidates) == 0 {
 			d.at("identity.candidates", "is required")
 		}
-		if len(s.Identity.Hash) > 0 {
-			d.at("identity.hash", "goes only with mode: hash")
-		}
 	case "hash":
 		if len(s.Identity.Hash) == 0 {
 			d.at("identity.hash", "is required: the named fields, never the whole body")
@@ -233,11 +274,16 @@ func (d *decoder) identity(s *Spec) {
 		if len(s.Identity.Candidates) > 0 {
 			d.at("identity.candidates", "goes only with mode: id")
 		}
+	case "level":
+		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 {
+			d.at("identity", "mode: level reads no id")
+		}
 	}
 	d.fields("identity.candidates", s.Identity.Candidates, s, false)
 	d.fields("identity.hash", s.Identity.Hash, s, false)
 	for i := range s.Identity.Hash {
-		if s.Identity.Hash[i].JSON == "$" {
+		batch := s.Split.JSON != "" && (s.Split.Otherwise == "" || s.Split.Otherwise == "unusable")
+		if s.Identity.Hash[i].JSON == "$" && !batch {
 			d.at(fmt.Sprintf("identity.hash[%d]", i), "an id is never made of the whole body")
 		}
 	}
@@ -260,33 +306,79 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	if h.Name == "" {
 		d.at(where+".name", "is required")
 	}
-	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD"}, []string{"OPTIONS"})
-	d.choice(where+".verify", h.Verify, []string{"signature", "token", "none"}, []string{"query-signature"})
-	if h.Verify == "signature" && s.Verify.Family != familyHMAC {
-		d.at(where+".verify", "signature needs family hmac")
+	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD", "OPTIONS"}, nil)
+	d.choice(where+".verify", h.Verify, []string{"signature", "query-signature", "token", "none", "open", "bootstrap", "bootstrap-signed"}, nil)
+	if h.Verify == "query-signature" && !s.Verify.signs() {
+		d.at(where+".verify", "query-signature needs a family that signs")
 	}
-	if len(h.Match) == 0 {
+	if len(h.Match) == 0 && h.Method != http.MethodHead && h.Method != http.MethodGet {
 		d.at(where+".match", "is required")
 	}
 	for i := range h.Match {
 		m := &h.Match[i]
 		at := fmt.Sprintf("%s.match[%d]", where, i)
-		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query}, s, false)
-		if m.JSON != "" && h.Verify == "none" {
-			d.at(at+".json", "a body is parsed only when verified")
+		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, s, false)
+		if m.JSON != "" && (h.Verify == "none" || h.Verify == "bootstrap") {
+			d.at(at+".json", "a body is parsed only when verified, or with verify: open")
+		}
+		if m.Absent && m.Equals != "" {
+			d.at(at+".absent", "does not go with equals")
 		}
 	}
-	if h.Verify == "token" {
+	brings := h.Verify == "bootstrap" || h.Verify == "bootstrap-signed"
+	if h.Verify == "token" || brings {
 		d.field(where+".token", &h.Token, s, false)
-		if h.Token.JSON != "" {
+		if h.Token.JSON != "" && h.Verify != "bootstrap-signed" {
 			d.at(where+".token", "a body is parsed only when verified")
 		}
+	}
+	if (h.SecretName != "" || h.Setting != "") && h.Verify != "token" {
+		d.at(where, "secret_name and setting go only with verify: token")
+	}
+	if h.Setting != "" && !slices.ContainsFunc(s.Settings, func(t SettingSpec) bool { return t.Name == h.Setting }) {
+		d.at(where+".setting", "is not among the settings")
+	}
+	if h.Refuse.Status != 0 {
+		d.answer(where+".refuse", &h.Refuse, h.Refuse.Status >= 400 && h.Refuse.Status < 500, "is not 4xx")
 	}
 	d.template(where+".respond.body", h.Respond.Body)
 	for name, value := range h.Respond.Headers {
 		d.template(where+".respond.headers."+name, value)
 	}
 	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
+}
+
+// modes checks each mode as the verification it is.
+func (d *decoder) modes(s *Spec) {
+	names := map[string]bool{}
+	for i := range s.Modes {
+		m := &s.Modes[i]
+		where := fmt.Sprintf("modes[%d]", i)
+		if m.Name == "" || names[m.Name] {
+			d.at(where+".name", "is required, once each")
+		}
+		names[m.Name] = true
+		if len(m.When) == 0 {
+			d.at(where+".when", "is required: the headers by which the mode is known")
+		}
+		d.headerMatches(where+".when", m.When)
+		sub := &decoder{name: d.name, lines: d.lines, formJSON: d.formJSON}
+		sub.verify(&m.Verify)
+		for _, p := range sub.problems {
+			d.at(where+"."+p.Path, "%s", p.Text)
+		}
+	}
+	d.headerMatches("verify.require", s.Verify.Require)
+}
+
+func (d *decoder) headerMatches(where string, list []MatchSpec) {
+	for i := range list {
+		at := fmt.Sprintf("%s[%d]", where, i)
+		d.headerName(at+".header", list[i].Header)
+		if list[i].JSON != "" || list[i].Query != "" {
+			d.at(at, "only headers are looked at here")
+		}
+	}
 }
 
 func (d *decoder) template(where, text string) {
@@ -321,5 +413,22 @@ func (d *decoder) windows(w *WindowsSpec) {
 		if window.Source != "" {
 			d.link("windows."+name+".source", window.Source)
 		}
+	}
+}
+
+func (d *decoder) settings(settings []SettingSpec) {
+	seen := map[string]bool{}
+	for i := range settings {
+		s := &settings[i]
+		where := fmt.Sprintf("settings[%d]", i)
+		switch {
+		case s.Name == "" || seen[s.Name]:
+			d.at(where+".name", "is required, once each")
+		case s.About == "":
+			d.at(where+".about", "is required: what it is and where it is found")
+		case s.Required && len(s.Default) > 0:
+			d.at(where+".default", "does not go with required: true")
+		}
+		seen[s.Name] = true
 	}
 }

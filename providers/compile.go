@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
+
+	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
 // The families that Go implements.
@@ -14,7 +16,12 @@ const (
 	familyHMAC      = "hmac"
 	familyStatic    = "static"
 	familyOperation = "operation"
+	familySignature = "signature"
+	familyNone      = "none"
 )
+
+// signs reports whether the proof is a signature over parts of the request.
+func (v *VerifySpec) signs() bool { return v.Family == familyHMAC || v.Family == familySignature }
 
 // Provider is a checked [Spec], ready to verify. It is safe for concurrent use.
 type Provider struct {
@@ -24,8 +31,17 @@ type Provider struct {
 	extraction *extraction
 	handshakes []handshake
 	volatile   [][]string
+	modes      []mode
+	reserved   map[string]bool // names of secrets that only handshakes use
 	idUnsigned bool
-	recipe     *recipe // of an operation's key; nil takes the caller's
+	recipe     *recipe        // of an operation's key; nil takes the caller's
+	located    *pathSet       // the JSON paths that verification reads
+	scheme     schemes.Scheme // nil where the family is data
+
+	// What a source adds.
+	bound    bool
+	settings schemes.Settings
+	fetcher  Fetcher
 }
 
 // Parse reads a spec that stands alone. The error names every problem, with its
@@ -92,19 +108,29 @@ func compile(name string, spec *Spec) *Provider {
 		newHash, size, _ := algorithm(s.Algorithm)
 		p.schemes = append(p.schemes, scheme{SchemeSpec: s, new: newHash, size: size})
 	}
+	p.scheme = schemes.Table()[spec.Verify.Family]
+	p.located = locatedPaths(&spec.Verify)
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
 		p.volatile = append(p.volatile, splitPath(path))
 	}
+	p.reserved = reservedSecrets(spec)
 	p.idUnsigned = !spec.idSigned()
+	p.modes = compileModes(name, spec)
+	for i := range p.modes {
+		p.idUnsigned = p.idUnsigned || p.modes[i].as.idUnsigned
+	}
 	return p
 }
 
 // idSigned reports whether the signature covers every field an id can come
 // from. It is derived, not declared, so that it cannot be wrong.
 func (s *Spec) idSigned() bool {
-	if s.Verify.Family != familyHMAC {
+	if s.Identity.Mode == "level" {
+		return true // nobody can claim an id, since none is taken from the request
+	}
+	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil {
 		// A credential covers nothing, but whoever holds one request holds it too;
 		// operations bind their id to the credential.
 		return s.Verify.Family == familyOperation
@@ -118,6 +144,12 @@ func (s *Spec) idSigned() bool {
 }
 
 func (s *Spec) covered(f *Field) bool {
+	if schemes.Table()[s.Verify.Family] != nil && f.Literal == "" && len(f.Join) == 0 {
+		if s.Verify.Authenticates == "body" && f.Header == "" && f.Query == "" {
+			return true
+		}
+		return s.schemeCovers(f)
+	}
 	signs := func(match func(*Part) bool) bool {
 		for i := range s.Verify.Signed {
 			if match(&s.Verify.Signed[i]) {
@@ -133,10 +165,14 @@ func (s *Spec) covered(f *Field) bool {
 				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
 			})
 		})
-	case f.JSON != "" || f.Envelope != "" || f.Form != "":
-		return signs(func(p *Part) bool { return p.Word == "body" }) && s.Verify.Authenticates == "body"
+	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "" || f.Body != "":
+		return signs(func(p *Part) bool {
+			return p.Word == "body" || p.Word == "body-base64" || p.Word == "form-sorted" ||
+				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
+		}) &&
+			s.Verify.Authenticates != "origin"
 	case f.Query != "":
-		return signs(func(p *Part) bool { return p.Word == "url" })
+		return signs(func(p *Part) bool { return p.Word == "url" || p.Word == "query" || p.Query == f.Query })
 	}
 	for i := range f.Join {
 		if !s.covered(&f.Join[i]) {
@@ -179,6 +215,7 @@ func (p *Provider) Limits() Limits {
 	for i := range p.spec.Handshakes {
 		methods = append(methods, p.spec.Handshakes[i].Method)
 	}
+	methods = append(methods, p.handshakeMethods()...)
 	slices.Sort(methods)
 	return Limits{
 		Methods:      slices.Compact(methods),
@@ -188,20 +225,20 @@ func (p *Provider) Limits() Limits {
 	}
 }
 
-// Verify authenticates a request and reads its events. The error is always a
-// *[Refusal]. The events are read only from what has been verified.
+// Verify authenticates a request and reads its events. The error is a *[Refusal]
+// where the request is not authentic; any other error is a fault of ours or of a
+// key store, after which the sender should come again. The events are read only
+// from what has been verified.
 func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
-	d := &Delivery{IDUnsigned: p.idUnsigned}
-	var err *Refusal
-	switch p.spec.Verify.Family {
-	case familyHMAC:
-		d.Secret, d.SignedAt, err = p.verifySignature(req, secrets)
-	default:
-		d.Secret, err = p.verifyCredential(req, secrets)
-	}
+	return p.mode(req).verify(req, secrets)
+}
+
+func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
+	proof, err := p.authenticate(req, secrets)
 	if err != nil {
 		return nil, err
 	}
+	d := &Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, SignedAt: proof.signedAt}
 	if p.IsOperation() {
 		item, err := p.operation(req, d.Secret)
 		if err != nil {
@@ -210,6 +247,32 @@ func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
 		d.Items = []Item{item}
 		return d, nil
 	}
-	d.Items = p.extraction.items(req)
+	d.Items = p.extraction.items(req, proof.values)
+	for i := range d.Items {
+		if proof.covered > 0 && i >= proof.covered {
+			d.Items[i].EventID, d.Items[i].Unusable = "", "event: the signature does not cover it"
+		}
+	}
 	return d, nil
+}
+
+// authenticate proves a request by whatever family the provider has.
+func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {
+	var out proof
+	var refusal *Refusal
+	switch {
+	case p.spec.Verify.signs():
+		out.secret, out.signedAt, refusal = p.verifySignature(req, secrets)
+	case p.scheme != nil:
+		return p.verifyScheme(req, secrets)
+	case p.Unproved():
+		_, err := p.ready()
+		return out, err
+	default:
+		out.secret, refusal = p.verifyCredential(req, secrets)
+	}
+	if refusal != nil {
+		return proof{}, refusal
+	}
+	return out, nil
 }

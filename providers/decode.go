@@ -44,6 +44,7 @@ type decoder struct {
 	name     string
 	lines    map[string]int
 	problems []*Problem
+	formJSON string // the form field that is the body's document
 }
 
 // maxSpecDepth ends the descent into hostile documents.

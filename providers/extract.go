@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"mime"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -19,11 +20,16 @@ type extraction struct {
 	format         string
 	form           bool
 	formJSON       string
-	split          int // slot of the array in the envelope; -1 if not split
+	split          int      // slot of the array in the envelope; -1 if not split
+	nested         []nested // the arrays inside its elements
+	splitForm      string
 
 	ids, hash, types, occurred []field
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
+	level                      bool
+	otherwise                  string
+	splitType                  string
 }
 
 type sequenceFields struct{ key, number field }
@@ -36,10 +42,14 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, formJSON: s.Body.FormJSON,
-		split: -1, times: s.Sequence.Kind == "time",
+		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
 	}
 	if s.Split.JSON != "" {
-		x.split = envelope.add(s.Split.JSON)
+		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
+		x.split, x.splitForm = envelope.add(first), s.Split.Form
+		if rest != "" {
+			x.nested = newNested(rest, item)
+		}
 	}
 	x.ids = compileFields(s.Identity.Candidates, item, envelope)
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
@@ -52,49 +62,53 @@ func newExtraction(s *Spec) *extraction {
 }
 
 // items never fails: what is verified is admitted, if need be as unusable.
-func (x *extraction) items(req *Request) []Item {
+// values are what a scheme found, to be read like the fields of a form.
+func (x *extraction) items(req *Request, values url.Values) []Item {
 	whole := Item{Length: len(req.Body)}
-	s := source{req: req, envelope: req.Body}
+	s := source{req: req, envelope: req.Body, form: values}
 	if err := x.open(&s); err != nil {
+		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
+			return x.lines(req)
+		}
 		whole.Unusable = "body: " + err.Error()
 		// What the headers say is still worth showing.
 		whole.Type = x.eventType(&s)
 		return []Item{whole}
 	}
-	if x.split < 0 {
+	if x.split < 0 || x.whole(&s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
+		if x.split >= 0 {
+			x.single(&s)
+		}
 		x.fill(&whole, &s)
 		return []Item{whole}
 	}
-	if s.form != nil {
+	if s.inForm && x.splitForm == "" {
 		// The document is decoded from the form, so its events are nowhere in the body.
 		whole.Unusable = "batch: inside a form"
 		return []Item{whole}
 	}
 	parts, err := x.elements(&s)
+	if err == nil && s.inForm {
+		err = x.encoded(&s, parts)
+	}
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()
 		return []Item{whole}
 	}
 	out := make([]Item, len(parts))
 	for i, at := range parts {
-		out[i] = Item{Offset: at.start, Length: at.end - at.start}
-		s.item = s.envelope[at.start:at.end]
+		out[i] = Item{Offset: at.body.start, Length: at.body.end - at.body.start}
+		s.item, s.parent, s.parentSpans = s.envelope[at.start:at.end], at.parent, at.parentSpans
 		if s.itemSpans, err = x.item.walk(s.item); err != nil {
 			s.itemSpans = nil
 			out[i].Unusable = "event: " + err.Error()
 			continue
 		}
+		s.index = i
 		x.fill(&out[i], &s)
 	}
 	return out
-}
-
-func (x *extraction) elements(s *source) ([]span, error) {
-	if s.envelopeSpans == nil || !s.envelopeSpans[x.split].present() {
-		return nil, errNotJSON
-	}
-	return elements(s.envelope, s.envelopeSpans[x.split], maxItems)
 }
 
 // open finds the document in the body and walks it.
@@ -104,7 +118,7 @@ func (x *extraction) open(s *source) error {
 		if err != nil {
 			return err
 		}
-		s.form = form
+		s.form, s.inForm = merge(form, s.form), true
 		document, ok, err := one(form[x.formJSON])
 		if err != nil {
 			return err
@@ -136,7 +150,11 @@ func (x *extraction) fill(item *Item, s *source) {
 	item.Type = x.eventType(s)
 	for i := range x.occurred {
 		f := &x.occurred[i]
-		if value, ok, err := f.read(s, false); ok && err == nil {
+		value, ok, err := f.read(s, false)
+		if errors.Is(err, errNotScalar) {
+			value, ok, err = f.fraction(s)
+		}
+		if ok && err == nil {
 			if t, ok := instant(value, f.Unit); ok {
 				item.OccurredAt = t
 				break
@@ -175,8 +193,16 @@ func (x *extraction) position(item *Item, s *source) {
 			continue
 		}
 		number, ok, err := c.number.read(s, false)
+		if errors.Is(err, errNotScalar) && x.times {
+			number, ok, err = c.number.fraction(s)
+		}
 		if !ok || err != nil {
 			continue
+		}
+		if c.number.PlusIndex {
+			if number, ok = plus(number, s.index); !ok {
+				continue
+			}
 		}
 		if x.times {
 			t, isTime := instant(number, c.number.Unit)
@@ -195,8 +221,12 @@ func (x *extraction) position(item *Item, s *source) {
 // bad does not fall through to the next: the id of an event must not depend on
 // how it is damaged.
 func (x *extraction) id(s *source) (id, unusable string) {
-	if len(x.hash) > 0 {
-		return x.hashed(s)
+	if x.level {
+		event := s.item
+		if event == nil {
+			event = s.req.Body
+		}
+		return levelID(s.req, event, s.index), ""
 	}
 	for i := range x.ids {
 		value, ok, err := x.ids[i].read(s, true)
@@ -213,6 +243,9 @@ func (x *extraction) id(s *source) (id, unusable string) {
 			return "", "event id: has the form of an unusable event's key"
 		}
 		return value, ""
+	}
+	if len(x.hash) > 0 {
+		return x.hashed(s)
 	}
 	return "", "event id: none"
 }
@@ -231,6 +264,9 @@ func (x *extraction) hashed(s *source) (id, unusable string) {
 	found := false
 	for i := range x.hash {
 		value, ok, err := x.hash[i].read(s, true)
+		if errors.Is(err, errNotScalar) {
+			value, ok, err = x.hash[i].structure(s)
+		}
 		if err != nil {
 			return "", "event id: " + err.Error()
 		}

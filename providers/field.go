@@ -2,6 +2,8 @@ package providers
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
@@ -27,16 +29,21 @@ type source struct {
 
 	envelope      []byte // the document
 	envelopeSpans []span
+	parent        []byte // the element around the event's array, in nested batches
+	parentSpans   []span
 	item          []byte // the event inside it
 	itemSpans     []span
 	form          url.Values
+	inForm        bool // the document is inside a form
 	query         url.Values
+	index         int // of the event in its batch
 }
 
 // field is a Field made ready for reading.
 type field struct {
 	Field
 	slot int // of json or envelope in its path set
+	when int // slot of the path in If
 	join []field
 }
 
@@ -46,10 +53,15 @@ func compileField(f Field, item, envelope *pathSet) field {
 	switch {
 	case f.JSON != "":
 		out.slot = item.add(f.JSON)
+	case f.Parent != "":
+		out.slot = item.parents().add(f.Parent)
 	case f.Envelope != "":
 		out.slot = envelope.add(f.Envelope)
 	case f.Header != "":
 		out.Header = http.CanonicalHeaderKey(f.Header)
+	}
+	if f.If != "" {
+		out.when = item.add(f.If)
 	}
 	for _, part := range f.Join {
 		out.join = append(out.join, compileField(part, item, envelope))
@@ -69,6 +81,9 @@ var errAmbiguous = errors.New("present twice")
 
 // read returns the field's value. escape keeps joined parts apart.
 func (f *field) read(s *source, escape bool) (string, bool, error) {
+	if f.If != "" && (s.itemSpans == nil || !s.itemSpans[f.when].present()) {
+		return "", false, nil
+	}
 	switch {
 	case f.Header != "":
 		values := s.req.Header[f.Header]
@@ -84,6 +99,11 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 			return "", false, nil
 		}
 		return scalar(s.item, s.itemSpans[f.slot])
+	case f.Parent != "":
+		if s.parentSpans == nil {
+			return "", false, nil
+		}
+		return scalar(s.parent, s.parentSpans[f.slot])
 	case f.Envelope != "":
 		if s.envelopeSpans == nil {
 			return "", false, nil
@@ -95,6 +115,9 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 		return one(s.queryValues()[f.Query])
 	case f.Literal != "":
 		return f.Literal, true, nil
+	case f.Body != "":
+		sum := sha256.Sum256(s.req.Body)
+		return hex.EncodeToString(sum[:]), true, nil
 	case len(f.join) > 0:
 		return f.joined(s, escape)
 	}
@@ -167,10 +190,16 @@ func unstorable(value string, limit int) error {
 	return nil
 }
 
+// datetimes are the spellings of unit datetime beside RFC 3339.
+var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST"}
+
 // instant reads a time; ok is false if it is none in the unit.
 func instant(value, unit string) (time.Time, bool) {
-	if unit == "rfc3339" {
+	if unit == "rfc3339" || unit == "datetime" {
 		t, err := time.Parse(time.RFC3339Nano, value)
+		for i := 0; err != nil && unit == "datetime" && i < len(datetimes); i++ {
+			t, err = time.Parse(datetimes[i], value)
+		}
 		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
 			return time.Time{}, false
 		}

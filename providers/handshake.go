@@ -40,7 +40,7 @@ func compileHandshakes(specs []HandshakeSpec) []handshake {
 	for _, spec := range specs {
 		h := handshake{HandshakeSpec: spec, paths: newPathSet(), headers: map[string][]piece{}}
 		for _, m := range spec.Match {
-			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query}, h.paths, h.paths))
+			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, h.paths, h.paths))
 		}
 		h.token = compileField(spec.Token, h.paths, h.paths)
 		// The template has been checked when the spec was read.
@@ -108,11 +108,9 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 		if h.Method != req.Method || !h.hinted(req) {
 			continue
 		}
-		if h.Verify == "signature" {
-			if _, _, err := p.verifySignature(req, secrets); err != nil {
-				// It may be a delivery that merely looks alike; refused either way.
-				return Reply{}, true, err
-			}
+		if err := p.admit(h, req, secrets); err != nil {
+			// It may be a delivery that merely looks alike; refused either way.
+			return Reply{}, true, h.refusal(err)
 		}
 		s := source{req: req}
 		if len(h.paths.nodes) > 1 {
@@ -121,19 +119,37 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			}
 			s.item = req.Body
 		}
+		if h.formed() && isForm(req) {
+			if s.form, err = parseForm(req.Body); err != nil {
+				continue
+			}
+		}
 		if !h.matches(&s) {
 			continue
 		}
-		if h.Verify == "token" && !h.knows(&s, live(secrets, req.ReceivedAt)) {
-			return Reply{}, true, refuse(ReasonMismatch, "no live secret matches the token of handshake "+h.Name)
+		if h.Verify == "token" && !h.knows(&s, p.tokens(h, live(secrets, req.ReceivedAt))) {
+			return Reply{}, true, h.refusal(refuse(ReasonMismatch, "no live secret matches the token of handshake "+h.Name))
 		}
-		reply, err := h.reply(&s, live(secrets, req.ReceivedAt))
+		arrived, err := p.bootstrap(h, &s, secrets)
+		if err != nil {
+			return Reply{}, true, h.refusal(err)
+		}
+		reply, err := h.reply(&s, live(p.keys(secrets), req.ReceivedAt))
 		if err != nil {
 			return Reply{}, true, refuse(ReasonMalformed, "handshake "+h.Name+": "+err.Error())
 		}
+		reply.Arrived = arrived
 		return reply, true, nil
 	}
+	if p.scheme != nil {
+		return p.shake(req, secrets)
+	}
 	return Reply{}, false, nil
+}
+
+// formed reports whether the handshake is told by a field of a form.
+func (h *handshake) formed() bool {
+	return slices.ContainsFunc(h.Match, func(m MatchSpec) bool { return m.Form != "" })
 }
 
 // hinted is a cheap look at the request, so that an ordinary delivery is not
@@ -142,6 +158,7 @@ func (h *handshake) hinted(req *Request) bool {
 	for i := range h.Match {
 		m := &h.Match[i]
 		switch {
+		case m.Absent:
 		case m.JSON != "" && m.Equals != "":
 			if !bytes.Contains(req.Body, []byte(m.Equals)) {
 				return false
@@ -167,7 +184,10 @@ func (h *handshake) hinted(req *Request) bool {
 func (h *handshake) matches(s *source) bool {
 	for i := range h.match {
 		value, ok, err := h.match[i].read(s, false)
-		if !ok || err != nil {
+		if h.Match[i].Absent && !ok && err == nil {
+			continue
+		}
+		if !ok || err != nil || h.Match[i].Absent {
 			return false
 		}
 		if want := h.Match[i].Equals; want != "" && value != want {

@@ -11,6 +11,7 @@ package providers
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -30,6 +31,14 @@ type Request struct {
 
 	// ReceivedAt is the only clock a provider has.
 	ReceivedAt time.Time
+
+	// Remote is the client's address, as a trusted proxy or else the connection
+	// tells it; invalid if it is not known.
+	Remote netip.Addr
+
+	// Proxied says that the request came through a trusted proxy, so that what its
+	// headers say about the client's certificate can be believed.
+	Proxied bool
 }
 
 // Secret is a signing secret that cannot print itself.
@@ -112,4 +121,9 @@ type Reply struct {
 	ContentType string
 	Header      http.Header
 	Body        []byte
+
+	// Arrived is a secret that a handshake brought. It is not trusted: nobody has
+	// proved anything. The operator is to be shown it, and adds it to the source if
+	// he has just subscribed; nil where none came or it is known already.
+	Arrived *Secret
 }

@@ -29,6 +29,9 @@ type Refusal struct {
 	Reason Reason
 	// Detail is one line for the operator, such as "header Stripe-Signature has no v1 entry".
 	Detail string
+	// Reply is the answer that the provider asks for in this case; nil for that of
+	// [Provider.Answer].
+	Reply *Reply
 }
 
 // Error gives the reason and the detail.

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // some providers sign with HMAC-SHA1
 	"crypto/sha256"
 	"crypto/sha512"
@@ -30,15 +31,37 @@ func algorithm(name string) (newHash func() hash.Hash, size int, ok bool) {
 		return sha512.New384, sha512.Size384, true
 	case "hmac-sha512":
 		return sha512.New, sha512.Size, true
+	case "sha1":
+		return sha1.New, sha1.Size, true
+	case "sha256":
+		return sha256.New, sha256.Size, true
+	case "ecdsa-p256-sha256":
+		return nil, 0, true // DER varies
 	case "ed25519":
 		return nil, ed25519.SignatureSize, true
+	case "rsa-sha1", "rsa-sha256":
+		return nil, 0, true // as long as the key
 	}
 	return nil, 0, false
 }
 
+// mac starts an HMAC, or a plain digest that has the secret among its parts.
+func (s *scheme) mac(key []byte) hash.Hash {
+	if s.digest() {
+		return s.new()
+	}
+	return hmac.New(s.new, key)
+}
+
+func (s *SchemeSpec) digest() bool { return s.Algorithm == "sha1" || s.Algorithm == "sha256" }
+
 // decode gives the bytes of a signature of the right size.
 func (s *scheme) decode(text string) ([]byte, bool) {
-	if len(text) > 2*s.size+2 {
+	limit := s.size
+	if limit == 0 {
+		limit = maxPublicSum
+	}
+	if len(text) > 2*limit+2 {
 		return nil, false
 	}
 	var sum []byte
@@ -56,7 +79,7 @@ func (s *scheme) decode(text string) ([]byte, bool) {
 		return nil, false
 	}
 	// The base64 decoders skip line breaks, which would be a second spelling.
-	return sum, err == nil && len(sum) == s.size && !strings.ContainsAny(text, "\r\n")
+	return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0) && !strings.ContainsAny(text, "\r\n")
 }
 
 func (s *scheme) encode(sum []byte) string {
@@ -94,8 +117,10 @@ func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.new == nil && len(key) != ed25519.PublicKeySize {
-		return nil, errors.New("is not a public key of 32 bytes")
+	if s.isPublic() {
+		if _, err := s.public(key); err != nil {
+			return nil, err
+		}
 	}
 	return key, nil
 }
@@ -106,6 +131,17 @@ func decodeKey(how, text string) ([]byte, error) {
 	switch how {
 	case "", "text":
 		key = []byte(text)
+	case "after-colon":
+		if _, after, found := strings.Cut(text, ":"); found {
+			text = after
+		}
+		key = []byte(text)
+	case "spki":
+		if key, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			return nil, errors.New("is not a public key in base64")
+		}
+	case "pem":
+		return decodePEM(text)
 	case "hex":
 		key, err = hex.DecodeString(text)
 	case "base64":

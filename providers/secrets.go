@@ -10,6 +10,9 @@ import (
 // more than [MaxSecrets], empty ones, ones that do not decode. It names a secret
 // by its place and name, never by its value.
 func (p *Provider) CheckSecrets(secrets []Secret) error {
+	if p.secretless() && len(secrets) == 0 {
+		return nil
+	}
 	if len(secrets) == 0 {
 		return fmt.Errorf("provider %s: needs at least one secret", p.name)
 	}
@@ -17,6 +20,7 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 	if len(secrets) > MaxSecrets {
 		errs = append(errs, fmt.Errorf("provider %s: %d secrets, at most %d are tried", p.name, len(secrets), MaxSecrets))
 	}
+	keys := 0
 	names := make(map[string]bool, len(secrets))
 	for i := range secrets {
 		s := &secrets[i]
@@ -27,7 +31,11 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 			fail("is empty")
 			continue
 		}
-		if err := p.checkSecret(s); err != nil {
+		if p.reserved[s.Name] {
+			continue
+		}
+		keys++
+		if err := p.checkAny(s); err != nil {
 			fail(err.Error())
 		}
 		if p.IsOperation() {
@@ -42,15 +50,40 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 		}
 		names[s.Name] = true
 	}
+	if keys == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("provider %s: none of the secrets is a key of deliveries", p.name))
+	}
 	return errors.Join(errs...)
 }
 
+// checkAny takes a secret that serves in one of the provider's modes.
+func (p *Provider) checkAny(s *Secret) error {
+	err := p.checkSecret(s)
+	for i := range p.modes {
+		if err == nil {
+			return nil
+		}
+		if p.modes[i].as.checkSecret(s) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 func (p *Provider) checkSecret(s *Secret) error {
-	switch p.spec.Verify.Family {
-	case familyHMAC:
+	switch {
+	case p.scheme != nil:
+		return p.scheme.Check(s.Value)
+	case p.Unproved():
+		return errors.New("is not used: nothing proves who sends these requests")
+	case p.spec.Verify.signs():
+		_, value, err := p.unkeyed(s.Value)
+		if err != nil {
+			return err
+		}
 		var first error
 		for i := range p.schemes {
-			_, err := p.schemes[i].key(s.Value, p.schemes)
+			_, err := p.schemes[i].key(value, p.schemes)
 			if err == nil {
 				return nil
 			}

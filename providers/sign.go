@@ -2,11 +2,12 @@ package providers
 
 import (
 	"crypto/ed25519"
-	"crypto/hmac"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ import (
 // that the provider puts into the body is the caller's to put there. eventID
 // may be empty, then no id header is set.
 func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
-	if len(secret.Value) == 0 {
+	p = p.mode(req)
+	if len(secret.Value) == 0 && !p.secretless() {
 		return fmt.Errorf("signing as %s: the secret is empty", p.name)
 	}
 	if req.Header == nil {
@@ -26,10 +28,15 @@ func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 	if eventID != "" {
 		p.identify(req, eventID)
 	}
+	p.announce(req)
 	var err error
-	if p.spec.Verify.Family == familyHMAC {
+	switch {
+	case p.spec.Verify.signs():
 		err = p.sign(req, secret)
-	} else {
+	case p.scheme != nil:
+		err = p.signScheme(req, secret)
+	case p.Unproved():
+	default:
 		err = p.present(req, secret)
 	}
 	if err != nil {
@@ -61,12 +68,31 @@ func (p *Provider) identify(req *Request, eventID string) {
 
 func (p *Provider) sign(req *Request, secret Secret) error {
 	spec := &p.spec.Verify
+	if spec.Signature.From == "form" || spec.Signature.From == "query" {
+		return errors.New("the signature is inside what it signs; only the provider makes such requests")
+	}
+	id, key, err := p.unkeyed(secret.Value)
+	if err != nil {
+		return fmt.Errorf("the secret %w", err)
+	}
+	if id != "" {
+		req.Header.Set(spec.Key.Name, id)
+	}
+	secret.Value = key
 	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
+	if spec.Timestamp.From == "json" && !replaceJSON(req, spec.Timestamp.Path, timestamp) {
+		return errors.New("the body has no JSON " + spec.Timestamp.Path + " to put the time into")
+	}
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
 	}
-	var message []byte
-	if err := p.message(req, timestamp, func(b []byte) { message = append(message, b...) }); err != nil {
+	at := &locator{req: req, paths: p.located}
+	message := func(key []byte) ([]byte, *Refusal) {
+		var out []byte
+		err := p.message(req, at, timestamp, key, func(b []byte) { out = append(out, b...) })
+		return out, err
+	}
+	if _, err := message(nil); err != nil {
 		return err
 	}
 	s, sum, err := p.sum(secret, message)
@@ -74,22 +100,63 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 		return err
 	}
 	value := spec.Signature.Prefix + s.encode(sum)
-	if spec.Signature.Format == "list" {
+	if spec.Signature.Format == "list" || spec.Signature.Format == "groups" {
 		value = s.Label + spec.Signature.Assign + s.encode(sum)
 		if label := spec.Signature.TimestampLabel; label != "" {
 			value = label + spec.Signature.Assign + timestamp + spec.Signature.Separator + value
 		}
 	}
-	req.Header.Set(spec.Signature.Headers[0], value)
+	if spec.Signature.Format == "positional" {
+		value = timestamp + spec.Signature.Separator + s.encode(sum)
+	}
+	if spec.Signature.From == "json" {
+		if !replaceJSON(req, spec.Signature.Path, value) {
+			return errors.New("the body has no JSON " + spec.Signature.Path + " to put the signature into")
+		}
+		return nil
+	}
+	name := spec.Signature.Headers[0]
+	if spec.Signature.From == "numbered-headers" {
+		name = strings.TrimSuffix(name, "N") + "1"
+	}
+	req.Header.Set(name, value)
 	return nil
 }
 
+// replaceJSON puts a text or a number in the place of the one that the body has.
+func replaceJSON(req *Request, path, value string) bool {
+	paths := newPathSet()
+	slot := paths.add(path)
+	spans, err := paths.walk(req.Body)
+	if err != nil || !spans[slot].present() {
+		return false
+	}
+	at := spans[slot]
+	switch c := req.Body[at.start]; {
+	case c == '"':
+		value = `"` + value + `"`
+	case c < '0' || c > '9':
+		return false
+	}
+	req.Body = slices.Concat(req.Body[:at.start], []byte(value), req.Body[at.end:])
+	return true
+}
+
 // sum signs with the first scheme that the secret is a key of.
-func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
+func (p *Provider) sum(secret Secret, message func(key []byte) ([]byte, *Refusal)) (*scheme, []byte, error) {
 	var last error
 	for i := range p.schemes {
 		s := &p.schemes[i]
-		if s.new == nil {
+		if s.isPublic() && isPrivatePEM(secret.Value) {
+			text, _ := message(nil)
+			sum, err := s.signPrivate(secret.Value, text)
+			return s, sum, err
+		}
+		if s.isPublic() && s.Algorithm != "ed25519" {
+			last = errors.New("a public key cannot sign")
+			continue
+		}
+		if s.isPublic() {
 			rest, ok := strings.CutPrefix(string(secret.Value), s.PrivatePrefix)
 			if s.PrivatePrefix == "" || !ok {
 				last = errors.New("a public key cannot sign")
@@ -99,7 +166,8 @@ func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
 			if err != nil || len(key) != ed25519.PrivateKeySize {
 				return nil, nil, errors.New("the private key is not 64 bytes in base64")
 			}
-			return s, ed25519.Sign(ed25519.PrivateKey(key), message), nil
+			text, _ := message(nil)
+			return s, ed25519.Sign(ed25519.PrivateKey(key), text), nil
 		}
 		key, err := s.key(secret.Value, p.schemes)
 		if err != nil {
@@ -108,8 +176,9 @@ func (p *Provider) sum(secret Secret, message []byte) (*scheme, []byte, error) {
 			}
 			continue
 		}
-		mac := hmac.New(s.new, key)
-		mac.Write(message)
+		mac := s.mac(key)
+		text, _ := message(key)
+		mac.Write(text)
 		return s, mac.Sum(nil), nil
 	}
 	return nil, nil, last
@@ -119,6 +188,16 @@ func (p *Provider) present(req *Request, secret Secret) error {
 	c := &p.spec.Verify.Credential[0]
 	value := string(secret.Value)
 	switch c.Scheme {
+	case "query":
+		u, err := url.Parse(req.URL)
+		if err != nil {
+			return errors.New("the address cannot be read")
+		}
+		query := u.Query()
+		query.Set(c.Name, value)
+		u.RawQuery = query.Encode()
+		req.URL = u.String()
+		return nil
 	case "bearer":
 		value = "Bearer " + value
 	case "basic":
@@ -132,7 +211,11 @@ func stamp(t time.Time, unit string) string {
 	switch unit {
 	case "ms":
 		return strconv.FormatInt(t.UnixMilli(), 10)
-	case "rfc3339":
+	case "us":
+		return strconv.FormatInt(t.UnixMicro(), 10)
+	case "ns":
+		return strconv.FormatInt(t.UnixNano(), 10)
+	case "rfc3339", "datetime":
 		return t.UTC().Format(time.RFC3339Nano)
 	}
 	return strconv.FormatInt(t.Unix(), 10)

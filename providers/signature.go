@@ -2,6 +2,7 @@ package providers
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -35,47 +36,247 @@ type signature struct {
 	sum    []byte
 }
 
-// signed is what the signature header says.
+// signed is what the request says of its signature.
 type signed struct {
-	header     string
+	where      string // for details: "header X-Signature"
 	signatures []signature
 	timestamp  string
+	at         *locator
 }
 
-// signatures reads the signature header.
+// maxGroups is how many groups of signatures are tried.
+const maxGroups = 4
+
+// groups reads the signatures of a request, in groups that each have a time of
+// their own; most providers send one.
+func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
+	if p.spec.Verify.Signature.Format != "groups" {
+		one, err := p.signatures(req)
+		if err != nil {
+			return nil, err
+		}
+		return []signed{one}, nil
+	}
+	head := signed{at: &locator{req: req, paths: p.located}}
+	values, err := p.carriers(req, &head)
+	if err != nil {
+		return nil, err
+	}
+	var out []signed
+	err = refuse(ReasonMalformed, head.where+" has no signature")
+	for text := range strings.FieldsSeq(values[0]) {
+		if len(out) == maxGroups {
+			return nil, refuse(ReasonMalformed, head.where+" has more than 4 groups")
+		}
+		group := head
+		if err = p.listed(&group, text); err == nil {
+			out = append(out, group)
+		}
+	}
+	if len(out) == 0 {
+		return nil, err
+	}
+	return out, nil
+}
+
+// signatures reads the signatures of a request.
 func (p *Provider) signatures(req *Request) (signed, *Refusal) {
 	spec := &p.spec.Verify.Signature
-	value, name, err := header(req, spec.Headers)
+	out := signed{at: &locator{req: req, paths: p.located}}
+	values, err := p.carriers(req, &out)
 	if err != nil {
 		return signed{}, err
 	}
-	if name == "" {
-		return signed{}, refuse(ReasonUnsigned, "header "+strings.Join(spec.Headers, " or ")+" is missing")
+	for _, value := range values {
+		switch spec.Format {
+		case "list":
+			err = p.listed(&out, value)
+		case "positional":
+			err = p.positional(&out, value)
+		default:
+			err = p.single(&out, value)
+		}
+		// Among several carriers one that cannot be read is passed over.
+		if err != nil && len(values) == 1 {
+			return signed{}, err
+		}
 	}
-	out := signed{header: name}
-	if spec.Format == "list" {
-		err = p.listed(&out, value)
-	} else {
-		err = p.single(&out, value)
-	}
-	if err != nil {
+	if len(out.signatures) == 0 {
 		return signed{}, err
 	}
 	return out, nil
 }
 
+// carriers finds the texts that hold signatures, and says where.
+func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
+	spec := &p.spec.Verify.Signature
+	absent := func() *Refusal {
+		return refuse(ReasonUnsigned, out.where+" is missing")
+	}
+	var value string
+	found := false
+	switch spec.From {
+	case "json":
+		out.where = "JSON " + spec.Path
+		value, found = out.at.json(spec.Path)
+	case "form":
+		out.where = "form " + spec.Path
+		value, found = out.at.formField(spec.Path)
+	case "query":
+		out.where = "query " + spec.Path
+		value, found = out.at.queryField(spec.Path)
+	case "numbered-headers":
+		return p.numbered(req, out)
+	case "all-headers":
+		return scattered(req, spec.Headers, out)
+	default:
+		if spec.Repeats {
+			return repeated(req, spec.Headers, out)
+		}
+		var name string
+		var err *Refusal
+		if value, name, err = header(req, spec.Headers); err != nil {
+			return nil, err
+		}
+		found = name != ""
+		if !found {
+			name = strings.Join(spec.Headers, " or ")
+		}
+		out.where = "header " + name
+	}
+	if !found || value == "" {
+		return nil, absent()
+	}
+	if len(value) > maxHeader {
+		return nil, refuse(ReasonMalformed, out.where+" is too long")
+	}
+	return []string{value}, nil
+}
+
+// scattered reads one signature from each of the headers that are there.
+func scattered(req *Request, names []string, out *signed) ([]string, *Refusal) {
+	out.where = "header " + strings.Join(names, " or ")
+	var values []string
+	for _, name := range names {
+		value, present, err := header(req, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		if present != "" {
+			values = append(values, value)
+		}
+	}
+	if len(values) == 0 {
+		return nil, refuse(ReasonUnsigned, out.where+" is missing")
+	}
+	return values, nil
+}
+
+// maxNumber is the highest number of a numbered header. One HMAC is compared
+// with all of them, so that many cost little.
+const maxNumber = 100
+
+// numbered reads X-Signature-1, X-Signature-2 and so on, to the first that is
+// missing.
+func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
+	pattern := p.spec.Verify.Signature.Headers[0]
+	stem := strings.TrimSuffix(pattern, "N")
+	out.where = "header " + pattern
+	var values []string
+	for n := 1; ; n++ {
+		value, name, err := header(req, []string{stem + strconv.Itoa(n)})
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			break
+		}
+		if len(values) == maxNumber {
+			return nil, refuse(ReasonMalformed, out.where+" has more than 100 signatures")
+		}
+		values = append(values, value)
+	}
+	if len(values) == 0 {
+		return nil, refuse(ReasonUnsigned, "header "+stem+"1 is missing")
+	}
+	return values, nil
+}
+
+// repeated reads a header that may be present several times.
+func repeated(req *Request, names []string, out *signed) ([]string, *Refusal) {
+	for _, name := range names {
+		values := req.Header[http.CanonicalHeaderKey(name)]
+		if len(values) == 0 || len(values) == 1 && values[0] == "" {
+			continue
+		}
+		out.where = "header " + name
+		if len(values) > maxSignatures {
+			return nil, refuse(ReasonMalformed, out.where+" has more than 8 signatures")
+		}
+		for _, value := range values {
+			if len(value) > maxHeader {
+				return nil, refuse(ReasonMalformed, out.where+" is too long")
+			}
+		}
+		return values, nil
+	}
+	return nil, refuse(ReasonUnsigned, "header "+strings.Join(names, " or ")+" is missing")
+}
+
 func (p *Provider) single(out *signed, value string) *Refusal {
 	spec := &p.spec.Verify.Signature
 	rest, ok := strings.CutPrefix(value, spec.Prefix)
-	if !ok {
-		return refuse(ReasonMalformed, "header "+out.header+" does not start with "+spec.Prefix)
+	if !ok && !spec.PrefixOptional {
+		return refuse(ReasonMalformed, out.where+" does not start with "+spec.Prefix)
 	}
-	scheme := &p.schemes[0]
-	sum, ok := scheme.decode(rest)
-	if !ok {
-		return refuse(ReasonMalformed, "header "+out.header+" is not a signature in "+scheme.Encoding)
+	if len(p.schemes) == 1 {
+		return p.take(out, 0, rest)
 	}
-	out.signatures = append(out.signatures, signature{0, sum})
+	// Of several schemes those count whose signatures have that length.
+	known := len(out.signatures)
+	for i := range p.schemes {
+		if sum, ok := p.schemes[i].decode(rest); ok {
+			out.signatures = append(out.signatures, signature{i, sum})
+		}
+	}
+	if len(out.signatures) == known {
+		return refuse(ReasonMalformed, out.where+" is not a signature in "+p.schemes[0].Encoding)
+	}
+	return nil
+}
+
+// take decodes one signature of a scheme.
+func (p *Provider) take(out *signed, scheme int, text string) *Refusal {
+	s := &p.schemes[scheme]
+	sum, ok := s.decode(text)
+	if !ok {
+		return refuse(ReasonMalformed, out.where+" is not a signature in "+s.Encoding)
+	}
+	if len(out.signatures) == maxSignatures {
+		return refuse(ReasonMalformed, out.where+" has more than 8 signatures")
+	}
+	out.signatures = append(out.signatures, signature{scheme, sum})
+	return nil
+}
+
+// positional reads the time, then signatures. One that cannot be read is passed
+// over: it may be of a key of another kind.
+func (p *Provider) positional(out *signed, value string) *Refusal {
+	separator := p.spec.Verify.Signature.Separator
+	stamp, rest, found := strings.Cut(value, separator)
+	if !found {
+		return refuse(ReasonMalformed, out.where+" has no signature after the timestamp")
+	}
+	if strings.Count(rest, separator) >= maxSignatures {
+		return refuse(ReasonMalformed, out.where+" has more than 8 signatures")
+	}
+	out.timestamp = strings.Trim(stamp, " ")
+	for item := range strings.SplitSeq(rest, separator) {
+		_ = p.take(out, 0, strings.Trim(item, " "))
+	}
+	if len(out.signatures) == 0 {
+		return refuse(ReasonMalformed, out.where+" has no readable signature")
+	}
 	return nil
 }
 
@@ -98,7 +299,7 @@ func (p *Provider) listed(out *signed, value string) *Refusal {
 		}
 		if spec.TimestampLabel != "" && label == spec.TimestampLabel {
 			if out.timestamp != "" {
-				return refuse(ReasonMalformed, "header "+out.header+" has two timestamps")
+				return refuse(ReasonMalformed, out.where+" has two timestamps")
 			}
 			out.timestamp = rest
 			continue
@@ -113,16 +314,16 @@ func (p *Provider) listed(out *signed, value string) *Refusal {
 				continue
 			}
 			if len(out.signatures) == maxSignatures {
-				return refuse(ReasonMalformed, "header "+out.header+" has more than 8 signatures")
+				return refuse(ReasonMalformed, out.where+" has more than 8 signatures")
 			}
 			out.signatures = append(out.signatures, signature{i, sum})
 		}
 	}
 	switch {
 	case !known:
-		return refuse(ReasonMalformed, "header "+out.header+" has no "+p.labels()+" entry")
+		return refuse(ReasonMalformed, out.where+" has no "+p.labels()+" entry")
 	case len(out.signatures) == 0:
-		return refuse(ReasonMalformed, "header "+out.header+" has no readable "+p.labels()+" entry")
+		return refuse(ReasonMalformed, out.where+" has no readable "+p.labels()+" entry")
 	}
 	return nil
 }

@@ -28,8 +28,13 @@ type Spec struct {
 	// unread. Keys are paths of this spec; a field without an entry is sdk or docs.
 	Confidence map[string]string `yaml:"confidence"`
 
+	// Settings are what a source of this provider adds in its configuration, beside
+	// the secrets.
+	Settings []SettingSpec `yaml:"settings"`
+
 	Request    RequestSpec     `yaml:"request"`
 	Verify     VerifySpec      `yaml:"verify"`
+	Modes      []ModeSpec      `yaml:"modes"`
 	Body       BodySpec        `yaml:"body"`
 	Split      SplitSpec       `yaml:"split"`
 	Identity   IdentitySpec    `yaml:"identity"`
@@ -44,6 +49,19 @@ type Spec struct {
 
 	// Example is a request that `oncegate send` can sign.
 	Example ExampleSpec `yaml:"example"`
+}
+
+// SettingSpec declares a value that a source gives: one text, or a list.
+type SettingSpec struct {
+	Name  string `yaml:"name"`
+	About string `yaml:"about"`
+
+	// Required refuses a source without it. Default stands where it is left out.
+	Required bool     `yaml:"required"`
+	Default  []string `yaml:"default"`
+
+	// Secret says that the value must be a reference and is never printed.
+	Secret bool `yaml:"secret"`
 }
 
 // RequestSpec bounds what is read before anything is verified.
@@ -64,9 +82,17 @@ type RequestSpec struct {
 // VerifySpec says how a request is authenticated.
 type VerifySpec struct {
 	// Family is hmac (a signature over parts of the request, also Standard
-	// Webhooks and its ed25519), static (a credential), or operation (a
-	// credential, an operation and an idempotency key).
+	// Webhooks and its ed25519), signature (the same, where the source holds a
+	// public key), static (a credential), operation (a credential, an operation and
+	// an idempotency key), none (nothing is proved: the source must say so), or the
+	// name of a scheme of package scheme.
 	Family string `yaml:"family"`
+
+	// Options are a scheme's own, by name. A setting of the same name stands before.
+	Options map[string][]string `yaml:"options"`
+
+	// Require are headers that must be as given, such as a version.
+	Require []MatchSpec `yaml:"require"`
 
 	// Authenticates says what a valid signature proves: body, part (some of the
 	// event), or origin (only who sent it).
@@ -80,9 +106,23 @@ type VerifySpec struct {
 	Operation  OperationSpec    `yaml:"operation"`
 }
 
+// ModeSpec is another way in which the provider proves its requests. The first
+// whose headers are there counts, otherwise the provider's own verify; one
+// request is never tried in two ways.
+type ModeSpec struct {
+	Name string `yaml:"name"`
+
+	// When are headers that must be there, or equal.
+	When []MatchSpec `yaml:"when"`
+
+	Verify VerifySpec `yaml:"verify"`
+}
+
 // SignatureSpec says where the signatures are and how they are written.
 type SignatureSpec struct {
-	// From is header (the default), numbered-headers, json, form or query.
+	// From is header (the default), all-headers (each of the headers has a
+	// signature of its own), numbered-headers (a header's name ends in -N:
+	// X-Signature-N stands for X-Signature-1 and so on), json, form or query.
 	From string `yaml:"from"`
 
 	// Headers are alternatives: the first that is present is the one that counts.
@@ -93,11 +133,17 @@ type SignatureSpec struct {
 	Path string `yaml:"path"`
 
 	// Format is value (the default: prefix and one signature), list (labelled
-	// items), positional or groups.
+	// items), positional (the time, then signatures) or groups (lists separated by
+	// spaces, each with a time of its own).
 	Format string `yaml:"format"`
 
-	// Prefix must precede a value.
-	Prefix string `yaml:"prefix"`
+	// Prefix must precede a value, unless it is PrefixOptional.
+	Prefix         string `yaml:"prefix"`
+	PrefixOptional bool   `yaml:"prefix_optional"`
+
+	// Repeats takes a header that is present several times: each is a signature,
+	// and one that matches is enough.
+	Repeats bool `yaml:"repeats"`
 
 	// Separator stands between the items of a list, Assign between an item's
 	// label and its value. Spaces around items are ignored. A list without a
@@ -117,7 +163,9 @@ type SchemeSpec struct {
 	// Label is the item's label in a list; empty for a value.
 	Label string `yaml:"label"`
 
-	// Algorithm is hmac-sha1, hmac-sha256, hmac-sha384, hmac-sha512 or ed25519.
+	// Algorithm is hmac-sha1, hmac-sha256, hmac-sha384, hmac-sha512, ed25519, or
+	// rsa-sha1 or rsa-sha256 (PKCS #1 v1.5), ecdsa-p256-sha256 (DER), or a plain
+	// digest with the secret among the signed parts: sha1 or sha256.
 	Algorithm string `yaml:"algorithm"`
 
 	// Encoding of the signature: hex, base64, base64-lenient (padding optional)
@@ -130,7 +178,8 @@ type SchemeSpec struct {
 	KeyPrefixRequired bool   `yaml:"key_prefix_required"`
 
 	// Key decodes the secret: text (the default: as it is), hex, base64,
-	// base64-lenient, sha1, after-colon, spki or pem.
+	// base64-lenient, after-colon (what follows the first colon, if there is
+	// one), or for public keys spki (base64) or pem.
 	Key string `yaml:"key"`
 
 	// PrivatePrefix precedes the private key of an asymmetric scheme, which only
@@ -141,19 +190,24 @@ type SchemeSpec struct {
 // KeySelectSpec says which secret applies where the request names it; empty
 // tries all.
 type KeySelectSpec struct {
-	// Select is all (the default), header, claim or path.
+	// Select is all (the default), header (the header Name holds the key's id, and
+	// a secret is written id=key), claim or path.
 	Select string `yaml:"select"`
 	Name   string `yaml:"name"`
 }
 
-// Part is a piece of the signed bytes: one of the words body, timestamp,
-// method, url, path, query, form-sorted, or one of literal, header, form, json.
+// Part is a piece of the signed bytes: one of the words body, body-base64,
+// document (the JSON document: the body, or the field form_json of a form),
+// timestamp, method, url, path, query, form-sorted (names and values of a form,
+// sorted by name), secret (only with plain digests), or one of literal, header,
+// form, json, query.
 type Part struct {
 	Word    string   `yaml:"-"`
 	Literal string   `yaml:"literal"`
 	Header  []string `yaml:"header"`
 	Form    string   `yaml:"form"`
 	JSON    string   `yaml:"json"`
+	Query   string   `yaml:"query"`
 }
 
 // TimestampSpec says where the signed time is and how far it may be away.
@@ -164,7 +218,8 @@ type TimestampSpec struct {
 	Header []string `yaml:"header"`
 	Path   string   `yaml:"path"`
 
-	// Unit is s (the default), ms or rfc3339.
+	// Unit is s (the default), ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where
+	// no zone is written).
 	Unit string `yaml:"unit"`
 
 	// Past and Future are how far the time may lie on either side of the receipt.
@@ -182,7 +237,8 @@ type TimestampSpec struct {
 
 // CredentialSpec is where a static credential is looked for.
 type CredentialSpec struct {
-	// Scheme is bearer, basic (the secret is user:password), header, query or item.
+	// Scheme is bearer, basic (the secret is user:password), header, query (the
+	// parameter Name) or item.
 	Scheme string `yaml:"scheme"`
 
 	// Header is Authorization unless given.
@@ -211,31 +267,60 @@ type BodySpec struct {
 
 // SplitSpec makes one delivery several events: all are recorded or none.
 type SplitSpec struct {
-	// JSON is the path of an array whose elements are the events. Fields named
-	// json are then read in the element, those named envelope in the body.
+	// JSON is the path of an array whose elements are the events; "entry.*.changes"
+	// is the array changes in every element of the array entry, or the element
+	// itself where it has none. Fields named json are then read in the event, those
+	// named parent in the element around its array, those named envelope in the
+	// body.
 	JSON string `yaml:"json"`
+
+	// Form is the form field that holds the JSON document which is split. Offset
+	// and length of an event then count the form's encoded bytes.
 	Form string `yaml:"form"`
+
+	// Otherwise is what a body without that array is: unusable (the default), one
+	// (a single event, read as a whole), lines (one JSON document a line), or
+	// elements (the elements of the body, which is an array itself).
+	Otherwise string `yaml:"otherwise"`
+
+	// ContentType, if it is given, is the media type of the bodies that are split;
+	// any other is one event.
+	ContentType string `yaml:"content_type"`
 }
 
 // IdentitySpec says what the event id is.
 type IdentitySpec struct {
-	// Mode is id (the default: the first candidate present), hash (of the named
-	// fields, never of the body) or level (every verified delivery is an event of
-	// its own).
+	// Mode is id (the default: the first candidate present, else the hash if one is
+	// given), hash (of the named
+	// fields, never of the body) or level (identical deliveries are legitimately
+	// different: every verified delivery is an event of its own).
 	Mode       string  `yaml:"mode"`
 	Candidates []Field `yaml:"candidates"`
 	Hash       []Field `yaml:"hash"`
 }
 
-// Field is where a value is read: one of header, json, envelope, form, query,
-// literal, or several joined.
+// Field is where a value is read: one of header, json, parent, envelope, form,
+// query, literal, or several joined.
 type Field struct {
 	Header   string `yaml:"header"`
 	JSON     string `yaml:"json"`
+	Parent   string `yaml:"parent"`
 	Envelope string `yaml:"envelope"`
 	Form     string `yaml:"form"`
 	Query    string `yaml:"query"`
 	Literal  string `yaml:"literal"`
+
+	// If is a JSON path of the event that must be there, or else the field is not:
+	// it makes a literal of the key that a sender tells its events apart by.
+	If string `yaml:"if"`
+
+	// Body is sha256, the digest of the body (in hex). It stands only in
+	// identity.hash, beside named fields, for providers whose retries repeat the
+	// body and whose events have nothing better.
+	Body string `yaml:"body"`
+
+	// PlusIndex adds the event's place in its batch to a number.
+	PlusIndex bool `yaml:"plus_index"`
 
 	// Join puts fields together with With between them; all must be present but
 	// the optional ones. In ids the parts are escaped so that no two joins meet.
@@ -243,7 +328,8 @@ type Field struct {
 	With     string  `yaml:"with"`
 	Optional bool    `yaml:"optional"`
 
-	// Unit of a time: s, ms, us, ns or rfc3339.
+	// Unit of a time: s, ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where no
+	// zone is written).
 	Unit string `yaml:"unit"`
 }
 
@@ -266,19 +352,40 @@ type HandshakeSpec struct {
 	Method string      `yaml:"method"`
 	Match  []MatchSpec `yaml:"match"`
 
-	// Verify is signature (as a delivery), token (the value of Token equals a
-	// secret) or none.
-	Verify  string     `yaml:"verify"`
-	Token   Field      `yaml:"token"`
+	// Verify is signature (as a delivery), query-signature (the signature of a
+	// delivery, over the query string), token (the value of Token equals a
+	// secret), none, open (as none, and the body may be read, up to 4 KiB),
+	// bootstrap (the request brings a new secret at Token, which is answered and
+	// shown to the operator but never trusted by itself) or bootstrap-signed (the
+	// same, where the request is signed with that secret).
+	Verify string `yaml:"verify"`
+	Token  Field  `yaml:"token"`
+
+	// SecretName makes token look only at the secrets of this name, and keeps
+	// them from ever being keys of deliveries: a token in an address ends up in
+	// logs.
+	SecretName string `yaml:"secret_name"`
+
+	// Setting makes token look at this setting of the source, not at its secrets.
+	Setting string `yaml:"setting"`
+
 	Respond AnswerSpec `yaml:"respond"`
+
+	// Refuse is the answer to a handshake that is not authentic, where it is not
+	// that of a refused delivery.
+	Refuse AnswerSpec `yaml:"refuse"`
 }
 
 // MatchSpec is a condition: the field is present and, if Equals is given, equal.
 type MatchSpec struct {
 	Header string `yaml:"header"`
 	JSON   string `yaml:"json"`
+	Form   string `yaml:"form"`
 	Query  string `yaml:"query"`
 	Equals string `yaml:"equals"`
+
+	// Absent turns the condition round: the field must not be there.
+	Absent bool `yaml:"absent"`
 }
 
 // AnswerSpec is an answer. Body and header values are templates: {{event}} and

@@ -12,6 +12,13 @@ import (
 func (p *Provider) credential(req *Request) (value, where string, err *Refusal) {
 	for i := range p.spec.Verify.Credential {
 		c := &p.spec.Verify.Credential[i]
+		if c.Scheme == "query" {
+			at := locator{req: req}
+			if value, ok := at.queryField(c.Name); ok {
+				return value, "query " + c.Name, nil
+			}
+			continue
+		}
 		text, name, err := header(req, []string{c.header()})
 		if err != nil {
 			return "", "", err
@@ -21,7 +28,7 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 		}
 		switch c.Scheme {
 		case "header":
-			return text, name, nil
+			return text, "header " + name, nil
 		case "bearer", "basic":
 			kind, rest, ok := strings.Cut(text, " ")
 			if !ok || !strings.EqualFold(kind, c.Scheme) {
@@ -38,7 +45,7 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 			if rest == "" {
 				return "", "", refuse(ReasonMalformed, "header "+name+" has an empty credential")
 			}
-			return rest, name, nil
+			return rest, "header " + name, nil
 		}
 	}
 	return "", "", nil
@@ -76,7 +83,7 @@ func (p *Provider) verifyCredential(req *Request, secrets []Secret) (string, *Re
 		}
 	}
 	if !found {
-		return "", refuse(ReasonMismatch, "no live secret matches header "+name)
+		return "", refuse(ReasonMismatch, "no live secret matches "+name)
 	}
 	return matched, nil
 }

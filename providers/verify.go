@@ -1,8 +1,6 @@
 package providers
 
 import (
-	"crypto/ed25519"
-	"crypto/hmac"
 	"crypto/subtle"
 	"strings"
 	"time"
@@ -34,8 +32,14 @@ func (p *Provider) time(req *Request, sig *signed) (raw string, at time.Time, er
 			return "", time.Time{}, refuse(ReasonMalformed, "header "+strings.Join(spec.Header, " or ")+" is missing")
 		}
 		raw, where = value, "header "+name
+	case "json":
+		value, ok := sig.at.json(spec.Path)
+		if !ok {
+			return "", time.Time{}, refuse(ReasonMalformed, "JSON "+spec.Path+" is missing")
+		}
+		raw, where = value, "JSON "+spec.Path
 	case "signature":
-		raw, where = sig.timestamp, "header "+sig.header
+		raw, where = sig.timestamp, sig.where
 		if raw == "" {
 			return "", time.Time{}, refuse(ReasonMalformed, where+" has no timestamp")
 		}
@@ -53,8 +57,14 @@ func unitName(unit string) string {
 	switch unit {
 	case "ms":
 		return "milliseconds"
+	case "us":
+		return "microseconds"
+	case "ns":
+		return "nanoseconds"
 	case "rfc3339":
 		return "RFC 3339"
+	case "datetime":
+		return "ISO 8601"
 	}
 	return "seconds"
 }
@@ -78,7 +88,7 @@ func (p *Provider) fresh(at, received time.Time) *Refusal {
 
 // message gives the signed bytes to write, part by part, so that no copy of the
 // body is made.
-func (p *Provider) message(req *Request, timestamp string, write func([]byte)) *Refusal {
+func (p *Provider) message(req *Request, at *locator, timestamp string, key []byte, write func([]byte)) *Refusal {
 	for i := range p.spec.Verify.Signed {
 		part := &p.spec.Verify.Signed[i]
 		switch {
@@ -90,6 +100,42 @@ func (p *Provider) message(req *Request, timestamp string, write func([]byte)) *
 			write([]byte(req.Method))
 		case part.Word == "url":
 			write([]byte(req.URL))
+		case part.Word == "path", part.Word == "query":
+			write([]byte(urlPart(req.URL, part.Word)))
+		case part.Word == "body-base64":
+			write(base64Body(req.Body))
+		case part.Word == "secret":
+			write(key)
+		case part.Word == "document":
+			document, err := p.extraction.document(req)
+			if err != nil {
+				return err
+			}
+			write(document)
+		case part.Word == "form-sorted":
+			form, err := parseForm(req.Body)
+			if err != nil {
+				return refuse(ReasonMalformed, "body: "+err.Error())
+			}
+			write([]byte(sortedForm(form)))
+		case part.JSON != "":
+			value, ok := at.json(part.JSON)
+			if !ok {
+				return refuse(ReasonMalformed, "JSON "+part.JSON+" is missing")
+			}
+			write([]byte(value))
+		case part.Form != "":
+			value, ok := at.formField(part.Form)
+			if !ok {
+				return refuse(ReasonMalformed, "form "+part.Form+" is missing")
+			}
+			write([]byte(value))
+		case part.Query != "":
+			value, ok := at.queryField(part.Query)
+			if !ok {
+				return refuse(ReasonMalformed, "query "+part.Query+" is missing")
+			}
+			write([]byte(value))
 		case part.Literal != "":
 			write([]byte(part.Literal))
 		case len(part.Header) > 0:
@@ -106,50 +152,83 @@ func (p *Provider) message(req *Request, timestamp string, write func([]byte)) *
 	return nil
 }
 
+// verifySignature authenticates a request. Of several groups of signatures each
+// stands for itself; what is authentic but old says so, whatever the others are.
 func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret string, at time.Time, err *Refusal) {
-	sig, err := p.signatures(req)
+	if err := p.required(req); err != nil {
+		return "", time.Time{}, err
+	}
+	groups, err := p.groups(req)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	timestamp, at, err := p.time(req, &sig)
+	var first *Refusal
+	for i := range groups {
+		secret, at, err := p.verifyGroup(req, &groups[i], secrets)
+		if err == nil {
+			return secret, at, nil
+		}
+		if first == nil || first.Reason == ReasonMismatch {
+			first = err
+		}
+	}
+	return "", time.Time{}, first
+}
+
+func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (secret string, at time.Time, err *Refusal) {
+	timestamp, at, err := p.time(req, sig)
 	if err != nil {
 		return "", time.Time{}, err
 	}
 	// Read once for its errors, so that a missing part is malformed for everyone.
 	var public []byte // the message in one piece, for schemes that need it so
-	if err := p.message(req, timestamp, func([]byte) {}); err != nil {
+	if err := p.message(req, sig.at, timestamp, nil, func([]byte) {}); err != nil {
+		return "", time.Time{}, err
+	}
+	keyID, err := p.keyID(req)
+	if err != nil {
 		return "", time.Time{}, err
 	}
 
 	matched := ""
 	found := false
-	for _, secret := range live(secrets, req.ReceivedAt) {
+	for _, secret := range live(p.keys(secrets), req.ReceivedAt) {
 		for i := range p.schemes {
 			scheme := &p.schemes[i]
 			if !offered(sig.signatures, i) {
 				continue
 			}
-			key, kerr := scheme.key(secret.Value, p.schemes)
+			value, mine := p.keyed(secret.Value, keyID)
+			if !mine {
+				continue
+			}
+			key, kerr := scheme.key(value, p.schemes)
 			if kerr != nil {
 				continue
 			}
 			var want []byte
-			if scheme.new != nil {
-				mac := hmac.New(scheme.new, key)
-				_ = p.message(req, timestamp, func(b []byte) { mac.Write(b) })
+			var verifier publicKey
+			if !scheme.isPublic() {
+				mac := scheme.mac(key)
+				_ = p.message(req, sig.at, timestamp, key, func(b []byte) { mac.Write(b) })
 				want = mac.Sum(nil)
-			} else if public == nil {
-				_ = p.message(req, timestamp, func(b []byte) { public = append(public, b...) })
+			} else {
+				if verifier, kerr = scheme.public(key); kerr != nil {
+					continue
+				}
+				if public == nil {
+					_ = p.message(req, sig.at, timestamp, nil, func(b []byte) { public = append(public, b...) })
+				}
 			}
 			for _, s := range sig.signatures {
 				if s.scheme != i {
 					continue
 				}
 				var ok bool
-				if scheme.new != nil {
+				if verifier == nil {
 					ok = subtle.ConstantTimeCompare(want, s.sum) == 1
 				} else {
-					ok = len(key) == ed25519.PublicKeySize && ed25519.Verify(ed25519.PublicKey(key), public, s.sum)
+					ok = verifier.verify(public, s.sum)
 				}
 				if ok && !found {
 					matched, found = secret.Name, true
@@ -158,7 +237,7 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 		}
 	}
 	if !found {
-		return "", time.Time{}, refuse(ReasonMismatch, "no live secret matches header "+sig.header)
+		return "", time.Time{}, refuse(ReasonMismatch, "no live secret matches "+sig.where)
 	}
 	if err := p.fresh(at, req.ReceivedAt); err != nil {
 		return "", time.Time{}, err

@@ -28,6 +28,7 @@ func (s span) present() bool { return s.end > 0 }
 type pathSet struct {
 	nodes []pathNode
 	index map[string]int // path to node, while building
+	outer *pathSet       // of the element around, in nested batches
 }
 
 type pathNode struct {
@@ -39,6 +40,14 @@ type pathNode struct {
 
 func newPathSet() *pathSet {
 	return &pathSet{nodes: []pathNode{{}}, index: map[string]int{"$": 0}}
+}
+
+// parents is the set of paths in the element around.
+func (p *pathSet) parents() *pathSet {
+	if p.outer == nil {
+		p.outer = newPathSet()
+	}
+	return p.outer
 }
 
 // add returns the slot of the path in the result of walk.
@@ -429,7 +438,7 @@ func elements(doc []byte, at span, limit int) ([]span, error) {
 			return nil, err
 		}
 		if len(out) == limit {
-			return nil, errors.New("more events than one delivery may carry")
+			return nil, errTooMany
 		}
 		out = append(out, span{start, w.pos})
 		w.space()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -121,7 +122,9 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		Header:     req.http.Header,
 		Body:       body.buf,
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond), // what PostgreSQL keeps
+		Proxied:    r.fromProxy(req.http),
 	}
+	incoming.Remote, _ = netip.ParseAddr(r.remote(req.http))
 	reply, handshake, err := source.Provider.Handshake(&incoming, secrets)
 	if err != nil {
 		return r.unverified(req, &incoming, err), false
@@ -129,8 +132,8 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 	if handshake {
 		return result{outcome: outcomeHandshake, reply: reply}, false
 	}
-	if incoming.Method == http.MethodGet {
-		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by GET
+	if incoming.Method == http.MethodGet || incoming.Method == http.MethodHead || incoming.Method == http.MethodOptions {
+		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by these
 	}
 	delivery, err := source.Provider.Verify(&incoming, secrets)
 	if err != nil {

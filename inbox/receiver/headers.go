@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/oncegate/oncegate/providers"
 )
@@ -22,7 +24,7 @@ func keptHeaders(p Provider) []string {
 			kept[http.CanonicalHeaderKey(name)] = true
 		}
 		// A credential is not a signature: whoever reads it can use it.
-		for _, credential := range described.Spec().Verify.Credential {
+		for _, credential := range credentials(described.Spec()) {
 			delete(kept, http.CanonicalHeaderKey(credential.Header))
 			delete(kept, http.CanonicalHeaderKey(credential.Name))
 		}
@@ -37,15 +39,51 @@ func keptHeaders(p Provider) []string {
 	return names
 }
 
-// specHeaders are the headers a provider reads.
-func specHeaders(spec *providers.Spec) []string {
+// numberedHeaders is how many of a numbered header are kept: what is tried.
+const numberedHeaders = 8
+
+// credentials are those of every way in which a provider proves its requests.
+func credentials(spec *providers.Spec) []providers.CredentialSpec {
+	out := slices.Clone(spec.Verify.Credential)
+	for i := range spec.Modes {
+		out = append(out, spec.Modes[i].Verify.Credential...)
+	}
+	return out
+}
+
+// verifyHeaders are the headers that one way of verifying reads.
+func verifyHeaders(v *providers.VerifySpec) []string {
 	var names []string
-	names = append(names, spec.Verify.Signature.Headers...)
-	names = append(names, spec.Verify.Timestamp.Header...)
-	for _, part := range spec.Verify.Signed {
+	for _, name := range v.Signature.Headers {
+		// X-Signature-N stands for X-Signature-1 and so on.
+		if stem, numbered := strings.CutSuffix(name, "-N"); numbered && v.Signature.From == "numbered-headers" {
+			for n := 1; n <= numberedHeaders; n++ {
+				names = append(names, stem+"-"+strconv.Itoa(n))
+			}
+			continue
+		}
+		names = append(names, name)
+	}
+	names = append(names, v.Key.Name)
+	names = append(names, v.Timestamp.Header...)
+	for _, part := range v.Signed {
 		names = append(names, part.Header...)
 	}
-	names = append(names, spec.Verify.Operation.Key, spec.Verify.Operation.Name)
+	for _, m := range v.Require {
+		names = append(names, m.Header)
+	}
+	return append(names, v.Operation.Key, v.Operation.Name)
+}
+
+// specHeaders are the headers a provider reads.
+func specHeaders(spec *providers.Spec) []string {
+	names := verifyHeaders(&spec.Verify)
+	for i := range spec.Modes {
+		names = append(names, verifyHeaders(&spec.Modes[i].Verify)...)
+		for _, m := range spec.Modes[i].When {
+			names = append(names, m.Header)
+		}
+	}
 	fields := slices.Concat(spec.Identity.Candidates, spec.Identity.Hash, spec.Type, spec.OccurredAt)
 	for _, c := range spec.Sequence.Candidates {
 		fields = append(fields, c.Key, c.Number)

@@ -69,6 +69,7 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 			if why == reason(providers.ReasonMismatch) {
 				refusal.Whole = true
 				refusal.Headers = marshalHeaders(req.http.Header, source.keep)
+				refusal.Diagnose = source.diagnosis(incoming)
 			}
 		}
 		r.cfg.Refusals.Add(refusal)
@@ -77,5 +78,30 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 	return result{
 		outcome: outcomeRefused, reason: why, detail: detail,
 		unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota && why != reasonParent,
+	}
+}
+
+// diagnoser is a provider that can say why a request does not verify.
+type diagnoser interface {
+	Diagnose(req *providers.Request, secrets []providers.Secret, opts providers.DiagnoseOptions) *providers.Diagnosis
+}
+
+// diagnosis is what the store of refusals may ask after the sender was answered.
+// It holds on to the request's headers, never to its body, which is reused.
+func (e *endpoint) diagnosis(incoming *providers.Request) func(body []byte) string {
+	p, ok := e.Provider.(diagnoser)
+	if !ok {
+		return nil
+	}
+	req, secrets := *incoming, e.Secrets()
+	req.Body = nil
+	return func(body []byte) string {
+		again := req
+		again.Body = body
+		d := p.Diagnose(&again, secrets, providers.DiagnoseOptions{})
+		if d.Reason != providers.ReasonMismatch { // a handshake's token was refused
+			return ""
+		}
+		return d.String()
 	}
 }

@@ -24,18 +24,20 @@ func Load() (map[string]*providers.Provider, error) {
 		return nil, err
 	}
 	loaded := make(map[string]*providers.Provider, len(names))
+	read := make(map[string]bool, len(names))
 	var errs []error
-	// Twice: what extends a provider is read once that is there. One level is
-	// enough for a catalogue, and keeps a file readable.
-	for _, extending := range []bool{false, true} {
+	// In rounds: what extends a provider is read once that is there. Two levels are
+	// enough for a catalogue, and keep a file readable.
+	for round := range 3 {
 		for _, name := range names {
 			text, err := files.ReadFile(name + ".yaml")
 			if err != nil {
 				return nil, fmt.Errorf("reading provider %s: %w", name, err)
 			}
-			if strings.HasPrefix(string(text), "extends:") != extending {
+			if read[name] || level(string(text), loaded, round) != round {
 				continue
 			}
+			read[name] = true
 			provider, err := providers.ParseOver(name, text, loaded)
 			if err != nil {
 				errs = append(errs, err)
@@ -45,6 +47,20 @@ func Load() (map[string]*providers.Provider, error) {
 		}
 	}
 	return loaded, errors.Join(errs...)
+}
+
+// level is the round in which a file is read: what it extends must be there. In
+// the last round everything is, so that what extends nothing known is reported.
+func level(text string, loaded map[string]*providers.Provider, round int) int {
+	first, _, _ := strings.Cut(text, "\n")
+	base, extends := strings.CutPrefix(first, "extends: ")
+	switch {
+	case !extends:
+		return 0
+	case round == 2 || round == 1 && loaded[base] != nil:
+		return round
+	}
+	return round + 1
 }
 
 // Names lists the catalogue, sorted.

@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"iter"
 	"net/http"
+	"net/netip"
+	"reflect"
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
@@ -24,17 +26,29 @@ type Vector struct {
 	Origin string `json:"origin"`
 	// Source says where it was found.
 	Source string `json:"source"`
+	// Kind is handshake where the request tests the endpoint; else it is a delivery.
+	Kind string `json:"kind"`
 	// Spec is a custom provider that the vector is for, if it is not for one of
 	// the catalogue.
 	Spec   string `json:"spec"`
 	Secret string `json:"secret"`
+	// Several are secrets by name, where there is more than one.
+	Several []NamedSecret `json:"secrets"`
 	// SignSecret is the private key, where it is not the secret.
-	SignSecret string            `json:"sign_secret"`
-	Method     string            `json:"method"`
-	URL        string            `json:"url"`
-	Headers    map[string]string `json:"headers"`
-	Body       string            `json:"body"`
-	Valid      bool              `json:"valid"`
+	SignSecret string `json:"sign_secret"`
+	// Settings are the source's.
+	Settings map[string][]string `json:"settings"`
+	// Keys are the documents that may be fetched, by address; what is posted stands
+	// after the address, in a line of its own.
+	Keys map[string]string `json:"keys"`
+	// Remote is the client's address; Proxied says that a trusted proxy speaks.
+	Remote  string            `json:"remote"`
+	Proxied bool              `json:"proxied"`
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	Valid   bool              `json:"valid"`
 	// Now is the time of receipt in Unix seconds; without one any time will do.
 	Now int64 `json:"now"`
 	// Expect is the reason of the refusal, where the vector says.
@@ -44,11 +58,43 @@ type Vector struct {
 	Notes          string    `json:"notes"`
 }
 
+// NamedSecret is one of several secrets.
+type NamedSecret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // Response is the answer that a handshake expects.
 type Response struct {
-	Status      int    `json:"status"`
-	ContentType string `json:"content_type"`
-	Body        string `json:"body"`
+	Status      int               `json:"status"`
+	ContentType string            `json:"content_type"`
+	Body        string            `json:"body"`
+	JSON        json.RawMessage   `json:"json"`
+	Headers     map[string]string `json:"headers"`
+}
+
+// Differs says in which way a reply is another; empty if it is the one expected.
+func (r *Response) Differs(reply *providers.Reply) string {
+	switch {
+	case reply.Status != r.Status:
+		return fmt.Sprintf("status %d, not %d", reply.Status, r.Status)
+	case r.ContentType != "" && reply.ContentType != r.ContentType:
+		return fmt.Sprintf("content type %q, not %q", reply.ContentType, r.ContentType)
+	case r.JSON == nil && string(reply.Body) != r.Body:
+		return fmt.Sprintf("body %q, not %q", reply.Body, r.Body)
+	}
+	if r.JSON != nil {
+		var got, want any
+		if json.Unmarshal(reply.Body, &got) != nil || json.Unmarshal(r.JSON, &want) != nil || !reflect.DeepEqual(got, want) {
+			return fmt.Sprintf("body %q, not %s", reply.Body, r.JSON)
+		}
+	}
+	for name, value := range r.Headers {
+		if reply.Header.Get(name) != value {
+			return fmt.Sprintf("header %s %q, not %q", name, reply.Header.Get(name), value)
+		}
+	}
+	return ""
 }
 
 // anyTime is when a vector is received that is not bound to a time.
@@ -67,11 +113,23 @@ func (v *Vector) Request() *providers.Request {
 	for name, value := range v.Headers {
 		req.Header.Add(name, value)
 	}
+	req.Remote, _ = netip.ParseAddr(v.Remote)
+	req.Proxied = v.Proxied
 	return req
 }
 
 // Secrets are the vector's, under the name that a match reports.
 func (v *Vector) Secrets() []providers.Secret {
+	if len(v.Several) > 0 {
+		out := make([]providers.Secret, len(v.Several))
+		for i, s := range v.Several {
+			out[i] = providers.Secret{Name: s.Name, Value: []byte(s.Value)}
+		}
+		return out
+	}
+	if v.Secret == "" {
+		return nil
+	}
 	return []providers.Secret{{Name: "current", Value: []byte(v.Secret)}}
 }
 

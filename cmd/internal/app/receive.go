@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/fetch"
 )
 
 // makeReceive makes the gate, the store of refusals and the public receiver.
@@ -26,10 +29,21 @@ func (a *App) makeReceive() error {
 		return err
 	}
 	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
+	keys, err := fetch.New(fetch.Config{Now: a.cfg.Now, Logger: a.log})
+	if err != nil {
+		return err
+	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
+		provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+		if err != nil {
+			return fmt.Errorf("source %s: %w", s.Name, err)
+		}
+		if provider.Unproved() {
+			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
+		}
 		sources[s.Name] = &receiver.Source{
-			Inbox: a.inboxSource(s), Provider: s.Provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
+			Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
 			NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}

@@ -110,6 +110,9 @@ func definitionOf(r *config.Route) []any {
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())
 	}
+	if r.Mail != nil {
+		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
+	}
 	if t.Statement != "" {
 		out = append(out, "statement", t.Statement)
 		for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {

@@ -26,7 +26,10 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
-	storeRoutes, routes := a.routes()
+	storeRoutes, routes, err := a.routes()
+	if err != nil {
+		return err
+	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: a.workPool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
 	})
@@ -62,7 +65,8 @@ func (a *App) makeWork() error {
 }
 
 // routes gives every route by id, once for the store and once for the worker.
-func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
+func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error) {
+	var errs []error
 	store, worker := map[int32]inbox.EffectRoute{}, map[int32]jobs.Route{}
 	for _, s := range a.settings.Sources {
 		registered := a.sources[s.Name]
@@ -85,9 +89,15 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 				kept.KeyKeep, kept.KeyWithin = r.Key.Keep, r.Key.Within
 			}
 			store[id] = kept
+			var err error
 			route := jobs.Route{
 				Name: r.Name, Source: s.Name, Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
 				When: r.When, Map: r.Map,
+			}
+			if r.Mail != nil {
+				if route.List, err = list(r); err != nil {
+					errs = append(errs, fmt.Errorf("route %s/%s: %w", s.Name, r.Name, err))
+				}
 			}
 			if r.Key != nil {
 				route.Key = r.Key.Recipe
@@ -95,7 +105,24 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route) {
 			worker[id] = route
 		}
 	}
-	return store, worker
+	return store, worker, errors.Join(errs...)
+}
+
+// list makes the messages of a route, one for each recipient.
+func list(r *config.Route) (*jobs.List, error) {
+	m, err := effect.NewMessage(effect.MessageConfig{From: r.Target.From, Subject: r.Mail.Subject, Text: r.Mail.Text, HTML: r.Mail.HTML})
+	if err != nil {
+		return nil, err
+	}
+	return &jobs.List{Items: r.Mail.To, Render: m.Render}, nil
+}
+
+func mailSender(t *config.Target) (effect.Sender, error) {
+	m, err := effect.NewMail(t.MailConfig())
+	if err != nil {
+		return nil, err
+	}
+	return failingSender(m), nil
 }
 
 // parameters are the values of a statement's parameters.
@@ -131,6 +158,8 @@ func (a *App) targets() (targets, error) {
 			out.senders[t.Name], err = a.forward(t, a.cfg.DevURL)
 		case config.KindSQL:
 			out.transactionals[t.Name], err = effect.NewSQL(effect.SQLConfig{Call: t.Call, Statement: t.Statement, Parameters: parameters(t)})
+		case config.KindMail:
+			out.senders[t.Name], err = mailSender(t)
 		case config.KindNoop:
 			out.senders[t.Name] = effect.Noop{}
 		}

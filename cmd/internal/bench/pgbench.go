@@ -31,7 +31,7 @@ func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration
 		return nil, fmt.Errorf("making a directory for pgbench: %w", err)
 	}
 	script := filepath.Join(dir, "script.sql")
-	if err := os.WriteFile(script, []byte(pgbenchScript), 0o600); err != nil { //nolint:gosec // in a directory that this program made
+	if err := os.WriteFile(script, []byte(pgbenchScript), 0o600); err != nil {
 		return nil, fmt.Errorf("writing pgbench's script: %w", err)
 	}
 	conn, err := pgx.ParseConfig(b.server.DSN())
@@ -79,7 +79,7 @@ func readPgbench(pattern string, from, to time.Time) ([]time.Duration, error) {
 	}
 	var latencies []time.Duration
 	for _, path := range paths {
-		content, err := os.ReadFile(path) //nolint:gosec // in a directory that this program made
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading pgbench's log: %w", err)
 		}

@@ -33,7 +33,10 @@ const chosenAt = 1767225600
 // event id and type that were asked for, wherever the provider puts them.
 func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	spec := p.Spec()
-	d := &draft{header: http.Header{}, id: f.eventID, at: time.Now()}
+	d := &draft{header: http.Header{}, id: f.eventID, at: f.at}
+	if d.at.IsZero() {
+		d.at = time.Now()
+	}
 	fresh := freshID(p.Name())
 	if d.id == "" {
 		d.id = fresh

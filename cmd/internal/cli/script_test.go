@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"net/http"
@@ -62,7 +63,7 @@ func TestScripts(t *testing.T) {
 					return nil
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready,
+					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
 					"target": target, "first": first,
 				},
 			})
@@ -208,4 +209,22 @@ func first(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no id in the output")
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+// refusal SOURCE: puts the id of the newest diagnosed refusal of a changed body
+// into $REFUSAL.
+func refusal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: refusal source")
+	}
+	ts.Check(ts.Exec("oncegate", "refusals", "list", "--source", args[0], "--output", "json"))
+	var rows []struct{ ID, Diagnosis string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &rows))
+	for _, row := range rows {
+		if strings.Contains(row.Diagnosis, "the body is not what was signed") {
+			ts.Setenv("REFUSAL", row.ID)
+			return
+		}
+	}
+	ts.Fatalf("no diagnosed refusal of %s", args[0])
 }

@@ -26,6 +26,7 @@ type sendFlags struct {
 	duplicate                          int
 	concurrent                         bool
 	timeout                            time.Duration
+	at                                 time.Time // zero is now
 }
 
 func (s *shell) sendCommand() *cobra.Command {

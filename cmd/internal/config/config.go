@@ -131,6 +131,8 @@ const (
 	KindForward Kind = "forward"
 	// KindSQL calls a function in our database, in the transaction that records the outcome.
 	KindSQL Kind = "sql"
+	// KindMail hands a message to a mail server.
+	KindMail Kind = "mail"
 	// KindNoop does nothing, as a target outside the database: for benchmarks.
 	KindNoop Kind = "noop"
 	// KindDev is the development target; only `oncegate dev` has one.
@@ -175,6 +177,17 @@ type Target struct {
 	Statement  string
 	Parameters map[string]*expression.Program
 
+	// SMTP is mail's server, smtp:// or smtps://; From the sender's address.
+	SMTP string
+	From string
+	// StartTLS is required or off.
+	StartTLS string
+	// Username and Password log in at the mail server.
+	Username string
+	Password []Reference
+	// Hello is the name this process gives itself there.
+	Hello string
+
 	// Concurrency is how many attempts this process makes at once; 0 leaves a quarter
 	// of its workers to other targets.
 	Concurrency int
@@ -189,6 +202,14 @@ type Target struct {
 	line int
 }
 
+// Mail is the message that a route makes of an event.
+type Mail struct {
+	// To gives one recipient or several, each of which gets a message of its own.
+	To *expression.Program
+	// Subject, Text and HTML are templates.
+	Subject, Text, HTML string
+}
+
 // Source is one configured endpoint, served at /in/<name>.
 type Source struct {
 	Name     string
@@ -196,6 +217,10 @@ type Source struct {
 	Secrets  []Reference
 	Class    string
 	Tenant   string
+
+	// Settings are what the provider asks for beside the secrets, by the names that
+	// it declares.
+	Settings map[string]Setting
 
 	// ExternalURL is the address the sender uses, for schemes that sign it; empty
 	// takes what the request says.
@@ -233,6 +258,8 @@ type Route struct {
 	Key *EffectKey
 	// Map makes the body that forward sends; nil sends it as received.
 	Map *expression.Mapping
+	// Mail makes the message of a target of kind mail.
+	Mail *Mail
 	// AssumeIdempotent trusts the target to recognise a key for longer than its
 	// KeyWindow.
 	AssumeIdempotent bool

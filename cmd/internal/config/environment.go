@@ -71,7 +71,7 @@ func (e *environment) lookup(name string) (string, bool, error) {
 	case value != "":
 		return value, true, nil
 	case path != "":
-		content, err := readSecretFile(path)
+		content, err := ReadSecretFile(path)
 		if err != nil {
 			return "", false, fmt.Errorf("%s_FILE: %w", name, err)
 		}
@@ -86,7 +86,7 @@ func (e *environment) resolve(ref string) (string, error) {
 		if path == "" {
 			return "", fmt.Errorf("file: names no file")
 		}
-		return readSecretFile(path)
+		return ReadSecretFile(path)
 	}
 	name := strings.TrimPrefix(ref, "env:")
 	if name == "" || strings.ContainsAny(name, "= \t") {

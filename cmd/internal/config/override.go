@@ -90,7 +90,7 @@ func (r *reader) quickstart(cfg *Config) {
 	}
 	p := cfg.Providers[provider]
 	if p == nil {
-		r.environ("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; known are %s", visible(provider), known(cfg.Providers))
+		r.environ("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
 	}
 	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}
 	for _, s := range cfg.Sources {

@@ -95,6 +95,8 @@ func (t *Target) effective() yaml.MapSlice {
 		}
 	case KindSQL:
 		out = t.sql(out)
+	case KindMail:
+		out = t.mail(out)
 	case KindNoop, KindDev:
 	}
 	out = number(out, "concurrency", int64(t.Concurrency))
@@ -128,6 +130,13 @@ func (s *Source) effective() yaml.MapSlice {
 	if s.ExternalURL != "" {
 		out = append(out, item("external_url", s.ExternalURL))
 	}
+	if len(s.Settings) > 0 {
+		settings := yaml.MapSlice{}
+		for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+			settings = append(settings, item(name, s.Settings[name].Written))
+		}
+		out = append(out, item("settings", settings))
+	}
 	out = number(out, "max_body", s.MaxBody)
 	switch {
 	case s.Rearm < 0:
@@ -154,6 +163,16 @@ func (s *Source) effective() yaml.MapSlice {
 		routes[i] = route.Key.append(routes[i])
 		if route.Map != nil {
 			routes[i] = append(routes[i], item("map", route.Map.Source()))
+		}
+		if route.Mail != nil {
+			mail := yaml.MapSlice{item("to", route.Mail.To.String()), item("subject", route.Mail.Subject)}
+			if route.Mail.Text != "" {
+				mail = append(mail, item("text", route.Mail.Text))
+			}
+			if route.Mail.HTML != "" {
+				mail = append(mail, item("html", route.Mail.HTML))
+			}
+			routes[i] = append(routes[i], item("mail", mail))
 		}
 		if route.AssumeIdempotent {
 			routes[i] = append(routes[i], item("assume_idempotent", true))

@@ -22,7 +22,7 @@ func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
 			continue
 		}
 		first, text := excerpt(content, f)
-		p, err := providers.Parse(f.name, text)
+		p, err := providers.ParseOver(f.name, text, cfg.Providers)
 		if err != nil {
 			for _, text := range lines(err) {
 				at, rest := splitLine(text, f.name)

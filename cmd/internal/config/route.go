@@ -32,11 +32,8 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 			where = strings.TrimSuffix(where, where[strings.LastIndexByte(where, '['):]) + "." + route.Name
 		}
 	}
-	var targetAt, mapAt ast.Node
+	var targetAt, mapAt, mailAt ast.Node
 	var target string
-	later := func(what string) func(field) {
-		return func(f field) { r.at(f.key, "%s.%s: %s not built yet; remove it", where, f.name, what) }
-	}
 	r.object(n, where, map[string]func(field){
 		"name":   func(field) {},
 		"types":  func(f field) { route.Types = r.globs(f.value, where+".types") },
@@ -54,7 +51,7 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 		"key":               func(f field) { route.Key = r.effectKey(f, where) },
 		"map":               func(f field) { mapAt = f.key; route.Map = r.mapping(f.value, where+".map") },
 		"assume_idempotent": r.boolean(&route.AssumeIdempotent, where),
-		"mail":              later("mail is"),
+		"mail":              func(f field) { mailAt = f.key; route.Mail = r.routeMail(f, where) },
 		"retry":             func(f field) { r.retry(&route.Retry, f.value, where+".retry") },
 		"timeout":           r.duration(&route.Timeout, where),
 	})
@@ -80,6 +77,12 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 	}
 	if mapAt != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev {
 		r.at(mapAt, "%s.map: only forward sends a body", where)
+	}
+	switch isMail := route.Target.Kind == KindMail; {
+	case isMail && mailAt == nil:
+		r.at(n, "%s: mail is missing: to, subject, and text or html", where)
+	case !isMail && mailAt != nil:
+		r.at(mailAt, "%s.mail: target %s is not of kind mail", where, route.Target.Name)
 	}
 	inherit(&route.Retry, route.Target.Retry)
 	if route.Timeout == 0 {

@@ -128,8 +128,8 @@ func until(s string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// readSecretFile reads a file and drops the newline that editors leave.
-func readSecretFile(path string) (string, error) {
+// ReadSecretFile reads a file and drops the newline that editors leave.
+func ReadSecretFile(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading secret file: %w", err)

@@ -23,7 +23,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	where := "sources." + f.name
 	s := &Source{Name: f.name, Class: "default", line: lineOf(f.key)}
 	named := f.name
-	var providerAt, secretsAt, operationAt, answerAt ast.Node = f.key, nil, nil, nil
+	var providerAt, secretsAt, operationAt, answerAt, settingsAt ast.Node = f.key, nil, nil, nil, f.key
 	before := len(r.problems)
 	r.object(f.value, where, map[string]func(field){
 		"provider": func(f field) {
@@ -33,6 +33,10 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		"secrets": func(f field) {
 			secretsAt = f.value
 			s.Secrets = r.secrets(f.value, where+".secrets")
+		},
+		"settings": func(f field) {
+			settingsAt = f.value
+			s.Settings = r.settings(f.value, where+".settings")
 		},
 		"class": func(f field) {
 			parsed(r, f.value, where+".class", &s.Class, func(name string) (string, error) {
@@ -76,9 +80,12 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		"routes":    func(f field) { s.Routes = r.routes(cfg, f.value, where+".routes") },
 	})
 	s.Provider = cfg.Providers[named]
+	if s.Provider != nil && len(r.problems) == before {
+		r.checkSettings(s, s.Provider, settingsAt, where)
+	}
 	switch {
 	case s.Provider == nil:
-		r.at(providerAt, "%s: unknown provider %q; known are %s", where, visible(named), known(cfg.Providers))
+		r.at(providerAt, "%s: unknown provider %q; %s", where, visible(named), known(cfg.Providers, named))
 	case len(s.Secrets) == 0 && s.Emit && len(r.problems) == before:
 		// Open to emit alone: no delivery over HTTP can be verified.
 	case secretsAt == nil && needsSecret(s.Provider):

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
@@ -59,6 +63,14 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
 		keys["statement"] = func(f field) { parsed(r, f.value, where+".statement", &t.Statement, verbatim) }
 		keys["parameters"] = func(f field) { t.Parameters = r.parameters(f.value, where+".parameters") }
+	case t.Kind == KindMail:
+		keys["smtp"] = func(f field) { r.reference(f, where, &t.SMTP, verbatim) }
+		keys["from"] = func(f field) { parsed(r, f.value, where+".from", &t.From, verbatim) }
+		keys["starttls"] = func(f field) { parsed(r, f.value, where+".starttls", &t.StartTLS, verbatim) }
+		keys["username"] = func(f field) { r.reference(f, where, &t.Username, verbatim) }
+		keys["password"] = func(f field) { t.Password = r.secrets(f.value, where+".password") }
+		keys["hello"] = func(f field) { parsed(r, f.value, where+".hello", &t.Hello, hostName) }
+		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
 	case t.Kind == KindDev:
 		t.Idempotent = true
 	}
@@ -76,6 +88,8 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
 		case t.Kind == KindForward:
 			r.forward(t, where)
+		case t.Kind == KindMail:
+			r.mail(t, where)
 		}
 	}
 	return t
@@ -95,6 +109,71 @@ func (r *reader) forward(t *Target, where string) {
 	for _, line := range lines(err) {
 		r.line(t.line, "%s: %s", where, line)
 	}
+}
+
+// mail asks the kind itself whether it can do what is configured.
+func (r *reader) mail(t *Target, where string) {
+	if len(t.Password) > 1 {
+		r.line(t.line, "%s.password: a mail server takes one", where)
+	}
+	_, server := effect.NewMail(t.MailConfig())
+	_, from := effect.NewMessage(effect.MessageConfig{From: t.From, Subject: "x", Text: "x"})
+	if err := errors.Join(server, from); err != nil {
+		for _, line := range lines(err) {
+			r.line(t.line, "%s: %s", where, line)
+		}
+	}
+}
+
+// MailConfig is the target as its kind takes it.
+func (t *Target) MailConfig() effect.MailConfig {
+	cfg := effect.MailConfig{
+		Server: t.SMTP, StartTLS: effect.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
+	}
+	if keys := values(t.Password); len(keys) > 0 {
+		cfg.Password = string(keys[0].Value)
+	}
+	return cfg
+}
+
+// routeMail reads the message of a route.
+func (r *reader) routeMail(f field, where string) *Mail {
+	where += ".mail"
+	m := &Mail{}
+	r.object(f.value, where, map[string]func(field){
+		"to": func(f field) {
+			r.expression(f.value, where+".to", expression.Texts, func(p *expression.Program) { m.To = p })
+		},
+		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
+		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
+		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
+	})
+	if len(r.peek(f.value, "to")) == 0 {
+		r.at(f.key, "%s: to is missing", where)
+	}
+	if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
+		for _, line := range lines(err) {
+			r.at(f.key, "%s: %s", where, line)
+		}
+	}
+	return m
+}
+
+func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
+	out = append(out, item("smtp", t.SMTP), item("from", t.From))
+	for key, value := range map[string]string{"starttls": t.StartTLS, "username": t.Username, "hello": t.Hello} {
+		if value != "" {
+			out = append(out, item(key, value))
+		}
+	}
+	slices.SortFunc(out[2:], func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
+	if len(t.Password) > 0 {
+		out = append(out, item("password", references(t.Password)))
+	}
+	if len(t.Allow) > 0 {
+		out = append(out, item("allow", prefixTexts(t.Allow)))
+	}
+	return out
 }
 
 // sql asks the kind itself whether it can do what is configured.
@@ -130,6 +209,15 @@ func (r *reader) networks(n ast.Node, where string) []netip.Prefix {
 		}
 	}
 	return out
+}
+
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
+
+func hostName(s string) (string, error) {
+	if !hostForm.MatchString(s) {
+		return "", errors.New("not a host's name")
+	}
+	return s, nil
 }
 
 func method(s string) (string, error) {
@@ -169,21 +257,19 @@ func (r *reader) retry(into *Retry, n ast.Node, where string) {
 
 func kinds(dev bool) string {
 	if dev {
-		return "dev, forward, noop, sql"
+		return "dev, forward, mail, noop, sql"
 	}
-	return "forward, noop, sql"
+	return "forward, mail, noop, sql"
 }
 
 func kind(s string, dev bool) (Kind, error) {
 	switch k := Kind(s); {
-	case k == KindForward, k == KindSQL, k == KindNoop, k == KindDev && dev:
+	case k == KindForward, k == KindMail, k == KindSQL, k == KindNoop, k == KindDev && dev:
 		return k, nil
 	case k == KindDev:
 		return "", fmt.Errorf("only `oncegate dev` has it; known are %s", kinds(dev))
 	case s == "handler":
 		return "", fmt.Errorf("is Go code in your own service; known here are %s", kinds(dev))
-	case s == "mail":
-		return "", fmt.Errorf("not built yet; known are %s", kinds(dev))
 	}
 	return "", fmt.Errorf("unknown kind; known are %s", kinds(dev))
 }

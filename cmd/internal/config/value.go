@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -13,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/oncegate/oncegate/providers"
 )
 
 func only(word string) func(string) (string, error) {
@@ -72,10 +69,6 @@ func headerValue(s string) (string, error) {
 		return "", errors.New("must be one line")
 	}
 	return s, nil
-}
-
-func known(all map[string]*providers.Provider) string {
-	return listed(slices.Collect(maps.Keys(all)))
 }
 
 func listed(names []string) string {

@@ -3,8 +3,11 @@ package reference_test
 import (
 	"flag"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/providers/internal/reference"
 )
@@ -29,6 +32,25 @@ func TestUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "../../catalog/schema.json", string(schema))
+	pages(t, loaded)
+}
+
+// pages compares the page of each provider, and finds those of none.
+func pages(t *testing.T, loaded map[string]*providers.Provider) {
+	t.Helper()
+	const folder = "../../docs"
+	for name, p := range loaded {
+		compare(t, filepath.Join(folder, name+".md"), reference.Page(name, p))
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if loaded[strings.TrimSuffix(entry.Name(), ".md")] == nil {
+			t.Errorf("%s is the page of no provider", entry.Name())
+		}
+	}
 }
 
 func read(t *testing.T, name string) string {

@@ -51,6 +51,9 @@ func proof(s *providers.Spec) string {
 	for _, c := range v.Credential {
 		out = append(out, c.Scheme)
 	}
+	if len(out) == 0 {
+		out = append(out, v.Family)
+	}
 	where := ""
 	if len(v.Signature.Headers) > 0 {
 		where = " in `" + strings.Join(v.Signature.Headers, "`, `") + "`"
@@ -77,9 +80,12 @@ func identity(s *providers.Spec) string {
 	if s.Verify.Family == "operation" {
 		return "credential, `" + s.Verify.Operation.Name + "`, `" + s.Verify.Operation.Key + "`"
 	}
-	var out []string
-	for _, f := range slices.Concat(s.Identity.Candidates, s.Identity.Hash) {
-		out = append(out, place(&f))
+	if s.Identity.Mode == "level" {
+		return "none: every delivery is one"
+	}
+	out := places(s.Identity.Candidates)
+	if len(s.Identity.Hash) > 0 {
+		out = append(out, "a hash of "+strings.Join(places(s.Identity.Hash), ", "))
 	}
 	return strings.Join(out, ", else ")
 }
@@ -92,6 +98,8 @@ func place(f *providers.Field) string {
 		return "JSON `" + f.JSON + "`"
 	case f.Envelope != "":
 		return "envelope `" + f.Envelope + "`"
+	case f.Parent != "":
+		return "parent `" + f.Parent + "`"
 	case f.Form != "":
 		return "form `" + f.Form + "`"
 	case f.Query != "":

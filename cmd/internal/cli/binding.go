@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/scheme"
+)
+
+// keyFiles are keys from files, by the address they would be fetched from. A
+// question at the command line fetches nothing.
+type keyFiles map[string][]byte
+
+// Fetch gives the file's content.
+func (k keyFiles) Fetch(want scheme.KeyRequest) ([]byte, error) {
+	if content, ok := k[want.URL]; ok {
+		return content, nil
+	}
+	address := want.URL
+	if u, err := url.Parse(address); err == nil {
+		u.RawQuery = ""
+		address = u.String()
+	}
+	return nil, fmt.Errorf("the provider publishes its keys: download %s and add --key %s=FILE", clean(address), clean(address))
+}
+
+// bind gives the provider the settings and keys of the command line.
+func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provider, error) {
+	settings := map[string][]string{}
+	for _, text := range f.settings {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("--setting %q is not of the form NAME=VALUE", clean(text))
+		}
+		settings[name] = append(settings[name], value)
+	}
+	keys := keyFiles{}
+	for _, text := range f.keys {
+		i := strings.LastIndexByte(text, '=')
+		if i <= 0 || !strings.HasPrefix(text, "https://") {
+			return nil, usagef("--key %q is not of the form https://ADDRESS=FILE", clean(text))
+		}
+		content, err := s.readFile("--key", text[i+1:])
+		if err != nil {
+			return nil, err
+		}
+		keys[text[:i]] = content
+	}
+	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: keys})
+	if err != nil {
+		return nil, usagef("%s; give it with --setting NAME=VALUE", oneLine(err.Error()))
+	}
+	return bound, nil
+}

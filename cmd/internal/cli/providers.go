@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+func (s *shell) providersCommand() *cobra.Command {
+	return group("providers", "The catalogue of senders: list, show, verify, inspect, sign",
+		s.providersListCommand(), s.providersShowCommand(), s.providersVerifyCommand(),
+		s.providersInspectCommand(), s.providersSignCommand())
+}
+
+// known gives the providers by name: the catalogue, and those of the
+// configuration where one was named.
+func (s *shell) known() (map[string]*providers.Provider, error) {
+	if s.configFile == "" {
+		return s.catalog()
+	}
+	cfg, err := s.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Providers, nil
+}
+
+func (s *shell) provider(name string) (*providers.Provider, map[string]*providers.Provider, error) {
+	all, err := s.known()
+	if err != nil {
+		return nil, nil, err
+	}
+	if p := all[name]; p != nil {
+		return p, all, nil
+	}
+	if near := nearest(name, all); near != "" {
+		return nil, nil, usagef("unknown provider %q; did you mean %s? `oncegate providers list` shows all", clean(name), near)
+	}
+	return nil, nil, usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds those of a configuration", clean(name))
+}
+
+// nearest finds the name that is contained in what was typed, contains it, or
+// is at most two changes away.
+func nearest(name string, all map[string]*providers.Provider) string {
+	best, least := "", 3
+	for _, known := range slices.Sorted(maps.Keys(all)) {
+		distance := distance(name, known)
+		if len(name) >= 3 && (strings.Contains(known, name) || strings.Contains(name, known)) {
+			distance = min(distance, 2)
+		}
+		if distance < least {
+			best, least = known, distance
+		}
+	}
+	return best
+}
+
+// distance counts the changes of one character between two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// providerRow is one line of the list.
+type providerRow struct {
+	Name     string `json:"name"`
+	Title    string `json:"title"`
+	Verifies string `json:"verifies"`
+	Proves   string `json:"proves"`
+	ID       string `json:"id"`
+	Order    string `json:"order"`
+	Retries  string `json:"retries"`
+	Docs     string `json:"docs"`
+}
+
+func newProviderRow(p *providers.Provider) providerRow {
+	spec := p.Spec()
+	row := providerRow{
+		Name: p.Name(), Title: spec.Title, Verifies: verifies(spec), Proves: spec.Verify.Authenticates,
+		ID: "signed", Order: spec.Sequence.Kind, Retries: span(spec.Windows.Retry.For), Docs: spec.Docs,
+	}
+	switch {
+	case spec.Identity.Mode == "level":
+		row.ID = "none"
+	case p.IDUnsigned():
+		row.ID = "unsigned"
+	}
+	if row.Order == "" {
+		row.Order = "none"
+	}
+	return row
+}
+
+// verifies says in a few words how a request is authenticated.
+func verifies(spec *providers.Spec) string {
+	var words []string
+	for _, scheme := range spec.Verify.Signature.Schemes {
+		if !slices.Contains(words, scheme.Algorithm) {
+			words = append(words, scheme.Algorithm)
+		}
+	}
+	for _, credential := range spec.Verify.Credential {
+		if !slices.Contains(words, credential.Scheme) {
+			words = append(words, credential.Scheme)
+		}
+	}
+	if len(words) == 0 || spec.Verify.Family == "operation" {
+		return spec.Verify.Family
+	}
+	return strings.Join(words, ", ")
+}
+
+func span(d providers.Duration) string {
+	const day = 24 * time.Hour
+	switch t := time.Duration(d); {
+	case d == 0:
+		return ""
+	case d == providers.Off:
+		return "none"
+	case t%day == 0:
+		return fmt.Sprintf("%dd", t/day)
+	case t%time.Hour == 0:
+		return fmt.Sprintf("%dh", t/time.Hour)
+	case t%time.Minute == 0:
+		return fmt.Sprintf("%dm", t/time.Minute)
+	default:
+		return t.String()
+	}
+}
+
+func (s *shell) providersListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [filter]", Short: "List the providers, or those with a word in name, title or scheme",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := s.known()
+			if err != nil {
+				return err
+			}
+			rows := []providerRow{}
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				row := newProviderRow(all[name])
+				about := strings.ToLower(row.Name + " " + row.Title + " " + row.Verifies)
+				if len(args) == 0 || strings.Contains(about, strings.ToLower(args[0])) {
+					rows = append(rows, row)
+				}
+			}
+			t := &table{
+				header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "ORDER", "RETRIES"},
+				spare:  []string{"RETRIES", "ORDER", "PROVES"}, whole: []string{"NAME"},
+			}
+			for _, row := range rows {
+				t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.Order, row.Retries)
+			}
+			if err := s.show(t, rows); err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return &failure{text: fmt.Sprintf("no provider of %d has %q in its name, title or scheme", len(all), clean(args[0]))}
+			}
+			return nil
+		},
+	}
+}
+
+func (s *shell) providersShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <name>", Short: "Show everything the catalogue says about a provider", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, _, err := s.provider(args[0])
+			if err != nil {
+				return err
+			}
+			text, err := yaml.MarshalWithOptions(p.Spec().Tree(), yaml.IndentSequence(true), yaml.UseLiteralStyleIfMultiline(true))
+			if err != nil {
+				return fmt.Errorf("writing yaml: %w", err)
+			}
+			if s.output == "json" {
+				object, err := yaml.YAMLToJSON(text)
+				if err != nil {
+					return fmt.Errorf("writing json: %w", err)
+				}
+				return s.json(struct {
+					providerRow
+					IDUnsigned bool            `json:"id_unsigned"`
+					Entry      json.RawMessage `json:"entry"`
+				}{newProviderRow(p), p.IDUnsigned(), object})
+			}
+			row, spec := newProviderRow(p), p.Spec()
+			limits := p.Limits()
+			page(s.out, []pair{
+				{"provider", row.Name},
+				{"title", row.Title},
+				{"documentation", row.Docs},
+				{"verified by", row.Verifies},
+				{"a signature proves", proves(row.Proves)},
+				{"event id", map[string]string{
+					"signed": "covered by the signature", "unsigned": "not covered by the signature: the same body under a new id is reported as a suspected replay",
+					"none": "none that identifies: every verified delivery is an event of its own",
+				}[row.ID]},
+				{"order", row.Order},
+				{"tolerance", tolerance(spec)},
+				{"methods", strings.Join(limits.Methods, ", ")},
+				{"largest body", fmt.Sprintf("%d bytes", limits.MaxBody)},
+				{"retries for", window(spec.Windows.Retry)},
+				{"resends for", window(spec.Windows.Resend)},
+				{"lists for", window(spec.Windows.List)},
+				{"waits for the answer", span(spec.Windows.AckWithin)},
+				{"handshakes", handshakeNames(spec)},
+			})
+			for _, note := range spec.Notes {
+				fmt.Fprintln(s.out, "note: "+clean(note))
+			}
+			fmt.Fprintf(s.out, "\nThe entry in full, as a custom provider would write it:\n\n")
+			for line := range strings.Lines(string(text)) {
+				fmt.Fprintln(s.out, clean(strings.TrimSuffix(line, "\n")))
+			}
+			return nil
+		},
+	}
+}
+
+func proves(what string) string {
+	switch what {
+	case "body":
+		return "the whole body"
+	case "part":
+		return "a part of the event only"
+	case "origin":
+		return "who sent it, not what is in it"
+	}
+	return what
+}
+
+func tolerance(spec *providers.Spec) string {
+	t := &spec.Verify.Timestamp
+	if t.From == "" || t.From == "none" {
+		return "no time is signed"
+	}
+	if t.Unsigned {
+		return "the time is not signed"
+	}
+	return span(t.Past) + " in the past, " + span(t.Future) + " in the future"
+}
+
+func window(w providers.WindowSpec) string {
+	if w.For == 0 {
+		return ""
+	}
+	out := span(w.For)
+	for _, more := range []string{w.Note, w.Source} {
+		if more != "" {
+			out += "; " + more
+		}
+	}
+	return out
+}
+
+func handshakeNames(spec *providers.Spec) string {
+	var out []string
+	for i := range spec.Handshakes {
+		out = append(out, spec.Handshakes[i].Method+" "+spec.Handshakes[i].Name)
+	}
+	return strings.Join(out, ", ")
+}

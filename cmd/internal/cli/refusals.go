@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+func (s *shell) refusalsCommand() *cobra.Command {
+	return group("refusals", "List or show refused deliveries, with the diagnosis", s.refusalsListCommand(), s.refusalsShowCommand())
+}
+
+func (s *shell) refusalsListCommand() *cobra.Command {
+	var f listFlags
+	var cause string
+	var whole bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List refused deliveries, newest first", Args: cobra.NoArgs,
+		Long: "List refused deliveries, newest first, with why.\n\n" +
+			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed;\n" +
+			"of all others a sample is kept, without content.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, before, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			rows, err := inbox.NewLister(pool).Refusals(cmd.Context(), inbox.RefusalFilter{
+				Source: f.source, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
+			})
+			if err != nil {
+				return err
+			}
+			t := &table{
+				header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
+				spare:  []string{"BYTES", "FROM", "KEPT"}, whole: []string{"ID", "RECEIVED", "CAUSE"},
+			}
+			for _, row := range rows {
+				kept := ""
+				if row.Whole {
+					kept = "whole"
+				}
+				t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
+			}
+			if err := s.show(t, emptyList(rows)); err != nil {
+				return err
+			}
+			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "only of this source")
+	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
+	flags.BoolVar(&whole, "whole", false, "only those kept whole")
+	flags.StringVar(&f.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	flags.StringVar(&f.before, "before", "", "the page after this id")
+	flags.IntVar(&f.limit, "limit", 50, "size of the page, at most 1000")
+	return cmd
+}
+
+func (s *shell) refusalsShowCommand() *cobra.Command {
+	var body, request bool
+	cmd := &cobra.Command{
+		Use: "show <id>", Short: "Show one refused delivery", Args: cobra.ExactArgs(1),
+		Long: "Show one refused delivery. --request writes what was kept of it as raw HTTP, which\n" +
+			"`oncegate providers verify` takes: so a refusal can be verified with another secret.",
+		Example: "  oncegate refusals show 0199... --request | oncegate providers verify stripe --request - --secret-env NEW_SECRET --at 2026-11-20T12:00:00Z",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := inbox.ParseID(args[0])
+			if err != nil {
+				return usagef("%q is not a refusal's id; `oncegate refusals list` shows them", clean(args[0]))
+			}
+			if body && request {
+				return usagef("--body and --request exclude each other")
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			refusal, err := inbox.NewLister(pool).Refusal(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			if (body || request) && !refusal.Whole {
+				return &failure{text: fmt.Sprintf("refusal %s was kept without content: only deliveries whose signature did not match are kept whole", id)}
+			}
+			switch {
+			case body:
+				_, err = s.out.Write(refusal.Body)
+				return err
+			case request:
+				_, err = s.out.Write(rawHTTP(&providers.Request{
+					Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: refusal.Body,
+				}))
+				return err
+			}
+			return s.showRefusal(refusal)
+		},
+	}
+	cmd.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
+	cmd.Flags().BoolVar(&request, "request", false, "write the kept request as raw HTTP, and nothing else")
+	return cmd
+}
+
+func (s *shell) showRefusal(r *inbox.RefusalDetail) error {
+	if s.output == "json" {
+		return s.json(r)
+	}
+	kept := fmt.Sprintf("%d bytes, kept whole", r.Size)
+	if !r.Whole {
+		kept = fmt.Sprintf("%d bytes, not kept", r.Size)
+	}
+	page(s.out, []pair{
+		{"refusal", r.ID.String()},
+		{"source", r.Source},
+		{"provider", r.Provider},
+		{"received", clock(r.ReceivedAt)},
+		{"cause", r.Cause},
+		{"diagnosis", r.Diagnosis},
+		{"request", strings.TrimSpace(r.Method + " " + r.URL)},
+		{"from", r.Remote},
+		{"body", kept},
+	})
+	names := make([]string, 0, len(r.Headers))
+	for name := range r.Headers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range r.Headers[name] {
+			fmt.Fprintln(s.out, clean("header "+name+": "+value))
+		}
+	}
+	return nil
+}

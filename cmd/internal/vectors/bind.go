@@ -1,0 +1,173 @@
+package vectors
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/scheme"
+)
+
+// keysAddress is where a vector's key set is said to be published, for providers
+// that are told an address.
+const keysAddress = "https://keys.example.com/jwks.json"
+
+// held is what a vector's keys and parameters say.
+type held struct {
+	keys, params map[string]any
+}
+
+func (v *Vector) held() held {
+	out := held{params: v.Params}
+	_ = json.Unmarshal(v.Keys, &out.keys) // keys of another shape are of no use here
+	return out
+}
+
+// text gives a key or parameter that is a text.
+func (h held) text(name string) string {
+	if text, ok := h.keys[name].(string); ok {
+		return text
+	}
+	text, _ := h.params[name].(string)
+	return text
+}
+
+// bind gives the provider as a source with the vector's keys and parameters has
+// it: one that is named as a setting of the provider is that setting, and what
+// else is required is filled in.
+func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
+	h := v.held()
+	settings := map[string][]string{}
+	for i := range p.Spec().Settings {
+		s := &p.Spec().Settings[i]
+		if values := v.setting(h, s.Name, s.Required || !p.Fetches()); len(values) > 0 {
+			settings[s.Name] = values
+		} else if s.Required {
+			settings[s.Name] = []string{v.URL} // an address is as good as any other text
+		}
+	}
+	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: store(h)})
+	if err != nil {
+		return nil, fmt.Errorf("binding: %w", err)
+	}
+	return bound, nil
+}
+
+// setting gives the value of one; asked says that the vector is to name an
+// address of keys where the provider's own is not given.
+func (v *Vector) setting(h held, name string, asked bool) []string {
+	for _, from := range []map[string]any{h.params, h.keys} {
+		if value, ok := from[name]; ok {
+			return texts(value)
+		}
+	}
+	switch name {
+	case "insecure":
+		return []string{"true"}
+	case "algorithm":
+		return texts(nonEmpty(v.Algorithm))
+	case "algorithms":
+		return texts(h.params["algs"])
+	case "body_encoding":
+		return texts(h.params["body_claim_encoding"])
+	case "ca":
+		return texts(nonEmpty(h.text("ca_pem")))
+	case "roots": // a test's certificate leads to itself
+		byAddress, _ := h.keys["cert_by_url"].(map[string]any)
+		var out []string
+		for _, certificate := range byAddress {
+			out = append(out, fmt.Sprint(certificate))
+		}
+		return out
+	case "keys_url":
+		if h.keys["jwks"] != nil && asked {
+			return []string{keysAddress}
+		}
+	case "components":
+		// What the published examples sign does not include the content.
+		for header, value := range v.Headers {
+			if strings.EqualFold(header, "Signature-Input") && !strings.Contains(value, "content-digest") {
+				return []string{"none"}
+			}
+		}
+	}
+	return nil
+}
+
+func nonEmpty(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func texts(value any) []string {
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case string:
+		return []string{value}
+	case []any:
+		var out []string
+		for _, one := range value {
+			out = append(out, fmt.Sprint(one))
+		}
+		return out
+	}
+	return []string{fmt.Sprint(value)}
+}
+
+// connect adds what is known of the connection, as a trusted proxy would tell it.
+func (v *Vector) connect(req *providers.Request) {
+	req.Remote = v.address()
+	if block, _ := pem.Decode([]byte(v.Connection.ClientCertPEM)); block != nil {
+		req.Proxied = true
+		req.Header.Set("Client-Cert", ":"+base64.StdEncoding.EncodeToString(block.Bytes)+":") // RFC 9440
+	}
+}
+
+// store is a key store that holds a vector's keys. Like the real one it gives
+// nothing from an address that was not allowed.
+type store held
+
+// Fetch gives the vector's key.
+func (s store) Fetch(want scheme.KeyRequest) ([]byte, error) {
+	if !scheme.Allowed(want.URL, want.Hosts) {
+		return nil, fmt.Errorf("fetching keys: %w", scheme.ErrNoKey)
+	}
+	for _, name := range []string{"cert_by_url", "pem_by_path"} {
+		byAddress, _ := s.keys[name].(map[string]any)
+		for address, text := range byAddress {
+			if strings.HasSuffix(want.URL, address) {
+				return []byte(fmt.Sprint(text)), nil
+			}
+		}
+	}
+	if set, ok := s.keys["jwks"].(map[string]any); ok {
+		return keySet(set, want.Body)
+	}
+	return nil, scheme.ErrNoKey
+}
+
+// keySet gives the whole set, or, to a request that names a key, that key alone.
+func keySet(set map[string]any, request []byte) ([]byte, error) {
+	if len(request) == 0 {
+		return json.Marshal(set)
+	}
+	var asked struct {
+		KeyID string `json:"key_id"`
+	}
+	if err := json.Unmarshal(request, &asked); err != nil {
+		return nil, fmt.Errorf("reading the request for a key: %w", err)
+	}
+	all, _ := set["keys"].([]any)
+	for _, one := range all {
+		if key, ok := one.(map[string]any); ok && key["kid"] == asked.KeyID {
+			return json.Marshal(map[string]any{"key": key})
+		}
+	}
+	return nil, scheme.ErrNoKey
+}

@@ -1,0 +1,84 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// expandChunk is how many items one transaction writes.
+const expandChunk = 500
+
+// The effect that expands is held by its lease, which goes on from here: a list
+// may take longer than one.
+const holdExpanding = `
+UPDATE effect
+SET lease_until = now() + $3::bigint * interval '1 microsecond', next_at = now() + $3::bigint * interval '1 microsecond'
+WHERE id = $1 AND lease_token = $2 AND lease_until > now()
+RETURNING id`
+
+// An item that is there already was written by a run that did not end.
+const insertItems = `
+INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, rendered, job_id, state, next_at)
+SELECT a.id, e.event_id, e.route_id, e.route_version, a.item, a.key, a.rendered, a.job_id, 'pending', now()
+FROM unnest($2::uuid[], $3::int[], $4::text[], $5::bytea[], $6::bigint[]) AS a (id, item, key, rendered, job_id)
+CROSS JOIN (SELECT event_id, route_id, route_version FROM effect WHERE id = $1) e
+ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING`
+
+// ItemKey is the idempotency key of one of the items that an effect became; they
+// count from 1.
+func ItemKey(claim *Claim, item int) string { return claim.Key + "/" + strconv.Itoa(item) }
+
+// Expand writes an effect for each of n items, in chunks of their own
+// transactions, each with its job. render gives what item i, from 1, will send. It
+// may be repeated: what is written stays. It reports false if the claim is no
+// longer the caller's.
+func (e *Effects) Expand(ctx context.Context, claim *Claim, n int, render func(item int) ([]byte, error)) (bool, error) {
+	for first := 1; first <= n; first += expandChunk {
+		last := min(first+expandChunk-1, n)
+		held, err := e.expandChunk(ctx, claim, first, last, render)
+		if err != nil {
+			return false, fmt.Errorf("expanding effect %s: %w", claim.Effect, err)
+		}
+		if !held {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int, render func(int) ([]byte, error)) (held bool, err error) {
+	n := last - first + 1
+	ids, items, keys, rendered := make([]ID, n), make([]int32, n), make([]string, n), make([][]byte, n)
+	wakes := make([]Wake, n)
+	for i := range n {
+		item := first + i
+		ids[i], items[i], keys[i] = NewID(claim.StartedAt), int32(item), ItemKey(claim, item)
+		if rendered[i], err = render(item); err != nil {
+			return false, err
+		}
+	}
+	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		var hold pgx.Batch
+		var jobIDs []int64
+		hold.Queue(holdExpanding, claim.Effect, claim.Token, e.routes[claim.RouteID].Lease.Microseconds()).Query(func(rows pgx.Rows) error {
+			mine, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+			held = len(mine) == 1
+			return err
+		})
+		e.enqueuer.ReserveTx(&hold, n, &jobIDs)
+		if err := tx.SendBatch(ctx, &hold).Close(); err != nil || !held {
+			return err
+		}
+		for i := range n {
+			wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: ids[i]}
+		}
+		var b pgx.Batch
+		b.Queue(insertItems, claim.Effect, ids, items, keys, rendered, jobIDs)
+		e.enqueuer.EnqueueTx(&b, wakes)
+		return tx.SendBatch(ctx, &b).Close()
+	})
+	return held && err == nil, err
+}

@@ -1,0 +1,296 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/wneessen/go-mail/smtp"
+
+	"github.com/oncegate/oncegate/egress"
+)
+
+// StartTLS says whether a connection that begins in the clear is encrypted.
+type StartTLS string
+
+// The ways of [StartTLS].
+const (
+	// StartTLSRequired sends nothing in the clear.
+	StartTLSRequired StartTLS = "required"
+	// StartTLSOff sends everything in the clear; no password is.
+	StartTLSOff StartTLS = "off"
+)
+
+// MailConfig configures a [Mail]. Server is required.
+type MailConfig struct {
+	// Server is the mail server: smtp://host:port, by default 587, or
+	// smtps://host:port with TLS from the first byte, by default 465.
+	Server string
+
+	// StartTLS is for smtp://. It defaults to required.
+	StartTLS StartTLS
+
+	// Username and Password log in, if given.
+	Username, Password string
+
+	// Hello is the name this process gives itself. It defaults to localhost.
+	Hello string
+
+	// TLS is for servers with certificates of their own. nil is the system's roots and
+	// TLS 1.2 or newer.
+	TLS *tls.Config
+
+	// Allow are the private networks that the server's name may lead to. An address
+	// that Server names itself is allowed.
+	Allow []netip.Prefix
+
+	// Resolver looks the server's name up. It defaults to the standard library's.
+	Resolver *net.Resolver
+}
+
+// Mail hands one message to a mail server. No mail server recognises a message
+// that it has had before, so that what was sent to the last byte and not answered
+// is unknown.
+type Mail struct {
+	cfg     MailConfig
+	address string
+	host    string
+	secure  bool // from the first byte
+	guard   *egress.Guard
+}
+
+var _ Sender = (*Mail)(nil)
+
+// NewMail makes a Mail, or reports everything that is wrong with cfg.
+func NewMail(cfg MailConfig) (*Mail, error) {
+	m := &Mail{cfg: cfg}
+	var errs []error
+	u, err := url.Parse(cfg.Server)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps":
+		return nil, errors.New("server: want smtp://host:port or smtps://host:port")
+	case u.User != nil:
+		return nil, errors.New("server must not carry a user or password; use username and password")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		errs = append(errs, errors.New("server must have nothing after the port"))
+	}
+	m.host, m.secure = u.Hostname(), u.Scheme == "smtps"
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{false: "587", true: "465"}[m.secure]
+	}
+	m.address = net.JoinHostPort(m.host, port)
+	switch cfg.StartTLS {
+	case "":
+		m.cfg.StartTLS = StartTLSRequired
+	case StartTLSRequired, StartTLSOff:
+	default:
+		errs = append(errs, errors.New("starttls: want required or off"))
+	}
+	if (cfg.Username == "") != (cfg.Password == "") {
+		errs = append(errs, errors.New("username and password go together"))
+	}
+	if cfg.Username != "" && !m.secure && m.cfg.StartTLS == StartTLSOff {
+		errs = append(errs, errors.New("a password is not sent in the clear: use smtps:// or starttls: required"))
+	}
+	if m.cfg.TLS == nil {
+		m.cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	m.cfg.TLS = m.cfg.TLS.Clone()
+	m.cfg.TLS.ServerName = m.host
+	if m.cfg.Hello == "" {
+		m.cfg.Hello = "localhost"
+	}
+	m.guard = egress.New(egress.Config{Allow: append(egress.Named(m.host), cfg.Allow...), Resolver: cfg.Resolver})
+	return m, errors.Join(errs...)
+}
+
+// Render implements [Sender]. A message is made by its route ([Message.Render]).
+func (m *Mail) Render(*Call) ([]byte, error) { return nil, errors.New("the route makes no message") }
+
+// Idempotent implements [Sender]: a mail server delivers the same message twice.
+func (m *Mail) Idempotent() bool { return false }
+
+// Send implements [Sender]. What it sends is the message that was rendered.
+func (m *Mail) Send(ctx context.Context, call *Call) Result {
+	from, to, id, err := envelope(call.Rendered)
+	if err != nil {
+		return Result{Outcome: Dead, Reason: ReasonRender}
+	}
+	conn, err := m.guard.DialContext(ctx, "tcp", m.address)
+	if err != nil {
+		return notReached(ctx, err)
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if m.secure {
+		secured := tls.Client(conn, m.cfg.TLS)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return Result{Outcome: Retry, Reason: ReasonTLS}
+		}
+		conn = secured
+	}
+	client, result := m.begin(ctx, conn, from, to)
+	if result != nil {
+		return *result
+	}
+	return m.data(ctx, client, call.Rendered, id)
+}
+
+// begin says everything up to the message itself: nothing of that is an effect.
+func (m *Mail) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp.Client, *Result) {
+	client, err := smtp.NewClient(conn, m.host)
+	if err == nil {
+		err = client.Hello(m.cfg.Hello)
+	}
+	if err == nil && !m.secure && m.cfg.StartTLS == StartTLSRequired {
+		if ok, _ := client.Extension("STARTTLS"); !ok {
+			return nil, &Result{Outcome: Retry, Reason: ReasonTLS}
+		}
+		if err = client.StartTLS(m.cfg.TLS); err != nil && replyCode(err) == 0 {
+			return nil, &Result{Outcome: Retry, Reason: ReasonTLS}
+		}
+	}
+	if err == nil && m.cfg.Username != "" {
+		if err = m.logIn(client); err != nil {
+			// It says nothing of this message: once mended, it is sent.
+			r := m.refused(ctx, err)
+			r.Outcome = Retry
+			return nil, &r
+		}
+	}
+	addressed := err == nil
+	if err == nil {
+		err = client.Mail(from)
+	}
+	if err == nil {
+		err = client.Rcpt(to)
+	}
+	if err != nil {
+		r := m.refused(ctx, err)
+		if !addressed {
+			r.Outcome = Retry // it does not know the message yet
+		}
+		return nil, &r
+	}
+	return client, nil
+}
+
+func (m *Mail) logIn(client *smtp.Client) error {
+	_, offered := client.Extension("AUTH")
+	if strings.Contains(" "+offered+" ", " PLAIN ") || !strings.Contains(" "+offered+" ", " LOGIN ") {
+		return client.Auth(smtp.PlainAuth("", m.cfg.Username, m.cfg.Password, m.host, false))
+	}
+	return client.Auth(smtp.LoginAuth(m.cfg.Username, m.cfg.Password, m.host, false))
+}
+
+// data sends the message. Up to its final dot the server has nothing; from then
+// on only its answer tells.
+func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id string) Result {
+	w, err := client.Data()
+	if err != nil {
+		return m.refused(ctx, err)
+	}
+	if _, err := w.Write(message); err != nil {
+		return m.refused(ctx, err) // and no dot: it is the caller who closes the connection
+	}
+	err = w.Close()
+	if err != nil && replyCode(err) < 400 {
+		r := Result{Outcome: Unknown, Reason: ReasonConnection}
+		if timedOut(ctx, err) {
+			r.Reason = ReasonTimeout
+		} else if ctx.Err() != nil {
+			r.Reason = ReasonStopped
+		}
+		return r
+	}
+	if err != nil {
+		return m.refused(ctx, err)
+	}
+	_ = client.Quit() // whatever it says
+	return Result{Outcome: Done, Code: "250", Stored: []byte(id)}
+}
+
+// refused classifies what went wrong before the message was the server's.
+func (m *Mail) refused(ctx context.Context, err error) Result {
+	code := replyCode(err)
+	r := Result{Outcome: Retry, Code: strconv.Itoa(code)}
+	switch {
+	case code == 0:
+		r.Code, r.Reason = "", ReasonConnection
+		if timedOut(ctx, err) {
+			r.Reason = ReasonTimeout
+		} else if ctx.Err() != nil {
+			r.Reason = ReasonStopped
+		}
+		return r
+	case code >= 530 && code <= 538:
+		r.Reason = ReasonMail5xx // it asks who we are
+	case code >= 500 && code <= 599:
+		r.Outcome, r.Reason = Dead, ReasonMail5xx
+	default:
+		r.Reason = ReasonMail4xx
+	}
+	said := err.Error()
+	if m.cfg.Password != "" {
+		said = strings.ReplaceAll(said, m.cfg.Password, "<secret>")
+	}
+	r.Excerpt = Clean(said, MaxExcerpt)
+	return r
+}
+
+// replyCode is the code of a whole reply; 0 if there was none.
+func replyCode(err error) int {
+	reply, ok := errors.AsType[*textproto.Error](err)
+	if !ok || reply.Code < 200 || reply.Code > 599 {
+		return 0
+	}
+	return reply.Code
+}
+
+// notReached classifies a connection that was not made.
+func notReached(ctx context.Context, err error) Result {
+	r := Result{Outcome: Retry, Reason: ReasonConnect}
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		r.Reason = ReasonAddress
+	case isDNS:
+		r.Reason = ReasonDNS
+	case timedOut(ctx, err):
+		r.Reason = ReasonTimeout
+	case ctx.Err() != nil:
+		r.Reason = ReasonStopped
+	}
+	return r
+}
+
+// envelope reads from a rendered message who it is from and to.
+func envelope(message []byte) (from, to, id string, err error) {
+	read, err := mail.ReadMessage(bytes.NewReader(message))
+	if err != nil {
+		return "", "", "", fmt.Errorf("reading the message: %w", err)
+	}
+	senders, err := read.Header.AddressList("From")
+	if err != nil || len(senders) != 1 {
+		return "", "", "", errors.New("the message does not name one sender")
+	}
+	recipients, err := read.Header.AddressList("To")
+	if err != nil || len(recipients) != 1 {
+		return "", "", "", errors.New("the message does not name one recipient")
+	}
+	return "<" + senders[0].Address + ">", "<" + recipients[0].Address + ">", read.Header.Get("Message-Id"), nil
+}

@@ -1,0 +1,247 @@
+package effect_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http/httptest"
+	"net/mail"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+)
+
+func message(tb testing.TB) *effect.Message {
+	tb.Helper()
+	m, err := effect.NewMessage(effect.MessageConfig{
+		From: "Shop <shop@example.com>", Subject: "Order {{.Body.id}}", Text: "Total: {{.Body.total}} €\n.\nto {{.To}}",
+		HTML: "<p>{{.Body.id}}</p>",
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func mailCall(tb testing.TB, to string) *effect.Call {
+	tb.Helper()
+	call := effecttest.Call(1)
+	call.Event.Body = []byte(`{"id":"<7>","total":12}`)
+	var err error
+	if call.Rendered, err = message(tb).Render(call, to); err != nil {
+		tb.Fatal(err)
+	}
+	return call
+}
+
+// certificate is one for 127.0.0.1, and the client's trust in it.
+func certificate(tb testing.TB) (server, client *tls.Config) {
+	tb.Helper()
+	s := httptest.NewTLSServer(nil)
+	tb.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+func newMail(tb testing.TB, cfg effect.MailConfig) *effect.Mail {
+	tb.Helper()
+	m, err := effect.NewMail(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// What each way to fail means, and how often the server has the message then: at
+// most once may be repeated only where it has it not at all.
+func TestEveryStageOfMail(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		outcome effect.Outcome
+		dots    int
+	}
+	retry, dead, unknown, done := want{effect.Retry, 0}, want{effect.Dead, 0}, want{effect.Unknown, 1}, want{effect.Done, 1}
+	cases := map[string]want{
+		"dot=550 no": {effect.Dead, 1}, "dot=451 later": {effect.Retry, 1}, "dot=250 yes": done, "dot=250 yes\r\n250 yes": done,
+		"dot=drop": unknown, "dot=stall": unknown, "dot=what?": unknown, "dot=25": unknown, "dot=354 more": unknown,
+		"message=drop": retry, "message=stall": {effect.Unknown, 0}, "greeting=554 closed": retry, "EHLO=drop": retry,
+	}
+	for _, stage := range []string{"greeting", "MAIL", "RCPT", "DATA"} {
+		cases[stage+"=drop"], cases[stage+"=stall"], cases[stage+"=421 later"], cases[stage+"=what?"] = retry, retry, retry, retry
+		if stage != "greeting" {
+			cases[stage+"=550 no"] = dead
+		}
+	}
+	for name, want := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage, say, _ := strings.Cut(name, "=")
+			server := effecttest.NewMailServer(t, effecttest.MailScript{stage: say}, nil, false)
+			m := newMail(t, effect.MailConfig{Server: "smtp://" + server.Address, StartTLS: effect.StartTLSOff})
+			call := mailCall(t, "ann@example.com")
+			if stage == "message" {
+				// More than what lies in buffers, so that the cut is felt before the dot.
+				call.Rendered = append(call.Rendered, []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 200_000))...)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			got := m.Send(ctx, call)
+			if got.Outcome != want.outcome || server.Dots() != want.dots {
+				t.Errorf("%+v after %d dots, want %s after %d", got, server.Dots(), want.outcome, want.dots)
+			}
+			if got.Outcome == effect.Done && !strings.HasPrefix(string(got.Stored), "<") {
+				t.Errorf("the result is %q, want the Message-ID", got.Stored)
+			}
+		})
+	}
+}
+
+func TestMailIsSecured(t *testing.T) {
+	t.Parallel()
+	serverTLS, clientTLS := certificate(t)
+	for name, c := range map[string]struct {
+		tls     *tls.Config // the server's
+		secure  bool
+		scheme  string
+		trust   *tls.Config
+		outcome effect.Outcome
+		reason  string
+	}{
+		"STARTTLS":                    {serverTLS, false, "smtp", clientTLS, effect.Done, ""},
+		"TLS from the first byte":     {serverTLS, true, "smtps", clientTLS, effect.Done, ""},
+		"STARTTLS is not offered":     {nil, false, "smtp", clientTLS, effect.Retry, effect.ReasonTLS},
+		"a certificate of a stranger": {serverTLS, false, "smtp", nil, effect.Retry, effect.ReasonTLS},
+		"the same, from the start":    {serverTLS, true, "smtps", nil, effect.Retry, effect.ReasonTLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := effecttest.NewMailServer(t, nil, c.tls, c.secure)
+			m := newMail(t, effect.MailConfig{Server: c.scheme + "://" + server.Address, Username: "shop", Password: "hunter2", TLS: c.trust})
+			got := m.Send(t.Context(), mailCall(t, "ann@example.com"))
+			if got.Outcome != c.outcome || got.Reason != c.reason {
+				t.Errorf("%+v, want %s, %s", got, c.outcome, c.reason)
+			}
+			said := strings.Join(server.Said(), "\n")
+			if c.outcome == effect.Done && !strings.Contains(said, "AUTH PLAIN") {
+				t.Errorf("it did not log in: %s", said)
+			}
+			if c.outcome != effect.Done && (strings.Contains(said, "AUTH") || strings.Contains(said, "MAIL")) {
+				t.Errorf("it spoke in the clear: %s", said)
+			}
+		})
+	}
+	t.Run("a login that is refused is tried again", func(t *testing.T) {
+		t.Parallel()
+		server := effecttest.NewMailServer(t, effecttest.MailScript{"AUTH": "535 not hunter2"}, serverTLS, true)
+		m := newMail(t, effect.MailConfig{Server: "smtps://" + server.Address, Username: "shop", Password: "hunter2", TLS: clientTLS})
+		got := m.Send(t.Context(), mailCall(t, "ann@example.com"))
+		if got.Outcome != effect.Retry || strings.Contains(fmt.Sprintf("%+v", got), "hunter2") {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("refused addresses", func(t *testing.T) {
+		t.Parallel()
+		m := newMail(t, effect.MailConfig{Server: "smtp://169.254.169.254:25", StartTLS: effect.StartTLSOff})
+		if got := m.Send(t.Context(), mailCall(t, "ann@example.com")); got.Outcome != effect.Retry || got.Reason != effect.ReasonAddress {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// The same effect is the same message, to the byte; another effect is not.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	call := mailCall(t, "Ann <ann@example.com>")
+	if again := mailCall(t, "Ann <ann@example.com>"); string(again.Rendered) != string(call.Rendered) {
+		t.Errorf("rendered twice:\n%s\nand\n%s", call.Rendered, again.Rendered)
+	}
+	other := effecttest.Call(1)
+	other.Key, other.Event.Body = "key-2", call.Event.Body
+	second, err := message(t).Render(other, "Ann <ann@example.com>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := mail.ReadMessage(strings.NewReader(string(call.Rendered)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := read.Header.Get("Message-Id")
+	if strings.Contains(string(second), id) || !strings.HasSuffix(id, "@example.com>") {
+		t.Errorf("Message-ID %s", id)
+	}
+	if got := read.Header.Get("Date"); got != "Tue, 14 Nov 2023 22:13:20 +0000" {
+		t.Errorf("Date %s, want the event's", got)
+	}
+	subject, _ := new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject"))
+	if subject != "Order <7>" {
+		t.Errorf("Subject %s", subject)
+	}
+	_, params, err := mime.ParseMediaType(read.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for reader := multipart.NewReader(read.Body, params["boundary"]); ; {
+		part, err := reader.NextPart()
+		if err != nil {
+			break
+		}
+		text, _ := io.ReadAll(part)
+		parts = append(parts, strings.ReplaceAll(string(text), "\r\n", "\n"))
+	}
+	if len(parts) != 2 || parts[0] != "Total: 12 €\n.\nto ann@example.com" || parts[1] != "<p>&lt;7&gt;</p>" {
+		t.Errorf("%d parts: %q", len(parts), parts)
+	}
+	server := effecttest.NewMailServer(t, nil, nil, false)
+	m := newMail(t, effect.MailConfig{Server: "smtp://" + server.Address, StartTLS: effect.StartTLSOff})
+	if got := m.Send(t.Context(), call); got.Outcome != effect.Done || string(got.Stored) != id {
+		t.Errorf("%+v", got)
+	}
+	if got := server.Got(); len(got) != 1 || strings.TrimRight(got[0].Data, "\r\n") != strings.TrimRight(string(call.Rendered), "\r\n") || !strings.Contains(got[0].To, "<ann@example.com>") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMessagesThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	m, err := effect.NewMessage(effect.MessageConfig{From: "shop@example.com", Subject: "s", Text: `{{.Body.lost}} {{index .Body.list 9}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{`{"name":"canary"}`: "<.Body.lost>", `{"lost":1,"list":["canary"]}`: "<index .Body.list 9>", `canary`: "<.Body.lost>"} {
+		call := effecttest.Call(1)
+		call.Event.Body = []byte(body)
+		if _, err := m.Render(call, "ann@example.com"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+	for _, to := range []string{"", "nobody", "a@b.example\r\nBcc: c@d.example", "a@b.example, c@d.example"} {
+		if _, err := message(t).Render(mailCall(t, "ann@example.com"), to); err == nil {
+			t.Errorf("%q is taken", to)
+		}
+	}
+	for _, cfg := range []effect.MessageConfig{
+		{From: "x", Subject: "s", Text: "t"}, {From: "a@b.example", Text: "t"}, {From: "a@b.example", Subject: "s"},
+		{From: "a@b.example", Subject: "{{", Text: "t"}, {From: "a@b.example", Subject: "s", HTML: "{{nofunction}}"},
+	} {
+		if _, err := effect.NewMessage(cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+	for _, cfg := range []effect.MailConfig{
+		{}, {Server: "mail.example:25"}, {Server: "smtp://u:p@mail.example"}, {Server: "smtp://mail.example", StartTLS: "maybe"},
+		{Server: "smtp://mail.example", Username: "u"}, {Server: "smtp://mail.example", StartTLS: effect.StartTLSOff, Username: "u", Password: "p"},
+	} {
+		if _, err := effect.NewMail(cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package providers
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"mime"
+	"net/url"
+	"strconv"
+)
+
+// whole reports whether a body of a provider that sends batches is one event.
+func (x *extraction) whole(s *source) bool {
+	if x.splitType != "" {
+		media, _, err := mime.ParseMediaType(s.req.Header.Get("Content-Type"))
+		if err != nil || media != x.splitType {
+			return true
+		}
+	}
+	return (x.otherwise == "one" || x.otherwise == "lines") && !x.batch(s)
+}
+
+// plus adds an event's place in its batch to the number of the first.
+func plus(number string, index int) (string, bool) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n > math.MaxInt64-maxItems {
+		return "", false
+	}
+	return strconv.FormatInt(n+int64(index), 10), true
+}
+
+// batch reports whether the body holds the array that is to be split.
+func (x *extraction) batch(s *source) bool {
+	if s.envelopeSpans == nil {
+		return false
+	}
+	at := s.envelopeSpans[x.split]
+	return at.present() && s.envelope[at.start] == '['
+}
+
+// single makes the whole body the event of a provider that else sends batches.
+func (x *extraction) single(s *source) {
+	s.item, s.itemSpans = nil, nil
+	if spans, err := x.item.walk(s.envelope); err == nil {
+		s.item, s.itemSpans = s.envelope, spans
+	}
+}
+
+var errTooMany = errors.New("more events than one delivery may carry")
+
+// lines reads a body of one JSON document a line. Empty lines are none.
+func (x *extraction) lines(req *Request) []Item {
+	var out []Item
+	start := 0
+	for start < len(req.Body) {
+		end := len(req.Body)
+		if i := bytes.IndexByte(req.Body[start:], '\n'); i >= 0 {
+			end = start + i
+		}
+		line := req.Body[start:end]
+		if len(bytes.TrimSpace(line)) > 0 {
+			if len(out) == maxItems {
+				return []Item{{Length: len(req.Body), Unusable: "batch: " + errTooMany.Error()}}
+			}
+			item := Item{Offset: start, Length: len(line)}
+			s := source{req: req, item: line, index: len(out)}
+			var err error
+			if s.itemSpans, err = x.item.walk(line); err != nil {
+				item.Unusable = "event: " + err.Error()
+			} else {
+				x.fill(&item, &s)
+			}
+			out = append(out, item)
+		}
+		start = end + 1
+	}
+	return out
+}
+
+// merge puts the values a scheme found beside those of a form. The scheme's
+// stand before: they are what it verified.
+func merge(form, found url.Values) url.Values {
+	for name, values := range found {
+		form[name] = values
+	}
+	return form
+}

@@ -1,0 +1,370 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Mistake names what is wrong with a request that does not verify, or with the
+// secret it was tried with. The set is closed.
+//
+// Stored: never change the text of one.
+type Mistake string
+
+// The mistakes that [Provider.Diagnose] recognises. All but the last few are
+// proved: with the mistake undone, the signature matches.
+const (
+	// MistakeSecret: the secret is written wrongly (a line break, quotation marks,
+	// a prefix too many, ...).
+	MistakeSecret Mistake = "secret_written"
+	// MistakeDecoding: the secret is right and decoded the wrong way.
+	MistakeDecoding Mistake = "secret_decoding"
+	// MistakeExpired: a secret matches that is no longer accepted.
+	MistakeExpired Mistake = "secret_expired"
+	// MistakeUnreadable: a secret cannot be a key of this provider.
+	MistakeUnreadable Mistake = "secret_unreadable"
+	// MistakeBody: the body is not byte for byte what was signed.
+	MistakeBody Mistake = "body_changed"
+	// MistakeURL: the signature covers another address.
+	MistakeURL Mistake = "url_differs"
+	// MistakeMethod: the signature covers another method.
+	MistakeMethod Mistake = "method_differs"
+	// MistakeHeader: the signature or credential is in another header, or written
+	// otherwise than expected.
+	MistakeHeader Mistake = "header_differs"
+	// MistakeScheme: the signature is made in another way (algorithm, encoding,
+	// signed parts).
+	MistakeScheme Mistake = "scheme_differs"
+	// MistakeStale: authentic, and too old.
+	MistakeStale Mistake = "stale"
+	// MistakeEarly: authentic, and signed in the future.
+	MistakeEarly Mistake = "early"
+	// MistakeProvider: the request is one of another provider.
+	MistakeProvider Mistake = "other_provider"
+	// MistakeUnknown: nothing of the above explains it.
+	MistakeUnknown Mistake = "unknown"
+)
+
+// Finding is one mistake, in words for the operator.
+type Finding struct {
+	Mistake Mistake `json:"mistake"`
+	Text    string  `json:"text"`
+}
+
+// Diagnosis says why a request does not verify. It is for operators alone: told
+// to a sender, it would help a forger. It never holds a secret, an expected
+// signature or a part of the body.
+type Diagnosis struct {
+	// Reason and Detail are the refusal's; both empty for a request that verifies.
+	Reason Reason `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
+	// Findings are what explains the refusal, the most telling first; none for a
+	// request that verifies.
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// String is the findings in one line.
+func (d *Diagnosis) String() string {
+	texts := make([]string, len(d.Findings))
+	for i, f := range d.Findings {
+		texts[i] = f.Text
+	}
+	return strings.Join(texts, "; ")
+}
+
+// DiagnoseOptions bounds the search and widens it. The zero value is usable.
+type DiagnoseOptions struct {
+	// Work is how many bytes may be hashed or rewritten in the search. It defaults
+	// to 2 MiB and 48 times the body, at most 24 MiB: some ten milliseconds.
+	Work int64
+
+	// Others are providers that the request may be one of.
+	Others []*Provider
+}
+
+// perTry is what a try costs beside its body, in bytes hashed.
+const perTry = 8 << 10
+
+func defaultWork(body int) int64 { return min(2<<20+48*int64(body), 24<<20) }
+
+// Diagnose says why a request does not verify: it undoes the usual mistakes,
+// one by one and then two at a time, and names the one with which the signature
+// matches. It costs far more than [Provider.Verify] and never belongs on the way
+// of a delivery.
+func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions) *Diagnosis {
+	if opts.Work == 0 {
+		opts.Work = defaultWork(len(req.Body))
+	}
+	d := &Diagnosis{}
+	_, err := p.Verify(req, secrets)
+	if err == nil {
+		return d
+	}
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		d.Detail = err.Error()
+		d.Findings = []Finding{{MistakeUnknown, "the verification could not be carried out"}}
+		return d
+	}
+	d.Reason, d.Detail = refusal.Reason, refusal.Detail
+	p = p.mode(req)
+	if p.fetcher != nil {
+		sparing := *p
+		sparing.fetcher = &sparingFetcher{from: p.fetcher, got: map[string]fetched{}}
+		p = &sparing
+	}
+	s := &search{base: trial{p: p.lenient(), req: *req, secrets: secrets}, left: opts.Work}
+	switch refusal.Reason {
+	case ReasonStale, ReasonEarly:
+		d.Findings = append(d.Findings, s.untimely(p, refusal))
+		return d
+	case ReasonUnidentified:
+		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation: " + refusal.Detail})
+		return d
+	}
+	for _, search := range []func() *Finding{s.one, func() *Finding { return s.others(opts.Others) }, s.two} {
+		if found := search(); found != nil {
+			d.Findings = append(d.Findings, *found)
+			if late := late(p, s.delivery, req.ReceivedAt); late != nil {
+				d.Findings = append(d.Findings, *late)
+			}
+			return d
+		}
+	}
+	if err := p.CheckSecrets(secrets); err != nil {
+		d.Findings = append(d.Findings, Finding{MistakeUnreadable, strings.ReplaceAll(err.Error(), "\n", "; ")})
+	}
+	if found := s.foreign(opts.Others); found != nil {
+		d.Findings = append(d.Findings, *found)
+		return d
+	}
+	d.Findings = append(d.Findings, clues(p, req, refusal)...)
+	d.Findings = append(d.Findings, s.giveUp(refusal))
+	return d
+}
+
+// trial is a request with what it is verified by, one of them changed.
+type trial struct {
+	p       *Provider
+	req     Request
+	secrets []Secret
+}
+
+// change undoes one mistake. ok is false where there is nothing to undo.
+type change struct {
+	mistake Mistake
+	text    string
+	apply   func(t *trial) (ok bool)
+}
+
+// search tries changes until one fits or the work is spent.
+type search struct {
+	base     trial
+	left     int64
+	delivery *Delivery // what the last fitting trial gave; may be nil
+
+	secrets, request, scheme, bodies []change
+	cut                              bool // not even every single change was tried
+}
+
+// spent reports whether the search had to stop early.
+func (s *search) spent() bool { return s.left < 0 }
+
+// fits reports whether the trial's request is authentic.
+func (s *search) fits(t *trial) bool {
+	s.left -= int64(len(t.req.Body)+perTry) * int64(max(1, len(t.secrets))*max(1, len(t.p.schemes)))
+	if s.spent() {
+		return false
+	}
+	d, err := t.p.Verify(&t.req, t.secrets)
+	s.delivery = d
+	return err == nil || isUntimely(err)
+}
+
+func isUntimely(err error) bool {
+	refusal, ok := errors.AsType[*Refusal](err)
+	return ok && (refusal.Reason == ReasonStale || refusal.Reason == ReasonEarly || refusal.Reason == ReasonUnidentified)
+}
+
+// one finds the change with which the request verifies.
+func (s *search) one() *Finding {
+	s.secrets, s.scheme = s.secretChanges(), s.schemeChanges()
+	s.request = append(s.headerChanges(), s.urlChanges()...)
+	s.bodies = s.bodyChanges()
+	for _, changes := range [][]change{s.secrets, s.request, s.scheme, s.bodies} {
+		for i := range changes {
+			if s.try(&changes[i]) {
+				return &Finding{changes[i].mistake, changes[i].text}
+			}
+		}
+	}
+	s.cut = s.spent()
+	return nil
+}
+
+// two finds two changes of different kinds with which the request verifies.
+func (s *search) two() *Finding {
+	for _, pair := range [][2][]change{
+		{s.secrets, s.request}, {s.secrets, s.scheme}, {s.request, s.scheme}, {s.secrets, s.bodies}, {s.request, s.bodies}, {s.scheme, s.bodies},
+	} {
+		for i := range pair[0] {
+			for j := range pair[1] {
+				if s.spent() {
+					return nil
+				}
+				if a, b := &pair[0][i], &pair[1][j]; s.try(a, b) {
+					return &Finding{a.mistake, a.text + "; and " + b.text}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *search) try(changes ...*change) bool {
+	if s.spent() {
+		return false
+	}
+	t := s.base
+	for _, c := range changes {
+		if c.mistake == MistakeBody {
+			s.left -= int64(2 * len(t.req.Body))
+		}
+		if !c.apply(&t) {
+			return false
+		}
+	}
+	return s.fits(&t)
+}
+
+// others asks whether the request is one of another provider.
+func (s *search) others(others []*Provider) *Finding {
+	for _, other := range others {
+		if other.name == s.base.p.name {
+			continue
+		}
+		t := s.base
+		t.p = other.mode(&t.req).lenient()
+		if s.fits(&t) {
+			return &Finding{MistakeProvider, "it verifies as a delivery of " + other.name}
+		}
+	}
+	return nil
+}
+
+// foreign notices the signature header of another provider.
+func (s *search) foreign(others []*Provider) *Finding {
+	for _, other := range others {
+		for _, name := range other.spec.Verify.Signature.Headers {
+			// A name that many use (X-Signature) tells nothing.
+			if shared(others, name) || s.base.p.reads(name) || s.base.req.Header.Get(name) == "" {
+				continue
+			}
+			return &Finding{MistakeProvider, "it carries " + name + ", the signature header of " + other.name}
+		}
+	}
+	return nil
+}
+
+func (p *Provider) reads(header string) bool {
+	for _, name := range p.spec.Verify.Signature.Headers {
+		if strings.EqualFold(name, header) {
+			return true
+		}
+	}
+	return false
+}
+
+func shared(all []*Provider, header string) bool {
+	users := 0
+	for _, p := range all {
+		if p.reads(header) {
+			users++
+		}
+	}
+	return users > 1
+}
+
+// giveUp is the last finding, when nothing was proved.
+func (s *search) giveUp(refusal *Refusal) Finding {
+	text := "none of the usual mistakes explains it: most likely it was signed with another secret, or its content was changed on the way"
+	switch {
+	case refusal.Reason == ReasonUnsigned:
+		text = "no header holds a signature or credential that matches: it may not come from the provider at all"
+	case s.cut:
+		text = "none of the likeliest mistakes explains it (the body is too large to try all)"
+	}
+	return Finding{MistakeUnknown, text}
+}
+
+// clues are oddities that prove nothing and often say enough.
+func clues(p *Provider, req *Request, refusal *Refusal) []Finding {
+	var out []Finding
+	if length := req.Header.Get("Content-Length"); length != "" && length != fmt.Sprint(len(req.Body)) {
+		out = append(out, Finding{MistakeBody, fmt.Sprintf("Content-Length says %.20s and the body has %d bytes: it was cut or changed", length, len(req.Body))})
+	}
+	if refusal.Reason != ReasonMismatch {
+		return out
+	}
+	switch {
+	case len(req.Body) == 0:
+		out = append(out, Finding{MistakeBody, "the body is empty: something read it before"})
+	case len(out) == 0 && p.spec.Body.Format != "any" && p.spec.Body.Format != "xml" && !isForm(req) && !isJSON(req.Body):
+		out = append(out, Finding{MistakeBody, "the body is not JSON: it may have been cut or decoded on the way"})
+	}
+	return out
+}
+
+// untimely explains an authentic request outside the tolerance.
+func (s *search) untimely(p *Provider, refusal *Refusal) Finding {
+	t := s.base
+	if s.fits(&t) {
+		if found := late(p, s.delivery, t.req.ReceivedAt); found != nil {
+			found.Text += "; the signature itself is right"
+			return *found
+		}
+	}
+	return Finding{Mistake(refusal.Reason), refusal.Detail + "; the signature itself is right"}
+}
+
+// late says by how much a delivery is outside the tolerance; nil if it is inside.
+func late(p *Provider, d *Delivery, received time.Time) *Finding {
+	if d == nil || d.SignedAt.IsZero() {
+		return nil
+	}
+	spec := &p.spec.Verify.Timestamp
+	age := received.Sub(d.SignedAt)
+	say := func(m Mistake, word string, by time.Duration, allowed Duration) *Finding {
+		return &Finding{m, fmt.Sprintf("%s by %d seconds: signed at %s, received at %s, %d seconds are allowed", word,
+			int64((by-time.Duration(allowed)+time.Second-1)/time.Second),
+			d.SignedAt.UTC().Format(time.RFC3339), received.UTC().Format(time.RFC3339), int64(time.Duration(allowed)/time.Second))}
+	}
+	switch {
+	case spec.Past != Off && age > time.Duration(spec.Past):
+		return say(MistakeStale, "stale", age, spec.Past)
+	case spec.Future != Off && -age > time.Duration(spec.Future):
+		return say(MistakeEarly, "early", -age, spec.Future)
+	}
+	return nil
+}
+
+// variant is the provider with its spec changed. The original is not touched:
+// change must replace slices and maps, never write into them.
+func (p *Provider) variant(change func(s *Spec)) *Provider {
+	spec := *p.spec
+	// One request is proved in one way, and no handshake is asked for.
+	spec.Modes, spec.Handshakes = nil, nil
+	change(&spec)
+	v := compile(p.name, &spec)
+	v.reserved, v.bound, v.settings, v.fetcher = p.reserved, p.bound, p.settings, p.fetcher
+	return v
+}
+
+// lenient is the provider without a tolerance: whether a signature is right and
+// whether it is old are two questions.
+func (p *Provider) lenient() *Provider {
+	return p.variant(func(s *Spec) { s.Verify.Timestamp.Past, s.Verify.Timestamp.Future = Off, Off })
+}

@@ -1,0 +1,109 @@
+package providers
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+)
+
+// locator reads single values of a request that take part in its verification:
+// the signature itself, or signed fields. It parses at most once, and only where
+// a provider signs that way.
+type locator struct {
+	req    *Request
+	paths  *pathSet
+	spans  []span
+	form   url.Values
+	query  url.Values
+	walked bool
+	failed bool
+}
+
+// json returns the text of a path: strings decoded, anything else as written.
+// null and what is not there are absent.
+func (l *locator) json(path string) (string, bool) {
+	if !l.walked {
+		l.walked = true
+		spans, err := l.paths.walk(l.req.Body)
+		l.spans, l.failed = spans, err != nil
+	}
+	slot, known := l.paths.index[path]
+	if l.failed || !known || !l.spans[slot].present() {
+		return "", false
+	}
+	raw := l.req.Body[l.spans[slot].start:l.spans[slot].end]
+	switch raw[0] {
+	case '"':
+		text, err := unquote(raw)
+		return text, err == nil
+	case 'n', '{', '[':
+		return "", false
+	}
+	return string(raw), true
+}
+
+func (l *locator) formField(name string) (string, bool) {
+	if l.form == nil {
+		form, err := parseForm(l.req.Body)
+		if err != nil {
+			form = url.Values{}
+		}
+		l.form = form
+	}
+	value, ok, err := one(l.form[name])
+	return value, ok && err == nil
+}
+
+func (l *locator) queryField(name string) (string, bool) {
+	if l.query == nil {
+		l.query = url.Values{}
+		if u, err := url.Parse(l.req.URL); err == nil {
+			l.query = u.Query()
+		}
+	}
+	value, ok, err := one(l.query[name])
+	return value, ok && err == nil
+}
+
+// urlPart gives the path or the query of the request's address as it is
+// written, without decoding.
+func urlPart(address, which string) string {
+	if i := strings.IndexByte(address, '#'); i >= 0 {
+		address = address[:i]
+	}
+	path, query, _ := strings.Cut(address, "?")
+	if which == "query" {
+		return query
+	}
+	if _, rest, ok := strings.Cut(path, "://"); ok {
+		i := strings.IndexByte(rest, '/')
+		if i < 0 {
+			return "/"
+		}
+		return rest[i:]
+	}
+	return path
+}
+
+// locatedPaths are the JSON paths that take part in verification.
+func locatedPaths(v *VerifySpec) *pathSet {
+	paths := newPathSet()
+	if v.Signature.From == "json" {
+		paths.add(v.Signature.Path)
+	}
+	if v.Timestamp.From == "json" {
+		paths.add(v.Timestamp.Path)
+	}
+	for i := range v.Signed {
+		if v.Signed[i].JSON != "" {
+			paths.add(v.Signed[i].JSON)
+		}
+	}
+	return paths
+}
+
+func base64Body(body []byte) []byte {
+	out := make([]byte, base64.StdEncoding.EncodedLen(len(body)))
+	base64.StdEncoding.Encode(out, body)
+	return out
+}

@@ -1,0 +1,84 @@
+package providers
+
+// mode is one of the ways in which the provider proves its requests.
+type mode struct {
+	when []MatchSpec
+	as   *Provider // the provider, verifying in this way
+}
+
+func compileModes(name string, spec *Spec) []mode {
+	var out []mode
+	for i := range spec.Modes {
+		other := *spec
+		other.Verify, other.Modes = spec.Modes[i].Verify, nil
+		out = append(out, mode{when: spec.Modes[i].When, as: compile(name, &other)})
+	}
+	return out
+}
+
+// mode picks the way in which a request is proved. It depends on the request's
+// headers alone, so that one request is never tried in two ways.
+func (p *Provider) mode(req *Request) *Provider {
+	for i := range p.modes {
+		if headersMatch(req, p.modes[i].when) {
+			m := *p.modes[i].as
+			m.bound, m.settings, m.fetcher = p.bound, p.settings, p.fetcher
+			return &m
+		}
+	}
+	return p
+}
+
+// VerifySpec is how a request like this one is verified: that of a mode, or the
+// provider's own.
+func (p *Provider) VerifySpec(req *Request) *VerifySpec { return &p.mode(req).spec.Verify }
+
+func headersMatch(req *Request, when []MatchSpec) bool {
+	for _, m := range when {
+		value, name, err := header(req, []string{m.Header})
+		present := err == nil && name != ""
+		if present == m.Absent || !m.Absent && m.Equals != "" && value != m.Equals {
+			return false
+		}
+	}
+	return true
+}
+
+// required refuses a request without the headers that the provider always sends.
+func (p *Provider) required(req *Request) *Refusal {
+	for i := range p.spec.Verify.Require {
+		m := p.spec.Verify.Require[i : i+1]
+		if !headersMatch(req, m) {
+			return refuse(ReasonMalformed, "header "+m[0].Header+" is not as the provider sends it")
+		}
+	}
+	return nil
+}
+
+// reservedSecrets are the names of secrets that only handshakes look at.
+func reservedSecrets(s *Spec) map[string]bool {
+	var out map[string]bool
+	for i := range s.Handshakes {
+		if name := s.Handshakes[i].SecretName; name != "" {
+			if out == nil {
+				out = map[string]bool{}
+			}
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// keys leaves out the secrets that only handshakes look at.
+func (p *Provider) keys(secrets []Secret) []Secret {
+	if len(p.reserved) == 0 {
+		return secrets
+	}
+	out := make([]Secret, 0, len(secrets))
+	for i := range secrets {
+		if !p.reserved[secrets[i].Name] {
+			out = append(out, secrets[i])
+		}
+	}
+	return out
+}

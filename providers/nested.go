@@ -1,0 +1,175 @@
+package providers
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// nestedMark stands between the arrays of a nested batch.
+const nestedMark = ".*."
+
+// nested is an array inside each element of another.
+type nested struct {
+	paths *pathSet // of the element around
+	slot  int      // of the array in it
+}
+
+// newNested compiles the arrays below the first. The innermost element around
+// the events is what fields named parent are read in.
+func newNested(path string, item *pathSet) []nested {
+	arrays := strings.Split(path, nestedMark)
+	out := make([]nested, len(arrays))
+	for i, array := range arrays {
+		paths := newPathSet()
+		if i == len(arrays)-1 {
+			paths = item.parents()
+		}
+		out[i] = nested{paths, paths.add(array)}
+	}
+	return out
+}
+
+// element is one event of a batch: where it is in the document and in the body,
+// and what is around it.
+type element struct {
+	span
+	body        span
+	parent      []byte
+	parentSpans []span
+}
+
+// elements finds the events of a batch.
+func (x *extraction) elements(s *source) ([]element, error) {
+	if s.envelopeSpans == nil {
+		return nil, errNotJSON
+	}
+	var out []element
+	if !s.envelopeSpans[x.split].present() {
+		if x.otherwise != "elements" || s.envelope[s.envelopeSpans[0].start] != '[' {
+			return nil, errNotJSON
+		}
+		err := x.descend(s.envelope, s.envelopeSpans[0], nil, element{}, &out)
+		return out, err
+	}
+	err := x.descend(s.envelope, s.envelopeSpans[x.split], x.nested, element{}, &out)
+	return out, err
+}
+
+// descend collects the elements of an array, or of the arrays inside them. An
+// element without the array is itself an event: nothing is lost.
+func (x *extraction) descend(doc []byte, array span, below []nested, around element, out *[]element) error {
+	parts, err := elements(doc, array, maxItems)
+	if err != nil {
+		return err
+	}
+	for _, at := range parts {
+		one := around
+		one.span, one.body = at, at
+		if len(below) > 0 {
+			inner := doc[at.start:at.end]
+			spans, err := below[0].paths.walk(inner)
+			if err != nil {
+				return err
+			}
+			inside := spans[below[0].slot]
+			if inside.present() && inner[inside.start] == '[' {
+				shifted := span{inside.start + at.start, inside.end + at.start}
+				here := element{parent: inner, parentSpans: spans}
+				if err := x.descend(doc, shifted, below[1:], here, out); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if len(*out) == maxItems {
+			return errTooMany
+		}
+		*out = append(*out, one)
+	}
+	return nil
+}
+
+var errEncoded = errors.New("the form field cannot be found in the body")
+
+// encoded finds the events' bytes in a form body: those that spell them, still
+// encoded.
+func (x *extraction) encoded(s *source, parts []element) error {
+	start, end := -1, 0
+	for at := 0; at < len(s.req.Body); {
+		stop := len(s.req.Body)
+		if i := bytes.IndexByte(s.req.Body[at:], '&'); i >= 0 {
+			stop = at + i
+		}
+		name, value, _ := strings.Cut(string(s.req.Body[at:stop]), "=")
+		if name == x.splitForm {
+			start, end = stop-len(value), stop
+		}
+		at = stop + 1
+	}
+	if start < 0 {
+		return errEncoded
+	}
+	// Each decoded byte is spelt by one or by three bytes.
+	position, decoded := start, 0
+	next := func(until int) bool {
+		for decoded < until {
+			if position >= end {
+				return false
+			}
+			if s.req.Body[position] == '%' {
+				position += 2
+			}
+			position++
+			decoded++
+		}
+		return true
+	}
+	for i := range parts {
+		if !next(parts[i].start) {
+			return errEncoded
+		}
+		parts[i].body.start = position
+		if !next(parts[i].end) {
+			return errEncoded
+		}
+		parts[i].body.end = position
+	}
+	return nil
+}
+
+// structure reads a value of any kind for a hash, in its one canonical form.
+func (f *field) structure(s *source) (string, bool, error) {
+	raw := f.raw(s)
+	t, ok := parseTree(raw, nil)
+	if !ok {
+		return "", false, errNotScalar
+	}
+	return string(t.append(nil)), true, nil
+}
+
+// raw gives the bytes of a JSON value as they are written.
+func (f *field) raw(s *source) []byte {
+	doc, spans := s.item, s.itemSpans
+	switch {
+	case f.Parent != "":
+		doc, spans = s.parent, s.parentSpans
+	case f.Envelope != "":
+		doc, spans = s.envelope, s.envelopeSpans
+	}
+	if spans == nil || f.slot >= len(spans) || !spans[f.slot].present() {
+		return nil
+	}
+	return doc[spans[f.slot].start:spans[f.slot].end]
+}
+
+// fraction reads a number of seconds with decimals, for times alone: it is cut
+// to seconds.
+func (f *field) fraction(s *source) (string, bool, error) {
+	raw := string(f.raw(s))
+	whole, _, found := strings.Cut(raw, ".")
+	if !found || f.Unit != "" && f.Unit != "s" || strings.ContainsAny(raw, "eE-") {
+		return "", false, errNotScalar
+	}
+	return whole, true, nil
+}

@@ -1,0 +1,92 @@
+package scheme
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"time"
+)
+
+// maxChain is how many certificates of a document are read.
+const maxChain = 8
+
+// certificate fetches a chain and checks it: the roots, the time, and the names
+// for which verifyName speaks. Roots that a source pins stand for the system's.
+func (in *Input) certificate(address string, hosts []string, named func(*x509.Certificate) bool) (*rsa.PublicKey, error) {
+	text, err := in.fetch(KeyRequest{URL: address, Hosts: hosts})
+	if errors.Is(err, ErrNoKey) {
+		return nil, refuse(Mismatch, "the certificate that the request names does not exist")
+	}
+	if err != nil {
+		return nil, err
+	}
+	chain, err := parseChain(text)
+	if err != nil || len(chain) == 0 {
+		return nil, errors.New("the key store answered something that is no certificate")
+	}
+	roots, err := in.roots()
+	if err != nil {
+		return nil, err
+	}
+	rest := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		rest.AddCert(c)
+	}
+	leaf := chain[0]
+	at := in.ReceivedAt
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: rest, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err != nil {
+		return nil, refuse(Mismatch, chainFault(err, leaf, at))
+	}
+	if !named(leaf) {
+		return nil, refuse(Mismatch, "the certificate that the request names is another's")
+	}
+	key, ok := leaf.PublicKey.(*rsa.PublicKey)
+	if !ok {
+		return nil, refuse(Mismatch, "the certificate that the request names has no RSA key")
+	}
+	return key, nil
+}
+
+func chainFault(err error, leaf *x509.Certificate, at time.Time) string {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired || at.After(leaf.NotAfter) {
+		return "the certificate that the request names has expired"
+	}
+	return "the certificate that the request names does not lead to a trusted root"
+}
+
+// roots are those of setting roots, PEM, or else the system's (nil).
+func (in *Input) roots() (*x509.CertPool, error) {
+	if len(in.Settings["roots"]) == 0 {
+		return nil, nil //nolint:nilnil // nil means the system's to crypto/x509
+	}
+	pool := x509.NewCertPool()
+	for _, text := range in.Settings["roots"] {
+		if !pool.AppendCertsFromPEM([]byte(text)) {
+			return nil, errors.New("setting roots holds no certificate")
+		}
+	}
+	return pool, nil
+}
+
+func parseChain(text []byte) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for len(chain) < maxChain {
+		var block *pem.Block
+		block, text = pem.Decode(text)
+		if block == nil {
+			return chain, nil
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, errors.New("not a certificate")
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errors.New("not a certificate")
+		}
+		chain = append(chain, c)
+	}
+	return chain, nil
+}

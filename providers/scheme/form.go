@@ -1,0 +1,18 @@
+package scheme
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+)
+
+// maxFormFields bounds the fields of a form.
+const maxFormFields = 1000
+
+// readForm reads a form body, bounded.
+func readForm(body []byte) (url.Values, error) {
+	if bytes.Count(body, []byte{'&'}) >= maxFormFields {
+		return nil, errors.New("form has too many fields")
+	}
+	return url.ParseQuery(string(body)) //nolint:wrapcheck // the caller says what it means
+}

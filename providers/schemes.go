@@ -1,0 +1,135 @@
+package providers
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	schemes "github.com/oncegate/oncegate/providers/scheme"
+)
+
+// input is the request as a scheme sees it.
+func (p *Provider) input(req *Request, secrets []Secret) (*schemes.Input, error) {
+	settings, err := p.ready()
+	if err != nil {
+		return nil, err
+	}
+	in := &schemes.Input{
+		Method: req.Method, URL: req.URL, Header: req.Header, Body: req.Body, ReceivedAt: req.ReceivedAt,
+		Remote: req.Remote, Proxied: req.Proxied, Settings: settings, Keys: p.fetcher,
+		Headers: p.spec.Verify.Signature.Headers,
+		Past:    time.Duration(p.spec.Verify.Timestamp.Past), Future: time.Duration(p.spec.Verify.Timestamp.Future),
+	}
+	for _, s := range live(secrets, req.ReceivedAt) {
+		in.Secrets = append(in.Secrets, schemes.Secret{Name: s.Name, Value: s.Value})
+	}
+	return in, nil
+}
+
+// proof is what verification found.
+type proof struct {
+	secret   string
+	signedAt time.Time
+	values   url.Values
+	covered  int // events of a batch that the signature reaches; 0 is all
+}
+
+// verifyScheme authenticates a request by a scheme. A scheme's refusal becomes
+// ours; what is none is a fault and stays one.
+func (p *Provider) verifyScheme(req *Request, secrets []Secret) (proof, error) {
+	in, err := p.input(req, secrets)
+	if err != nil {
+		return proof{}, err
+	}
+	if len(in.Secrets) == 0 && !p.secretless() {
+		return proof{}, refuse(ReasonMismatch, "there is no live secret")
+	}
+	result, err := p.scheme.Verify(in)
+	if err != nil {
+		return proof{}, translate(err)
+	}
+	return proof{result.Secret, result.SignedAt, result.Values, result.Covered}, nil
+}
+
+func translate(err error) error {
+	if refusal, ok := errors.AsType[*schemes.Refusal](err); ok {
+		return refuse(Reason(refusal.Reason), refusal.Detail)
+	}
+	return err
+}
+
+// shake lets a scheme answer a handshake of its own.
+func (p *Provider) shake(req *Request, secrets []Secret) (Reply, bool, error) {
+	shaker, ok := p.scheme.(schemes.Shaker)
+	if !ok {
+		return Reply{}, false, nil
+	}
+	in, err := p.input(req, secrets)
+	if err != nil {
+		return Reply{}, false, err
+	}
+	reply, ok, err := shaker.Handshake(in)
+	if err != nil {
+		return Reply{}, true, translate(err)
+	}
+	out := Reply{Status: reply.Status, ContentType: reply.ContentType, Header: reply.Header, Body: reply.Body}
+	if ok && out.Header == nil {
+		out.Header = http.Header{"X-Content-Type-Options": {"nosniff"}}
+	}
+	return out, ok, nil
+}
+
+// handshakeMethods are those of a scheme's own handshake.
+func (p *Provider) handshakeMethods() []string {
+	if m, ok := p.scheme.(interface{ HandshakeMethods() []string }); ok {
+		return m.HandshakeMethods()
+	}
+	return nil
+}
+
+// secretless reports whether the provider can do without secrets.
+func (p *Provider) secretless() bool {
+	if p.scheme == nil {
+		return p.Unproved()
+	}
+	s, ok := p.scheme.(schemes.Secretless)
+	return ok && s.Secretless(p.spec.Verify.Options)
+}
+
+// signScheme has the scheme make a request.
+func (p *Provider) signScheme(req *Request, secret Secret) error {
+	signer, ok := p.scheme.(schemes.Signer)
+	if !ok {
+		return errors.New("only the provider has the key to sign with")
+	}
+	in, err := p.input(req, nil)
+	if err != nil {
+		return err
+	}
+	if err := signer.Sign(in, secret.Value); err != nil {
+		return err
+	}
+	req.URL, req.Header, req.Body = in.URL, in.Header, in.Body
+	return nil
+}
+
+// schemeCovers reports whether a scheme that authenticates a part of the event
+// covers a field: "json:path", "form:name" or "header:Name".
+func (s *Spec) schemeCovers(f *Field) bool {
+	coverer, ok := schemes.Table()[s.Verify.Family].(schemes.Coverer)
+	if !ok {
+		return false
+	}
+	covered := coverer.Covers()
+	switch {
+	case f.Header != "":
+		return slices.Contains(covered, "header:"+http.CanonicalHeaderKey(f.Header))
+	case f.JSON != "":
+		return slices.Contains(covered, "json:"+f.JSON)
+	case f.Form != "":
+		return slices.Contains(covered, "form:"+f.Form)
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package providers
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Tree is the spec as it would be written in a file, defaults filled in and
+// what is not set left out, for people and programs to read.
+func (s *Spec) Tree() yaml.MapSlice {
+	tree, _ := written(reflect.ValueOf(s).Elem()).(yaml.MapSlice)
+	return tree
+}
+
+// written gives nil for a value that is not set.
+func written(v reflect.Value) any {
+	switch value := v.Interface().(type) {
+	case Duration:
+		return durationText(value)
+	case Size:
+		if value == 0 {
+			return nil
+		}
+		return sizeText(value)
+	case Part:
+		if value.Word != "" {
+			return value.Word
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		var out yaml.MapSlice
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+			if name == "-" || name == "" {
+				continue
+			}
+			if value := written(v.Field(i)); value != nil {
+				out = append(out, yaml.MapItem{Key: name, Value: value})
+			}
+		}
+		if out == nil {
+			return nil
+		}
+		return out
+	case reflect.Slice:
+		var out []any
+		for i := range v.Len() {
+			out = append(out, written(v.Index(i)))
+		}
+		if out == nil {
+			return nil
+		}
+		return out
+	case reflect.Map:
+		if v.Len() == 0 {
+			return nil
+		}
+		return v.Interface()
+	default:
+		if v.IsZero() {
+			return nil
+		}
+		return v.Interface()
+	}
+}
+
+func durationText(d Duration) any {
+	const day = Duration(24 * time.Hour)
+	switch {
+	case d == 0:
+		return nil
+	case d == Off:
+		return "none"
+	case d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	return time.Duration(d).String()
+}
+
+func sizeText(s Size) any {
+	switch {
+	case s%(1<<20) == 0:
+		return strconv.FormatInt(int64(s>>20), 10) + "MiB"
+	case s%(1<<10) == 0:
+		return strconv.FormatInt(int64(s>>10), 10) + "KiB"
+	}
+	return int64(s)
+}

@@ -1,0 +1,34 @@
+package providers_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// What is shown of a provider, read again as a file, is the same provider.
+func TestTreeReadsBack(t *testing.T) {
+	t.Parallel()
+	cat, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range cat {
+		text, err := yaml.Marshal(p.Spec().Tree())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := providers.ParseOver(name, text, cat)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+			continue
+		}
+		if got, want := fmt.Sprint(again.Spec()), fmt.Sprint(p.Spec()); got != want {
+			t.Errorf("%s: read back as\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// Asks the vendors' own libraries and Oncegate about the same fresh requests.
+// Usage: node main.mjs PATH-TO-ONCEGATE [vendor ...]
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { vendors } from './vendors.mjs';
+
+const [binary, ...only] = process.argv.slice(2);
+const texts = ['plain', 'Zoë & <b>"quoted"</b> / \\ 日本 😀', 'é\u0001\u2028 '.repeat(300)];
+
+function oncegate(args, vendor, input, env = {}) {
+  const settings = Object.entries(vendor.settings ?? {}).flatMap(([name, value]) => ['--setting', `${name}=${value}`]);
+  const run = spawnSync(binary, ['providers', ...args, vendor.provider, '--request', '-', '--secret-env', 'CROSSCHECK_SECRET', ...settings], {
+    input: JSON.stringify(input), encoding: 'utf8', env: { PATH: process.env.PATH, CROSSCHECK_SECRET: vendor.secret, ...env },
+  });
+  return { code: run.status, said: (run.stdout + run.stderr).trim() };
+}
+
+const weVerify = (vendor, req) => oncegate(['verify'], vendor, req);
+
+function weSign(vendor, req) {
+  const secret = vendor.privateKey ?? vendor.secret;
+  const run = oncegate(['sign', '--format', 'json'], vendor, req, { CROSSCHECK_SECRET: secret });
+  if (run.code !== 0) return { why: run.said };
+  const signed = JSON.parse(run.said);
+  return { req: { ...signed, body: signed.body ?? '' } };
+}
+
+function unsigned(vendor, text) {
+  const id = randomBytes(8).toString('hex');
+  const body = vendor.body ? vendor.body(text, id) : JSON.stringify({ id: 'evt_' + id, type: 'crosscheck.made', object: 'event', created: Math.floor(Date.now() / 1000), created_at: new Date().toISOString(), data: { id: 'd_1', object: { id: 'o_1' }, text } });
+  const url = vendor.at ? vendor.at(body) : vendor.url ?? `https://hooks.example.com/in/${vendor.provider}`;
+  return { id, req: { method: 'POST', url, headers: vendor.unsigned(id), body } };
+}
+
+const tampered = (vendor, req) => ({ ...req, body: vendor.tamper ? vendor.tamper(req.body) : req.body.replace('"', '"x') });
+
+async function theySign(vendor) {
+  for (const text of texts) {
+    const { id, req } = unsigned(vendor, text);
+    const signed = await (vendor.sign ?? vendor.rule)(req, id);
+    if (!vendor.sign && !(await vendor.verify(signed))) return 'their library does not accept what the rule here signs';
+    const ours = weVerify(vendor, signed);
+    if (ours.code !== 0) return ours.said;
+    if (text !== texts[0]) continue; // a refusal is diagnosed, which takes its time
+    if (!vendor.unbound && weVerify(vendor, tampered(vendor, signed)).code !== 1) return 'we accept a changed body';
+    const other = { ...vendor, secret: vendor.other ?? changed(vendor.secret) };
+    if (weVerify(other, signed).code === 0) return 'we accept another secret';
+  }
+  return '';
+}
+
+// changed is a secret of the same form that is another.
+function changed(secret) {
+  const i = Math.floor(secret.length / 2);
+  return secret.slice(0, i) + (secret[i] === '1' ? '2' : '1') + secret.slice(i + 1);
+}
+
+async function theyVerify(vendor) {
+  for (const text of texts) {
+    const { req } = unsigned(vendor, text);
+    const signed = weSign(vendor, req);
+    if (signed.why) return { none: signed.why };
+    if (!(await vendor.verify(signed.req))) return { differs: 'their library refuses what we sign' };
+    if (!vendor.unbound && (await vendor.verify(tampered(vendor, signed.req)))) return { differs: 'their library accepts a changed body' };
+  }
+  return {};
+}
+
+const rows = [];
+const notes = [];
+let differing = 0;
+for (const vendor of vendors) {
+  if (only.length > 0 && !only.includes(vendor.provider)) continue;
+  const version = JSON.parse(readFileSync(new URL(`node_modules/${vendor.sdk}/package.json`, import.meta.url))).version;
+  const one = await theySign(vendor).catch((error) => 'their library fails: ' + error.message);
+  const two = await theyVerify(vendor).catch((error) => ({ differs: 'their library fails: ' + error.message }));
+  if (one) notes.push(`${vendor.vendor}: they sign: ${one}`);
+  if (two.differs) notes.push(`${vendor.vendor}: we sign: ${two.differs}`);
+  if (two.none) notes.push(`${vendor.vendor}: we cannot sign: ${two.none}`);
+  if (one || two.differs) differing++;
+  rows.push([vendor.vendor, `${vendor.sdk}@${version}`, (one ? 'DIFFERS' : 'ok') + (vendor.sign ? '' : ' (by rule)'), two.differs ? 'DIFFERS' : two.none ? '-' : 'ok']);
+}
+const head = ['vendor', 'library', 'they sign, we verify', 'we sign, they verify'];
+const widths = head.map((_, i) => Math.max(...[head, ...rows].map((row) => row[i].length)));
+for (const row of [head, ...rows]) console.log(row.map((cell, i) => cell.padEnd(widths[i])).join('  ').trimEnd());
+for (const note of notes) console.log(note);
+const both = rows.filter((row) => row[3] === 'ok' && row[2].startsWith('ok')).length;
+console.log(`${rows.length} vendors, ${rows.length - differing} agree (${both} in both directions), ${differing} differ`);
+process.exit(differing > 0 || rows.length === 0 ? 1 : 0);
