@@ -97,6 +97,9 @@ type walker struct {
 }
 
 func (w *walker) space() {
+	if w.pos < len(w.doc) && w.doc[w.pos] > ' ' {
+		return
+	}
 	for w.pos < len(w.doc) {
 		switch w.doc[w.pos] {
 		case ' ', '\t', '\n', '\r':
@@ -335,12 +338,26 @@ func (w *walker) key() error {
 	return nil
 }
 
+// plain are the bytes of a text that stand for themselves.
+var plain = func() (out [256]bool) {
+	for c := range out {
+		out[c] = c >= 0x20 && c != '"' && c != '\\'
+	}
+	return out
+}()
+
 func (w *walker) text() error {
 	if w.peek() != '"' {
 		return errNotJSON
 	}
 	doc := w.doc
 	for i := w.pos + 1; i < len(doc); i++ {
+		for i < len(doc) && plain[doc[i]] {
+			i++
+		}
+		if i == len(doc) {
+			return errNotJSON
+		}
 		switch c := doc[i]; {
 		case c == '"':
 			w.pos = i + 1
@@ -385,11 +402,13 @@ func (w *walker) word(s string) error {
 }
 
 func (w *walker) digits() bool {
-	start := w.pos
-	for c := w.peek(); c >= '0' && c <= '9'; c = w.peek() {
-		w.pos++
+	start, doc := w.pos, w.doc
+	i := start
+	for i < len(doc) && doc[i]-'0' <= 9 {
+		i++
 	}
-	return w.pos > start
+	w.pos = i
+	return i > start
 }
 
 func (w *walker) number() error {
