@@ -234,6 +234,9 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	if f.PlusIndex && (s.Sequence.Kind == "time" || s.Split == (SplitSpec{}) || !strings.HasSuffix(where, ".number")) {
 		d.at(where+".plus_index", "goes only with the number of a batch's events that is no time")
 	}
+	if f.If != "" {
+		d.path(where+".if", f.If)
+	}
 	if f.With != "" && len(f.Join) == 0 {
 		d.at(where+".with", "goes only with join")
 	}

@@ -43,6 +43,7 @@ type source struct {
 type field struct {
 	Field
 	slot int // of json or envelope in its path set
+	when int // slot of the path in If
 	join []field
 }
 
@@ -58,6 +59,9 @@ func compileField(f Field, item, envelope *pathSet) field {
 		out.slot = envelope.add(f.Envelope)
 	case f.Header != "":
 		out.Header = http.CanonicalHeaderKey(f.Header)
+	}
+	if f.If != "" {
+		out.when = item.add(f.If)
 	}
 	for _, part := range f.Join {
 		out.join = append(out.join, compileField(part, item, envelope))
@@ -77,6 +81,9 @@ var errAmbiguous = errors.New("present twice")
 
 // read returns the field's value. escape keeps joined parts apart.
 func (f *field) read(s *source, escape bool) (string, bool, error) {
+	if f.If != "" && (s.itemSpans == nil || !s.itemSpans[f.when].present()) {
+		return "", false, nil
+	}
 	switch {
 	case f.Header != "":
 		values := s.req.Header[f.Header]

@@ -310,6 +310,10 @@ type Field struct {
 	Query    string `yaml:"query"`
 	Literal  string `yaml:"literal"`
 
+	// If is a JSON path of the event that must be there, or else the field is not:
+	// it makes a literal of the key that a sender tells its events apart by.
+	If string `yaml:"if"`
+
 	// Body is sha256, the digest of the body (in hex). It stands only in
 	// identity.hash, beside named fields, for providers whose retries repeat the
 	// body and whose events have nothing better.
