@@ -2,7 +2,7 @@ package providers_test
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // Mandrill's and Segment's choice
+	"crypto/sha1"
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
