@@ -64,7 +64,8 @@ type result struct {
 	status inbox.Outcome
 	event  inbox.ID
 
-	// reply is the answer to a handshake.
+	// reply is the answer to a handshake, also to one that is refused where the
+	// provider asks for an answer of its own.
 	reply providers.Reply
 
 	// paths are where a conflicting operation differs.
@@ -133,6 +134,9 @@ func refuse(source *endpoint, res *result) providers.Reply {
 				"title": "the operation is not identified", "status": http.StatusBadRequest,
 			})
 		}
+	}
+	if res.reply.Status != 0 {
+		return res.reply
 	}
 	return source.Provider.Answer(providers.Refused, "", "")
 }
