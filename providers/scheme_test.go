@@ -119,7 +119,7 @@ func TestLevel(t *testing.T) {
 		}
 		return d.Items[0].EventID
 	}
-	if id(0, "id=tr_1") != id(0, "id=tr_1") {
+	if first, again := id(0, "id=tr_1"), id(0, "id=tr_1"); first != again {
 		t.Error("one delivery has two ids")
 	}
 	if id(0, "id=tr_1") == id(1, "id=tr_1") {

@@ -114,7 +114,7 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 		return refuse(ReasonUnsigned, out.where+" is missing")
 	}
 	var value string
-	found := false
+	var found bool
 	switch spec.From {
 	case "json":
 		out.where = "JSON " + spec.Path
