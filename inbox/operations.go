@@ -192,6 +192,9 @@ func (o *Operations) look(ctx context.Context, events []ID) {
 	}
 }
 
+// Waiting is how many operations somebody waits for in this process.
+func (o *Operations) Waiting() int { return len(o.waiting()) }
+
 // Result gives the result of an operation. ok is false as long as one of its
 // effects goes on, and if there is no such event.
 func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok bool, err error) {

@@ -193,6 +193,7 @@ func TestAwait(t *testing.T) {
 	for range 50 {
 		all = append(all, await(o.ops, elsewhere, 20*time.Second))
 	}
+	inboxtest.Until(t, "somebody waits", func() bool { return o.ops.Waiting() == 1 })
 	o.settle(t, elsewhere, "done")
 	for _, one := range all {
 		if !<-one {
@@ -209,6 +210,7 @@ func TestAwait(t *testing.T) {
 	}
 	here := o.event(t, "agent:charge:2", "pending")
 	waiting := await(slow, here, 20*time.Second)
+	inboxtest.Until(t, "somebody waits", func() bool { return slow.Waiting() == 1 })
 	o.settle(t, here, "done")
 	inboxtest.Until(t, "the signal is heard", func() bool {
 		slow.Settled(here)
@@ -222,10 +224,11 @@ func TestAwait(t *testing.T) {
 		t.Errorf("%t, %v", ok, err)
 	}
 	stopping := await(slow, o.event(t, "agent:charge:4", "pending"), time.Hour)
-	inboxtest.Until(t, "the stop lets go", func() bool {
-		_ = slow.Stop(context.WithoutCancel(t.Context()))
-		return len(stopping) > 0
-	})
+	inboxtest.Until(t, "somebody waits", func() bool { return slow.Waiting() == 1 })
+	if err := slow.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	inboxtest.Until(t, "the stop lets go", func() bool { return len(stopping) > 0 })
 	if <-stopping {
 		t.Error("a stop is no result")
 	}

@@ -185,7 +185,7 @@ func (p *Prober) route(ctx context.Context, id int32, route RouteProbe, run int,
 				p.probe(ctx, e, route)
 			}
 			if ctx.Err() != nil {
-				return nil
+				return context.Cause(ctx)
 			}
 		}
 		if len(page) < probePage {

@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"mime"
 	"net/url"
@@ -80,8 +81,6 @@ func (x *extraction) lines(req *Request) []Item {
 // merge puts the values a scheme found beside those of a form. The scheme's
 // stand before: they are what it verified.
 func merge(form, found url.Values) url.Values {
-	for name, values := range found {
-		form[name] = values
-	}
+	maps.Copy(form, found)
 	return form
 }

@@ -35,6 +35,9 @@ type Provider struct {
 	reserved   map[string]bool // names of secrets that only handshakes use
 	idUnsigned bool
 	recipe     *recipe        // of an operation's key; nil takes the caller's
+	locates    bool           // verification reads single values
+	literals   [][]byte       // of the signed parts
+	sure       bool           // that no signed part can be missing
 	located    *pathSet       // the JSON paths that verification reads
 	scheme     schemes.Scheme // nil where the family is data
 
@@ -110,6 +113,12 @@ func compile(name string, spec *Spec) *Provider {
 	}
 	p.scheme = schemes.Table()[spec.Verify.Family]
 	p.located = locatedPaths(&spec.Verify)
+	p.locates = spec.Verify.locates()
+	p.literals = make([][]byte, len(spec.Verify.Signed))
+	for i := range spec.Verify.Signed {
+		p.literals[i] = []byte(spec.Verify.Signed[i].Literal)
+	}
+	p.sure = surelyThere(spec.Verify.Signed)
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
@@ -122,6 +131,19 @@ func compile(name string, spec *Spec) *Provider {
 		p.idUnsigned = p.idUnsigned || p.modes[i].as.idUnsigned
 	}
 	return p
+}
+
+// surelyThere reports whether every signed part is one that each request has.
+func surelyThere(parts []Part) bool {
+	for i := range parts {
+		switch p := &parts[i]; {
+		case p.Literal != "":
+		case p.Word == "body", p.Word == "timestamp", p.Word == "method", p.Word == "url":
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // idSigned reports whether the signature covers every field an id can come

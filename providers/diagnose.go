@@ -124,6 +124,7 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 	case ReasonUnidentified:
 		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation: " + refusal.Detail})
 		return d
+	case ReasonUnsigned, ReasonMalformed, ReasonMismatch:
 	}
 	for _, search := range []func() *Finding{s.one, func() *Finding { return s.others(opts.Others) }, s.two} {
 		if found := search(); found != nil {

@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -176,18 +175,17 @@ func (s *search) urlChanges() []change {
 }
 
 func withoutPort(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		return host[:i]
 	}
 	return host
 }
 
 func withPort(host, scheme string) string {
-	port := "443"
 	if scheme == "http" {
-		port = "80"
+		return withoutPort(host) + ":80"
 	}
-	return net.JoinHostPort(withoutPort(host), port)
+	return withoutPort(host) + ":443"
 }
 
 // addressOnly leaves the values of the query out: they may be credentials.

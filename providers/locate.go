@@ -19,6 +19,28 @@ type locator struct {
 	failed bool
 }
 
+// locator returns a reader of single values, or nil where the provider's
+// verification reads none.
+func (p *Provider) locator(req *Request) *locator {
+	if !p.locates {
+		return nil
+	}
+	return &locator{req: req, paths: p.located}
+}
+
+// locates reports whether verification reads single values of the request.
+func (v *VerifySpec) locates() bool {
+	if v.Timestamp.From == "json" || v.Signature.From == "json" || v.Signature.From == "form" || v.Signature.From == "query" {
+		return true
+	}
+	for i := range v.Signed {
+		if p := &v.Signed[i]; p.JSON != "" || p.Form != "" || p.Query != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // json returns the text of a path: strings decoded, anything else as written.
 // null and what is not there are absent.
 func (l *locator) json(path string) (string, bool) {

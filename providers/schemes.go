@@ -95,7 +95,11 @@ func (p *Provider) secretless() bool {
 		return p.Unproved()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
-	return ok && s.Secretless(p.spec.Verify.Options)
+	settings := p.settings
+	if !p.bound {
+		settings = p.spec.Verify.Options
+	}
+	return ok && s.Secretless(settings)
 }
 
 // signScheme has the scheme make a request.

@@ -57,7 +57,7 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 		}
 		return []signed{one}, nil
 	}
-	head := signed{at: &locator{req: req, paths: p.located}}
+	head := signed{at: p.locator(req)}
 	values, err := p.carriers(req, &head)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 // signatures reads the signatures of a request.
 func (p *Provider) signatures(req *Request) (signed, *Refusal) {
 	spec := &p.spec.Verify.Signature
-	out := signed{at: &locator{req: req, paths: p.located}}
+	out := signed{at: p.locator(req), signatures: make([]signature, 0, 2)}
 	values, err := p.carriers(req, &out)
 	if err != nil {
 		return signed{}, err
@@ -114,7 +114,7 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 		return refuse(ReasonUnsigned, out.where+" is missing")
 	}
 	var value string
-	found := false
+	var found bool
 	switch spec.From {
 	case "json":
 		out.where = "JSON " + spec.Path

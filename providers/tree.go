@@ -9,10 +9,12 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Tree is the spec as it would be written in a file, defaults filled in and
-// what is not set left out, for people and programs to read.
+// Tree is the spec as it would be written in a file that stands alone, defaults
+// filled in and what is not set left out, for people and programs to read.
 func (s *Spec) Tree() yaml.MapSlice {
-	tree, _ := written(reflect.ValueOf(s).Elem()).(yaml.MapSlice)
+	alone := *s
+	alone.Extends = "" // what it was built on is in it
+	tree, _ := written(reflect.ValueOf(alone)).(yaml.MapSlice)
 	return tree
 }
 
@@ -26,6 +28,11 @@ func written(v reflect.Value) any {
 			return nil
 		}
 		return sizeText(value)
+	case AnswerSpec:
+		if value.Empty { // what it replaced may still be there
+			value.Body, value.ContentType = "", ""
+			v = reflect.ValueOf(value)
+		}
 	case Part:
 		if value.Word != "" {
 			return value.Word

@@ -1,7 +1,7 @@
 package providers_test
 
 import (
-	"fmt"
+	"bytes"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -27,8 +27,12 @@ func TestTreeReadsBack(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 			continue
 		}
-		if got, want := fmt.Sprint(again.Spec()), fmt.Sprint(p.Spec()); got != want {
-			t.Errorf("%s: read back as\n%s\nwant\n%s", name, got, want)
+		back, err := yaml.Marshal(again.Spec().Tree())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(back, text) {
+			t.Errorf("%s: read back as\n%s\nwant\n%s", name, back, text)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 			}
 			write([]byte(value))
 		case part.Literal != "":
-			write([]byte(part.Literal))
+			write(p.literals[i])
 		case len(part.Header) > 0:
 			value, name, err := header(req, part.Header)
 			if err != nil {
@@ -157,6 +157,13 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret string, at time.Time, err *Refusal) {
 	if err := p.required(req); err != nil {
 		return "", time.Time{}, err
+	}
+	if p.spec.Verify.Signature.Format != "groups" {
+		one, err := p.signatures(req)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		return p.verifyGroup(req, &one, secrets)
 	}
 	groups, err := p.groups(req)
 	if err != nil {
@@ -182,8 +189,10 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 	}
 	// Read once for its errors, so that a missing part is malformed for everyone.
 	var public []byte // the message in one piece, for schemes that need it so
-	if err := p.message(req, sig.at, timestamp, nil, func([]byte) {}); err != nil {
-		return "", time.Time{}, err
+	if !p.sure {
+		if err := p.message(req, sig.at, timestamp, nil, func([]byte) {}); err != nil {
+			return "", time.Time{}, err
+		}
 	}
 	keyID, err := p.keyID(req)
 	if err != nil {

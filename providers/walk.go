@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strconv"
@@ -97,6 +98,9 @@ type walker struct {
 }
 
 func (w *walker) space() {
+	if w.pos < len(w.doc) && w.doc[w.pos] > ' ' {
+		return
+	}
 	for w.pos < len(w.doc) {
 		switch w.doc[w.pos] {
 		case ' ', '\t', '\n', '\r':
@@ -243,77 +247,75 @@ func (w *walker) peek() byte {
 }
 
 // skip passes over one value. It keeps the kinds of the open brackets in one
-// word, one bit each, so it neither recurses nor allocates.
+// word, one bit each, so it neither recurses nor allocates; and what it reads and
+// where it is in locals, since most of a delivery is skipped.
 func (w *walker) skip(depth int) error {
-	var objects uint64 // bit i: bracket i is a {
+	doc, i := w.doc, w.pos
+	var objects uint64 // bit n: bracket n is a {
 	open := 0
 	for {
-		w.space()
-		switch c := w.peek(); {
+		i = blank(doc, i)
+		if i >= len(doc) {
+			return errNotJSON
+		}
+		switch c := doc[i]; {
+		case c == '"':
+			if i = scanText(doc, i); i < 0 {
+				return errNotJSON
+			}
 		case c == '{' || c == '[':
 			if depth+open >= maxDepth {
 				return errTooDeep
 			}
-			w.pos++
 			objects &^= 1 << open
 			if c == '{' {
 				objects |= 1 << open
 			}
 			open++
-			w.space()
-			if w.peek() == c+2 { // the closing bracket of either kind
-				w.pos++
+			i = blank(doc, i+1)
+			if i < len(doc) && doc[i] == c+2 { // the closing bracket of either kind
+				i++
 				open--
 				break
 			}
 			if c == '{' {
-				if err := w.key(); err != nil {
-					return err
+				if i = scanKey(doc, i); i < 0 {
+					return errNotJSON
 				}
 			}
 			continue
-		case c == '"':
-			if err := w.text(); err != nil {
-				return err
+		case c == '-' || c-'0' <= 9:
+			if i = scanNumber(doc, i); i < 0 {
+				return errNotJSON
 			}
-		case c == '-' || c >= '0' && c <= '9':
-			if err := w.number(); err != nil {
-				return err
-			}
-		case c == 't':
-			if err := w.word("true"); err != nil {
-				return err
-			}
-		case c == 'f':
-			if err := w.word("false"); err != nil {
-				return err
-			}
-		case c == 'n':
-			if err := w.word("null"); err != nil {
-				return err
-			}
+		case c == 't' && bytes.HasPrefix(doc[i:], literalTrue), c == 'n' && bytes.HasPrefix(doc[i:], literalNull):
+			i += 4
+		case c == 'f' && bytes.HasPrefix(doc[i:], literalFalse):
+			i += 5
 		default:
 			return errNotJSON
 		}
 		// A value is complete; close what it completes.
 		for {
 			if open == 0 {
+				w.pos = i
 				return nil
 			}
-			w.space()
+			if i = blank(doc, i); i >= len(doc) {
+				return errNotJSON
+			}
 			inObject := objects&(1<<(open-1)) != 0
-			c := w.peek()
+			c := doc[i]
+			i++
 			if c == ',' {
-				w.pos++
 				if inObject {
-					if err := w.key(); err != nil {
-						return err
+					if i = scanKey(doc, i); i < 0 {
+						return errNotJSON
 					}
 				}
 				break
 			}
 			if inObject && c == '}' || !inObject && c == ']' {
-				w.pos++
 				open--
 				continue
 			}
@@ -322,49 +324,81 @@ func (w *walker) skip(depth int) error {
 	}
 }
 
-func (w *walker) key() error {
-	w.space()
-	if err := w.text(); err != nil {
-		return err
+var literalTrue, literalFalse, literalNull = []byte("true"), []byte("false"), []byte("null")
+
+// blank passes over white space.
+func blank(doc []byte, i int) int {
+	for i < len(doc) && doc[i] <= ' ' && (doc[i] == ' ' || doc[i] == '\n' || doc[i] == '\t' || doc[i] == '\r') {
+		i++
 	}
-	w.space()
-	if w.peek() != ':' {
-		return errNotJSON
-	}
-	w.pos++
-	return nil
+	return i
 }
 
+// scanKey passes over a key and its colon; -1 if there is none.
+func scanKey(doc []byte, i int) int {
+	i = blank(doc, i)
+	if i >= len(doc) || doc[i] != '"' {
+		return -1
+	}
+	if i = scanText(doc, i); i < 0 {
+		return -1
+	}
+	if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
+		return -1
+	}
+	return i + 1
+}
+
+// plain are the bytes of a text that stand for themselves.
+var plain = func() (out [256]bool) {
+	for c := range out {
+		out[c] = c >= 0x20 && c != '"' && c != '\\'
+	}
+	return out
+}()
+
+// text passes over a text.
 func (w *walker) text() error {
 	if w.peek() != '"' {
 		return errNotJSON
 	}
-	doc := w.doc
-	for i := w.pos + 1; i < len(doc); i++ {
-		switch c := doc[i]; {
-		case c == '"':
-			w.pos = i + 1
-			return nil
-		case c == '\\':
-			i++
-			if i >= len(doc) {
-				return errNotJSON
+	end := scanText(w.doc, w.pos)
+	if end < 0 {
+		return errNotJSON
+	}
+	w.pos = end
+	return nil
+}
+
+// scanText passes over the text that begins at i; -1 if it is none.
+func scanText(doc []byte, i int) int {
+	for i++; i < len(doc); i++ {
+		c := doc[i]
+		if plain[c] {
+			continue
+		}
+		if c == '"' {
+			return i + 1
+		}
+		if c != '\\' {
+			return -1
+		}
+		i++
+		if i >= len(doc) {
+			return -1
+		}
+		switch doc[i] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		case 'u':
+			if i+4 >= len(doc) || !isHex(doc[i+1:i+5]) {
+				return -1
 			}
-			switch doc[i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			case 'u':
-				if i+4 >= len(doc) || !isHex(doc[i+1:i+5]) {
-					return errNotJSON
-				}
-				i += 4
-			default:
-				return errNotJSON
-			}
-		case c < 0x20:
-			return errNotJSON
+			i += 4
+		default:
+			return -1
 		}
 	}
-	return errNotJSON
+	return -1
 }
 
 func isHex(b []byte) bool {
@@ -376,47 +410,39 @@ func isHex(b []byte) bool {
 	return true
 }
 
-func (w *walker) word(s string) error {
-	if len(w.doc)-w.pos < len(s) || string(w.doc[w.pos:w.pos+len(s)]) != s {
-		return errNotJSON
+// scanNumber passes over the number that begins at i; -1 if it is none.
+func scanNumber(doc []byte, i int) int {
+	digits := func(i int) int {
+		start := i
+		for i < len(doc) && doc[i]-'0' <= 9 {
+			i++
+		}
+		if i == start {
+			return -1
+		}
+		return i
 	}
-	w.pos += len(s)
-	return nil
-}
-
-func (w *walker) digits() bool {
-	start := w.pos
-	for c := w.peek(); c >= '0' && c <= '9'; c = w.peek() {
-		w.pos++
+	if doc[i] == '-' {
+		i++
 	}
-	return w.pos > start
-}
-
-func (w *walker) number() error {
-	if w.peek() == '-' {
-		w.pos++
+	if i < len(doc) && doc[i] == '0' {
+		i++
+	} else if i = digits(i); i < 0 {
+		return -1
 	}
-	if w.peek() == '0' {
-		w.pos++
-	} else if !w.digits() {
-		return errNotJSON
-	}
-	if w.peek() == '.' {
-		w.pos++
-		if !w.digits() {
-			return errNotJSON
+	if i < len(doc) && doc[i] == '.' {
+		if i = digits(i + 1); i < 0 {
+			return -1
 		}
 	}
-	if c := w.peek(); c == 'e' || c == 'E' {
-		w.pos++
-		if c := w.peek(); c == '+' || c == '-' {
-			w.pos++
+	if i < len(doc) && (doc[i] == 'e' || doc[i] == 'E') {
+		i++
+		if i < len(doc) && (doc[i] == '+' || doc[i] == '-') {
+			i++
 		}
-		if !w.digits() {
-			return errNotJSON
-		}
+		return digits(i)
 	}
-	return nil
+	return i
 }
 
 // elements returns the spans of the elements of an array, at most limit.

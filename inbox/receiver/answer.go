@@ -73,7 +73,8 @@ type result struct {
 	status inbox.Outcome
 	event  inbox.ID
 
-	// reply is the answer to a handshake.
+	// reply is the answer to a handshake, also to one that is refused where the
+	// provider asks for an answer of its own.
 	reply providers.Reply
 
 	// single: the delivery carried one event.
@@ -158,6 +159,9 @@ func refuse(source *endpoint, res *result) providers.Reply {
 		if source.operation {
 			return badRequest("the operation is not identified", res.detail)
 		}
+	}
+	if res.reply.Status != 0 {
+		return res.reply
 	}
 	return source.Provider.Answer(providers.Refused, "", "")
 }

@@ -130,6 +130,7 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		return r.unverified(req, &incoming, err), false
 	}
 	if handshake {
+		r.arrived(req, &incoming, reply.Arrived)
 		return result{outcome: outcomeHandshake, reply: reply}, false
 	}
 	if incoming.Method == http.MethodGet || incoming.Method == http.MethodHead || incoming.Method == http.MethodOptions {

@@ -47,7 +47,31 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 		r.logUnverified(req, err)
 		return result{outcome: outcomeUnavailable}
 	}
-	return r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
+	res := r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
+	if refusal.Reply != nil {
+		res.reply = *refusal.Reply
+	}
+	return res
+}
+
+// arrived shows the operator a secret that a handshake brought: it is kept with
+// the refusals, which nobody else can read, and is the row's body. Nothing trusts
+// it before the operator has added it to the source.
+func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *providers.Secret) {
+	if secret == nil || r.cfg.Refusals == nil {
+		return
+	}
+	r.cfg.Refusals.Add(inbox.Refusal{
+		SourceID:   req.source.Inbox.ID,
+		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
+		Cause:      string(providers.ReasonMismatch),
+		Diagnosis:  "a handshake brought a new secret, which is the body kept here; if you have just subscribed, add it to the source",
+		Method:     incoming.Method,
+		URL:        req.http.URL.EscapedPath(),
+		Remote:     r.remote(req.http),
+		Whole:      true,
+		Body:       secret.Value,
+	})
 }
 
 // refuse counts, samples and logs a refusal. A well-formed delivery whose

@@ -163,7 +163,7 @@ func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, 
 	} else if addresses, err = f.cfg.Resolve(ctx, host); err != nil {
 		return nil, fmt.Errorf("resolving %s: %w", host, err)
 	}
-	last := error(egress.ErrRefused)
+	last := egress.ErrRefused
 	for _, addr := range addresses {
 		addr = addr.WithZone("").Unmap()
 		if !f.guard.Allows(addr) {
@@ -190,45 +190,43 @@ func (f *Fetcher) Fetch(want scheme.KeyRequest) ([]byte, error) {
 		return nil, errForbidden
 	}
 	key := sha256.Sum256(append([]byte(want.URL+"\n"), want.Body...)) // what is posted may be a credential
-	for {
-		f.mu.Lock()
-		d := f.document(key)
-		if d.running != nil {
-			wait := d.running
-			f.mu.Unlock()
-			<-wait // the attempt has a deadline of its own
-			f.mu.Lock()
-			text, err := d.text, d.err
-			f.mu.Unlock()
-			if text != nil {
-				return text, nil
-			}
-			return nil, err
-		}
-		now := f.cfg.Now()
-		fresh := d.text != nil && now.Sub(d.at) < f.cfg.Keep
-		tried := !d.tried.IsZero() && now.Sub(d.tried) < f.cfg.Pause
-		switch {
-		case fresh && (!want.Renew || tried), tried && d.text != nil:
-			text := d.text
-			f.mu.Unlock()
-			return text, nil
-		case tried:
-			err := d.err
-			f.mu.Unlock()
-			return nil, err
-		case !f.spend(u.Host, now):
-			text := d.text
-			f.mu.Unlock()
-			if text != nil {
-				return text, nil
-			}
-			return nil, errBusy
-		}
-		d.running, d.tried = make(chan struct{}), now
+	f.mu.Lock()
+	d := f.document(key)
+	if d.running != nil {
+		wait := d.running
 		f.mu.Unlock()
-		return f.attempt(want, d)
+		<-wait // the attempt has a deadline of its own
+		f.mu.Lock()
+		text, err := d.text, d.err
+		f.mu.Unlock()
+		if text != nil {
+			return text, nil
+		}
+		return nil, err
 	}
+	now := f.cfg.Now()
+	fresh := d.text != nil && now.Sub(d.at) < f.cfg.Keep
+	tried := !d.tried.IsZero() && now.Sub(d.tried) < f.cfg.Pause
+	switch {
+	case fresh && (!want.Renew || tried), tried && d.text != nil:
+		text := d.text
+		f.mu.Unlock()
+		return text, nil
+	case tried:
+		err := d.err
+		f.mu.Unlock()
+		return nil, err
+	case !f.spend(u.Host, now):
+		text := d.text
+		f.mu.Unlock()
+		if text != nil {
+			return text, nil
+		}
+		return nil, errBusy
+	}
+	d.running, d.tried = make(chan struct{}), now
+	f.mu.Unlock()
+	return f.attempt(want, d)
 }
 
 // attempt fetches and tells those who wait.

@@ -136,11 +136,12 @@ func (Braintree) Handshake(in *Input) (Reply, bool, error) {
 	if in.Method != http.MethodGet {
 		return Reply{}, false, nil
 	}
-	u, err := url.Parse(in.URL)
-	if err != nil || !u.Query().Has("bt_challenge") {
+	_, query, _ := strings.Cut(in.URL, "?")
+	values, _ := url.ParseQuery(query) // what cannot be read is no challenge
+	if !values.Has("bt_challenge") {
 		return Reply{}, false, nil
 	}
-	challenge := u.Query().Get("bt_challenge")
+	challenge := values.Get("bt_challenge")
 	if !braintreeChallenge.MatchString(challenge) {
 		return Reply{}, true, refuse(Malformed, "query bt_challenge is not 20 to 32 hex digits")
 	}

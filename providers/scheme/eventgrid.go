@@ -15,8 +15,8 @@ type EventGrid struct{}
 // Check takes a key for the address.
 func (EventGrid) Check([]byte) error { return nil }
 
-// Secretless holds: a token may stand for the key.
-func (EventGrid) Secretless(Settings) bool { return true }
+// Secretless holds where a token stands for the key.
+func (EventGrid) Secretless(s Settings) bool { return len(s["audience"]) > 0 }
 
 // Prepare checks the settings of the token.
 func (EventGrid) Prepare(s Settings) error {
@@ -34,7 +34,7 @@ func (EventGrid) Verify(in *Input) (Result, error) {
 		return JWT{}.Verify(&token)
 	}
 	if len(in.Secrets) == 0 {
-		return Result{}, errors.New("verifying Event Grid needs a key in the address, or setting audience")
+		return Result{}, refuse(Mismatch, "there is neither a live secret nor setting audience")
 	}
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -69,7 +69,8 @@ func (EventGrid) Handshake(in *Input) (Reply, bool, error) {
 			Code string `json:"validationCode"`
 		} `json:"data"`
 	}
-	if json.Unmarshal(in.Body, &events) != nil || len(events) != 1 || events[0].Type != "Microsoft.EventGrid.SubscriptionValidationEvent" {
+	_ = json.Unmarshal(in.Body, &events) // what cannot be read is no such event
+	if len(events) != 1 || events[0].Type != "Microsoft.EventGrid.SubscriptionValidationEvent" {
 		return Reply{}, false, nil
 	}
 	code := events[0].Data.Code

@@ -49,7 +49,7 @@ type Coverer interface {
 
 // Secretless is a scheme that takes no secret, or can do without.
 type Secretless interface {
-	Secretless(options Settings) bool
+	Secretless(settings Settings) bool
 }
 
 // Input is a request as a scheme sees it.

@@ -141,7 +141,8 @@ func (SNS) Verify(in *Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	hash, digest := crypto.SHA256, []byte(nil)
+	hash := crypto.SHA256
+	var digest []byte
 	switch m.Version {
 	case "1":
 		d := sha1.Sum([]byte(text)) //nolint:gosec // signature version 1

@@ -34,6 +34,12 @@ func (a *App) makeOperations() error {
 	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Logger: a.log}); err != nil {
 		return err
 	}
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oncegate_operations_waiting", Help: "Operations that somebody waits for in this process.",
+	}, func() float64 { return float64(a.outcomes.Waiting()) })
+	if err := a.collect(waiting); err != nil {
+		return err
+	}
 	a.starts = append(a.starts, step{name: "operations", run: func(ctx context.Context) error {
 		a.cleanups.add("operations", a.outcomes.Stop)
 		return a.outcomes.Start(ctx)

@@ -36,6 +36,19 @@ func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provide
 		}
 		settings[name] = append(settings[name], value)
 	}
+	keys, err := s.keyFiles(f)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: keys})
+	if err != nil {
+		return nil, usagef("%s; give it with --setting NAME=VALUE", oneLine(err.Error()))
+	}
+	return bound, nil
+}
+
+// keyFiles reads the keys of the command line.
+func (s *shell) keyFiles(f *captureFlags) (keyFiles, error) {
 	keys := keyFiles{}
 	for _, text := range f.keys {
 		i := strings.LastIndexByte(text, '=')
@@ -48,9 +61,5 @@ func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provide
 		}
 		keys[text[:i]] = content
 	}
-	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: keys})
-	if err != nil {
-		return nil, usagef("%s; give it with --setting NAME=VALUE", oneLine(err.Error()))
-	}
-	return bound, nil
+	return keys, nil
 }

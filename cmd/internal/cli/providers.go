@@ -269,13 +269,8 @@ func window(w providers.WindowSpec) string {
 	if w.For == 0 {
 		return ""
 	}
-	out := span(w.For)
-	for _, more := range []string{w.Note, w.Source} {
-		if more != "" {
-			out += "; " + more
-		}
-	}
-	return out
+	parts := []string{span(w.For), w.Note, w.Source}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
 func handshakeNames(spec *providers.Spec) string {

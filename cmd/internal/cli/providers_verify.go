@@ -108,7 +108,11 @@ func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, a
 	if f.url == "" && source.ExternalURL != "" {
 		f.url = source.ExternalURL
 	}
-	return source.Provider, cfg.Providers, source.Keys(), nil
+	keys, err := s.keyFiles(f)
+	if err == nil {
+		p, err = source.Provider.Bind(providers.Binding{Settings: source.Values(), Fetcher: keys})
+	}
+	return p, cfg.Providers, source.Keys(), err
 }
 
 func findSource(cfg *config.Config, name, provider string) (*config.Source, error) {

@@ -209,7 +209,11 @@ func (s *shell) configured(cat map[string]*providers.Provider, name string, f se
 		if source.Provider.Name() != name {
 			return nil, usagef("source %s is of provider %s, not %s", source.Name, source.Provider.Name(), clean(name))
 		}
-		to := &addressee{provider: source.Provider, url: f.url}
+		bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
+		if err != nil {
+			return nil, usagef("%s", oneLine(err.Error()))
+		}
+		to := &addressee{provider: bound, url: f.url}
 		if keys := source.Keys(); len(keys) > 0 {
 			to.secret = keys[0]
 		}

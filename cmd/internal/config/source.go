@@ -83,17 +83,23 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	if s.Provider != nil && len(r.problems) == before {
 		r.checkSettings(s, s.Provider, settingsAt, where)
 	}
+	check := s.Provider
+	if s.Provider != nil {
+		if bound, err := s.Provider.Bind(providers.Binding{Settings: s.Values()}); err == nil {
+			check = bound // what secrets it needs may depend on the settings
+		}
+	}
 	switch {
 	case s.Provider == nil:
 		r.at(providerAt, "%s: unknown provider %q; %s", where, visible(named), known(cfg.Providers, named))
 	case len(s.Secrets) == 0 && s.Emit && len(r.problems) == before:
 		// Open to emit alone: no delivery over HTTP can be verified.
-	case secretsAt == nil && needsSecret(s.Provider):
+	case secretsAt == nil && needsSecret(check):
 		r.line(s.line, "%s: secrets are missing: a list of references, such as [env:%s_SECRET]", where, strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")))
-	case len(s.Secrets) == 0 && len(r.problems) == before && needsSecret(s.Provider):
+	case len(s.Secrets) == 0 && len(r.problems) == before && needsSecret(check):
 		r.at(secretsAt, "%s.secrets: the list is empty", where)
 	case len(r.problems) == before && len(s.Secrets) > 0:
-		if err := s.Provider.CheckSecrets(s.Keys()); err != nil {
+		if err := check.CheckSecrets(s.Keys()); err != nil {
 			for _, line := range lines(err) {
 				r.at(secretsAt, "%s.secrets: %s", where, line)
 			}

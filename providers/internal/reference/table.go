@@ -106,6 +106,8 @@ func place(f *providers.Field) string {
 		return "query `" + f.Query + "`"
 	case f.Literal != "":
 		return "`" + f.Literal + "`"
+	case f.Body != "":
+		return "the body's SHA-256"
 	}
 	var out []string
 	for i := range f.Join {

@@ -1,0 +1,75 @@
+package providers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
+	if h.Name == "" {
+		d.at(where+".name", "is required")
+	}
+	d.choice(where+".method", h.Method, []string{"GET", "POST", "HEAD", "OPTIONS"}, nil)
+	d.choice(where+".verify", h.Verify, []string{"signature", "query-signature", "token", "none", "open", "bootstrap", "bootstrap-signed"}, nil)
+	if h.Verify == "query-signature" && !s.Verify.signs() {
+		d.at(where+".verify", "query-signature needs a family that signs")
+	}
+	if len(h.Match) == 0 && h.Method != http.MethodHead && h.Method != http.MethodGet {
+		d.at(where+".match", "is required")
+	}
+	for i := range h.Match {
+		m := &h.Match[i]
+		at := fmt.Sprintf("%s.match[%d]", where, i)
+		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, s, false)
+		if m.JSON != "" && (h.Verify == "none" || h.Verify == "bootstrap") {
+			d.at(at+".json", "a body is parsed only when verified, or with verify: open")
+		}
+		if m.Absent && m.Equals != "" {
+			d.at(at+".absent", "does not go with equals")
+		}
+	}
+	brings := h.Verify == "bootstrap" || h.Verify == "bootstrap-signed"
+	if h.Verify == "token" || brings {
+		d.field(where+".token", &h.Token, s, false)
+		if h.Token.JSON != "" && h.Verify != "bootstrap-signed" {
+			d.at(where+".token", "a body is parsed only when verified")
+		}
+	}
+	if (h.SecretName != "" || h.Setting != "") && h.Verify != "token" {
+		d.at(where, "secret_name and setting go only with verify: token")
+	}
+	if h.Setting != "" && !slices.ContainsFunc(s.Settings, func(t SettingSpec) bool { return t.Name == h.Setting }) {
+		d.at(where+".setting", "is not among the settings")
+	}
+	if h.Refuse.Status != 0 {
+		d.answer(where+".refuse", &h.Refuse, h.Refuse.Status >= 400 && h.Refuse.Status < 500, "is not 4xx")
+	}
+	d.template(where+".respond.body", h.Respond.Body)
+	for name, value := range h.Respond.Headers {
+		d.template(where+".respond.headers."+name, value)
+	}
+	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
+}
+
+func (d *decoder) template(where, text string) {
+	if _, err := template(text, newPathSet()); err != nil {
+		d.at(where, "%s", err)
+	}
+}
+
+func (d *decoder) answer(where string, a *AnswerSpec, ok bool, text string) {
+	if !ok {
+		d.at(where+".status", "%s", text)
+	}
+	if a.Empty && a.Body != "" {
+		d.at(where+".body", "goes not with empty: true")
+	}
+	for name, value := range a.Headers {
+		d.headerName(where+".headers", name)
+		if strings.ContainsAny(value, "\r\n\x00") {
+			d.at(where+".headers."+name, "has a line break")
+		}
+	}
+}

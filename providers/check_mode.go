@@ -1,0 +1,36 @@
+package providers
+
+import "fmt"
+
+// modes checks each mode as the verification it is.
+func (d *decoder) modes(s *Spec) {
+	names := map[string]bool{}
+	for i := range s.Modes {
+		m := &s.Modes[i]
+		where := fmt.Sprintf("modes[%d]", i)
+		if m.Name == "" || names[m.Name] {
+			d.at(where+".name", "is required, once each")
+		}
+		names[m.Name] = true
+		if len(m.When) == 0 {
+			d.at(where+".when", "is required: the headers by which the mode is known")
+		}
+		d.headerMatches(where+".when", m.When)
+		sub := &decoder{name: d.name, lines: d.lines, formJSON: d.formJSON}
+		sub.verify(&m.Verify)
+		for _, p := range sub.problems {
+			d.at(where+"."+p.Path, "%s", p.Text)
+		}
+	}
+	d.headerMatches("verify.require", s.Verify.Require)
+}
+
+func (d *decoder) headerMatches(where string, list []MatchSpec) {
+	for i := range list {
+		at := fmt.Sprintf("%s[%d]", where, i)
+		d.headerName(at+".header", list[i].Header)
+		if list[i].JSON != "" || list[i].Query != "" {
+			d.at(at, "only headers are looked at here")
+		}
+	}
+}
