@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/oncegate/oncegate/providers"
@@ -170,4 +171,17 @@ func keySet(set map[string]any, request []byte) ([]byte, error) {
 		}
 	}
 	return nil, scheme.ErrNoKey
+}
+
+var notedTolerance = regexp.MustCompile(`\bparams\.tolerance=(\d{1,6})\b`)
+
+// tolerate gives the provider the tolerance that the vector was made for, where
+// it names one.
+func (v *Vector) tolerate(all map[string]*providers.Provider, p *providers.Provider) (*providers.Provider, error) {
+	noted := notedTolerance.FindStringSubmatch(v.Notes)
+	if noted == nil {
+		return p, nil
+	}
+	spec := fmt.Sprintf("extends: %s\nverify:\n  timestamp: { past: %[2]ss, future: %[2]ss }\n", v.Provider, noted[1])
+	return providers.ParseOver(v.Provider, []byte(spec), all)
 }

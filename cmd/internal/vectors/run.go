@@ -47,7 +47,10 @@ func run(all map[string]*providers.Provider, v *Vector) Result {
 		r.Got, r.Detail = fault, "there is no such provider"
 		return r
 	}
-	p, err := v.bind(p)
+	p, err := v.tolerate(all, p)
+	if err == nil {
+		p, err = v.bind(p)
+	}
 	if err != nil {
 		r.Got, r.Detail = fault, err.Error()
 		return r

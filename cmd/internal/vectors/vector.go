@@ -28,6 +28,10 @@ type Vector struct {
 	Keys    json.RawMessage `json:"keys"`
 	Params  map[string]any  `json:"params"`
 
+	// Notes are for people, but for "params.tolerance=5 for this vector": the
+	// distance in seconds that the receiver allows the signed time.
+	Notes string `json:"notes"`
+
 	Method  string            `json:"method"`
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"`
