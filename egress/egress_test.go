@@ -44,7 +44,7 @@ func TestAddresses(t *testing.T) {
 // for ever, and nothing of it may be kept.
 func nameServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int64) {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // closed with the test
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

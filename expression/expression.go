@@ -124,8 +124,7 @@ func fits(got *cel.Type, want Want) error {
 			return fmt.Errorf("it gives %s, want a text or a list of texts", got)
 		}
 	case Value:
-		switch got.Kind() {
-		case types.TypeKind, types.ErrorKind, types.StructKind:
+		if kind := got.Kind(); kind == types.TypeKind || kind == types.ErrorKind || kind == types.StructKind {
 			return fmt.Errorf("it gives %s, which JSON does not have", got)
 		}
 	}

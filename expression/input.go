@@ -59,7 +59,7 @@ func (in *Input) decode() {
 	if decoder.Decode(&value) != nil {
 		return
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Token gives io.EOF itself
+	if _, err := decoder.Token(); err != io.EOF {
 		return
 	}
 	if value = numbers(value); value != nil {

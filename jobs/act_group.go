@@ -45,7 +45,7 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 		}
 		return true, c.trouble(ctx, "acting in a group", err)
 	case err != nil:
-		return false, nil // by itself it is seen which one was the cause
+		return false, nil //nolint:nilerr // by itself it is seen which one was the cause
 	case end.Claim == nil:
 		return true, c.notObtained(end.Standing)
 	}

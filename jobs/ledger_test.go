@@ -224,21 +224,32 @@ func TestKeysWithin(t *testing.T) {
 func TestConditionsAndMappings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*testing.T, *jobs.Route)
+		change func(testing.TB, *jobs.Route)
 		state  inbox.EffectState
 		reason inbox.Reason
 		said   string
 		calls  int64
 	}{
-		"true":  {func(t *testing.T, r *jobs.Route) { r.When = compile(t, `body.paid == 1`, expression.Condition) }, inbox.EffectDone, "", "", 1},
-		"false": {func(t *testing.T, r *jobs.Route) { r.When = compile(t, `body.paid > 1`, expression.Condition) }, inbox.EffectSkipped, inbox.ReasonCondition, "", 0},
-		"a condition that fails": {func(t *testing.T, r *jobs.Route) { r.When = compile(t, `body.lost > 1`, expression.Condition) },
+		"true": {func(tb testing.TB, r *jobs.Route) {
+			tb.Helper()
+			r.When = compile(tb, `body.paid == 1`, expression.Condition)
+		}, inbox.EffectDone, "", "", 1},
+		"false": {func(tb testing.TB, r *jobs.Route) {
+			tb.Helper()
+			r.When = compile(tb, `body.paid > 1`, expression.Condition)
+		}, inbox.EffectSkipped, inbox.ReasonCondition, "", 0},
+		"a condition that fails": {func(tb testing.TB, r *jobs.Route) {
+			tb.Helper()
+			r.When = compile(tb, `body.lost > 1`, expression.Condition)
+		},
 			inbox.EffectDead, inbox.ReasonMapping, "when: body.lost > 1: a field is missing", 0},
-		"a key that fails": {func(t *testing.T, r *jobs.Route) {
-			r.Key = &expression.Recipe{Fields: []*expression.Program{compile(t, `body.lost`, expression.Value)}}
+		"a key that fails": {func(tb testing.TB, r *jobs.Route) {
+			tb.Helper()
+			r.Key = &expression.Recipe{Fields: []*expression.Program{compile(tb, `body.lost`, expression.Value)}}
 		}, inbox.EffectDead, inbox.ReasonMapping, "key: field 1 of the key, body.lost: a field is missing", 0},
-		"a mapping that fails": {func(t *testing.T, r *jobs.Route) {
-			r.Map = expression.NewMapping(compile(t, `body.lost`, expression.Value))
+		"a mapping that fails": {func(tb testing.TB, r *jobs.Route) {
+			tb.Helper()
+			r.Map = expression.NewMapping(compile(tb, `body.lost`, expression.Value))
 		}, inbox.EffectDead, inbox.ReasonMapping, "map: body.lost: a field is missing", 0},
 	} {
 		for _, route := range []string{repeatable, once, within} {

@@ -53,7 +53,7 @@ func NewMailServer(tb testing.TB, script MailScript, config *tls.Config, secure 
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) //nolint:forbidigo // a test's own bound
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 			open.Go(func() { defer conn.Close(); s.serve(conn) })
 		}
 	})
