@@ -100,13 +100,15 @@ type EffectDetail struct {
 	SendStartedAt *time.Time   `json:"send_started_at,omitempty"`
 	LeaseUntil    *time.Time   `json:"lease_until,omitempty"`
 	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
+	DuplicateOf   *ID          `json:"duplicate_of,omitempty"`
 	AttemptRows   []AttemptRow `json:"attempt_rows"`
 }
 
 const showEffect = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at,
-       x.idempotency_key, x.version, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at
+       x.idempotency_key, x.version, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
+       x.duplicate_of
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
@@ -127,7 +129,8 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	err := l.pool.QueryRow(ctx, showEffect, id).Scan(
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt,
-		&d.Key, &d.Version, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt)
+		&d.Key, &d.Version, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
+		&d.DuplicateOf)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
 	}

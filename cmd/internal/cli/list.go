@@ -231,9 +231,12 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		e.AttemptRows = emptyList(e.AttemptRows)
 		return s.json(e)
 	}
-	rearms := ""
+	rearms, duplicateOf := "", ""
 	if e.Rearms > 0 {
 		rearms = fmt.Sprint(e.Rearms)
+	}
+	if e.DuplicateOf != nil {
+		duplicateOf = e.DuplicateOf.String()
 	}
 	page(s.out, []pair{
 		{"effect", e.ID.String()},
@@ -252,6 +255,7 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		{"next", optional(e.NextAt)},
 		{"finished", optional(e.FinishedAt)},
 		{"re-armed", rearms},
+		{"duplicate of", duplicateOf},
 	})
 	if len(e.AttemptRows) == 0 {
 		return nil
