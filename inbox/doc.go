@@ -65,4 +65,10 @@
 // third one; a test compares the rows with those that River makes. Connections
 // of the gate plan without sequential scans and with generic plans: every
 // statement has its index, and the tables start empty and never analysed.
+// Every pool asks for synchronous_commit itself, whatever the database is set to.
+// The second flusher begins only when the first stalls: two groups at once are
+// half as large and cost more each. Two small packages stand beside those of the
+// design, because more than one of them needs each: egress, the one guard of
+// everything that leaves, and expression, which evaluates the configuration's
+// expressions about an event.
 package inbox
