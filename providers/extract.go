@@ -63,17 +63,21 @@ func newExtraction(s *Spec) *extraction {
 
 // items never fails: what is verified is admitted, if need be as unusable.
 // values are what a scheme found, to be read like the fields of a form.
-func (x *extraction) items(req *Request, values url.Values) []Item {
+// Where there is one event, it is appended to one.
+func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Body)}
 	s := source{req: req, envelope: req.Body, form: values}
-	if err := x.open(&s); err != nil {
+	var room [24]span // enough for the paths of most providers
+	spans, err := x.open(&s, room[:0])
+	s.envelopeSpans = spans
+	if err != nil {
 		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
 			return x.lines(req)
 		}
 		whole.Unusable = "body: " + err.Error()
 		// What the headers say is still worth showing.
 		whole.Type = x.eventType(&s)
-		return []Item{whole}
+		return append(one, whole)
 	}
 	if x.split < 0 || x.whole(&s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
@@ -81,12 +85,12 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 			x.single(&s)
 		}
 		x.fill(&whole, &s)
-		return []Item{whole}
+		return append(one, whole)
 	}
 	if s.inForm && x.splitForm == "" {
 		// The document is decoded from the form, so its events are nowhere in the body.
 		whole.Unusable = "batch: inside a form"
-		return []Item{whole}
+		return append(one, whole)
 	}
 	parts, err := x.elements(&s)
 	if err == nil && s.inForm {
@@ -94,7 +98,7 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 	}
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()
-		return []Item{whole}
+		return append(one, whole)
 	}
 	out := make([]Item, len(parts))
 	for i, at := range parts {
@@ -112,37 +116,37 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 }
 
 // open finds the document in the body and walks it.
-func (x *extraction) open(s *source) error {
+func (x *extraction) open(s *source, room []span) ([]span, error) {
 	if x.form && isForm(s.req) {
 		form, err := parseForm(s.req.Body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s.form, s.inForm = merge(form, s.form), true
 		document, ok, err := one(form[x.formJSON])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !ok {
 			// A plain form has no document; its fields are all there is.
 			s.envelope = nil
-			return nil
+			return nil, nil
 		}
 		s.envelope = []byte(document)
 	}
-	spans, err := x.envelope.walk(s.envelope)
-	if err == nil {
-		s.envelopeSpans = spans
-		return nil
+	spans, err := x.envelope.walkInto(s.envelope, room)
+	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
+		return nil, nil
 	}
-	if x.format == "any" && errors.Is(err, errNotJSON) {
-		return nil
-	}
-	return err
+	return spans, err
 }
 
 func isForm(req *Request) bool {
-	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	value := req.Header.Get("Content-Type")
+	if value == "application/json" || strings.HasPrefix(value, "application/json;") {
+		return false // most are, and the parser is slow
+	}
+	media, _, err := mime.ParseMediaType(value)
 	return err == nil && media == "application/x-www-form-urlencoded"
 }
 
@@ -206,7 +210,8 @@ func (x *extraction) position(item *Item, s *source) {
 		}
 		if x.times {
 			t, isTime := instant(number, c.number.Unit)
-			number, ok = strconv.FormatInt(t.UnixNano(), 10), isTime
+			var digits [20]byte
+			number, ok = s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10)), isTime
 		} else {
 			number, ok = integer(number)
 		}
