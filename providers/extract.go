@@ -67,10 +67,7 @@ func newExtraction(s *Spec) *extraction {
 func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Body)}
 	s := source{req: req, envelope: req.Body, form: values}
-	var room [24]span // enough for the paths of most providers
-	spans, err := x.open(&s, room[:0])
-	s.envelopeSpans = spans
-	if err != nil {
+	if err := x.open(&s); err != nil {
 		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
 			return x.lines(req)
 		}
@@ -116,29 +113,30 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 }
 
 // open finds the document in the body and walks it.
-func (x *extraction) open(s *source, room []span) ([]span, error) {
+func (x *extraction) open(s *source) error {
 	if x.form && isForm(s.req) {
 		form, err := parseForm(s.req.Body)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.form, s.inForm = merge(form, s.form), true
 		document, ok, err := one(form[x.formJSON])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !ok {
 			// A plain form has no document; its fields are all there is.
 			s.envelope = nil
-			return nil, nil
+			return nil
 		}
 		s.envelope = []byte(document)
 	}
-	spans, err := x.envelope.walkInto(s.envelope, room)
+	spans, err := x.envelope.walk(s.envelope)
 	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
-		return nil, nil
+		return nil
 	}
-	return spans, err
+	s.envelopeSpans = spans
+	return err
 }
 
 func isForm(req *Request) bool {

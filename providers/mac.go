@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxKeys bounds how many keys' states a scheme keeps.
+// maxKeys bounds how many secrets' states a scheme keeps.
 const maxKeys = 1024
 
 // sink takes the signed bytes.
@@ -18,6 +18,7 @@ type sink interface {
 // mac is an HMAC or digest under way, with room for what goes through it.
 type mac struct {
 	hash.Hash
+	key  []byte // decoded
 	text []byte // texts become bytes here; reused
 	sum  []byte // reused
 }
@@ -37,20 +38,20 @@ func (m *mac) finish() []byte {
 	return m.sum
 }
 
-// macs keeps the states of keys that have verified a delivery: to make one costs
-// two blocks of hashing and most of the allocations of an HMAC. It is bounded,
-// and only a key that matched enters, so that neither senders nor guesses at what
-// is wrong with a secret fill it. States are keyed by the key's bytes: a rotated
-// secret has states of its own.
+// macs keeps the states of secrets that have verified a delivery: to make one
+// costs decoding the key, two blocks of hashing and most of the allocations of an
+// HMAC. It is bounded, and only a secret that matched enters, so that neither
+// senders nor guesses at what is wrong with a secret fill it. States are found by
+// the secret's bytes: a rotated secret has states of its own.
 type macs struct {
 	mu    sync.RWMutex
 	pools map[string]*sync.Pool
 }
 
-// take returns a state of the key, at its beginning; nil if there is none.
-func (m *macs) take(key []byte) *mac {
+// take returns a state of the secret, at its beginning; nil if there is none.
+func (m *macs) take(secret []byte) *mac {
 	m.mu.RLock()
-	pool := m.pools[string(key)]
+	pool := m.pools[string(secret)]
 	m.mu.RUnlock()
 	if pool == nil {
 		return nil
@@ -59,25 +60,25 @@ func (m *macs) take(key []byte) *mac {
 	return state
 }
 
-// keep takes a state back. One that never matched is kept only if its key has.
-func (m *macs) keep(key []byte, state *mac, matched bool) {
+// keep takes a state back. One that never matched is kept only if its secret has.
+func (m *macs) keep(secret []byte, state *mac, matched bool) {
 	m.mu.RLock()
-	pool := m.pools[string(key)]
+	pool := m.pools[string(secret)]
 	m.mu.RUnlock()
 	if pool == nil {
 		if !matched {
 			return
 		}
-		pool = m.enter(key)
+		pool = m.enter(secret)
 	}
 	state.Reset()
 	pool.Put(state)
 }
 
-func (m *macs) enter(key []byte) *sync.Pool {
+func (m *macs) enter(secret []byte) *sync.Pool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if pool := m.pools[string(key)]; pool != nil {
+	if pool := m.pools[string(secret)]; pool != nil {
 		return pool
 	}
 	if len(m.pools) >= maxKeys {
@@ -87,6 +88,6 @@ func (m *macs) enter(key []byte) *sync.Pool {
 		m.pools = make(map[string]*sync.Pool)
 	}
 	pool := &sync.Pool{}
-	m.pools[string(key)] = pool
+	m.pools[string(secret)] = pool
 	return pool
 }

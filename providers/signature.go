@@ -9,7 +9,7 @@ import (
 // header returns the one value of the first of the names that is present.
 func header(req *Request, names []string) (value, name string, err *Refusal) {
 	for _, n := range names {
-		values := req.Header[http.CanonicalHeaderKey(n)]
+		values := headerValues(req.Header, n)
 		switch {
 		case len(values) > 1:
 			return "", n, refuse(ReasonMalformed, "header "+n+" is present "+count(len(values)))
@@ -21,6 +21,31 @@ func header(req *Request, names []string) (value, name string, err *Refusal) {
 		}
 	}
 	return "", "", nil
+}
+
+// headerValues is h.Values without an allocation where the name is not written
+// in its canonical form.
+func headerValues(h http.Header, name string) []string {
+	var canonical [64]byte
+	if len(name) > len(canonical) {
+		return h.Values(name)
+	}
+	first := true
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z' && first:
+			c -= 'a' - 'A'
+		case 'A' <= c && c <= 'Z' && !first:
+			c += 'a' - 'A'
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+		default:
+			return h.Values(name)
+		}
+		canonical[i] = c
+		first = c == '-'
+	}
+	return h[string(canonical[:len(name)])]
 }
 
 func count(n int) string {
@@ -245,7 +270,7 @@ func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
 // repeated reads a header that may be present several times.
 func repeated(req *Request, names []string, out *signed) ([]string, *Refusal) {
 	for _, name := range names {
-		values := req.Header[http.CanonicalHeaderKey(name)]
+		values := headerValues(req.Header, name)
 		if len(values) == 0 || len(values) == 1 && values[0] == "" {
 			continue
 		}

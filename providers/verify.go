@@ -213,28 +213,27 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 			if !mine {
 				continue
 			}
-			key, kerr := scheme.key(value, p.schemes)
-			if kerr != nil {
-				continue
-			}
 			var want []byte
-			var state *mac
 			var verifier publicKey
-			if !scheme.isPublic() {
-				if state = scheme.macs.take(key); state == nil {
-					state = &mac{Hash: scheme.mac(key)}
-				}
-				_ = p.message(req, sig.at, timestamp, key, state)
-				want = state.finish()
-			} else {
-				if verifier, kerr = scheme.public(key); kerr != nil {
+			state := scheme.macs.take(value)
+			if state == nil {
+				key, kerr := scheme.key(value, p.schemes)
+				if kerr != nil {
 					continue
 				}
-				if public == nil {
-					var whole bytes.Buffer
-					_ = p.message(req, sig.at, timestamp, nil, &whole)
-					public = whole.Bytes()
+				if !scheme.isPublic() {
+					state = &mac{Hash: scheme.mac(key), key: key}
+				} else if verifier, kerr = scheme.public(key); kerr != nil {
+					continue
 				}
+			}
+			if state != nil {
+				_ = p.message(req, sig.at, timestamp, state.key, state)
+				want = state.finish()
+			} else if public == nil {
+				var whole bytes.Buffer
+				_ = p.message(req, sig.at, timestamp, nil, &whole)
+				public = whole.Bytes()
 			}
 			hit := false
 			for _, s := range sig.signatures {
@@ -253,7 +252,7 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 				}
 			}
 			if state != nil {
-				scheme.macs.keep(key, state, hit)
+				scheme.macs.keep(value, state, hit)
 			}
 		}
 	}

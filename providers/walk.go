@@ -80,16 +80,7 @@ func (p *pathSet) add(path string) int {
 
 // walk checks that the document is JSON and returns the span of each path.
 func (p *pathSet) walk(doc []byte) ([]span, error) {
-	return p.walkInto(doc, nil)
-}
-
-// walkInto is walk with room for the spans, which must be zero as far as it
-// reaches.
-func (p *pathSet) walkInto(doc []byte, room []span) ([]span, error) {
-	if cap(room) < len(p.nodes) {
-		room = make([]span, len(p.nodes))
-	}
-	w := walker{doc: doc, set: p, spans: room[:len(p.nodes)]}
+	w := walker{doc: doc, set: p, spans: make([]span, len(p.nodes))}
 	if err := w.value(0, 0); err != nil {
 		return nil, err
 	}
