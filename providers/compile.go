@@ -36,6 +36,7 @@ type Provider struct {
 	idUnsigned bool
 	recipe     *recipe        // of an operation's key; nil takes the caller's
 	locates    bool           // verification reads single values
+	where      string         // the first signature header, for details
 	literals   [][]byte       // of the signed parts
 	sure       bool           // that no signed part can be missing
 	located    *pathSet       // the JSON paths that verification reads
@@ -109,9 +110,12 @@ func compile(name string, spec *Spec) *Provider {
 	p := &Provider{name: name, spec: spec}
 	for _, s := range spec.Verify.Signature.Schemes {
 		newHash, size, _ := algorithm(s.Algorithm)
-		p.schemes = append(p.schemes, scheme{SchemeSpec: s, new: newHash, size: size})
+		p.schemes = append(p.schemes, scheme{SchemeSpec: s, new: newHash, size: size, macs: &macs{}})
 	}
 	p.scheme = schemes.Table()[spec.Verify.Family]
+	if names := spec.Verify.Signature.Headers; len(names) > 0 {
+		p.where = "header " + names[0]
+	}
 	p.located = locatedPaths(&spec.Verify)
 	p.locates = spec.Verify.locates()
 	p.literals = make([][]byte, len(spec.Verify.Signed))
@@ -260,7 +264,12 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, SignedAt: proof.signedAt}
+	// Nearly every delivery carries one event, which has its room here.
+	made := &struct {
+		d   Delivery
+		one [1]Item
+	}{d: Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, SignedAt: proof.signedAt}}
+	d := &made.d
 	if p.IsOperation() {
 		item, err := p.operation(req, d.Secret)
 		if err != nil {
@@ -269,7 +278,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		d.Items = []Item{item}
 		return d, nil
 	}
-	d.Items = p.extraction.items(req, proof.values)
+	d.Items = p.extraction.items(req, proof.values, made.one[:0])
 	for i := range d.Items {
 		if proof.covered > 0 && i >= proof.covered {
 			d.Items[i].EventID, d.Items[i].Unusable = "", "event: the signature does not cover it"

@@ -63,7 +63,8 @@ func newExtraction(s *Spec) *extraction {
 
 // items never fails: what is verified is admitted, if need be as unusable.
 // values are what a scheme found, to be read like the fields of a form.
-func (x *extraction) items(req *Request, values url.Values) []Item {
+// Where there is one event, it is appended to one.
+func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Body)}
 	s := source{req: req, envelope: req.Body, form: values}
 	if err := x.open(&s); err != nil {
@@ -73,7 +74,7 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 		whole.Unusable = "body: " + err.Error()
 		// What the headers say is still worth showing.
 		whole.Type = x.eventType(&s)
-		return []Item{whole}
+		return append(one, whole)
 	}
 	if x.split < 0 || x.whole(&s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
@@ -81,12 +82,12 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 			x.single(&s)
 		}
 		x.fill(&whole, &s)
-		return []Item{whole}
+		return append(one, whole)
 	}
 	if s.inForm && x.splitForm == "" {
 		// The document is decoded from the form, so its events are nowhere in the body.
 		whole.Unusable = "batch: inside a form"
-		return []Item{whole}
+		return append(one, whole)
 	}
 	parts, err := x.elements(&s)
 	if err == nil && s.inForm {
@@ -94,7 +95,7 @@ func (x *extraction) items(req *Request, values url.Values) []Item {
 	}
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()
-		return []Item{whole}
+		return append(one, whole)
 	}
 	out := make([]Item, len(parts))
 	for i, at := range parts {
@@ -131,18 +132,19 @@ func (x *extraction) open(s *source) error {
 		s.envelope = []byte(document)
 	}
 	spans, err := x.envelope.walk(s.envelope)
-	if err == nil {
-		s.envelopeSpans = spans
+	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
 		return nil
 	}
-	if x.format == "any" && errors.Is(err, errNotJSON) {
-		return nil
-	}
+	s.envelopeSpans = spans
 	return err
 }
 
 func isForm(req *Request) bool {
-	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	value := req.Header.Get("Content-Type")
+	if value == "application/json" || strings.HasPrefix(value, "application/json;") {
+		return false // most are, and the parser is slow
+	}
+	media, _, err := mime.ParseMediaType(value)
 	return err == nil && media == "application/x-www-form-urlencoded"
 }
 
@@ -206,7 +208,8 @@ func (x *extraction) position(item *Item, s *source) {
 		}
 		if x.times {
 			t, isTime := instant(number, c.number.Unit)
-			number, ok = strconv.FormatInt(t.UnixNano(), 10), isTime
+			var digits [20]byte
+			number, ok = s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10)), isTime
 		} else {
 			number, ok = integer(number)
 		}

@@ -37,6 +37,7 @@ type source struct {
 	inForm        bool // the document is inside a form
 	query         url.Values
 	index         int // of the event in its batch
+	keep          keeper
 }
 
 // field is a Field made ready for reading.
@@ -98,17 +99,17 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 		if s.itemSpans == nil {
 			return "", false, nil
 		}
-		return scalar(s.item, s.itemSpans[f.slot])
+		return scalar(s.item, s.itemSpans[f.slot], &s.keep)
 	case f.Parent != "":
 		if s.parentSpans == nil {
 			return "", false, nil
 		}
-		return scalar(s.parent, s.parentSpans[f.slot])
+		return scalar(s.parent, s.parentSpans[f.slot], &s.keep)
 	case f.Envelope != "":
 		if s.envelopeSpans == nil {
 			return "", false, nil
 		}
-		return scalar(s.envelope, s.envelopeSpans[f.slot])
+		return scalar(s.envelope, s.envelopeSpans[f.slot], &s.keep)
 	case f.Form != "":
 		return one(s.form[f.Form])
 	case f.Query != "":
@@ -135,7 +136,8 @@ func one(values []string) (string, bool, error) {
 }
 
 func (f *field) joined(s *source, escape bool) (string, bool, error) {
-	var b strings.Builder
+	var short [128]byte
+	out := short[:0]
 	for i := range f.join {
 		part := &f.join[i]
 		value, ok, err := part.read(s, escape)
@@ -150,18 +152,18 @@ func (f *field) joined(s *source, escape bool) (string, bool, error) {
 				continue
 			}
 		}
-		if b.Len() > 0 || escape && i > 0 {
-			b.WriteString(f.With)
+		if len(out) > 0 || escape && i > 0 {
+			out = append(out, f.With...)
 		}
 		if escape && part.Literal == "" {
 			value = strings.ReplaceAll(value, "%", "%25")
-			if f.With != "" {
+			if f.With != "" && strings.Contains(value, f.With) {
 				value = strings.ReplaceAll(value, f.With, "%"+strconv.FormatInt(int64(f.With[0]), 16))
 			}
 		}
-		b.WriteString(value)
+		out = append(out, value...)
 	}
-	return b.String(), b.Len() > 0, nil
+	return s.keep.bytes(out), len(out) > 0, nil
 }
 
 func (s *source) queryValues() url.Values {

@@ -38,7 +38,7 @@ func FuzzSignatureHeader(f *testing.F) {
 // The walk agrees with encoding/json about what is JSON (up to depth), and its
 // items stay inside the body.
 func FuzzBody(f *testing.F) {
-	for _, seed := range []string{`{"id":"a"}`, `{"id":1,"data":{"object":{"id":"\u00e9"}}}`, `[1,{"a":[]}]`, `{"id":"\ud83d\ude00"}`, `"`, `{"id":"\ud800x"}`, `-0.5e+1`} {
+	for _, seed := range []string{`{"id":"a"}`, `{"id":1,"data":{"object":{"id":"\u00e9"}}}`, `[1,{"a":[]}]`, `{"id":"\ud83d\ude00"}`, `"`, `{"id":"\ud800x"}`, `-0.5e+1`, `{"id":"abcdefg\n\u00e9abcdefg\\","a":12345678,"b":123456789.01e-12345678}`, "{\"id\":\"abcdefg\x1fabcdefghi\"}"} {
 		f.Add([]byte(seed))
 	}
 	stripe := load(f, "stripe")

@@ -29,7 +29,7 @@ func (p *Provider) Inspect(req *Request) Inspection {
 		clone.Header = http.Header{}
 		req = &clone
 	}
-	return Inspection{Items: p.extraction.items(req, nil)}
+	return Inspection{Items: p.extraction.items(req, nil, nil)}
 }
 
 // handshakeOf names the handshake whose conditions the request meets.

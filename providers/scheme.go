@@ -18,6 +18,7 @@ type scheme struct {
 	SchemeSpec
 	new  func() hash.Hash // nil for public-key schemes
 	size int              // of a signature, in bytes
+	macs *macs            // shared by all copies
 }
 
 // algorithms are what the families here can compute.
@@ -55,8 +56,15 @@ func (s *scheme) mac(key []byte) hash.Hash {
 
 func (s *SchemeSpec) digest() bool { return s.Algorithm == "sha1" || s.Algorithm == "sha256" }
 
-// decode gives the bytes of a signature of the right size.
-func (s *scheme) decode(text string) ([]byte, bool) {
+// The decoders of signatures take one spelling of every sum.
+var (
+	strictBase64    = base64.StdEncoding.Strict()
+	strictRawBase64 = base64.RawStdEncoding.Strict()
+	strictRawURL    = base64.RawURLEncoding.Strict()
+)
+
+// decode appends the bytes of a signature of the right size to out.
+func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 	limit := s.size
 	if limit == 0 {
 		limit = maxPublicSum
@@ -64,17 +72,18 @@ func (s *scheme) decode(text string) ([]byte, bool) {
 	if len(text) > 2*limit+2 {
 		return nil, false
 	}
+	var short [2*64 + 2]byte // enough for any HMAC
 	var sum []byte
 	var err error
 	switch s.Encoding {
 	case "hex":
-		sum, err = unhex(text)
+		sum, err = unhex(text, out)
 	case "base64":
-		sum, err = base64.StdEncoding.Strict().DecodeString(text)
+		sum, err = strictBase64.AppendDecode(out, append(short[:0], text...))
 	case "base64-lenient":
-		sum, err = base64.RawStdEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+		sum, err = strictRawBase64.AppendDecode(out, append(short[:0], strings.TrimRight(text, "=")...))
 	case "base64url":
-		sum, err = base64.RawURLEncoding.Strict().DecodeString(text)
+		sum, err = strictRawURL.AppendDecode(out, append(short[:0], text...))
 	default:
 		return nil, false
 	}
@@ -82,18 +91,17 @@ func (s *scheme) decode(text string) ([]byte, bool) {
 	return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0) && !strings.ContainsAny(text, "\r\n")
 }
 
-// unhex is hex.DecodeString with one allocation in place of two.
-func unhex(text string) ([]byte, error) {
+// unhex is hex.AppendDecode for a text.
+func unhex(text string, out []byte) ([]byte, error) {
 	if len(text)%2 != 0 {
 		return nil, hex.ErrLength
 	}
-	out := make([]byte, len(text)/2)
-	for i := range out {
-		high, low := nibble(text[2*i]), nibble(text[2*i+1])
+	for i := 0; i < len(text); i += 2 {
+		high, low := nibble(text[i]), nibble(text[i+1])
 		if high > 15 || low > 15 {
-			return nil, hex.InvalidByteError(text[2*i])
+			return nil, hex.InvalidByteError(text[i])
 		}
-		out[i] = high<<4 | low
+		out = append(out, high<<4|low)
 	}
 	return out, nil
 }
@@ -168,7 +176,7 @@ func decodeKey(how, text string) ([]byte, error) {
 		}
 		key = []byte(text)
 	case "spki":
-		if key, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+		if key, err = strictBase64.DecodeString(text); err != nil {
 			return nil, errors.New("is not a public key in base64")
 		}
 	case "pem":
@@ -176,7 +184,7 @@ func decodeKey(how, text string) ([]byte, error) {
 	case "hex":
 		key, err = hex.DecodeString(text)
 	case "base64":
-		key, err = base64.StdEncoding.Strict().DecodeString(text)
+		key, err = strictBase64.DecodeString(text)
 	case "base64-lenient":
 		key, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	}

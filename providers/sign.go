@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -88,9 +89,9 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	}
 	at := &locator{req: req, paths: p.located}
 	message := func(key []byte) ([]byte, *Refusal) {
-		var out []byte
-		err := p.message(req, at, timestamp, key, func(b []byte) { out = append(out, b...) })
-		return out, err
+		var out bytes.Buffer
+		err := p.message(req, at, timestamp, key, &out)
+		return out.Bytes(), err
 	}
 	if _, err := message(nil); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // header returns the one value of the first of the names that is present.
 func header(req *Request, names []string) (value, name string, err *Refusal) {
 	for _, n := range names {
-		values := req.Header[http.CanonicalHeaderKey(n)]
+		values := headerValues(req.Header, n)
 		switch {
 		case len(values) > 1:
 			return "", n, refuse(ReasonMalformed, "header "+n+" is present "+count(len(values)))
@@ -21,6 +21,31 @@ func header(req *Request, names []string) (value, name string, err *Refusal) {
 		}
 	}
 	return "", "", nil
+}
+
+// headerValues is h.Values without an allocation where the name is not written
+// in its canonical form.
+func headerValues(h http.Header, name string) []string {
+	var canonical [64]byte
+	if len(name) > len(canonical) {
+		return h.Values(name)
+	}
+	first := true
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z' && first:
+			c -= 'a' - 'A'
+		case 'A' <= c && c <= 'Z' && !first:
+			c += 'a' - 'A'
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+		default:
+			return h.Values(name)
+		}
+		canonical[i] = c
+		first = c == '-'
+	}
+	return h[string(canonical[:len(name)])]
 }
 
 func count(n int) string {
@@ -42,6 +67,18 @@ type signed struct {
 	signatures []signature
 	timestamp  string
 	at         *locator
+	room       [1]signature // where most requests' signatures are
+	bytes      [72]byte     // of the first signature; base64 decodes past its end
+	used       bool
+}
+
+// sum gives room for the bytes of a signature.
+func (s *signed) sum(size int) []byte {
+	if s.used || size == 0 || size > 64 {
+		return nil
+	}
+	s.used = true
+	return s.bytes[:0]
 }
 
 // maxGroups is how many groups of signatures are tried.
@@ -55,7 +92,7 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 		if err != nil {
 			return nil, err
 		}
-		return []signed{one}, nil
+		return []signed{*one}, nil
 	}
 	head := signed{at: p.locator(req)}
 	values, err := p.carriers(req, &head)
@@ -80,39 +117,70 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 }
 
 // signatures reads the signatures of a request.
-func (p *Provider) signatures(req *Request) (signed, *Refusal) {
-	spec := &p.spec.Verify.Signature
-	out := signed{at: p.locator(req), signatures: make([]signature, 0, 2)}
-	values, err := p.carriers(req, &out)
+func (p *Provider) signatures(req *Request) (*signed, *Refusal) {
+	out := &signed{at: p.locator(req)}
+	out.signatures = out.room[:0]
+	if p.spec.Verify.Signature.oneCarrier() {
+		value, err := p.carrier(req, out)
+		if err == nil {
+			err = p.read(out, value)
+		}
+		return out, err
+	}
+	values, err := p.carriers(req, out)
 	if err != nil {
-		return signed{}, err
+		return nil, err
 	}
 	for _, value := range values {
-		switch spec.Format {
-		case "list":
-			err = p.listed(&out, value)
-		case "positional":
-			err = p.positional(&out, value)
-		default:
-			err = p.single(&out, value)
-		}
+		err = p.read(out, value)
 		// Among several carriers one that cannot be read is passed over.
 		if err != nil && len(values) == 1 {
-			return signed{}, err
+			return nil, err
 		}
 	}
 	if len(out.signatures) == 0 {
-		return signed{}, err
+		return nil, err
 	}
 	return out, nil
+}
+
+// read reads the signatures of one carrier.
+func (p *Provider) read(out *signed, value string) *Refusal {
+	switch p.spec.Verify.Signature.Format {
+	case "list":
+		return p.listed(out, value)
+	case "positional":
+		return p.positional(out, value)
+	}
+	return p.single(out, value)
+}
+
+// oneCarrier reports whether one text holds all signatures of a request.
+func (s *SignatureSpec) oneCarrier() bool {
+	return s.From != "numbered-headers" && s.From != "all-headers" && !s.Repeats
 }
 
 // carriers finds the texts that hold signatures, and says where.
 func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 	spec := &p.spec.Verify.Signature
-	absent := func() *Refusal {
-		return refuse(ReasonUnsigned, out.where+" is missing")
+	switch {
+	case spec.From == "numbered-headers":
+		return p.numbered(req, out)
+	case spec.From == "all-headers":
+		return scattered(req, spec.Headers, out)
+	case !spec.oneCarrier():
+		return repeated(req, spec.Headers, out)
 	}
+	value, err := p.carrier(req, out)
+	if err != nil {
+		return nil, err
+	}
+	return []string{value}, nil
+}
+
+// carrier finds the one text that holds all signatures, and says where.
+func (p *Provider) carrier(req *Request, out *signed) (string, *Refusal) {
+	spec := &p.spec.Verify.Signature
 	var value string
 	var found bool
 	switch spec.From {
@@ -125,32 +193,29 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 	case "query":
 		out.where = "query " + spec.Path
 		value, found = out.at.queryField(spec.Path)
-	case "numbered-headers":
-		return p.numbered(req, out)
-	case "all-headers":
-		return scattered(req, spec.Headers, out)
 	default:
-		if spec.Repeats {
-			return repeated(req, spec.Headers, out)
-		}
 		var name string
 		var err *Refusal
 		if value, name, err = header(req, spec.Headers); err != nil {
-			return nil, err
+			return "", err
 		}
 		found = name != ""
-		if !found {
-			name = strings.Join(spec.Headers, " or ")
+		switch {
+		case !found:
+			out.where = "header " + strings.Join(spec.Headers, " or ")
+		case name == spec.Headers[0]:
+			out.where = p.where
+		default:
+			out.where = "header " + name
 		}
-		out.where = "header " + name
 	}
 	if !found || value == "" {
-		return nil, absent()
+		return "", refuse(ReasonUnsigned, out.where+" is missing")
 	}
 	if len(value) > maxHeader {
-		return nil, refuse(ReasonMalformed, out.where+" is too long")
+		return "", refuse(ReasonMalformed, out.where+" is too long")
 	}
-	return []string{value}, nil
+	return value, nil
 }
 
 // scattered reads one signature from each of the headers that are there.
@@ -205,7 +270,7 @@ func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
 // repeated reads a header that may be present several times.
 func repeated(req *Request, names []string, out *signed) ([]string, *Refusal) {
 	for _, name := range names {
-		values := req.Header[http.CanonicalHeaderKey(name)]
+		values := headerValues(req.Header, name)
 		if len(values) == 0 || len(values) == 1 && values[0] == "" {
 			continue
 		}
@@ -235,7 +300,7 @@ func (p *Provider) single(out *signed, value string) *Refusal {
 	// Of several schemes those count whose signatures have that length.
 	known := len(out.signatures)
 	for i := range p.schemes {
-		if sum, ok := p.schemes[i].decode(rest); ok {
+		if sum, ok := p.schemes[i].decode(rest, out.sum(p.schemes[i].size)); ok {
 			out.signatures = append(out.signatures, signature{i, sum})
 		}
 	}
@@ -248,7 +313,7 @@ func (p *Provider) single(out *signed, value string) *Refusal {
 // take decodes one signature of a scheme.
 func (p *Provider) take(out *signed, scheme int, text string) *Refusal {
 	s := &p.schemes[scheme]
-	sum, ok := s.decode(text)
+	sum, ok := s.decode(text, out.sum(s.size))
 	if !ok {
 		return refuse(ReasonMalformed, out.where+" is not a signature in "+s.Encoding)
 	}
@@ -309,7 +374,7 @@ func (p *Provider) listed(out *signed, value string) *Refusal {
 				continue
 			}
 			known = true
-			sum, ok := p.schemes[i].decode(rest)
+			sum, ok := p.schemes[i].decode(rest, out.sum(p.schemes[i].size))
 			if !ok {
 				continue
 			}

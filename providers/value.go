@@ -1,8 +1,8 @@
 package providers
 
 import (
+	"bytes"
 	"encoding/hex"
-	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -12,7 +12,7 @@ import (
 // may become the same id.
 func unquote(quoted []byte) (string, error) {
 	inner := quoted[1 : len(quoted)-1]
-	plain := !slices.Contains(inner, '\\')
+	plain := bytes.IndexByte(inner, '\\') < 0
 	if plain {
 		if !utf8.Valid(inner) {
 			return "", errNotText
@@ -71,13 +71,17 @@ func unit(b []byte) rune {
 
 // scalar reads a value as an id, type or key: a text, or a whole number as it
 // is written (never through a float: ids exceed 2^53). null counts as absent.
-func scalar(doc []byte, at span) (value string, present bool, err error) {
+func scalar(doc []byte, at span, keep *keeper) (value string, present bool, err error) {
 	if !at.present() {
 		return "", false, nil
 	}
 	raw := doc[at.start:at.end]
 	switch c := raw[0]; {
 	case c == '"':
+		inner := raw[1 : len(raw)-1]
+		if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+			return keep.bytes(inner), len(inner) > 0, nil
+		}
 		s, err := unquote(raw)
 		return s, err == nil && s != "", err
 	case c == 'n':
@@ -88,7 +92,7 @@ func scalar(doc []byte, at span) (value string, present bool, err error) {
 				return "", false, errNotScalar
 			}
 		}
-		return string(raw), true, nil
+		return keep.bytes(raw), true, nil
 	}
 	return "", false, errNotScalar
 }

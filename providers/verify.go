@@ -1,7 +1,9 @@
 package providers
 
 import (
+	"bytes"
 	"crypto/subtle"
+	"io"
 	"strings"
 	"time"
 )
@@ -88,56 +90,56 @@ func (p *Provider) fresh(at, received time.Time) *Refusal {
 
 // message gives the signed bytes to write, part by part, so that no copy of the
 // body is made.
-func (p *Provider) message(req *Request, at *locator, timestamp string, key []byte, write func([]byte)) *Refusal {
+func (p *Provider) message(req *Request, at *locator, timestamp string, key []byte, out sink) *Refusal {
 	for i := range p.spec.Verify.Signed {
 		part := &p.spec.Verify.Signed[i]
 		switch {
 		case part.Word == "body":
-			write(req.Body)
+			_, _ = out.Write(req.Body)
 		case part.Word == "timestamp":
-			write([]byte(timestamp))
+			_, _ = out.WriteString(timestamp)
 		case part.Word == "method":
-			write([]byte(req.Method))
+			_, _ = out.WriteString(req.Method)
 		case part.Word == "url":
-			write([]byte(req.URL))
+			_, _ = out.WriteString(req.URL)
 		case part.Word == "path", part.Word == "query":
-			write([]byte(urlPart(req.URL, part.Word)))
+			_, _ = out.WriteString(urlPart(req.URL, part.Word))
 		case part.Word == "body-base64":
-			write(base64Body(req.Body))
+			_, _ = out.Write(base64Body(req.Body))
 		case part.Word == "secret":
-			write(key)
+			_, _ = out.Write(key)
 		case part.Word == "document":
 			document, err := p.extraction.document(req)
 			if err != nil {
 				return err
 			}
-			write(document)
+			_, _ = out.Write(document)
 		case part.Word == "form-sorted":
 			form, err := parseForm(req.Body)
 			if err != nil {
 				return refuse(ReasonMalformed, "body: "+err.Error())
 			}
-			write([]byte(sortedForm(form)))
+			_, _ = out.WriteString(sortedForm(form))
 		case part.JSON != "":
 			value, ok := at.json(part.JSON)
 			if !ok {
 				return refuse(ReasonMalformed, "JSON "+part.JSON+" is missing")
 			}
-			write([]byte(value))
+			_, _ = out.WriteString(value)
 		case part.Form != "":
 			value, ok := at.formField(part.Form)
 			if !ok {
 				return refuse(ReasonMalformed, "form "+part.Form+" is missing")
 			}
-			write([]byte(value))
+			_, _ = out.WriteString(value)
 		case part.Query != "":
 			value, ok := at.queryField(part.Query)
 			if !ok {
 				return refuse(ReasonMalformed, "query "+part.Query+" is missing")
 			}
-			write([]byte(value))
+			_, _ = out.WriteString(value)
 		case part.Literal != "":
-			write(p.literals[i])
+			_, _ = out.Write(p.literals[i])
 		case len(part.Header) > 0:
 			value, name, err := header(req, part.Header)
 			if err != nil {
@@ -146,7 +148,7 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 			if name == "" {
 				return refuse(ReasonMalformed, "header "+strings.Join(part.Header, " or ")+" is missing")
 			}
-			write([]byte(value))
+			_, _ = out.WriteString(value)
 		}
 	}
 	return nil
@@ -163,7 +165,7 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 		if err != nil {
 			return "", time.Time{}, err
 		}
-		return p.verifyGroup(req, &one, secrets)
+		return p.verifyGroup(req, one, secrets)
 	}
 	groups, err := p.groups(req)
 	if err != nil {
@@ -190,7 +192,7 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 	// Read once for its errors, so that a missing part is malformed for everyone.
 	var public []byte // the message in one piece, for schemes that need it so
 	if !p.sure {
-		if err := p.message(req, sig.at, timestamp, nil, func([]byte) {}); err != nil {
+		if err := p.message(req, sig.at, timestamp, nil, io.Discard.(sink)); err != nil {
 			return "", time.Time{}, err
 		}
 	}
@@ -211,24 +213,29 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 			if !mine {
 				continue
 			}
-			key, kerr := scheme.key(value, p.schemes)
-			if kerr != nil {
-				continue
-			}
 			var want []byte
 			var verifier publicKey
-			if !scheme.isPublic() {
-				mac := scheme.mac(key)
-				_ = p.message(req, sig.at, timestamp, key, func(b []byte) { mac.Write(b) })
-				want = mac.Sum(nil)
-			} else {
-				if verifier, kerr = scheme.public(key); kerr != nil {
+			state := scheme.macs.take(value)
+			if state == nil {
+				key, kerr := scheme.key(value, p.schemes)
+				if kerr != nil {
 					continue
 				}
-				if public == nil {
-					_ = p.message(req, sig.at, timestamp, nil, func(b []byte) { public = append(public, b...) })
+				if !scheme.isPublic() {
+					state = &mac{Hash: scheme.mac(key), key: key}
+				} else if verifier, kerr = scheme.public(key); kerr != nil {
+					continue
 				}
 			}
+			if state != nil {
+				_ = p.message(req, sig.at, timestamp, state.key, state)
+				want = state.finish()
+			} else if public == nil {
+				var whole bytes.Buffer
+				_ = p.message(req, sig.at, timestamp, nil, &whole)
+				public = whole.Bytes()
+			}
+			hit := false
 			for _, s := range sig.signatures {
 				if s.scheme != i {
 					continue
@@ -239,9 +246,13 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 				} else {
 					ok = verifier.verify(public, s.sum)
 				}
+				hit = hit || ok
 				if ok && !found {
 					matched, found = secret.Name, true
 				}
+			}
+			if state != nil {
+				scheme.macs.keep(value, state, hit)
 			}
 		}
 	}

@@ -2,8 +2,9 @@ package providers
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
-	"slices"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -185,7 +186,7 @@ func (w *walker) object(n *pathNode, depth int) error {
 // child finds the node for a key as written, quotes included.
 func (w *walker) child(n *pathNode, key []byte) int {
 	inner := key[1 : len(key)-1]
-	escaped := slices.Contains(inner, '\\')
+	escaped := bytes.IndexByte(inner, '\\') >= 0
 	for _, child := range n.children {
 		name := w.set.nodes[child].name
 		if !escaped && string(inner) == name {
@@ -254,13 +255,19 @@ func (w *walker) skip(depth int) error {
 	var objects uint64 // bit n: bracket n is a {
 	open := 0
 	for {
-		i = blank(doc, i)
+		if i < len(doc) && doc[i] <= ' ' {
+			i = blank(doc, i)
+		}
 		if i >= len(doc) {
 			return errNotJSON
 		}
 		switch c := doc[i]; {
 		case c == '"':
 			if i = scanText(doc, i); i < 0 {
+				return errNotJSON
+			}
+		case c == '-' || c-'0' <= 9:
+			if i = scanNumber(doc, i); i < 0 {
 				return errNotJSON
 			}
 		case c == '{' || c == '[':
@@ -284,10 +291,6 @@ func (w *walker) skip(depth int) error {
 				}
 			}
 			continue
-		case c == '-' || c-'0' <= 9:
-			if i = scanNumber(doc, i); i < 0 {
-				return errNotJSON
-			}
 		case c == 't' && bytes.HasPrefix(doc[i:], literalTrue), c == 'n' && bytes.HasPrefix(doc[i:], literalNull):
 			i += 4
 		case c == 'f' && bytes.HasPrefix(doc[i:], literalFalse):
@@ -301,7 +304,10 @@ func (w *walker) skip(depth int) error {
 				w.pos = i
 				return nil
 			}
-			if i = blank(doc, i); i >= len(doc) {
+			if i < len(doc) && doc[i] <= ' ' {
+				i = blank(doc, i)
+			}
+			if i >= len(doc) {
 				return errNotJSON
 			}
 			inObject := objects&(1<<(open-1)) != 0
@@ -336,12 +342,17 @@ func blank(doc []byte, i int) int {
 
 // scanKey passes over a key and its colon; -1 if there is none.
 func scanKey(doc []byte, i int) int {
-	i = blank(doc, i)
+	if i < len(doc) && doc[i] <= ' ' {
+		i = blank(doc, i)
+	}
 	if i >= len(doc) || doc[i] != '"' {
 		return -1
 	}
 	if i = scanText(doc, i); i < 0 {
 		return -1
+	}
+	if i < len(doc) && doc[i] == ':' {
+		return i + 1
 	}
 	if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
 		return -1
@@ -370,32 +381,61 @@ func (w *walker) text() error {
 	return nil
 }
 
+// Every byte of a word the same, for looking at eight bytes at once.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
 // scanText passes over the text that begins at i; -1 if it is none.
 func scanText(doc []byte, i int) int {
-	for i++; i < len(doc); i++ {
-		c := doc[i]
-		if plain[c] {
+	i++
+	// Eight bytes at a time: the high bit of a byte is set where it is a quote, a
+	// backslash or a control character. Borrows reach only the bytes above such a
+	// one, so the lowest is right, and only the lowest is used.
+	for len(doc)-i >= 8 {
+		word := binary.LittleEndian.Uint64(doc[i:])
+		quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
+		stops := (quotes | escapes | controls) &^ word & highs
+		if stops == 0 {
+			i += 8
 			continue
 		}
-		if c == '"' {
+		i += bits.TrailingZeros64(stops) / 8
+		if doc[i] == '"' {
 			return i + 1
 		}
-		if c != '\\' {
+		if i = scanEscape(doc, i); i < 0 {
 			return -1
 		}
-		i++
-		if i >= len(doc) {
-			return -1
-		}
-		switch doc[i] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		case 'u':
-			if i+4 >= len(doc) || !isHex(doc[i+1:i+5]) {
+	}
+	for i < len(doc) {
+		c := doc[i]
+		switch {
+		case plain[c]:
+			i++
+		case c == '"':
+			return i + 1
+		default:
+			if i = scanEscape(doc, i); i < 0 {
 				return -1
 			}
-			i += 4
-		default:
-			return -1
+		}
+	}
+	return -1
+}
+
+// scanEscape passes over the escape that begins at i; -1 if it is none.
+func scanEscape(doc []byte, i int) int {
+	if doc[i] != '\\' || i+1 >= len(doc) {
+		return -1
+	}
+	switch doc[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if i+5 < len(doc) && isHex(doc[i+2:i+6]) {
+			return i + 6
 		}
 	}
 	return -1
@@ -412,26 +452,19 @@ func isHex(b []byte) bool {
 
 // scanNumber passes over the number that begins at i; -1 if it is none.
 func scanNumber(doc []byte, i int) int {
-	digits := func(i int) int {
-		start := i
-		for i < len(doc) && doc[i]-'0' <= 9 {
-			i++
-		}
-		if i == start {
-			return -1
-		}
-		return i
-	}
 	if doc[i] == '-' {
 		i++
 	}
 	if i < len(doc) && doc[i] == '0' {
 		i++
-	} else if i = digits(i); i < 0 {
+	} else if i = digits(doc, i); i < 0 {
 		return -1
 	}
-	if i < len(doc) && doc[i] == '.' {
-		if i = digits(i + 1); i < 0 {
+	if i >= len(doc) || doc[i] != '.' && doc[i]|0x20 != 'e' {
+		return i
+	}
+	if doc[i] == '.' {
+		if i = digits(doc, i+1); i < 0 {
 			return -1
 		}
 	}
@@ -440,7 +473,32 @@ func scanNumber(doc []byte, i int) int {
 		if i < len(doc) && (doc[i] == '+' || doc[i] == '-') {
 			i++
 		}
-		return digits(i)
+		return digits(doc, i)
+	}
+	return i
+}
+
+// digits passes over one or more digits; -1 if there is none.
+func digits(doc []byte, i int) int {
+	start := i
+	for len(doc)-i >= 8 {
+		// The high bit of a byte is set where it is no digit.
+		word := binary.LittleEndian.Uint64(doc[i:]) ^ '0'*ones
+		others := ((word&^highs + (0x80-10)*ones) | word) & highs
+		if others != 0 {
+			i += bits.TrailingZeros64(others) / 8
+			if i == start {
+				return -1
+			}
+			return i
+		}
+		i += 8
+	}
+	for i < len(doc) && doc[i]-'0' <= 9 {
+		i++
+	}
+	if i == start {
+		return -1
 	}
 	return i
 }
