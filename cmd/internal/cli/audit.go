@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -16,25 +18,17 @@ func (s *shell) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			rows, err := inbox.NewLister(pool).Audit(cmd.Context(), inbox.AuditFilter{
-				Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: f.limit,
-			})
-			if err != nil {
-				return err
-			}
-			t := &table{header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"}, spare: []string{"ID"}, whole: []string{"AT", "ACTION", "OBJECT"}}
-			for _, row := range rows {
-				t.add(s.tableClock(row.At), row.Actor, row.Action, row.Object, row.Reason, row.ID.String())
-			}
-			if err := s.show(t, emptyList(rows)); err != nil {
-				return err
-			}
-			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.AuditRow, error) {
+				return lister.Audit(ctx, inbox.AuditFilter{
+					Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.AuditRow) *table {
+				t := &table{header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"}, spare: []string{"ID"}, whole: []string{"AT", "ACTION", "OBJECT"}}
+				for _, row := range rows {
+					t.add(s.tableClock(row.At), row.Actor, row.Action, row.Object, row.Reason, row.ID.String())
+				}
+				return t
+			}, func(row inbox.AuditRow) inbox.ID { return row.ID })
 		},
 	}
 	flags := list.Flags()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,29 +68,21 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			rows, err := inbox.NewLister(pool).Events(cmd.Context(), inbox.EventFilter{
-				Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
-			})
-			if err != nil {
-				return err
-			}
-			t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
-			for _, row := range rows {
-				effects := row.Effects
-				if row.Admission != "ok" {
-					effects = row.Admission
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EventRow, error) {
+				return lister.Events(ctx, inbox.EventFilter{
+					Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.EventRow) *table {
+				t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
+				for _, row := range rows {
+					effects := row.Effects
+					if row.Admission != "ok" {
+						effects = row.Admission
+					}
+					t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
 				}
-				t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
-			}
-			if err := s.show(t, emptyList(rows)); err != nil {
-				return err
-			}
-			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+				return t
+			}, func(row inbox.EventRow) inbox.ID { return row.ID })
 		},
 	}
 	f.add(list, strings.Join(states, ", "))
@@ -186,21 +179,13 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			rows, err := inbox.NewLister(pool).Effects(cmd.Context(), inbox.EffectFilter{
-				Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
-			})
-			if err != nil {
-				return err
-			}
-			if err := s.show(effectTable(rows, true), emptyList(rows)); err != nil {
-				return err
-			}
-			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
+				return lister.Effects(ctx, inbox.EffectFilter{
+					Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.EffectRow) *table {
+				return effectTable(rows, true)
+			}, func(row inbox.EffectRow) inbox.ID { return row.ID })
 		},
 	}
 	f.add(list, strings.Join(effectStates(), ", "))
@@ -278,6 +263,26 @@ func recognised(yes bool) string {
 }
 
 // more says how to get the next page, where a person reads the table.
+// showPage reads one page of rows from the database, shows it, and says how to get
+// the next one.
+func showPage[Row any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
+	draw func([]Row) *table, id func(Row) inbox.ID,
+) error {
+	pool, err := s.openPool(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	rows, err := read(cmd.Context(), inbox.NewLister(pool))
+	if err != nil {
+		return err
+	}
+	if err := s.show(draw(rows), emptyList(rows)); err != nil {
+		return err
+	}
+	return s.more(len(rows), limit, func() inbox.ID { return id(rows[len(rows)-1]) })
+}
+
 func (s *shell) more(rows, limit int, last func() inbox.ID) error {
 	if s.output == "table" && rows == limit {
 		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %s\n", last())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -30,32 +31,24 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			rows, err := inbox.NewLister(pool).Refusals(cmd.Context(), inbox.RefusalFilter{
-				Source: f.source, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
-			})
-			if err != nil {
-				return err
-			}
-			t := &table{
-				header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
-				spare:  []string{"BYTES", "FROM", "KEPT"}, whole: []string{"ID", "RECEIVED", "CAUSE"},
-			}
-			for _, row := range rows {
-				kept := ""
-				if row.Whole {
-					kept = "whole"
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.RefusalRow, error) {
+				return lister.Refusals(ctx, inbox.RefusalFilter{
+					Source: f.source, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.RefusalRow) *table {
+				t := &table{
+					header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
+					spare:  []string{"BYTES", "FROM", "KEPT"}, whole: []string{"ID", "RECEIVED", "CAUSE"},
 				}
-				t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
-			}
-			if err := s.show(t, emptyList(rows)); err != nil {
-				return err
-			}
-			return s.more(len(rows), f.limit, func() inbox.ID { return rows[len(rows)-1].ID })
+				for _, row := range rows {
+					kept := ""
+					if row.Whole {
+						kept = "whole"
+					}
+					t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
+				}
+				return t
+			}, func(row inbox.RefusalRow) inbox.ID { return row.ID })
 		},
 	}
 	flags := cmd.Flags()
