@@ -1,0 +1,91 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Class is how what would happen today differs from what was recorded. Stored in
+// a plan's items: never change.
+type Class string
+
+// The classes.
+const (
+	// ClassSame: the same request would leave, under the same key.
+	ClassSame Class = "same"
+	// ClassDone: it happened; replaying it is left out unless asked for.
+	ClassDone Class = "skipped_done"
+	// ClassOtherTarget: the route leads elsewhere now.
+	ClassOtherTarget Class = "other_target"
+	// ClassOtherBody: another body would be sent.
+	ClassOtherBody Class = "other_body"
+	// ClassOtherKey: the target would not recognise it as the one it may have seen.
+	ClassOtherKey Class = "other_key"
+	// ClassNoRoute: no route leads there any more.
+	ClassNoRoute Class = "no_route"
+	// ClassNewRoute: a route takes the event today that did not when it came.
+	ClassNewRoute Class = "new_route"
+	// ClassCannotRender: the request cannot be made (the body is gone, a mapping fails).
+	ClassCannotRender Class = "cannot_render"
+)
+
+// Recorded is an event with its effects as they stand, read for a plan.
+type Recorded struct {
+	Event    ClaimedEvent
+	SourceID int32
+	Source   string
+
+	// Offset and Length are the event's bytes in Delivery, the whole body as it
+	// came; nil if it is gone.
+	Delivery       []byte
+	Offset, Length int
+	Item           int
+
+	Effects []RecordedEffect
+}
+
+// RecordedEffect is one effect of a [Recorded].
+type RecordedEffect struct {
+	Effect       ID
+	RouteID      int32
+	Route        string
+	RouteVersion int
+	Target       string // as the route table named it last
+	Item         int
+	State        EffectState
+	Reason       Reason
+	Version      int
+	Key          string
+	KeyHash      []byte
+
+	// Rendered is what was stored before the first send; nil if nothing was sent or
+	// the body was sent as received.
+	Rendered []byte
+
+	SequenceKeyHash []byte
+	SequenceNumber  string
+	LastCode        string
+	FinishedAt      time.Time
+}
+
+// Judgement is what would become of one effect today. Effect is zero for a route
+// that is new to the event.
+type Judgement struct {
+	Effect  ID
+	RouteID int32
+	Class   Class
+
+	// Diff is a JSON document for people: what was recorded against what would be
+	// done, with redacted fields masked. It is sealed before it is stored.
+	Diff json.RawMessage
+}
+
+// Judge compares a recorded event with what today's configuration would make of
+// it: id, type and sequence extracted again, the signature verified with today's
+// secrets (as information), the routes matched and the requests rendered anew. It
+// performs no effect and writes nothing. It is declared here, by its caller; the
+// wiring implements it, since it alone knows providers, routes and targets.
+type Judge interface {
+	Judge(ctx context.Context, r *Recorded) ([]Judgement, error)
+}
