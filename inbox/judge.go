@@ -30,8 +30,8 @@ const (
 	ClassCannotRender Class = "cannot_render"
 )
 
-// Recorded is an event with its effects as they stand, read for a plan.
-type Recorded struct {
+// RecordedEvent is an event with its effects as they stand, read for a plan.
+type RecordedEvent struct {
 	Event    ClaimedEvent
 	SourceID int32
 	Source   string
@@ -45,7 +45,7 @@ type Recorded struct {
 	Effects []RecordedEffect
 }
 
-// RecordedEffect is one effect of a [Recorded].
+// RecordedEffect is one effect of a [RecordedEvent].
 type RecordedEffect struct {
 	Effect       ID
 	RouteID      int32
@@ -87,5 +87,5 @@ type Judgement struct {
 // performs no effect and writes nothing. It is declared here, by its caller; the
 // wiring implements it, since it alone knows providers, routes and targets.
 type Judge interface {
-	Judge(ctx context.Context, r *Recorded) ([]Judgement, error)
+	Judge(ctx context.Context, r *RecordedEvent) ([]Judgement, error)
 }
