@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Class is how what would happen today differs from what was recorded. Stored in
+// Verdict is how what would happen today differs from what was recorded. Stored in
 // a plan's items: never change.
-type Class string
+type Verdict string
 
-// The classes.
+// The verdicts.
 const (
-	// ClassSame: the same request would leave, under the same key.
-	ClassSame Class = "same"
-	// ClassDone: it happened; replaying it is left out unless asked for.
-	ClassDone Class = "skipped_done"
-	// ClassOtherTarget: the route leads elsewhere now.
-	ClassOtherTarget Class = "other_target"
-	// ClassOtherBody: another body would be sent.
-	ClassOtherBody Class = "other_body"
-	// ClassOtherKey: the target would not recognise it as the one it may have seen.
-	ClassOtherKey Class = "other_key"
-	// ClassNoRoute: no route leads there any more.
-	ClassNoRoute Class = "no_route"
-	// ClassNewRoute: a route takes the event today that did not when it came.
-	ClassNewRoute Class = "new_route"
-	// ClassCannotRender: the request cannot be made (the body is gone, a mapping fails).
-	ClassCannotRender Class = "cannot_render"
+	// VerdictSame: the same request would leave, under the same key.
+	VerdictSame Verdict = "same"
+	// VerdictDone: it happened; replaying it is left out unless asked for.
+	VerdictDone Verdict = "skipped_done"
+	// VerdictOtherTarget: the route leads elsewhere now.
+	VerdictOtherTarget Verdict = "other_target"
+	// VerdictOtherBody: another body would be sent.
+	VerdictOtherBody Verdict = "other_body"
+	// VerdictOtherKey: the target would not recognise it as the one it may have seen.
+	VerdictOtherKey Verdict = "other_key"
+	// VerdictNoRoute: no route leads there any more.
+	VerdictNoRoute Verdict = "no_route"
+	// VerdictNewRoute: a route takes the event today that did not when it came.
+	VerdictNewRoute Verdict = "new_route"
+	// VerdictCannotRender: the request cannot be made (the body is gone, a mapping fails).
+	VerdictCannotRender Verdict = "cannot_render"
 )
 
 // RecordedEvent is an event with its effects as they stand, read for a plan.
@@ -74,7 +74,7 @@ type RecordedEffect struct {
 type Judgement struct {
 	Effect  ID
 	RouteID int32
-	Class   Class
+	Verdict   Verdict
 
 	// Diff is a JSON document for people: what was recorded against what would be
 	// done, with redacted fields masked. It is sealed before it is stored.
