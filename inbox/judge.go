@@ -74,7 +74,7 @@ type RecordedEffect struct {
 type Judgement struct {
 	Effect  ID
 	RouteID int32
-	Verdict   Verdict
+	Verdict Verdict
 
 	// Diff is a JSON document for people: what was recorded against what would be
 	// done, with redacted fields masked. It is sealed before it is stored.
