@@ -95,7 +95,11 @@ func (s *shell) eventsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			lister := inbox.NewLister(pool)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
 			event, err := lister.Event(cmd.Context(), args[0])
 			if err != nil {
 				return err
