@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/oncegate/oncegate/inbox/seal"
+import (
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
 
 // Where what is sealed is stored. The names are authenticated with the content.
 // Stored: never change.
@@ -69,4 +73,32 @@ func openRefusal(keys *seal.Keyring, id ID, keyID *int32, headers, body []byte) 
 	}
 	openBody, err = keys.Open(refusalPlace(id, "body"), keyID, body)
 	return openHeaders, openBody, err
+}
+
+// open opens what was read for a claim. What cannot be opened counts as gone: the
+// effect is dead with its own reason, and nobody else's claim fails with it.
+func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID, offset, length int) {
+	if c.Event.Body == nil && c.Rendered == nil {
+		return
+	}
+	var errs [3]error
+	c.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), bodyKey, c.Event.Headers)
+	c.Event.Body, errs[1] = openPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
+	c.Rendered, errs[2] = keys.Open(renderedPlace(c.Effect), renderedKey, c.Rendered)
+	if errors.Join(errs[:]...) != nil {
+		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
+		c.Event.BodyGone, c.Event.GoneReason = true, ReasonSealed
+	}
+}
+
+// sealExcerpt gives what goes into the text column and what into the sealed one.
+func sealExcerpt(keys *seal.Keyring, effect ID, excerpt string) (text string, sealed []byte, keyID *int32) {
+	if excerpt == "" {
+		return "", nil, nil
+	}
+	stored, keyID := keys.Seal(excerptPlace(effect), []byte(excerpt))
+	if keyID == nil {
+		return excerpt, nil, nil
+	}
+	return "", stored, keyID
 }

@@ -16,7 +16,7 @@ import (
 // database finds the database a command asks: the environment's or the
 // configuration's, else the one of the `oncegate dev` that runs from here.
 func (s *shell) database() (config.Database, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
 	if err == nil {
 		return cfg.Database, nil
 	}
