@@ -38,8 +38,10 @@ type benchmark struct {
 // The first is what is meant when no name is given.
 var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
-	// A process that benchmarks start beside the binary.
+	{"effects", "effects carried out, beside River itself", measureEffects},
+	// Processes that benchmarks start beside the binary.
 	{"naive", "", serveNaive},
+	{"river", "", workRiver},
 }
 
 func main() {

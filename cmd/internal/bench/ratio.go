@@ -26,6 +26,16 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
+// spread is what several rounds came to.
+type spread struct{ median, least, most float64 }
+
+func newSpread(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	return spread{median: median(values), least: slices.Min(values), most: slices.Max(values)}
+}
+
 // newRatio divides two measurements, round by round; ok is false if there is
 // nothing to divide. Of the two bounds one may be given.
 func newRatio(what string, above, below []float64, atLeast, atMost float64) (out ratio, ok bool) {
@@ -38,7 +48,8 @@ func newRatio(what string, above, below []float64, atLeast, atMost float64) (out
 	if len(values) == 0 {
 		return ratio{}, false
 	}
-	out = ratio{What: what, Median: median(values), Min: slices.Min(values), Max: slices.Max(values)}
+	s := newSpread(values)
+	out = ratio{What: what, Median: s.median, Min: s.least, Max: s.most}
 	switch {
 	case atLeast > 0:
 		out.Target, out.Met = fmt.Sprintf(">= %g", atLeast), out.Median >= atLeast
