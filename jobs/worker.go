@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -221,11 +221,11 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 }
 
 func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
-	e := claim.Event
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
 			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
-			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
 		},
 		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
@@ -237,14 +237,17 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it.
-func contentType(headers []byte) string {
-	for name, value := range headerTexts(headers) {
-		if strings.EqualFold(name, "content-type") {
-			return value
-		}
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
 	}
-	return ""
+	h = http.Header{}
+	for name, value := range headerTexts(kept) {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // headerTexts reads the headers kept of a delivery: an object of strings or of

@@ -157,6 +157,8 @@ type Target struct {
 	// Headers are sent with every forward. Their values are not printed: they may
 	// hold credentials.
 	Headers map[string]string
+	// PassHeaders are the headers of a delivery that are sent on with it.
+	PassHeaders []string
 	// ReplayedHeader is the header by which a reply says that the target knew the
 	// key; Idempotent-Replayed by default.
 	ReplayedHeader string

@@ -82,6 +82,9 @@ func (t *Target) effective() yaml.MapSlice {
 			}
 			out = append(out, item("headers", headers))
 		}
+		if len(t.PassHeaders) > 0 {
+			out = append(out, item("pass_headers", t.PassHeaders))
+		}
 		if t.ReplayedHeader != "" {
 			out = append(out, item("replayed_header", t.ReplayedHeader))
 		}
