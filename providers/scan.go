@@ -47,15 +47,24 @@ const (
 	highs = 0x80 * ones
 )
 
+// stops sets the high bit of each of eight bytes that does not stand for itself in
+// a text: a quote, a backslash or a control character. Borrows reach only the
+// bytes above such a one, so the lowest bit is right, and only the lowest is used.
+func stops(word uint64) uint64 {
+	quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
+	return (quotes | escapes | controls) &^ word & highs
+}
+
 // scanText passes over the text that begins at i; -1 if it is none.
 func scanText(doc []byte, i int) int {
 	i++
 	for len(doc)-i >= 8 {
-		n := plainBytes(binary.LittleEndian.Uint64(doc[i:]))
-		i += int(n)
-		if n == 8 {
+		found := stops(binary.LittleEndian.Uint64(doc[i:]))
+		if found == 0 {
+			i += 8
 			continue
 		}
+		i += bits.TrailingZeros64(found) / 8
 		if doc[i] == '"' {
 			return i + 1
 		}

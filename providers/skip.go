@@ -3,7 +3,6 @@ package providers
 import (
 	"bytes"
 	"encoding/binary"
-	"math/bits"
 )
 
 // What skipValue says instead of an end.
@@ -61,30 +60,21 @@ func skipValue(doc []byte, start, depth int) int {
 		switch c := doc[i]; {
 		case c == '"':
 			i++
-			for {
-				if uint(len(doc))-i < 8 {
-					end := scanText(doc, int(i-1))
-					if end < 0 {
-						return notJSON
-					}
-					i = uint(end)
-					break
-				}
-				n := plainBytes(binary.LittleEndian.Uint64(doc[i:]))
-				i += n
-				if n == 8 {
-					continue
-				}
-				if doc[i] == '"' {
-					i++
-					break
-				}
-				end := scanEscape(doc, int(i))
-				if end < 0 {
-					return notJSON
-				}
-				i = uint(end)
+			for i+8 <= uint(len(doc)) && stops(binary.LittleEndian.Uint64(doc[i:])) == 0 {
+				i += 8
 			}
+			for i < uint(len(doc)) && plain[doc[i]] {
+				i++
+			}
+			if i < uint(len(doc)) && doc[i] == '"' {
+				i++
+				break
+			}
+			end := scanText(doc, int(i-1))
+			if end < 0 {
+				return notJSON
+			}
+			i = uint(end)
 		case c-'1' <= 8:
 			i++
 			for i < uint(len(doc)) && doc[i]-'0' <= 9 {
@@ -162,13 +152,4 @@ func skipValue(doc []byte, start, depth int) int {
 		}
 		inObject = objects&1 != 0
 	}
-}
-
-// plainBytes is how many of eight bytes, from the first on, stand for themselves
-// in a text. The high bit of a byte is set where it is a quote, a backslash or a
-// control character. Borrows reach only the bytes above such a one, so the lowest
-// is right, and only the lowest is used.
-func plainBytes(word uint64) uint {
-	quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
-	return uint(bits.TrailingZeros64((quotes|escapes|controls)&^word&highs)) / 8
 }
