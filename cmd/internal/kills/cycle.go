@@ -196,7 +196,9 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		return err
 	}
 	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {
-		return s.said("effect was taken over", effect)
+		refused, err1 := s.said("effect was taken over", effect)
+		gaveUp, err2 := s.said("wake-up put off", "settling", effect) // what is left of the lease is short
+		return refused || gaveUp, errors.Join(err1, err2)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, tail(s.log))
