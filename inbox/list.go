@@ -166,7 +166,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 // readable here.
 const readBody = `
 SELECT substr(b.body, e.body_offset + 1, e.body_length), b.key_id IS NOT NULL
-FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class IN (e.class, 'kept')
+FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
 // Body gives the exact bytes of one event. It returns [ErrNotFound] if they are

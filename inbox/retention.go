@@ -153,6 +153,17 @@ func (r *retention) class(name string) Horizons {
 	return r.longest
 }
 
+// routeCutoffs gives the routes and the first ids that are not past the horizon of
+// their effects.
+func (r *retention) routeCutoffs() (routes []int32, cutoffs []ID) {
+	for id, h := range r.routes {
+		if h != (Horizons{}) {
+			routes, cutoffs = append(routes, id), append(cutoffs, r.cutoff(h.Effects))
+		}
+	}
+	return routes, cutoffs
+}
+
 // cutoff is the first id that is not yet past the horizon.
 func (r *retention) cutoff(horizon time.Duration) ID { return FirstID(r.now.Add(-horizon)) }
 
