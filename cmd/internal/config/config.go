@@ -22,6 +22,7 @@ type Config struct {
 	Origin string
 
 	Database Database
+	Seal     Seal
 	Listen   Listen
 	Log      Log
 	Gate     Gate
@@ -150,6 +151,8 @@ type Target struct {
 	// Headers are sent with every forward. Their values are not printed: they may
 	// hold credentials.
 	Headers map[string]string
+	// PassHeaders are the headers of a delivery that are sent on with it.
+	PassHeaders []string
 	// ReplayedHeader is the header by which a reply says that the target knew the
 	// key; Idempotent-Replayed by default.
 	ReplayedHeader string

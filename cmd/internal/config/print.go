@@ -37,6 +37,9 @@ func (c *Config) Effective() yaml.MapSlice {
 		}),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format)}),
 	}
+	if c.Seal.Keyring != "" {
+		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))
+	}
 	gate := yaml.MapSlice{}
 	gate = number(gate, "queue_events", int64(c.Gate.QueueEvents))
 	gate = number(gate, "queue_bytes", c.Gate.QueueBytes)
@@ -76,6 +79,9 @@ func (t *Target) effective() yaml.MapSlice {
 				headers = append(headers, item(name, "<secret>"))
 			}
 			out = append(out, item("headers", headers))
+		}
+		if len(t.PassHeaders) > 0 {
+			out = append(out, item("pass_headers", t.PassHeaders))
 		}
 		if t.ReplayedHeader != "" {
 			out = append(out, item("replayed_header", t.ReplayedHeader))
