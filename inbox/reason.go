@@ -68,6 +68,9 @@ const (
 	ReasonUnavailable   Reason = "sql_unavailable"
 	ReasonSQL           Reason = "sql_error"
 
+	// An operator had it pruned, though it was at rest or held.
+	ReasonPruned Reason = "pruned"
+
 	// A handler's own.
 	ReasonHandler Reason = "handler"
 
@@ -79,7 +82,7 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx:
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx, ReasonPruned:
 		return false, true
 	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,

@@ -25,6 +25,7 @@ type extraction struct {
 	splitForm      string
 
 	ids, hash, types, occurred []field
+	dated                      []bool // of occurred: signed, and the event's own
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
 	level                      bool
@@ -55,6 +56,9 @@ func newExtraction(s *Spec) *extraction {
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
 	x.types = compileFields(s.Type, item, envelope)
 	x.occurred = compileFields(s.OccurredAt, item, envelope)
+	for i := range s.OccurredAt {
+		x.dated = append(x.dated, s.Windows.Age == "occurred_at" && s.covered(&s.OccurredAt[i]))
+	}
 	for _, c := range s.Sequence.Candidates {
 		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope)})
 	}
@@ -160,7 +164,7 @@ func (x *extraction) fill(item *Item, s *source) {
 		}
 		if ok && err == nil {
 			if t, ok := instant(value, f.Unit); ok {
-				item.OccurredAt = t
+				item.OccurredAt, item.Dated = t, x.dated[i]
 				break
 			}
 		}

@@ -80,6 +80,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
 	}
 	for _, r := range s.Routes {

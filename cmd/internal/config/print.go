@@ -16,9 +16,7 @@ import (
 func (c *Config) Effective() yaml.MapSlice {
 	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
 	for _, class := range c.Classes {
-		classes = append(classes, item(class.Name, yaml.MapSlice{
-			item("body", FormatDuration(class.Body)), item("effects", FormatDuration(class.Effects)),
-		}))
+		classes = append(classes, item(class.Name, class.effective()))
 	}
 	for _, t := range c.Targets {
 		targets = append(targets, item(t.Name, t.effective()))
