@@ -104,9 +104,11 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 	}
 }
 
-// mapped gives what a route's mapping makes of the event; nil without one.
+// mapped gives what a route's mapping makes of the event; nil without one. What
+// was sent as received and may have happened stays as it was, whatever mapping
+// the route got since: its key belongs to those bytes.
 func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) {
-	if route.Map == nil {
+	if route.Map == nil || call.Rendered == nil && !claim.UnknownSince.IsZero() {
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"

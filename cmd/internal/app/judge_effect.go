@@ -230,9 +230,11 @@ func (d *diff) why(format string, args ...any) error {
 
 func (d *diff) judgement(effect inbox.ID, route int32, verdict inbox.Verdict) (inbox.Judgement, error) {
 	d.Verdict = verdict
-	document, err := json.Marshal(&d.Diff)
-	if err != nil {
+	var document bytes.Buffer
+	encoder := json.NewEncoder(&document)
+	encoder.SetEscapeHTML(false) // it is shown on terminals, and masks are in angle brackets
+	if err := encoder.Encode(&d.Diff); err != nil {
 		return inbox.Judgement{}, fmt.Errorf("writing the diff of event %s: %w", d.Event, err)
 	}
-	return inbox.Judgement{Effect: effect, RouteID: route, Verdict: verdict, Diff: document}, nil
+	return inbox.Judgement{Effect: effect, RouteID: route, Verdict: verdict, Diff: bytes.TrimSuffix(document.Bytes(), []byte("\n"))}, nil
 }
