@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -69,6 +71,10 @@ type EffectsConfig struct {
 	Pool     *pgxpool.Pool
 	Enqueuer Enqueuer
 
+	// Keyring opens bodies and seals requests, results and excerpts. nil stores them
+	// in plain.
+	Keyring *seal.Keyring
+
 	// Routes are the routes this process knows, by id. Effects of others are left
 	// alone.
 	Routes map[int32]EffectRoute
@@ -100,6 +106,7 @@ type EffectsConfig struct {
 type Effects struct {
 	pool     *pgxpool.Pool
 	enqueuer Enqueuer
+	keys     *seal.Keyring
 	routes   map[int32]EffectRoute
 	node     string
 	random   func() float64
@@ -127,7 +134,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

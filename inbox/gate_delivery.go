@@ -18,6 +18,10 @@ type delivery struct {
 	queuedAt  time.Time
 	entries   []entry
 
+	// What the body's row gets: admission's headers and body, sealed if there is a keyring.
+	headers, body []byte
+	keyID         *int32
+
 	receipt Receipt
 	err     error
 	done    chan struct{}
@@ -57,6 +61,8 @@ const (
 func prepare(a *Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
+		headers:   notNil(a.Headers),
+		body:      notNil(a.Body),
 		bodyID:    NewID(now),
 		queuedAt:  now,
 		entries:   make([]entry, len(a.Events)),
@@ -130,7 +136,13 @@ func canonicalSum(s *Source, body []byte) []byte {
 
 // size is what the delivery costs in memory and on the wire, roughly: the body
 // and a row for each event.
-func (d *delivery) size() int { return len(d.admission.Body) + 512*len(d.entries) }
+func (d *delivery) size() int {
+	size := len(d.admission.Body) + 512*len(d.entries)
+	if d.keyID != nil {
+		size += len(d.body) // a copy
+	}
+	return size
+}
 
 // answer wakes the waiting caller with the rows that were found or made.
 func (d *delivery) answer(err error) {

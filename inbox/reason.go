@@ -20,6 +20,7 @@ const (
 	ReasonSaturated Reason = "target_saturated"
 	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
+	ReasonSealed    Reason = "sealed_key_lost"
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
 	ReasonCondition Reason = "condition_false"
@@ -76,7 +77,7 @@ func (r Reason) known() (retriable, ok bool) {
 	switch r {
 	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx:
 		return false, true
-	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,

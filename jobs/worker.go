@@ -100,7 +100,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
 	case err != nil:

@@ -17,7 +17,7 @@ func (a *App) makeReceive() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Logger: a.log, Now: a.cfg.Now})
+	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type Config struct {
 	Origin string
 
 	Database Database
+	Seal     Seal
 	Listen   Listen
 	Log      Log
 	Gate     Gate

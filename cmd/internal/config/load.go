@@ -43,6 +43,10 @@ type Options struct {
 	// DatabaseOnly reads what a command needs that only asks the database:
 	// sources, targets and their secrets are not looked at.
 	DatabaseOnly bool
+
+	// KeyringLater takes a keyring that cannot be read yet: the command that makes
+	// it asks for this.
+	KeyringLater bool
 }
 
 // Load reads the configuration. Its error is [Problems], unless the file cannot
@@ -62,6 +66,7 @@ func Load(o Options) (*Config, error) {
 	if len(r.problems) == 0 {
 		r.root(cfg, root, content, o)
 		r.environmentOverrides(cfg, o)
+		r.checkSeal(cfg, o)
 		r.check(cfg, o)
 	}
 	if len(r.problems) > 0 {
@@ -156,11 +161,12 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	sections := map[string]ast.Node{}
 	keep := func(f field) { sections[f.name] = f.value }
 	r.object(root, "configuration", map[string]func(field){
-		"database": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
+		"database": keep, "seal": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
 		"providers": keep, "targets": keep, "sources": keep,
 		"drain": func(f field) { parsed(r, f.value, "drain", &cfg.Drain, positiveDuration) },
 	})
 	r.database(cfg, sections["database"])
+	r.seal(cfg, sections["seal"])
 	if o.DatabaseOnly {
 		return
 	}

@@ -39,6 +39,9 @@ func (c *Config) Effective() yaml.MapSlice {
 		}),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format)}),
 	}
+	if c.Seal.Keyring != "" {
+		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))
+	}
 	gate := yaml.MapSlice{}
 	gate = number(gate, "queue_events", int64(c.Gate.QueueEvents))
 	gate = number(gate, "queue_bytes", c.Gate.QueueBytes)
