@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // AuditReverify: kept refusals were verified with today's secrets, and those that
@@ -30,6 +32,9 @@ type Accepter interface {
 type Reverify struct {
 	Pool *pgxpool.Pool
 	Gate Accepter
+
+	// Keyring opens refusals that are sealed; nil where none is.
+	Keyring *seal.Keyring
 
 	// Source is the row of the source and Name its name.
 	Source int32
@@ -62,9 +67,11 @@ type Reverify struct {
 // admitting them would give.
 type ReverifyReport struct {
 	// Examined are the kept refusals that were looked at; Refused of them do not
-	// verify today either, and stay.
-	Examined int `json:"examined"`
-	Refused  int `json:"refused"`
+	// verify today either, Unreadable of them are sealed under a key that is lost, and
+	// both stay.
+	Examined   int `json:"examined"`
+	Refused    int `json:"refused"`
+	Unreadable int `json:"unreadable,omitempty"`
 
 	// Verified are the others. Each is one delivery, of one or more events.
 	Verified int `json:"verified"`
@@ -140,7 +147,7 @@ func (r *Reverify) page(ctx context.Context, after ID) ([]ID, error) {
 // their entry in the audit. An error of the gate does not lose what it took
 // before.
 func (r *Reverify) readmit(ctx context.Context, ids []ID, total *ReverifyReport) error {
-	lister := NewLister(r.Pool)
+	lister := NewLister(r.Pool).WithKeyring(r.Keyring)
 	var page ReverifyReport
 	var admitted []ID
 	var failed error
@@ -170,10 +177,14 @@ func (r *Reverify) readmit(ctx context.Context, ids []ID, total *ReverifyReport)
 // one verifies one refusal and admits it; taken is false if it stays.
 func (r *Reverify) one(ctx context.Context, lister *Lister, id ID, page *ReverifyReport) (taken bool, err error) {
 	refusal, err := lister.Refusal(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return false, nil // a newer one pushed it out, or another run took it
-	}
-	if err != nil {
+	case errors.Is(err, seal.ErrLost), errors.Is(err, seal.ErrDamaged):
+		page.Examined++
+		page.Unreadable++
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	page.Examined++
@@ -264,6 +275,7 @@ func (r *Reverify) takeAwayTx(ctx context.Context, tx pgx.Tx, ids []ID, page Rev
 func (t *ReverifyReport) add(p ReverifyReport) {
 	t.Examined += p.Examined
 	t.Refused += p.Refused
+	t.Unreadable += p.Unreadable
 	t.Verified += p.Verified
 	t.Recorded += p.Recorded
 	t.Duplicates += p.Duplicates

@@ -63,7 +63,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		return out
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return dead(inbox.ReasonBodyGone, "")
+		return dead(claim.Event.GoneReason, "")
 	}
 	switch yes, err := wanted(claim, route); {
 	case err != nil:

@@ -84,8 +84,11 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 
 // cannotRender says why no request can be made.
 func cannotRender(p jobs.Preview) string {
-	if p.Reason == inbox.ReasonBodyGone {
+	switch p.Reason { //nolint:exhaustive // the others speak for themselves
+	case inbox.ReasonBodyGone, "":
 		return "the body is gone"
+	case inbox.ReasonSealed:
+		return "the body, or what was rendered of it, is sealed under a key that is lost"
 	}
 	if p.Said == "" {
 		return string(p.Reason)
@@ -101,7 +104,10 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 		SequenceKeyHash: e.SequenceKeyHash, SequenceNumber: e.SequenceNumber, Event: event.Event,
 	}
 	if event.NewKey {
-		claim.Rendered, claim.KeyHash, claim.UnknownSince = nil, nil, time.Time{}
+		claim.UnknownSince = time.Time{}
+		if e.Item == 0 { // what an item of a list sends is known from the list alone
+			claim.Rendered = nil
+		}
 	}
 	return claim
 }
@@ -149,7 +155,7 @@ func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription)
 		return e.Rendered, true
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
-	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonCondition:
+	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonCondition:
 		return nil, false
 	}
 	return event.Event.Body, !was.renders()
@@ -158,14 +164,14 @@ func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription)
 // key reports whether the target, or the route, would not take it for the same.
 func (j *Judge) key(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview, d *diff) (bool, error) {
 	if event.NewKey {
-		return true, d.why("it is sent under a new key: the target will not recognise it")
+		_ = d.why("it is sent under a new key: the target will not recognise it")
 	}
 	if p.KeyHash == nil {
-		return false, nil
+		return event.NewKey, nil
 	}
 	hash := inbox.StoredKeyHash(p.KeyHash, route.stored.KeyWithin, event.Event.ReceivedAt)
 	if bytes.Equal(hash, e.KeyHash) {
-		return false, nil
+		return event.NewKey, nil
 	}
 	d.Today.KeyHash = hex.EncodeToString(hash)
 	owner, err := inbox.KeyOwner(ctx, j.cfg.Pool, e.RouteID, hash)
@@ -177,7 +183,7 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *inbox.RecordedEf
 		return true, d.why("today's key is owned by effect %s: it becomes a duplicate of that, nothing is sent", owner)
 	}
 	if e.KeyHash == nil {
-		return false, nil // it never asked for one
+		return event.NewKey, nil // it never asked for one
 	}
 	return true, d.why("the key's recipe gives another key: another effect may have happened or happen beside it")
 }

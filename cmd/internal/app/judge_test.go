@@ -183,7 +183,10 @@ func TestVerdicts(t *testing.T) {
 			want: inbox.VerdictCannotRender, says: []string{"mapping_failed: map: body.data.gone.total"}, without: []string{"a@example.com"},
 		},
 		"mail, to somebody else": {
-			yesterday: mailed, event: func(r *inbox.RecordedEvent) { r.NewKey = true; stored("From: <shop@example.com>\r\nTo: <b@example.com>\r\nSubject: Paid 12\r\n\r\nhello")(r) },
+			yesterday: mailed, event: func(r *inbox.RecordedEvent) {
+				r.NewKey = true
+				stored("From: <shop@example.com>\r\nTo: <b@example.com>\r\nSubject: Paid 12\r\n\r\nhello")(r)
+			},
 			want: inbox.VerdictOtherKey, says: []string{`{"path":"To","before":"<b@example.com>","after":"<a@example.com>"}`}, without: []string{`"path":"Subject"`},
 		},
 		"another identity": {

@@ -59,6 +59,9 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 	if err := a.openDatabase(ctx); err != nil {
 		return report, err
 	}
+	if err := a.openKeyring(ctx); err != nil {
+		return report, err
+	}
 	if err := a.readRegistered(ctx, s); err != nil {
 		return report, err
 	}
@@ -75,7 +78,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 		Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, Secrets: func() []providers.Secret { return secrets },
 	}
 	run := inbox.Reverify{
-		Pool: a.adminPool, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
+		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
 		Actor: cfg.Actor, Reason: cfg.Reason, Progress: cfg.Progress,
 		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
 	}

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +14,8 @@ import (
 
 func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	var f listFlags
-	var cause, actor, reason string
+	var d decision
+	var cause string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use: "reverify --source <name>", Short: "Verify kept refusals with today's secrets, and admit those that verify", Args: cobra.NoArgs,
@@ -32,24 +31,26 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			actor = cmp.Or(actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
-			switch {
-			case f.source == "":
+			if f.source == "" {
 				return usagef("--source is missing")
-			case !dryRun && strings.TrimSpace(reason) == "":
-				return usagef("--reason is missing: it goes into the audit; or look first, with --dry-run")
-			case !dryRun && actor == "":
-				return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
+			}
+			if !dryRun {
+				if err := d.check(s, "why did they not verify? (--dry-run needs none.)"); err != nil {
+					return err
+				}
 			}
 			cfg, err := s.loadConfig()
 			if err != nil {
 				return err
 			}
-			progress := s.reverifyProgress()
+			quiet := cfg.Log
+			quiet.Level = max(quiet.Level, slog.LevelError)
+			bar := s.progress(-1, "verifying")
 			report, err := app.Reverify(cmd.Context(), app.ReverifyConfig{
-				Settings: cfg, Logger: newLogger(s, cfg.Log), Source: f.source, Cause: cause, Since: since, DryRun: dryRun,
-				Actor: actor, Reason: reason, Progress: progress,
+				Settings: cfg, Logger: newLogger(s, quiet), Source: f.source, Cause: cause, Since: since, DryRun: dryRun,
+				Actor: d.actor, Reason: d.reason, Progress: func(r inbox.ReverifyReport) { bar.at(int64(r.Examined)) },
 			})
+			bar.done()
 			switch {
 			case errors.Is(err, app.ErrConfiguration), errors.Is(err, receiver.ErrNotKept):
 				return usagef("%v", err)
@@ -68,26 +69,12 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
 	flags.StringVar(&f.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
 	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
-	flags.StringVar(&reason, "reason", "", "why; required unless --dry-run")
-	flags.StringVar(&actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
+	flags.StringVar(&d.reason, "reason", "", "why; required unless --dry-run, it goes into the audit")
+	flags.StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
 	return cmd
 }
 
-// reverifyProgress shows counts on a terminal, over and over in one line.
-func (s *shell) reverifyProgress() func(inbox.ReverifyReport) {
-	f, ok := s.err.(*os.File)
-	if !ok || !isTerminal(f) {
-		return nil
-	}
-	return func(r inbox.ReverifyReport) {
-		fmt.Fprintf(f, "\r%d examined, %d verified", r.Examined, r.Verified)
-	}
-}
-
 func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
-	if f, ok := s.err.(*os.File); ok && isTerminal(f) && r.Examined > 0 {
-		fmt.Fprintln(f)
-	}
 	if s.output == "json" {
 		return s.json(struct {
 			DryRun bool `json:"dry_run"`
@@ -102,6 +89,7 @@ func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
 		{"examined", fmt.Sprint(r.Examined)},
 		{"verified", fmt.Sprint(r.Verified)},
 		{"refused again", fmt.Sprint(r.Refused)},
+		{"unreadable", nonzero(r.Unreadable)},
 		{recorded, count(r.Recorded, "event")},
 		{"known already", count(r.Duplicates, "event")},
 		{"conflicts", nonzero(r.Conflicts)},
