@@ -59,7 +59,7 @@ type process struct {
 func (c *Campaign) serve(ctx context.Context, failpoint string) (*process, error) {
 	binary := c.world.shipped
 	env := []string{
-		"DATABASE_URL=" + c.world.server.DSN(), "ONCEGATE_SCHEMA=" + c.schema, "CRASH_SECRET=" + secret, "LOG_LEVEL=warn",
+		"DATABASE_URL=" + c.dsn, "ONCEGATE_SCHEMA=" + c.schema, "CRASH_SECRET=" + secret, "LOG_LEVEL=warn",
 		"ONCEGATE_PUBLIC=" + c.public, "ONCEGATE_ADMIN=" + c.admin,
 	}
 	if failpoint != "" {
