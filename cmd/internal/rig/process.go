@@ -113,7 +113,7 @@ func (p *Process) Pause() error {
 		if stopped == len(paths) && stopped > 0 || !p.Running() {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	return nil
 }
