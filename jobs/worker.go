@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,7 +100,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
 	case err != nil:
@@ -115,7 +115,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if lists(claim, route) {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+		if prepared, s, held = c.expand(ctx, claim, route, callOf(claim, route)); !held {
 			return nil
 		} else if s != nil {
 			return c.settle(ctx, w, claim, *s, begun)
@@ -127,7 +127,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	call := c.call(claim, route)
+	call := callOf(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
@@ -220,12 +220,13 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
-	e := claim.Event
+// callOf is one attempt at a claim as its kind sees it.
+func callOf(claim *inbox.Claim, route Route) *effect.Call {
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
 			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
-			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
 		},
 		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
@@ -237,14 +238,17 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it.
-func contentType(headers []byte) string {
-	for name, value := range headerTexts(headers) {
-		if strings.EqualFold(name, "content-type") {
-			return value
-		}
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
 	}
-	return ""
+	h = http.Header{}
+	for name, value := range headerTexts(kept) {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // headerTexts reads the headers kept of a delivery: an object of strings or of
