@@ -154,6 +154,10 @@ type ClaimedEvent struct {
 	// BodyGone: the body's retention ended before the effect was carried out.
 	BodyGone bool
 
+	// GoneReason says of a body that is gone why: its retention ended, or it, or what
+	// was rendered of it, is sealed with a key that is lost.
+	GoneReason Reason
+
 	// Headers are the headers kept of the delivery, as JSON.
 	Headers []byte
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -47,6 +50,10 @@ type EffectRoute struct {
 	// Rearms is how often redeliveries may give a dead effect fresh attempts. 0 is
 	// the default of 3, -1 is off.
 	Rearms int
+
+	// Order says how the effects of one sequence key wait for each other. The zero
+	// Policy is unordered.
+	Order sequence.Policy
 }
 
 // Forgotten reports whether the target may no longer know, at the time at, the
@@ -68,6 +75,10 @@ type EffectsConfig struct {
 	// Pool runs the claims and settlements. It should not be River's.
 	Pool     *pgxpool.Pool
 	Enqueuer Enqueuer
+
+	// Keyring opens bodies and seals requests, results and excerpts. nil stores them
+	// in plain.
+	Keyring *seal.Keyring
 
 	// Routes are the routes this process knows, by id. Effects of others are left
 	// alone.
@@ -100,12 +111,14 @@ type EffectsConfig struct {
 type Effects struct {
 	pool     *pgxpool.Pool
 	enqueuer Enqueuer
+	keys     *seal.Keyring
 	routes   map[int32]EffectRoute
 	node     string
 	random   func() float64
 	now      func() time.Time
 
 	outside knownRoutes // routes whose effects are claimed in groups
+	order   orderCounters
 
 	claims    grouped[claimAsk, claimAnswer]
 	starts    grouped[sendStart, bool]
@@ -127,7 +140,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

@@ -27,7 +27,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
-	return w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})
+	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
 }
 
 // rearmWorker works the wake-ups that ask for fresh attempts.
@@ -40,7 +40,7 @@ type rearmWorker struct {
 func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
 	n, err := w.client.store.Rearm(ctx, job.Args.Event)
 	if err != nil {
-		return w.client.trouble(ctx, "rearming effects", err)
+		return w.client.nudge.after(w.client.trouble(ctx, "rearming effects", err))
 	}
 	if n > 0 {
 		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
@@ -100,7 +100,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
 	case err != nil:

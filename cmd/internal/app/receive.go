@@ -17,7 +17,7 @@ func (a *App) makeReceive() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Logger: a.log, Now: a.cfg.Now})
+	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
 	}
 	for _, r := range s.Routes {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -21,6 +22,7 @@ type Config struct {
 	Origin string
 
 	Database Database
+	Seal     Seal
 	Listen   Listen
 	Log      Log
 	Gate     Gate
@@ -101,13 +103,6 @@ type Work struct {
 	Lease time.Duration
 	// SweepEvery is the pause between two sweeps; 0 is the worker's default of 10 s.
 	SweepEvery time.Duration
-}
-
-// Class is a retention class.
-type Class struct {
-	Name string
-	// Body and Effects are how long bodies and effects are kept.
-	Body, Effects time.Duration
 }
 
 // Retry is a retry policy. A zero field is the worker's default.
@@ -225,6 +220,10 @@ type Source struct {
 	Secrets  []Reference
 	Class    string
 	Tenant   string
+
+	// Keep is how long what belongs to the source is kept: its class's horizons, but
+	// tombstones live as long as the provider's windows ask for.
+	Keep inbox.Horizons
 
 	// Settings are what the provider asks for beside the secrets, by the names that
 	// it declares.
