@@ -149,7 +149,7 @@ SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2,
 func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, begun time.Time) (effect.Result, error) {
 	route := c.cfg.Routes[claim.RouteID]
 	if claim.Event.BodyGone {
-		return effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, nil
+		return effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, nil
 	}
 	known, _ := c.store.Route(claim.RouteID)
 	left := min(route.Timeout, known.Lease-margin(known.Lease)-c.now().Sub(begun))

@@ -81,7 +81,11 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			refusal, err := inbox.NewLister(pool).Refusal(cmd.Context(), id)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			refusal, err := inbox.NewLister(pool).WithKeyring(keys).Refusal(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
