@@ -160,7 +160,7 @@ func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, beg
 	if _, err := tx.Exec(timed, boundTransaction, limit, limit); err != nil {
 		return effect.SQLFailure(err), err
 	}
-	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], c.call(claim, route))
+	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], callOf(claim, route))
 	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
 		result.Reason = string(inbox.ReasonSQLTimeout)
 	}

@@ -118,7 +118,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if lists(claim, route) {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+		if prepared, s, held = c.expand(ctx, claim, route, callOf(claim, route)); !held {
 			return nil
 		} else if s != nil {
 			return c.settle(ctx, w, claim, *s, begun)
@@ -130,7 +130,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	call := c.call(claim, route)
+	call := callOf(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
@@ -225,7 +225,8 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
+// callOf is one attempt at a claim as its kind sees it.
+func callOf(claim *inbox.Claim, route Route) *effect.Call {
 	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{

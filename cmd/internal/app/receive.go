@@ -35,9 +35,9 @@ func (a *App) makeReceive() error {
 	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
-		provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+		provider, err := bound(s, keys)
 		if err != nil {
-			return fmt.Errorf("source %s: %w", s.Name, err)
+			return err
 		}
 		if provider.Unproved() {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
@@ -73,6 +73,15 @@ func passedHeaders(s *config.Source) (names []string) {
 		names = append(names, r.Target.PassHeaders...)
 	}
 	return names
+}
+
+// bound is a source's provider with the source's own settings.
+func bound(s *config.Source, keys providers.Fetcher) (*providers.Provider, error) {
+	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
+	}
+	return provider, nil
 }
 
 // inboxSource is a source as the gate needs it, with the ids its rows have.

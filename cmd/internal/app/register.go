@@ -34,7 +34,13 @@ func (a *App) register(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+			described, err := describe(r).document()
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{
+				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
+			})
 		}
 		rows = append(rows, row)
 		if !slices.Contains(classes, s.Class) {

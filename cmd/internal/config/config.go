@@ -237,6 +237,10 @@ type Source struct {
 	// Operation is for sources of operations.
 	Operation Operation
 
+	// Redact are the members of a body that a plan does not show: names, wherever they
+	// stand, or dotted paths, in which * is any one step.
+	Redact []string
+
 	Routes []*Route
 
 	line int

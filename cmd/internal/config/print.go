@@ -154,6 +154,9 @@ func (s *Source) effective() yaml.MapSlice {
 	if s.Emit {
 		out = append(out, item("emit", true))
 	}
+	if len(s.Redact) > 0 {
+		out = append(out, item("redact", s.Redact))
+	}
 	out = s.Operation.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
