@@ -20,6 +20,8 @@ const (
 	AuditResolveDone AuditAction = "effect.resolve.done"
 	// AuditResolveResend: an indeterminate effect is sent again.
 	AuditResolveResend AuditAction = "effect.resolve.resend"
+	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
+	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
 	// AuditPrune: what prune leaves alone by itself was taken by name.
 	AuditPrune AuditAction = "prune.include"
 	// AuditErase: everything of an event but its tombstone was erased.
