@@ -20,6 +20,10 @@ const (
 	AuditResolveDone AuditAction = "effect.resolve.done"
 	// AuditResolveResend: an indeterminate effect is sent again.
 	AuditResolveResend AuditAction = "effect.resolve.resend"
+	// AuditPrune: what prune leaves alone by itself was taken by name.
+	AuditPrune AuditAction = "prune.include"
+	// AuditErase: everything of an event but its tombstone was erased.
+	AuditErase AuditAction = "event.erase"
 	// AuditKeyRotate: a key was added to the keyring.
 	AuditKeyRotate AuditAction = "keys.rotate"
 	// AuditKeyActivate: another key became the active one.

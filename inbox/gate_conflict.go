@@ -12,11 +12,10 @@ import (
 // maxPaths bounds what a conflict records of the differences.
 const maxPaths = 20
 
-// The bytes of the first delivery, if they have not been pruned. A body that
-// was kept beyond its day is in the class "kept".
+// The bytes of the first delivery, if they have not been pruned or erased.
 const readFirst = `
 SELECT e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.body
-FROM inbox_event e LEFT JOIN inbox_body b ON b.class IN (e.class, 'kept') AND b.id = e.body_id
+FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 WHERE e.id = $1`
 
 // The first delivery stays; what came later is only described. One row, by

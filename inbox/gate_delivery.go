@@ -53,11 +53,14 @@ type effectRow struct {
 
 // How an event was admitted. Stored: never change.
 const (
-	admissionOK       = "ok"
-	admissionUnusable = "unusable"
-	admissionUnrouted = "unrouted"
+	admissionOK              = "ok"
+	admissionUnusable        = "unusable"
+	admissionBeyondRetention = "beyond_retention"
+	admissionUnrouted        = "unrouted"
 )
 
+// prepare gives the delivery its ids. The body's and its events' are made in the
+// same millisecond: prune and erase find the events of a body by that.
 func prepare(a *Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
@@ -92,6 +95,12 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	if a.Source.Strict && a.Source.Canonical != nil {
 		e.canonical = canonicalSum(a.Source, bytes)
 	}
+	if beyond(a.Source, event, now) {
+		// Still a duplicate, if its key is known after all; never taken for new.
+		e.admission = admissionBeyondRetention
+		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
+		return e
+	}
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
 		if route.Matches(event.Type) {
@@ -102,6 +111,11 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		e.admission = admissionUnrouted
 	}
 	return e
+}
+
+// beyond reports whether the event is older than the source's keys are kept.
+func beyond(s *Source, event *NewEvent, now time.Time) bool {
+	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
 }
 
 // usable reports whether PostgreSQL can store the text in its bounded columns.

@@ -174,7 +174,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 const readBody = `
 SELECT CASE WHEN b.key_id IS NULL THEN substr(b.body, e.body_offset + 1, e.body_length) ELSE b.body END,
     b.key_id, b.id, e.body_offset, e.body_length
-FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class IN (e.class, 'kept')
+FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
 // Body gives the exact bytes of one event. It returns [ErrNotFound] if they are

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +18,10 @@ type SourceRow struct {
 
 	// Emit opens the source to the SQL function emit.
 	Emit bool
+
+	// Tombstone is how long the source's keys refuse duplicates, if that is longer
+	// than its class says; 0 is the class's.
+	Tombstone time.Duration
 }
 
 // RouteRow is a route of the configuration as [Register] writes it.
@@ -45,9 +50,10 @@ type RegisteredRoute struct {
 // ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
 // that start together agree on the id, which never changes.
 const upsertSource = `
-INSERT INTO source (name, provider, class, tenant, emit) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO source (name, provider, class, tenant, emit, tombstone) VALUES ($1, $2, $3, $4, $5, nullif($6::interval, '0'))
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
-SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit, updated_at = now()
+SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
+    tombstone = excluded.tombstone, updated_at = now()
 RETURNING id`
 
 // The version moves only when the definition does, also when two processes
@@ -76,7 +82,7 @@ func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, source := range sources {
 			r := Registered{Routes: make(map[string]RegisteredRoute, len(source.Routes))}
-			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit).Scan(&r.ID); err != nil {
+			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit, source.Tombstone).Scan(&r.ID); err != nil {
 				return fmt.Errorf("registering source %s: %w", source.Name, err)
 			}
 			for _, route := range source.Routes {

@@ -190,6 +190,17 @@ FROM effect e
 WHERE e.id = ANY ($1::uuid[]) AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND s.in_flight = e.id
     AND e.state IN ('done', 'superseded', 'skipped', 'duplicate')`
 
+// A result that says indeterminate was true when it was rendered. It is the only
+// one that is ever replaced, and only by what follows when one of its effects
+// leaves a state at rest. Whoever renders holds the event's lock, so a caller who
+// holds it too can leave none behind.
+const forgetIndeterminate = `
+DELETE FROM operation_result d
+WHERE d.status = 'indeterminate' AND d.event_id IN (
+    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    UNION
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]))`
+
 // A job that was not ours to replace may wake the effect, so the caller is told.
 const readStandings = `
 SELECT id, state, route_id, coalesce(job_id, 0), unfinished,
@@ -231,6 +242,9 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
 		b.Queue(releaseKeys, ids)
+	}
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
+		b.Queue(forgetIndeterminate, ids)
 	}
 	if len(routes) > 0 {
 		b.Queue(advanceStreams, ids)

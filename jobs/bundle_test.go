@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -37,6 +38,8 @@ type bundle struct {
 	lease time.Duration
 	retry inbox.RetryPolicy
 	keys  keyWindows
+
+	keyring *seal.Keyring
 }
 
 // keyWindows are the windows of every route's keys.
@@ -80,7 +83,7 @@ func setup(tb testing.TB) *bundle {
 func (b *bundle) store(node string) *inbox.Effects {
 	b.tb.Helper()
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: b.work, Enqueuer: b.queue, Node: node,
+		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring,
 		Routes: map[int32]inbox.EffectRoute{
 			b.routes[repeatable]: {Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},

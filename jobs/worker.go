@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,7 +27,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
-	return w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})
+	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
 }
 
 // rearmWorker works the wake-ups that ask for fresh attempts.
@@ -40,7 +40,7 @@ type rearmWorker struct {
 func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
 	n, err := w.client.store.Rearm(ctx, job.Args.Event)
 	if err != nil {
-		return w.client.trouble(ctx, "rearming effects", err)
+		return w.client.nudge.after(w.client.trouble(ctx, "rearming effects", err))
 	}
 	if n > 0 {
 		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
@@ -222,11 +222,11 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 
 // callOf is one attempt at a claim as its kind sees it.
 func callOf(claim *inbox.Claim, route Route) *effect.Call {
-	e := claim.Event
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
 			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
-			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
 		},
 		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
@@ -238,14 +238,17 @@ func callOf(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it.
-func contentType(headers []byte) string {
-	for name, value := range headerTexts(headers) {
-		if strings.EqualFold(name, "content-type") {
-			return value
-		}
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
 	}
-	return ""
+	h = http.Header{}
+	for name, value := range headerTexts(kept) {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // headerTexts reads the headers kept of a delivery: an object of strings or of

@@ -214,18 +214,13 @@ func (w *walker) treeObject(depth int, volatile [][]string) (*tree, error) {
 	for {
 		w.space()
 		start := w.pos
-		if err := w.text(); err != nil {
-			return nil, err
+		if w.pos = scanKey(w.doc, start); w.pos < 0 {
+			return nil, errNotJSON
 		}
-		name, err := unquote(w.doc[start:w.pos])
+		name, err := unquote(w.doc[start:scanText(w.doc, start)])
 		if err != nil {
 			return nil, err
 		}
-		w.space()
-		if w.peek() != ':' {
-			return nil, errNotJSON
-		}
-		w.pos++
 		inner, drop := below(volatile, name)
 		value, err := w.tree(depth, inner)
 		if err != nil {

@@ -45,7 +45,7 @@ func (a *App) makeReceive() error {
 		sources[s.Name] = &receiver.Source{
 			Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
-			NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
+			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}
 	}
 	rcv, err := receiver.New(receiver.Config{
@@ -67,6 +67,14 @@ func (a *App) makeReceive() error {
 	return nil
 }
 
+// passedHeaders are the headers that targets of the source get.
+func passedHeaders(s *config.Source) (names []string) {
+	for _, r := range s.Routes {
+		names = append(names, r.Target.PassHeaders...)
+	}
+	return names
+}
+
 // bound is a source's provider with the source's own settings.
 func bound(s *config.Source, keys providers.Fetcher) (*providers.Provider, error) {
 	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
@@ -81,6 +89,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
 	}
 	for _, r := range s.Routes {

@@ -26,7 +26,9 @@ func (a *App) register(ctx context.Context) error {
 	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
 	var classes []string
 	for _, s := range a.settings.Sources {
-		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit}
+		row := inbox.SourceRow{
+			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
+		}
 		for _, r := range s.Routes {
 			digest, err := routeDigest(r)
 			if err != nil {
@@ -44,6 +46,13 @@ func (a *App) register(ctx context.Context) error {
 		if !slices.Contains(classes, s.Class) {
 			classes = append(classes, s.Class)
 		}
+	}
+	kept := make([]inbox.ClassRow, len(a.settings.Classes))
+	for i, c := range a.settings.Classes {
+		kept[i] = inbox.ClassRow{Name: c.Name, Horizons: c.Horizons()}
+	}
+	if err := inbox.RegisterClasses(ctx, a.adminPool, kept); err != nil {
+		return err
 	}
 	var err error
 	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {

@@ -79,15 +79,11 @@ func Load(o Options) (*Config, error) {
 
 func defaults(catalog map[string]*providers.Provider) *Config {
 	cfg := &Config{
-		Database: Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
-		Listen:   Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
-		Log:      Log{Level: slog.LevelInfo, Format: "json"},
-		Drain:    25 * time.Second,
-		Classes: []*Class{
-			{Name: "default", Body: 30 * day, Effects: 90 * day},
-			{Name: "payments", Body: 90 * day, Effects: 90 * day},
-			{Name: "ephemeral", Body: 7 * day, Effects: 7 * day},
-		},
+		Database:  Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
+		Listen:    Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
+		Log:       Log{Level: slog.LevelInfo, Format: "json"},
+		Drain:     25 * time.Second,
+		Classes:   builtInClasses(),
 		Providers: map[string]*providers.Provider{},
 	}
 	maps.Copy(cfg.Providers, catalog)
@@ -193,6 +189,9 @@ func (r *reader) check(cfg *Config, o Options) {
 	}
 	if len(cfg.Sources) == 0 && len(r.problems) == 0 {
 		r.environ("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	}
+	for _, s := range cfg.Sources {
+		r.retention(cfg, s)
 	}
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome

@@ -16,9 +16,7 @@ import (
 func (c *Config) Effective() yaml.MapSlice {
 	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
 	for _, class := range c.Classes {
-		classes = append(classes, item(class.Name, yaml.MapSlice{
-			item("body", FormatDuration(class.Body)), item("effects", FormatDuration(class.Effects)),
-		}))
+		classes = append(classes, item(class.Name, class.effective()))
 	}
 	for _, t := range c.Targets {
 		targets = append(targets, item(t.Name, t.effective()))
@@ -81,6 +79,9 @@ func (t *Target) effective() yaml.MapSlice {
 				headers = append(headers, item(name, "<secret>"))
 			}
 			out = append(out, item("headers", headers))
+		}
+		if len(t.PassHeaders) > 0 {
+			out = append(out, item("pass_headers", t.PassHeaders))
 		}
 		if t.ReplayedHeader != "" {
 			out = append(out, item("replayed_header", t.ReplayedHeader))
