@@ -114,11 +114,9 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 	}
 }
 
-// mapped gives what a route's mapping makes of the event; nil without one. What
-// was sent as received and may have happened stays as it was, whatever mapping
-// the route got since: its key belongs to those bytes.
+// mapped gives what a route's mapping makes of the event; nil without one.
 func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) {
-	if route.Map == nil || call.Rendered == nil && !claim.UnknownSince.IsZero() {
+	if route.Map == nil {
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"
