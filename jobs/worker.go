@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"time"
@@ -239,33 +238,12 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 
 // contentType reads the delivery's content type from the headers kept of it.
 func contentType(headers []byte) string {
-	for name, value := range headerTexts(headers) {
+	for name, value := range HeaderTexts(headers) {
 		if strings.EqualFold(name, "content-type") {
 			return value
 		}
 	}
 	return ""
-}
-
-// headerTexts reads the headers kept of a delivery: an object of strings or of
-// arrays of strings, of which the first counts.
-func headerTexts(headers []byte) map[string]string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return nil
-	}
-	out := make(map[string]string, len(doc))
-	for name, value := range doc {
-		switch v := value.(type) {
-		case string:
-			out[name] = v
-		case []any:
-			if len(v) > 0 {
-				out[name], _ = v[0].(string)
-			}
-		}
-	}
-	return out
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.
