@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -47,6 +49,10 @@ type EffectRoute struct {
 	// Rearms is how often redeliveries may give a dead effect fresh attempts. 0 is
 	// the default of 3, -1 is off.
 	Rearms int
+
+	// Order says how the effects of one sequence key wait for each other. The zero
+	// Policy is unordered.
+	Order sequence.Policy
 }
 
 // Forgotten reports whether the target may no longer know, at the time at, the
@@ -106,6 +112,7 @@ type Effects struct {
 	now      func() time.Time
 
 	outside knownRoutes // routes whose effects are claimed in groups
+	order   orderCounters
 
 	claims    grouped[claimAsk, claimAnswer]
 	starts    grouped[sendStart, bool]

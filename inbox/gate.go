@@ -106,6 +106,7 @@ type Gate struct {
 	stopped bool
 	running sync.WaitGroup
 	stats   gateCounters
+	order   orderCounters
 }
 
 // NewGate makes a gate; Start sets it going.
