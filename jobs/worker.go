@@ -26,7 +26,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
-	return w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})
+	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
 }
 
 // rearmWorker works the wake-ups that ask for fresh attempts.
@@ -39,7 +39,7 @@ type rearmWorker struct {
 func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
 	n, err := w.client.store.Rearm(ctx, job.Args.Event)
 	if err != nil {
-		return w.client.trouble(ctx, "rearming effects", err)
+		return w.client.nudge.after(w.client.trouble(ctx, "rearming effects", err))
 	}
 	if n > 0 {
 		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
