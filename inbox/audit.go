@@ -20,6 +20,8 @@ const (
 	AuditResolveDone AuditAction = "effect.resolve.done"
 	// AuditResolveResend: an indeterminate effect is sent again.
 	AuditResolveResend AuditAction = "effect.resolve.resend"
+	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
+	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
 )
 
 // audit is one entry to write.

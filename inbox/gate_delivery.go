@@ -45,6 +45,7 @@ type effectRow struct {
 	id    ID
 	route *Route
 	key   string
+	place *place // in its sequence; nil if the route is unordered
 }
 
 // How an event was admitted. Stored: never change.
@@ -86,14 +87,20 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	if a.Source.Strict && a.Source.Canonical != nil {
 		e.canonical = canonicalSum(a.Source, bytes)
 	}
+	e.admission = admissionUnrouted
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
-		if route.Matches(event.Type) {
-			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name)})
+		matches := route.Matches(event.Type)
+		if matches {
+			e.admission = admissionOK
 		}
-	}
-	if len(e.effects) == 0 {
-		e.admission = admissionUnrouted
+		var at *place
+		if route.Order.Ordered() {
+			at = placeOf(a, item, route, matches)
+		}
+		if matches || at != nil {
+			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name), place: at})
+		}
 	}
 	return e
 }
