@@ -2,7 +2,6 @@ package expression
 
 import (
 	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -10,13 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	// maxName bounds the name of a sequence, in bytes: what the catalogue's own
-	// keys may have.
-	maxName = 1024
-	// maxDigits bounds a number.
-	maxDigits = 38
-)
+// maxName bounds the name of a sequence, in bytes: what the catalogue's own keys
+// may have.
+const maxName = 1024
 
 // Name evaluates to the name of a sequence: a text of 1 to 1,024 bytes without
 // control characters, or a whole number. [ErrNull] is a name that is null or
@@ -44,11 +39,10 @@ func (p *Program) Name(in *Input) (string, error) {
 	return "", ErrType
 }
 
-// Number evaluates to a place in a sequence, as a decimal with one spelling for
-// each value, so that comparing is exact. Whole numbers and decimal texts stay
-// what they are; a time, as RFC 3339 writes it, becomes its nanoseconds since
-// 1970. A fraction that was read as a floating point number is refused, since
-// what was written is no longer known.
+// Number evaluates to a place in a sequence, as the text of a decimal, never
+// rounded: a whole number as it is, a time (RFC 3339) as its nanoseconds since
+// 1970. Any other text is given as it is, for the caller to read. A floating point
+// number is refused if it may not be what was written.
 func (p *Program) Number(in *Input) (string, error) {
 	value, err := p.Value(in)
 	if err != nil {
@@ -69,44 +63,12 @@ func (p *Program) Number(in *Input) (string, error) {
 		if v == "" {
 			return "", ErrNull
 		}
-		if number, ok := decimal(v); ok {
-			return number, nil
-		}
 		if number, ok := nanoseconds(v); ok {
 			return number, nil
 		}
+		return v, nil
 	}
 	return "", ErrType
-}
-
-// Whole reports whether a number of [Program.Number] has no fraction.
-func Whole(number string) bool {
-	_, ok := new(big.Int).SetString(number, 10)
-	return ok
-}
-
-// decimal gives the one spelling of a decimal: no leading zeros, no zeros at the
-// end of a fraction, no minus zero.
-func decimal(s string) (string, bool) {
-	digits, negative := strings.CutPrefix(s, "-")
-	whole, fraction, point := strings.Cut(digits, ".")
-	if !allDigits(whole) || point && !allDigits(fraction) || len(whole)+len(fraction) > maxDigits {
-		return "", false
-	}
-	if whole = strings.TrimLeft(whole, "0"); whole == "" {
-		whole = "0"
-	}
-	if fraction = strings.TrimRight(fraction, "0"); fraction != "" {
-		whole += "." + fraction
-	}
-	if negative && whole != "0" {
-		whole = "-" + whole
-	}
-	return whole, true
-}
-
-func allDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // nanoseconds reads a time. Beyond nanoseconds nothing is known of it, and

@@ -13,18 +13,20 @@ import (
 	"github.com/oncegate/oncegate/expression"
 )
 
-func TestNumbersHaveOneSpelling(t *testing.T) {
+func TestNumbersAreNeverRounded(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
-		`7`: "7", `-7`: "-7", `0`: "0", `-0`: "0", `9223372036854775807`: "9223372036854775807",
-		`9223372036854775808`: "9223372036854775808", `99999999999999999999999999999999999999`: "99999999999999999999999999999999999999",
-		`7.0`: "7", `1e3`: "1000", `"7"`: "7", `"007"`: "7", `"-007"`: "-7", `"-0"`: "0", `"0.0"`: "0", `"-0.00"`: "0",
-		`"1355517523.000005"`: "1355517523.000005", `"1355517523.50"`: "1355517523.5", `"000.25"`: "0.25", `"-1.50"`: "-1.5",
+		`7`: "7", `-7`: "-7", `0`: "0", `9223372036854775807`: "9223372036854775807", `9223372036854775808`: "9223372036854775808",
+		`99999999999999999999999999999999999999`: "99999999999999999999999999999999999999", `7.0`: "7", `1e3`: "1000",
+		`"0007"`: "0007", `"1355517523.000005"`: "1355517523.000005", `"2026-11-21"`: "2026-11-21", `"x"`: "x",
 		// The expected nanoseconds are those of `date -u +%s%N` and of pencil and paper.
 		`"1970-01-01T00:00:00Z"`: "0", `"2026-11-21T12:00:00Z"`: "1795262400000000000",
 		`"2026-11-21T12:00:00.000000001Z"`:      "1795262400000000001",
 		`"2026-11-21T13:00:00.5+01:00"`:         "1795262400500000000",
 		`"2026-11-21T06:30:00.123456789-05:30"`: "1795262400123456789",
+		// No times, or not known exactly.
+		`"0001-01-01T00:00:00Z"`: "0001-01-01T00:00:00Z", `"2300-01-01T00:00:00Z"`: "2300-01-01T00:00:00Z",
+		`"2026-11-21T12:00:00.0000000001Z"`: "2026-11-21T12:00:00.0000000001Z",
 	} {
 		got, err := number(t, written)
 		if err != nil || got != want {
@@ -34,13 +36,6 @@ func TestNumbersHaveOneSpelling(t *testing.T) {
 	for written, want := range map[string]error{
 		`null`: expression.ErrNull, `""`: expression.ErrNull, `true`: expression.ErrType, `[1]`: expression.ErrType, `{}`: expression.ErrType,
 		`1.5`: expression.ErrType, `1e300`: expression.ErrType, `9007199254740993.0`: expression.ErrType,
-		`"+7"`: expression.ErrType, `" 7"`: expression.ErrType, `"7 "`: expression.ErrType, `"1e3"`: expression.ErrType, `"0x10"`: expression.ErrType,
-		`"1."`: expression.ErrType, `".5"`: expression.ErrType, `"1.2.3"`: expression.ErrType, `"--1"`: expression.ErrType, `"-"`: expression.ErrType,
-		`"٣"`: expression.ErrType, `"1_000"`: expression.ErrType, `"NaN"`: expression.ErrType,
-		`"` + strings.Repeat("9", 39) + `"`: expression.ErrType, `"1.` + strings.Repeat("1", 38) + `"`: expression.ErrType,
-		`"2026-11-21"`: expression.ErrType, `"2026-11-21T12:00:00"`: expression.ErrType, `"0001-01-01T00:00:00Z"`: expression.ErrType,
-		`"1969-12-31T23:59:59Z"`: expression.ErrType, `"2300-01-01T00:00:00Z"`: expression.ErrType,
-		`"2026-11-21T12:00:00.0000000001Z"`: expression.ErrType,
 	} {
 		if got, err := number(t, written); !errors.Is(err, want) {
 			t.Errorf("%s: %q, %v, want %v", written, got, err, want)
@@ -61,64 +56,6 @@ func mustNumber(source string) *expression.Program {
 func number(t *testing.T, written string) (string, error) {
 	t.Helper()
 	return numberOf.Number(input(`{"n": ` + written + `}`))
-}
-
-// Whatever way two numbers are written, what is stored compares as they do.
-func TestNumbersCompareAsWritten(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
-		a, b := anyDecimal(random), anyDecimal(random)
-		first, err := number(t, spelled(random, a))
-		if err != nil {
-			t.Fatalf("%s: %v", a.FloatString(9), err)
-		}
-		second, err := number(t, spelled(random, b))
-		if err != nil {
-			t.Fatalf("%s: %v", b.FloatString(9), err)
-		}
-		x, ok1 := new(big.Rat).SetString(first)
-		y, ok2 := new(big.Rat).SetString(second)
-		if !ok1 || !ok2 || x.Cmp(a) != 0 || y.Cmp(b) != 0 {
-			t.Fatalf("%s and %s became %q and %q", a.FloatString(9), b.FloatString(9), first, second)
-		}
-		if equal := first == second; equal != (a.Cmp(b) == 0) {
-			t.Fatalf("%s and %s became %q and %q", a.FloatString(9), b.FloatString(9), first, second)
-		}
-		if expression.Whole(first) != a.IsInt() {
-			t.Fatalf("%q is whole: %t", first, !a.IsInt())
-		}
-	}
-}
-
-// anyDecimal gives few values, so that many of them are equal, and long ones.
-func anyDecimal(random *rand.Rand) *big.Rat {
-	n := big.NewInt(random.Int64N(5) - 2)
-	for range random.IntN(4) {
-		n.Mul(n, big.NewInt(1_000_003))
-	}
-	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(random.Int64N(4)), nil)
-	return new(big.Rat).SetFrac(n, scale)
-}
-
-// spelled writes a decimal in JSON in one of its ways.
-func spelled(random *rand.Rand, r *big.Rat) string {
-	text := r.FloatString(3)
-	if r.IsInt() {
-		text = r.Num().String()
-		if random.IntN(2) == 0 && text != "0" && !strings.HasPrefix(text, "-") {
-			return text
-		}
-	}
-	sign, digits := "", text
-	if rest, negative := strings.CutPrefix(text, "-"); negative {
-		sign, digits = "-", rest
-	}
-	digits = strings.Repeat("0", random.IntN(3)) + digits
-	if strings.Contains(digits, ".") {
-		digits += strings.Repeat("0", random.IntN(3))
-	}
-	return `"` + sign + digits + `"`
 }
 
 // The same instant is the same number in every zone, and the later one is the
@@ -202,12 +139,12 @@ func TestPositionsAreCheckedWhenCompiled(t *testing.T) {
 }
 
 func ExampleProgram_Number() {
-	p, err := expression.Compile("body.seq", expression.Number)
+	p, err := expression.Compile("body.at", expression.Number)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	number, err := p.Number(&expression.Input{Body: []byte(`{"seq": "0042"}`)})
+	number, err := p.Number(&expression.Input{Body: []byte(`{"at": "2026-11-21T12:00:00.5Z"}`)})
 	fmt.Println(number, err)
-	// Output: 42 <nil>
+	// Output: 1795262400500000000 <nil>
 }

@@ -41,16 +41,26 @@ func sequenceOf(s *config.Source, r *config.Route, failed func(error)) func(a *i
 			}
 		}
 		if o.Number != nil {
-			number, err = o.Number.Number(in)
-			if err == nil && o.Mode == sequence.Contiguous && !expression.Whole(number) {
-				number, err = "", expression.ErrType
-			}
-			if err != nil {
+			if number, err = placeOf(o, in); err != nil {
 				failed(err)
 			}
 		}
 		return key, number
 	}
+}
+
+// placeOf reads a number exactly, with one spelling for each value. Where every
+// number is waited for, only whole ones have successors.
+func placeOf(o config.Order, in *expression.Input) (string, error) {
+	text, err := o.Number.Number(in)
+	if err != nil {
+		return "", err
+	}
+	n, err := sequence.ParseNumber(text)
+	if err != nil || o.Mode == sequence.Contiguous && !n.Whole() {
+		return "", expression.ErrType
+	}
+	return n.String(), nil
 }
 
 // mentionsHeaders says that an expression may read a header: reading them all for

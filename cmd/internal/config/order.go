@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -91,11 +90,7 @@ func (r *reader) order(f field, where string) Order {
 
 // orderTimes compares what a gap's times say with each other.
 func (r *reader) orderTimes(o *Order, where string) {
-	patience := o.Patience
-	if patience == 0 {
-		patience = time.Hour
-	}
-	if o.Warn > patience {
+	if patience := o.WithDefaults().Patience; o.Warn > patience {
 		r.line(o.line, "%s: warn %s is longer than patience %s", where, FormatDuration(o.Warn), FormatDuration(patience))
 	}
 	if o.Start != "" && o.Settle > 0 {
