@@ -22,6 +22,11 @@ const (
 	AuditResolveResend AuditAction = "effect.resolve.resend"
 	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
 	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
+	// AuditStreamSkip: missing numbers were given up, or the effect that blocked a
+	// stream was skipped.
+	AuditStreamSkip AuditAction = "stream.skip"
+	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
+	AuditStreamUnblock AuditAction = "stream.unblock"
 )
 
 // audit is one entry to write.

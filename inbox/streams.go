@@ -30,7 +30,7 @@ type StreamRow struct {
 	// Applied is the highest number that is settled or given up; empty if there is
 	// none.
 	Applied string `json:"applied,omitempty"`
-	// Held is how many effects wait, counted up to 1,000.
+	// Held is how many effects wait, counted up to [MaxHeld].
 	Held      int        `json:"held"`
 	InFlight  *ID        `json:"in_flight,omitempty"`
 	GapSince  *time.Time `json:"gap_since,omitempty"`
@@ -38,8 +38,8 @@ type StreamRow struct {
 	UpdatedAt time.Time  `json:"updated_at"`
 }
 
-// maxHeld is how far held effects are counted.
-const maxHeld = 1000
+// MaxHeld is how far the held effects of one stream are counted.
+const MaxHeld = 1000
 
 // The held effects are counted for the rows of the page only: the lateral join
 // runs after LIMIT.
@@ -67,7 +67,7 @@ ORDER BY t.id DESC`
 
 // Streams gives one page of streams, newest first.
 func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, error) {
-	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), maxHeld)
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), MaxHeld)
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}

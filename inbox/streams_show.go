@@ -94,7 +94,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 		return nil, err
 	}
 	var d StreamDetail
-	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, parsed.hash(), maxHeld).Scan(
+	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, parsed.hash(), MaxHeld).Scan(
 		&d.ID, &d.Source, &d.Route, &d.Key, &d.Applied, &d.InFlight, &d.GapSince,
 		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -123,17 +123,18 @@ WHERE x.route_id = $1 AND x.sequence_key_hash = $2 AND x.state = 'held'
 ORDER BY x.sequence_number, x.id
 LIMIT $3`
 
-// Numbers above the last applied one and below the first that waits; none of them
-// is recorded, or it would have been found.
+// The missing numbers end before the first effect above the applied one, in
+// whatever state: what is recorded is not missing. One put aside as a tie takes no
+// place.
 const missingNumbers = `
-SELECT coalesce((st.applied + 1)::text, ''), coalesce((w.first - 1)::text, '')
+SELECT (st.applied + 1)::text, (w.first - 1)::text
 FROM stream st
 CROSS JOIN LATERAL (
     SELECT min(e.sequence_number) AS first
     FROM effect e
-    WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.state = 'held'
-        AND (st.applied IS NULL OR e.sequence_number > st.applied)) w
-WHERE st.id = $1 AND st.gap_since IS NOT NULL AND w.first - 1 >= st.applied + 1`
+    WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.sequence_number > st.applied
+        AND e.reason IS DISTINCT FROM 'sequence_number_taken') w
+WHERE st.id = $1 AND st.gap_since IS NOT NULL AND w.first > st.applied + 1`
 
 // maxWaiting is how many of those that wait are shown.
 const maxWaiting = 10
