@@ -36,6 +36,7 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	a.orderStats = append(a.orderStats, store.OrderStats)
 	metrics, err := newWorkMetrics(a.registry)
 	if err != nil {
 		return err
