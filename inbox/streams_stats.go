@@ -12,8 +12,8 @@ import (
 // StreamStats is how the streams of one route stand.
 type StreamStats struct {
 	// Held effects wait, counted among the first 10,000 that are not settled. Gaps are
-	// keys that wait for a missing number, Blocked are keys that an effect at rest holds
-	// up, each counted up to 10,000.
+	// keys that wait for a missing number, counted among the 10,000 that have waited
+	// longest. Blocked are keys that an effect at rest holds up, counted up to 10,000.
 	Held, Gaps, Blocked int
 
 	// OldestGap is how long the oldest missing number has been waited for; 0 without
@@ -36,18 +36,24 @@ const (
 )
 
 // Each part reads a partial index, and no further than its bound. Of the open
-// effects so many are looked at; a backlog in front of them hides some.
+// effects so many are looked at; a backlog in front of them hides some. Gaps are
+// looked at oldest first, those of all routes.
 const readStreamStats = `
+WITH gap AS MATERIALIZED (
+    SELECT route_id, gap_since
+    FROM stream
+    WHERE gap_since IS NOT NULL
+    ORDER BY gap_since
+    LIMIT $2)
 SELECT
     (SELECT count(*) FILTER (WHERE h.state = 'held')
     FROM (SELECT e.state
         FROM effect e
         WHERE e.route_id = $1 AND e.sequence_key_hash IS NOT NULL AND e.state IN ('pending', 'claimed', 'retry', 'held', 'indeterminate')
         LIMIT $2) h),
-    (SELECT count(*) FROM (SELECT FROM stream WHERE route_id = $1 AND gap_since IS NOT NULL LIMIT $2) g),
+    (SELECT count(*) FROM gap WHERE route_id = $1),
     (SELECT count(*) FROM (SELECT FROM stream WHERE route_id = $1 AND blocked_by IS NOT NULL LIMIT $2) b),
-    coalesce((extract(epoch FROM now() -
-        (SELECT gap_since FROM stream WHERE route_id = $1 AND gap_since IS NOT NULL ORDER BY gap_since LIMIT 1)) * 1000000)::bigint, 0)`
+    coalesce((extract(epoch FROM now() - (SELECT min(gap_since) FROM gap WHERE route_id = $1)) * 1000000)::bigint, 0)`
 
 const readLongGaps = `
 SELECT id, gap_since

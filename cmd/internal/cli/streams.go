@@ -11,8 +11,8 @@ import (
 )
 
 func (s *shell) streamsCommand() *cobra.Command {
-	return group("streams", "List or show the sequence keys of ordered routes",
-		s.streamsListCommand(), s.streamsShowCommand())
+	return group("streams", "List, show, skip or unblock the sequence keys of ordered routes",
+		s.streamsListCommand(), s.streamsShowCommand(), s.streamsSkipCommand(), s.streamsUnblockCommand())
 }
 
 func (s *shell) streamsListCommand() *cobra.Command {
