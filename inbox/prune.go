@@ -106,6 +106,15 @@ type PruneReport struct {
 	Busy    time.Duration `json:"-"` // Elapsed without the pauses
 }
 
+// Removed is how many rows went, of all tables; days of bodies are not counted by
+// rows.
+func (r *PruneReport) Removed() (sum int64) {
+	for _, n := range r.Rows {
+		sum += n
+	}
+	return sum
+}
+
 // PruneProgress is how far a pass is.
 type PruneProgress struct {
 	Step    string // what is being walked
@@ -156,6 +165,9 @@ type pass struct {
 
 	ends  time.Time // zero is never
 	pause time.Duration
+
+	// short are the places, by table, at which walks ended before their end.
+	short map[string][]string
 }
 
 // errPassOver: the budget ended, or the context did; what is left is for the next pass.
@@ -182,7 +194,7 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 	if err := p.checkRun(&run); err != nil {
 		return PruneReport{}, err
 	}
-	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}}
+	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
 	began := p.cfg.Now()
 	if p.cfg.Budget > 0 {
 		s.ends = began.Add(p.cfg.Budget)
