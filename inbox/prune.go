@@ -163,8 +163,9 @@ type pass struct {
 	keep   *retention
 	report PruneReport
 
-	ends  time.Time // zero is never
-	pause time.Duration
+	budget time.Time // the end of the pass; zero is never
+	ends   time.Time // the end of the step
+	pause  time.Duration
 
 	// short are the places, by table, at which walks ended before their end.
 	short map[string][]string
@@ -197,7 +198,7 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
 	began := p.cfg.Now()
 	if p.cfg.Budget > 0 {
-		s.ends = began.Add(p.cfg.Budget)
+		s.budget = began.Add(p.cfg.Budget)
 	}
 	acquired, err := p.cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -223,6 +224,9 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
 	err = s.everything(ctx)
+	for errors.Is(err, errPassOver) && s.left(ctx) {
+		err = s.everything(ctx) // a step that was short of time has some more
+	}
 	s.report.Complete = err == nil && len(s.report.Contended) == 0
 	if errors.Is(err, errPassOver) {
 		err = nil
@@ -268,7 +272,8 @@ func (s *pass) everything(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		s.bodies, s.keptBodies, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
 	}
-	ends, short := s.ends, false
+	ends, short := s.budget, false
+	clear(s.short)
 	for i, step := range steps {
 		if !ends.IsZero() {
 			left := ends.Sub(s.cfg.Now())
@@ -286,6 +291,12 @@ func (s *pass) everything(ctx context.Context) error {
 		return errPassOver
 	}
 	return nil
+}
+
+// left reports whether the budget allows another round, and locks did not end the
+// last one.
+func (s *pass) left(ctx context.Context) bool {
+	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.budget.IsZero() || s.budget.Sub(s.cfg.Now()) > s.cfg.Budget/10)
 }
 
 // over reports whether the step has to end.
