@@ -109,6 +109,8 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 		return c.reset(ctx, event, resetRead)
 	case connReused:
 		return c.resetKept(ctx, s.route)
+	case skewClocks:
+		return c.skew(ctx, s.route)
 	case cutBefore:
 		return c.cut(ctx, rig.CutBefore)
 	case cutAfter:
@@ -195,8 +197,8 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		return err
 	}
 	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {
-		refused, err1 := s.said("effect was taken over", effect)
-		gaveUp, err2 := s.said("wake-up put off", "settling", effect) // what is left of the lease is short
+		refused, err1 := said(s.log, "effect was taken over", effect)
+		gaveUp, err2 := said(s.log, "wake-up put off", "settling", effect) // what is left of the lease is short
 		return refused || gaveUp, errors.Join(err1, err2)
 	})
 	if err != nil {
