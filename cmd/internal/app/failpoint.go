@@ -212,6 +212,9 @@ func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effec
 	return result
 }
 
+// careless is a client as anybody would make it.
+var careless = &http.Client{Timeout: time.Second}
+
 // resendable sends as one would without thinking of it: net/http may send such a
 // request a second time when a connection that was kept alive breaks.
 func resendable(ctx context.Context, call *effect.Call) effect.Result {
@@ -221,7 +224,7 @@ func resendable(ctx context.Context, call *effect.Call) effect.Result {
 	}
 	req.Header.Set("Idempotency-Key", call.Key)
 	req.Header.Set("Oncegate-Attempt", strconv.Itoa(call.Attempt))
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := careless.Do(req)
 	if err != nil {
 		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection}
 	}

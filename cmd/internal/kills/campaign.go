@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -192,7 +193,7 @@ func (c *Campaign) receive(ctx context.Context, failpoint string) error {
 		return err
 	}
 	log := filepath.Join(c.world.dir, c.schema+"-receive.log")
-	env := append(c.seats[0].env[:len(c.seats[0].env):len(c.seats[0].env)],
+	env := append(slices.Clip(c.seats[0].env),
 		"DATABASE_URL="+c.world.server.DSN(), "ONCEGATE_ADMIN="+admin, "ONCEGATE_PUBLIC="+c.public)
 	binary := c.world.shipped
 	if failpoint != "" {

@@ -13,6 +13,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
+// client delivers, and asks whether a process is ready.
+var client = &http.Client{Timeout: 10 * time.Second}
+
 // errPatience is wrapped by what says that something did not happen in time.
 var errPatience = errors.New("it did not happen")
 
@@ -55,9 +58,9 @@ func (c *Campaign) deliver(ctx context.Context, event string) error {
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, time.Now(), body))
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is delivered again
+			return false, nil
 		}
 		defer resp.Body.Close()
 		_, _ = io.Copy(io.Discard, resp.Body) // the status says it all

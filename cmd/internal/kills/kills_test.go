@@ -16,7 +16,7 @@ var (
 )
 
 // TestKills is one test because its parts share a PostgreSQL and the binaries.
-func TestKills(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
+func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for itself
 	world, err := kills.NewWorld(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func (c *Campaign) alarmed(ctx context.Context, p *rig.Process, admin, log strin
 		if err != nil {
 			return false, err
 		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
+		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
 		return said(log, "not ready", `"clock"`)
