@@ -225,8 +225,9 @@ func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
 
 // Limits are what the receiver checks before it reads or verifies.
 type Limits struct {
-	// Methods are the HTTP methods of deliveries and handshakes.
-	Methods []string
+	// Methods are the HTTP methods of deliveries and handshakes, Deliveries those of
+	// deliveries alone.
+	Methods, Deliveries []string
 	// MaxBody is in bytes.
 	MaxBody int64
 	// ContentTypes are media types without parameters; empty takes any.
@@ -245,6 +246,7 @@ func (p *Provider) Limits() Limits {
 	slices.Sort(methods)
 	return Limits{
 		Methods:      slices.Compact(methods),
+		Deliveries:   slices.Clone(p.spec.Request.Methods),
 		MaxBody:      int64(p.spec.Request.MaxBody),
 		ContentTypes: slices.Clone(p.spec.Request.ContentTypes),
 		Encodings:    slices.Clone(p.spec.Request.Encodings),

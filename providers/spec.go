@@ -66,7 +66,8 @@ type SettingSpec struct {
 
 // RequestSpec bounds what is read before anything is verified.
 type RequestSpec struct {
-	// Methods default to POST; those of handshakes are added.
+	// Methods default to POST; those of handshakes are added. What comes by GET has
+	// its fields in the address, and they are read as those of a form.
 	Methods []string `yaml:"methods"`
 
 	// ContentTypes are media types without parameters; empty takes any.
