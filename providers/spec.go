@@ -28,6 +28,13 @@ type Spec struct {
 	// unread. Keys are paths of this spec; a field without an entry is sdk or docs.
 	Confidence map[string]string `yaml:"confidence"`
 
+	// None are the paths of this spec of which the provider has none, such as
+	// occurred_at or handshakes, so that what is not written here is known to be
+	// absent and not forgotten. Undocumented are those of which its documentation
+	// says nothing, such as windows.ack_within.
+	None         []string `yaml:"none"`
+	Undocumented []string `yaml:"undocumented"`
+
 	// Settings are what a source of this provider adds in its configuration, beside
 	// the secrets.
 	Settings []SettingSpec `yaml:"settings"`
