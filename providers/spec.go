@@ -205,6 +205,7 @@ type KeySelectSpec struct {
 }
 
 // Part is a piece of the signed bytes: one of the words body, body-base64,
+// body-sha256 (the digest's 32 bytes),
 // document (the JSON document: the body, or the field form_json of a form),
 // timestamp, method, url, path, query, form-sorted (names and values of a form,
 // sorted by name), secret (only with plain digests), or one of literal, header,
