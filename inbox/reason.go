@@ -28,6 +28,7 @@ const (
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
 	ReasonCondition Reason = "condition_false"
+	ReasonDiscarded Reason = "discarded"
 	ReasonBreaker   Reason = "target_open"
 	ReasonRate      Reason = "target_rate"
 
@@ -93,7 +94,7 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
 		return false, true
 	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
