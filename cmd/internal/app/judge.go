@@ -177,7 +177,7 @@ type routeVersion struct {
 func (j *Judge) version(e *inbox.RecordedEffect) (routeDescription, error) {
 	key := routeVersion{e.RouteID, e.RouteVersion}
 	if met, ok := j.versions.Load(key); ok {
-		return met.(routeDescription), nil //nolint:forcetypeassert // nothing else is stored
+		return met.(routeDescription), nil
 	}
 	d, err := j.describe(e)
 	if err == nil {
