@@ -67,6 +67,10 @@ const (
 	TriggerInitial   Trigger = "initial"
 	TriggerAutomatic Trigger = "automatic"
 	TriggerRearm     Trigger = "rearm"
+	// TriggerReplay: the first attempt of a replay.
+	TriggerReplay Trigger = "replay"
+	// TriggerManual: the first one after a person had an effect sent again.
+	TriggerManual Trigger = "manual"
 	// TriggerSweep: the run before did not end, the sweeper woke this one.
 	TriggerSweep Trigger = "sweep"
 )

@@ -43,6 +43,7 @@ type effectSnapshot struct {
 	Attempts    int         `json:"attempts"`
 	Version     int         `json:"version"`
 	SendStarted *time.Time  `json:"send_started_at,omitempty"`
+	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
 
 // The event comes first in the order of locks: whoever renders an operation's
@@ -121,7 +122,7 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		if err != nil {
 			return err
 		}
-		s.State, s.Rearm, s.JobID = EffectPending, true, ids[0]
+		s.State, s.Rearm, s.Trigger, s.JobID = EffectPending, true, TriggerManual, ids[0]
 		wakes = []Wake{{JobID: ids[0], Kind: WakeEffect, ID: r.Effect}}
 		after = effectSnapshot{State: EffectPending, Version: before.Version + 1}
 		action = AuditResolveResend
