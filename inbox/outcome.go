@@ -47,7 +47,7 @@ type EffectOutcome struct {
 const MaxOutcomeEffects = 1000
 
 // A duplicate is what its owner is: who repeats an effect gets the first one's
-// outcome. The rows of an event's effects are counted before they are cut off.
+// outcome. What was discarded did not happen. The rows of an event's effects are counted before they are cut off.
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document,
     f.route, f.state, f.reason, f.result, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
@@ -59,7 +59,7 @@ LEFT JOIN LATERAL (
     SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, coalesce(o.result, e.result) AS result, e.item,
         count(*) OVER () AS total,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
-        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead') OVER () AS dead,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded') OVER () AS dead,
         count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate') OVER () AS unknown,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate')) OVER () AS happened
     FROM effect e

@@ -28,6 +28,9 @@ type StartReplay struct {
 	Rate float32
 }
 
+// ErrReplayState is returned for a step that the replay's state does not allow.
+var ErrReplayState = errors.New("the replay's state does not allow it")
+
 // ErrDigest is returned when the digest is not the plan's.
 var ErrDigest = errors.New("the digest is not the plan's")
 
@@ -46,7 +49,7 @@ const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 // Start sets a planned replay going, if it is the one that was shown and has not
 // expired, and gives how it stands. A replay that is running already gets a new
 // job, since its own may be lost: whoever asks, each item is taken once. It
-// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrState] if the
+// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrReplayState] if the
 // replay can no longer be run.
 func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
 	if err := explained(s.Actor, s.Reason); err != nil {
@@ -61,7 +64,7 @@ func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
 		return err
 	})
 	if err == nil && expired {
-		err = fmt.Errorf("%w: the plan has expired; make a new one", ErrState)
+		err = fmt.Errorf("%w: the plan has expired; make a new one", ErrReplayState)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
@@ -83,7 +86,7 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 	case replay.State == ReplayExpired:
 		return true, nil
 	case replay.State != ReplayPlanned:
-		return false, fmt.Errorf("%w: it is %s, not planned", ErrState, replay.State)
+		return false, fmt.Errorf("%w: it is %s, not planned", ErrReplayState, replay.State)
 	case replay.ExpiresAt != nil && !replay.Now.Before(*replay.ExpiresAt):
 		_, err := tx.Exec(ctx, markExpired, s.ID)
 		return true, err
@@ -209,7 +212,7 @@ const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now(
 
 // Cancel ends a replay that is planned or running: what it has done stays done,
 // everything else stays as it was. It waits for the step under way. It returns
-// [ErrNotFound], or [ErrState] if the replay has ended.
+// [ErrNotFound], or [ErrReplayState] if the replay has ended.
 func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
 	err := explained(c.Actor, c.Reason)
 	if err == nil {
@@ -221,7 +224,7 @@ func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
 			switch replay.State {
 			case ReplayPlanning, ReplayPlanned, ReplayRunning:
 			case ReplayCancelled, ReplayDone, ReplayExpired:
-				return fmt.Errorf("%w: it is %s", ErrState, replay.State)
+				return fmt.Errorf("%w: it is %s", ErrReplayState, replay.State)
 			}
 			if _, err := tx.Exec(ctx, markCancelled, c.ID); err != nil {
 				return err

@@ -245,14 +245,19 @@ func (d *decision) whose(s *shell) error {
 	return nil
 }
 
+// asks reports whether there is somebody who can be asked.
+func (s *shell) asks() bool {
+	in, ok := s.in.(*os.File)
+	return ok && isTerminal(in)
+}
+
 // typed has the words typed once more on a terminal; elsewhere it asks for --yes.
 func (s *shell) typed(words string) error {
-	in, ok := s.in.(*os.File)
-	if !ok || !isTerminal(in) {
+	if !s.asks() {
 		return usagef("nobody can be asked here: add --yes")
 	}
 	fmt.Fprintf(s.err, "Type %s to go on: ", words)
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	line, _ := bufio.NewReader(s.in).ReadString('\n')
 	if strings.TrimSpace(line) != words {
 		return &failure{text: "not confirmed; nothing was changed"}
 	}

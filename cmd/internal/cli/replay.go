@@ -90,6 +90,9 @@ func (s *shell) replayRunCommand() *cobra.Command {
 // runReplay starts a plan that somebody has seen.
 func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, yes, follow bool) error {
 	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !yes {
+		if !s.asks() {
+			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
+		}
 		s.showSummary(s.err, replay)
 		if err := s.typed(replay.Digest[:inbox.MinDigest]); err != nil {
 			return err

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,8 +91,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, yes bool) error {
 
 // confirm has the decision typed once more, by somebody who has seen the facts.
 func (s *shell) confirm(e *inbox.EffectDetail, as inbox.Resolution) error {
-	in, ok := s.in.(*os.File)
-	if !ok || !isTerminal(in) {
+	if !s.asks() {
 		return usagef("nobody can be asked here: add --yes")
 	}
 	page(s.err, []pair{
@@ -104,10 +101,5 @@ func (s *shell) confirm(e *inbox.EffectDetail, as inbox.Resolution) error {
 	if as == inbox.ResolveResend {
 		fmt.Fprintf(s.err, "If it has happened at %s, it will happen twice.\n", clean(e.Target))
 	}
-	fmt.Fprintf(s.err, "Type %s to go on: ", as)
-	line, _ := bufio.NewReader(in).ReadString('\n')
-	if strings.TrimSpace(line) != string(as) {
-		return &failure{text: "not confirmed; nothing was changed"}
-	}
-	return nil
+	return s.typed(string(as))
 }
