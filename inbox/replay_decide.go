@@ -22,16 +22,22 @@ type candidate struct {
 
 // A duplicate's owner acts for it. The body is looked up one at a time through
 // its partition's primary key; an item of a list was rendered when it was
-// written. What a plan holds already it holds once.
+// written. What a plan holds already it holds once; that is looked up one at a
+// time too, or each page would read the whole plan.
 const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), x.unknown_since, now(),
     NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class IN (v.class, 'kept')) AND (x.item = 0 OR x.rendered IS NULL),
-    EXISTS (SELECT FROM replay_item i WHERE i.effect_id = x.id AND i.outcome IS NULL AND i.replay_id = $2)
+    l.listed IS NOT NULL
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
 JOIN effect e ON e.id = a.id
 LEFT JOIN effect x ON x.id = coalesce(e.duplicate_of, e.id)
 LEFT JOIN inbox_event v ON v.id = x.event_id
+LEFT JOIN LATERAL (
+    SELECT true AS listed
+    FROM replay_item i
+    WHERE i.effect_id = x.id AND i.replay_id = $2 AND i.outcome IS NULL
+    LIMIT 1) l ON true
 ORDER BY a.place`
 
 func (p *planning) candidates(ctx context.Context, ids []ID) ([]candidate, error) {

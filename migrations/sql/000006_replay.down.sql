@@ -1,5 +1,7 @@
 -- safe because: only "migrate down" runs it, which asks for the target version by name.
 DROP INDEX replay_item_event_idx;
+DROP INDEX replay_item_effect_idx;
+CREATE INDEX replay_item_effect_idx ON replay_item (effect_id) WHERE outcome IS NULL;
 ALTER TABLE replay_item
     DROP CONSTRAINT replay_item_outcome, DROP CONSTRAINT replay_item_left_out, DROP CONSTRAINT replay_item_action,
     DROP COLUMN left_out, DROP COLUMN verdict, DROP COLUMN asked_id, DROP COLUMN route_id;

@@ -26,5 +26,9 @@ ALTER TABLE replay_item
     ADD CONSTRAINT replay_item_left_out CHECK ((action = 'none') = (left_out IS NOT NULL)),
     ADD CONSTRAINT replay_item_outcome CHECK (outcome IN ('replayed', 'created', 'left_out', 'changed', 'gone', 'body_gone', 'exists'));
 
+-- By the plan too, or finding one effect of a plan reads all of them.
+DROP INDEX replay_item_effect_idx;
+CREATE INDEX replay_item_effect_idx ON replay_item (effect_id, replay_id) WHERE outcome IS NULL;
+
 -- Whose diffs an erasure has to find.
 CREATE INDEX replay_item_event_idx ON replay_item (event_id);
