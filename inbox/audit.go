@@ -28,6 +28,18 @@ const (
 	AuditReplayPlan   AuditAction = "replay.plan"
 	AuditReplayRun    AuditAction = "replay.run"
 	AuditReplayCancel AuditAction = "replay.cancel"
+	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
+	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
+	// AuditPrune: what prune leaves alone by itself was taken by name.
+	AuditPrune AuditAction = "prune.include"
+	// AuditErase: everything of an event but its tombstone was erased.
+	AuditErase AuditAction = "event.erase"
+	// AuditKeyRotate: a key was added to the keyring.
+	AuditKeyRotate AuditAction = "keys.rotate"
+	// AuditKeyActivate: another key became the active one.
+	AuditKeyActivate AuditAction = "keys.activate"
+	// AuditKeyRemove: a key was taken out of the keyring.
+	AuditKeyRemove AuditAction = "keys.remove"
 )
 
 // audit is one entry to write.

@@ -2,11 +2,13 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrorClass is what kind of thing kept an effect from happening: coarser than its
@@ -154,7 +156,7 @@ type DeadRow struct {
 // both. The last attempt is looked up for the rows of the page alone.
 const listDead = `
 SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, d.class, d.code, d.attempts, d.rearms, d.version,
-    d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said)
+    d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said), t.excerpt_key_id, t.excerpt_sealed
 FROM (
     (SELECT e.id, v.id AS event, s.name AS source, v.event_id, v.type, r.name AS route, r.target, e.reason, ` + errorClass + ` AS class,
         coalesce(e.last_code, '') AS code, e.attempts, e.rearms, e.version, v.received_at, NULL::timestamptz AS died_at, '' AS said
@@ -176,7 +178,7 @@ FROM (
     ORDER BY id DESC
     LIMIT $12) d
 LEFT JOIN LATERAL (
-    SELECT t.finished_at, t.excerpt
+    SELECT t.finished_at, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
     FROM effect_attempt t
     WHERE t.effect_id = d.id AND t.version = d.version
     ORDER BY t.attempt DESC
@@ -186,15 +188,63 @@ ORDER BY d.id DESC`
 // Dead gives one page of dead letters, newest first: those before the ID, or the
 // newest if it is zero.
 func (l *Lister) Dead(ctx context.Context, f DeadFilter, before ID, limit int) ([]DeadRow, error) {
+	if err := f.searchable(ctx, l.pool); err != nil {
+		return nil, err
+	}
 	rows, err := l.pool.Query(ctx, listDead, append(f.args(), before, pageSize(limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("listing dead letters: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeadRow])
+	out, err := pgx.CollectRows(rows, l.deadRow)
 	if err != nil {
 		return nil, fmt.Errorf("listing dead letters: %w", err)
 	}
 	return out, nil
+}
+
+// deadRow reads one dead letter; what was said and cannot be opened says so itself.
+func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
+	var (
+		d      DeadRow
+		keyID  *int32
+		sealed []byte
+	)
+	err := row.Scan(&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.Reason, &d.ErrorClass, &d.Code, &d.Attempts,
+		&d.Rearms, &d.Version, &d.ReceivedAt, &d.DiedAt, &d.Said, &keyID, &sealed)
+	if err != nil || keyID == nil {
+		return d, err
+	}
+	plain, err := l.keys.Open(excerptPlace(d.ID), keyID, sealed)
+	if d.Said = string(plain); err != nil {
+		d.Said = "(" + err.Error() + ")"
+	}
+	return d, nil
+}
+
+// ErrSealed is returned for a search in what is sealed: it would miss it. What is
+// sealed can be exported, which opens it, and searched there.
+var ErrSealed = errors.New("what targets said is sealed and cannot be searched; export the dead letters and search there")
+
+const anySealed = `
+SELECT EXISTS (
+    SELECT
+    FROM effect e
+    JOIN effect_attempt t ON t.effect_id = e.id AND t.version = e.version
+    WHERE e.state IN ('dead', 'indeterminate') AND t.excerpt_sealed IS NOT NULL)`
+
+// searchable refuses a filter by text where some of it is sealed.
+func (f *DeadFilter) searchable(ctx context.Context, pool *pgxpool.Pool) error {
+	if f.Text == "" {
+		return nil
+	}
+	var sealed bool
+	if err := pool.QueryRow(ctx, anySealed).Scan(&sealed); err != nil {
+		return fmt.Errorf("searching dead letters: %w", err)
+	}
+	if sealed {
+		return fmt.Errorf("searching dead letters: %w", ErrSealed)
+	}
+	return nil
 }
 
 // EachDead calls do for every dead letter that the filter takes, newest first,

@@ -152,6 +152,9 @@ func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID
 	var id ID
 	var event bool
 	if len(d.IDs) == 0 {
+		if err := d.Filter.searchable(ctx, e.pool); err != nil {
+			return nil, nil, err
+		}
 		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.args(), d.Max+1)...)
 		if err != nil {
 			return nil, nil, err

@@ -56,6 +56,9 @@ LIMIT $11`
 // DeadGroups sums dead letters up by source, route, reason and the target's code,
 // the largest group first.
 func (l *Lister) DeadGroups(ctx context.Context, f DeadFilter) ([]DeadGroup, error) {
+	if err := f.searchable(ctx, l.pool); err != nil {
+		return nil, err
+	}
 	rows, err := l.pool.Query(ctx, groupDead, append(f.args(), maxGroups)...)
 	if err != nil {
 		return nil, fmt.Errorf("grouping dead letters: %w", err)

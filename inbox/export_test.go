@@ -23,3 +23,6 @@ func DeadArgs(f DeadFilter, more ...any) []any { return append(f.args(), more...
 
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
+
+// LockPruneSpace is the first half of prune's lock.
+const LockPruneSpace = lockPruneSpace

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // planItem is one item of a plan as it is written.
@@ -32,24 +35,28 @@ func (i *planItem) digest(h hash.Hash) {
 // What is left out has its outcome at once, and no run looks at it.
 const insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
-    outcome)
-SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, a.route_id, nullif(a.version, 0), a.action, nullif(a.left_out, ''),
-    nullif(a.verdict, ''), a.diff, CASE a.action WHEN 'none' THEN 'left_out' END
-FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[])
-    AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff)`
+    diff_key_id, outcome)
+SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
+    nullif(a.verdict, ''), a.diff, a.diff_key_id, CASE a.action WHEN 'none' THEN 'left_out' END
+FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[],
+    $12::int[]) AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id)`
 
-func queueItems(b *pgx.Batch, replay ID, items []planItem) {
+func queueItems(b *pgx.Batch, keys *seal.Keyring, replay ID, items []planItem) {
 	n := len(items)
 	positions, effects, asked, events := make([]int64, n), make([]ID, n), make([]ID, n), make([]ID, n)
 	routes, versions := make([]int32, n), make([]int32, n)
 	actions, leftOut, verdicts, diffs := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
+	diffKeys, ring := make([]*int32, n), keys.Ring()
 	for i := range items {
 		it := &items[i]
 		positions[i], effects[i], asked[i], events[i] = it.position, it.effect, it.asked, it.event
 		routes[i], versions[i] = it.route, int32(it.version)
 		actions[i], leftOut[i], verdicts[i], diffs[i] = string(it.action), string(it.leftOut), string(it.verdict), it.diff
+		if it.diff != nil {
+			diffs[i], diffKeys[i] = ring.Seal(diffPlace(replay, it.position), it.diff)
+		}
 	}
-	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs)
+	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys)
 }
 
 // ItemFilter narrows the items of a replay; a zero field does not.
@@ -96,7 +103,7 @@ type ReplayItem struct {
 const listItems = `
 SELECT i.position, i.effect_id, i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
     coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
-    coalesce(i.outcome, ''), coalesce(i.detail, ''), i.acted_at, coalesce(e.state, ''), i.diff
+    coalesce(i.outcome, ''), coalesce(i.detail, ''), i.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id
 FROM replay_item i
 LEFT JOIN inbox_event v ON v.id = i.event_id
 LEFT JOIN source s ON s.id = v.source_id
@@ -120,10 +127,16 @@ func (r *Replays) Items(ctx context.Context, id ID, f ItemFilter) ([]ReplayItem,
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ReplayItem, err error) {
 		var diff []byte
+		var keyID *int32
 		err = row.Scan(&i.Position, &i.Effect, &i.Asked, &i.Event, &i.Source, &i.EventID, &i.Type, &i.Route, &i.Target, &i.Version,
-			&i.Action, &i.LeftOut, &i.Verdict, &i.Outcome, &i.Detail, &i.ActedAt, &i.State, &diff)
-		i.Diff = diff
-		return i, err
+			&i.Action, &i.LeftOut, &i.Verdict, &i.Outcome, &i.Detail, &i.ActedAt, &i.State, &diff, &keyID)
+		if err != nil || diff == nil {
+			return i, err
+		}
+		if i.Diff, err = r.store.keys.Open(diffPlace(id, i.Position), keyID, diff); err != nil {
+			i.Diff, i.Detail = nil, strings.TrimSpace(i.Detail+" (diff: "+err.Error()+")")
+		}
+		return i, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)

@@ -62,6 +62,9 @@ func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 	if err := ask.Scope.check(ask.Options, r.judge != nil); err != nil {
 		return nil, err
 	}
+	if err := ask.Scope.searchable(ctx, r.pool); err != nil {
+		return nil, err
+	}
 	reason := ask.Reason
 	if reason == "" {
 		reason = "-"
@@ -248,7 +251,7 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 			going = len(ids) == 1
 			return err
 		})
-		queueItems(&b, p.id, items)
+		queueItems(&b, p.store.keys, p.id, items)
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return err
 		}
@@ -266,7 +269,7 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 // events plans the effects that the events of a page would get today.
 func (p *planning) events(ctx context.Context, events []ID) error {
 	var items []planItem
-	err := eachRecorded(ctx, p.pool, events, nil, p.ask.Options.NewKey, func(r *RecordedEvent) error {
+	err := eachRecorded(ctx, p.pool, p.store.keys, events, nil, p.ask.Options.NewKey, func(r *RecordedEvent) error {
 		judgements, err := p.judge.Judge(ctx, r)
 		if err != nil {
 			return err

@@ -131,7 +131,7 @@ func matches(digest, given string) error {
 // What is stored is compared with what was planned: the digest is of the items,
 // not of a row beside them.
 const readItems = `
-SELECT position, effect_id, asked_id, event_id, route_id, coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, '')
+SELECT position, effect_id, asked_id, event_id, coalesce(route_id, 0), coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, '')
 FROM replay_item
 WHERE replay_id = $1
 ORDER BY position`

@@ -41,7 +41,7 @@ const readPace = `
 SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
 
 const readChunk = `
-SELECT i.position, i.effect_id, i.event_id, i.route_id, coalesce(i.effect_version, 0), i.action
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
 FROM replay_item i
 WHERE i.replay_id = $1 AND i.outcome IS NULL
 ORDER BY i.position

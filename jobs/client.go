@@ -103,8 +103,8 @@ type Config struct {
 	// of 5 ms.
 	FetchCooldown time.Duration
 
-	// FetchPollInterval is how long a job whose notification was lost waits. 0 is
-	// the default of 100 ms.
+	// FetchPollInterval is how long a job whose notification was lost waits, and how
+	// often an idle process asks. 0 is the default of 400 ms.
 	FetchPollInterval time.Duration
 
 	// SweepEvery is how often overdue effects are looked for. 0 is the default of
@@ -157,6 +157,7 @@ type Client struct {
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
+	nudge   *nudger
 
 	mu      sync.Mutex
 	started bool
@@ -197,6 +198,7 @@ func New(cfg Config) (*Client, error) {
 		longest = max(longest, checked.Timeout)
 	}
 	c.limit()
+	c.nudge = newNudger(cfg.Pool, c.now)
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
 		Expired: c.expired, Replays: cfg.Replays,
@@ -320,6 +322,7 @@ func (c *Client) Start(ctx context.Context) error {
 		return fmt.Errorf("starting the River client: %w", err)
 	}
 	c.sweeper.Start(ctx)
+	c.nudge.start(ctx)
 	c.started = true
 	return nil
 }
@@ -335,6 +338,7 @@ func (c *Client) Stop(ctx context.Context) error {
 		return nil
 	}
 	c.sweeper.Stop()
+	c.nudge.end()
 	if err := c.river.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the River client: %w", err)
 	}

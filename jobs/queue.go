@@ -68,8 +68,9 @@ func (replayArgs) InsertOpts() river.InsertOpts {
 
 // QueueConfig configures a [Queue]. Everything has a default.
 type QueueConfig struct {
-	// FetchCooldown is the least time between two notifications of this process;
-	// workers fetch no faster than that either. It defaults to 5 ms.
+	// FetchCooldown is the least time between two notifications of this process in
+	// the long run; workers fetch no faster than that either. After a pause up to 20
+	// may follow each other at once. It defaults to 5 ms.
 	FetchCooldown time.Duration
 
 	// Now defaults to time.Now.
@@ -83,7 +84,7 @@ type QueueConfig struct {
 type Queue struct {
 	cooldown time.Duration
 	now      func() time.Time
-	notified atomic.Int64 // Unix nanoseconds of the last notification
+	earliest atomic.Int64 // Unix nanoseconds; the cooldown after all notifications so far
 }
 
 var _ inbox.Enqueuer = (*Queue)(nil)
@@ -148,7 +149,21 @@ func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 	}
 }
 
+// notifyBurst is how many notifications may follow each other at once, so that
+// none is left out unless there is a steady load, under which workers look for
+// more by themselves whenever they have carried out what they had.
+const notifyBurst = 20
+
 func (q *Queue) mayNotify() bool {
-	now, last := q.now().UnixNano(), q.notified.Load()
-	return now-last >= int64(q.cooldown) && q.notified.CompareAndSwap(last, now)
+	now, cooldown := q.now().UnixNano(), int64(q.cooldown)
+	for {
+		earliest := q.earliest.Load()
+		next := max(earliest, now) + cooldown
+		if next-now > notifyBurst*cooldown {
+			return false
+		}
+		if q.earliest.CompareAndSwap(earliest, next) {
+			return true
+		}
+	}
 }

@@ -213,7 +213,7 @@ type Part struct {
 // TimestampSpec says where the signed time is and how far it may be away.
 type TimestampSpec struct {
 	// From is none (the default), header, signature (the item labelled
-	// timestamp_label) or json.
+	// timestamp_label), json, or scheme where the family is a scheme that finds it.
 	From   string   `yaml:"from"`
 	Header []string `yaml:"header"`
 	Path   string   `yaml:"path"`
@@ -413,6 +413,10 @@ type WindowsSpec struct {
 	// Floor is the shortest a tombstone may live by default: 3 x the longest window
 	// unless a longer one is given.
 	Floor Duration `yaml:"floor"`
+
+	// Age is occurred_at where that is the event's own time, not a time of what it
+	// tells of: by it an event is found to be older than its tombstone could be.
+	Age string `yaml:"age"`
 
 	// AckWithin is how long the provider waits for the answer.
 	AckWithin Duration `yaml:"ack_within"`

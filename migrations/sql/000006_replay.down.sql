@@ -1,5 +1,4 @@
 -- safe because: only "migrate down" runs it, which asks for the target version by name.
-DROP INDEX replay_item_event_idx;
 DROP INDEX replay_item_effect_idx;
 CREATE INDEX replay_item_effect_idx ON replay_item (effect_id) WHERE outcome IS NULL;
 ALTER TABLE replay_item

@@ -16,9 +16,10 @@ ALTER TABLE replay
 CREATE INDEX replay_open_idx ON replay (state, id) WHERE state IN ('planning', 'planned', 'running');
 
 -- Nothing has written items before.
+-- route_id: where the effect leads, which an effect that is yet to be made cannot say.
 -- asked_id: the duplicate that was asked for, if effect_id is its owner.
 ALTER TABLE replay_item
-    ADD COLUMN route_id int NOT NULL,
+    ADD COLUMN route_id int,
     ADD COLUMN asked_id uuid,
     ADD COLUMN verdict text,
     ADD COLUMN left_out text,
@@ -29,6 +30,3 @@ ALTER TABLE replay_item
 -- By the plan too, or finding one effect of a plan reads all of them.
 DROP INDEX replay_item_effect_idx;
 CREATE INDEX replay_item_effect_idx ON replay_item (effect_id, replay_id) WHERE outcome IS NULL;
-
--- Whose diffs an erasure has to find.
-CREATE INDEX replay_item_event_idx ON replay_item (event_id);

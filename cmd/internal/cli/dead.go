@@ -2,11 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -103,7 +101,11 @@ func (s *shell) deadListCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			lister := inbox.NewLister(pool)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
 			switch {
 			case grouped:
 				groups, err := lister.DeadGroups(cmd.Context(), filter)
@@ -181,7 +183,11 @@ func (s *shell) deadShowCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			lister := inbox.NewLister(pool)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
 			effect, err := lister.Effect(cmd.Context(), ids[0])
 			switch {
 			case err == nil && effect.State != string(inbox.EffectDead):
@@ -215,51 +221,4 @@ func parseIDs(args []string) ([]inbox.ID, error) {
 		}
 	}
 	return ids, nil
-}
-
-// decision is what every act of an operator says about itself.
-type decision struct {
-	actor, reason string
-	yes           bool
-}
-
-func (d *decision) add(cmd *cobra.Command, why string) {
-	cmd.Flags().StringVar(&d.reason, "reason", "", why)
-	cmd.Flags().StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
-	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
-}
-
-// complete finds out who decides, and refuses to go on without a reason.
-func (d *decision) complete(s *shell) error {
-	if strings.TrimSpace(d.reason) == "" {
-		return usagef("--reason is missing: why? It goes into the audit")
-	}
-	return d.whose(s)
-}
-
-func (d *decision) whose(s *shell) error {
-	d.actor = cmp.Or(d.actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
-	if d.actor == "" {
-		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
-	}
-	return nil
-}
-
-// asks reports whether there is somebody who can be asked.
-func (s *shell) asks() bool {
-	in, ok := s.in.(*os.File)
-	return ok && isTerminal(in)
-}
-
-// typed has the words typed once more on a terminal; elsewhere it asks for --yes.
-func (s *shell) typed(words string) error {
-	if !s.asks() {
-		return usagef("nobody can be asked here: add --yes")
-	}
-	fmt.Fprintf(s.err, "Type %s to go on: ", words)
-	line, _ := bufio.NewReader(s.in).ReadString('\n')
-	if strings.TrimSpace(line) != words {
-		return &failure{text: "not confirmed; nothing was changed"}
-	}
-	return nil
 }

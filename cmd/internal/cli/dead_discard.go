@@ -34,23 +34,23 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 				return usagef("--max %d: must be from 1 to %d", request.Max, inbox.MaxDiscards)
 			}
 			if !request.DryRun {
-				if err := d.complete(s); err != nil {
+				if err := d.check(s, "why need they not happen?"); err != nil {
 					return err
 				}
 			}
 			request.Actor, request.Reason = d.actor, d.reason
-			return s.discard(cmd, request, d.yes)
+			return s.discard(cmd, request, d)
 		},
 	}
 	f.add(cmd)
-	d.add(cmd, "why they need not happen; required")
+	d.add(cmd)
 	cmd.Flags().BoolVar(&request.All, "all", false, "every dead letter there is")
 	cmd.Flags().BoolVar(&request.DryRun, "dry-run", false, "count them and change nothing")
 	cmd.Flags().IntVar(&request.Max, "max", inbox.DefaultDiscards, "do nothing if more match")
 	return cmd
 }
 
-func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, yes bool) error {
+func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) error {
 	pool, err := s.openPool(cmd.Context())
 	if err != nil {
 		return err
@@ -64,15 +64,13 @@ func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, yes bool) err
 	count.DryRun = true
 	found, err := store.Discard(cmd.Context(), count)
 	if err == nil && !request.DryRun && found.Matched > 0 {
-		if !yes {
-			if err := s.typed(fmt.Sprintf("discard %d", found.Matched)); err != nil {
-				return err
-			}
+		if err := s.typed(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
+			return err
 		}
-		bar := s.progress("discarded")
-		request.Progress = bar.show
+		bar := s.progress(int64(found.Matched), "discarding")
+		request.Progress = func(done, _ int) { bar.at(int64(done)) }
 		found, err = store.Discard(cmd.Context(), request)
-		bar.end()
+		bar.done()
 	}
 	switch {
 	case errors.Is(err, inbox.ErrScope):

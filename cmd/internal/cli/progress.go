@@ -1,56 +1,54 @@
 package cli
 
 import (
-	"fmt"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/schollz/progressbar/v3" // rate, estimate and redrawing of a line; maintained, needs little itself
 )
 
-// bar shows on a terminal how far something has come; elsewhere it shows nothing.
-type bar struct {
-	s     *shell
-	what  string
-	width int
-	next  time.Time
-	drawn bool
+// progress shows how far long work is: a bar on a terminal, nothing elsewhere.
+type progress struct{ bar *progressbar.ProgressBar }
+
+// progress begins a bar on the error stream, so that what is written to the output
+// can be piped. total is how many there are to do; -1 if that is not known.
+func (s *shell) progress(total int64, what string) *progress {
+	file, ok := s.err.(*os.File)
+	if !ok || !isTerminal(file) || s.output == "json" {
+		return &progress{}
+	}
+	width := max(min(s.width()-50, 40), 10)
+	return &progress{bar: progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(width),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true),
+	)}
 }
 
-func (s *shell) progress(what string) *bar {
-	b := &bar{s: s, what: what}
-	if f, ok := s.err.(*os.File); ok && isTerminal(f) {
-		b.width = max(terminalWidth(f), 40)
+// at says that n are done.
+func (p *progress) at(n int64) {
+	if p.bar != nil {
+		_ = p.bar.Set64(n)
 	}
-	return b
 }
 
-// barEvery is how often a bar is drawn anew.
-const barEvery = 100 * time.Millisecond
-
-// show draws the bar; of is 0 where the whole is not known.
-func (b *bar) show(done, of int) { b.draw(done, of, "") }
-
-func (b *bar) draw(done, of int, rest string) {
-	now := time.Now()
-	if b.width == 0 || b.drawn && now.Before(b.next) && (of == 0 || done < of) {
-		return
+// total changes how many there are to do.
+func (p *progress) total(n int64) {
+	if p.bar != nil {
+		p.bar.ChangeMax64(n)
 	}
-	b.next, b.drawn = now.Add(barEvery), true
-	line := fmt.Sprintf("%s %d", b.what, done)
-	if of > 0 {
-		const cells = 20
-		full := min(cells*done/of, cells)
-		line = fmt.Sprintf("%s [%s%s] %d/%d", b.what, strings.Repeat("#", full), strings.Repeat(".", cells-full), done, of)
-	}
-	if rest != "" {
-		line += " " + rest
-	}
-	fmt.Fprintf(b.s.err, "\r%-*s", b.width-1, cut(line, b.width-1))
 }
 
-// end leaves the line.
-func (b *bar) end() {
-	if b.drawn {
-		fmt.Fprintln(b.s.err)
+// describe changes what is being done.
+func (p *progress) describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
+// done removes the bar: what follows says how it ended.
+func (p *progress) done() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
 	}
 }

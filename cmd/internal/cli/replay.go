@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -18,23 +20,56 @@ func (s *shell) replayCommand() *cobra.Command {
 		s.replayPlanCommand(), s.replayRunCommand(), s.replayStatusCommand(), s.replayCancelCommand(), s.replayListCommand(), s.replayItemsCommand())
 }
 
-// replays makes what plans and runs replays; the judge may be nil.
-func (s *shell) replays(pool *pgxpool.Pool, judge inbox.Judge) (*inbox.Replays, error) {
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
-	if err != nil {
-		return nil, err
-	}
-	return inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
-}
-
 // withReplays opens the database for one command about replays.
 func (s *shell) withReplays(cmd *cobra.Command, do func(*inbox.Replays) error) error {
+	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (inbox.Judge, error) { return nil, nil }, do)
+}
+
+// withPlanner is withReplays for a command that plans: it reads the configuration
+// too, to say what would be sent today. That of `oncegate dev` is its own, and its
+// plans go without.
+func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) error {
+	cfg, err := s.loadConfig()
+	if err != nil {
+		if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
+			return s.withReplays(cmd, do)
+		}
+		return err
+	}
+	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (inbox.Judge, error) {
+		judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Logger: newLogger(s, cfg.Log)})
+		if err != nil {
+			return nil, err
+		}
+		for _, route := range judge.Unregistered {
+			fmt.Fprintf(s.err, "oncegate: no server has been started with route %s yet: nothing is planned for it\n", clean(route))
+		}
+		for _, route := range judge.Stale {
+			fmt.Fprintf(s.err, "oncegate: route %s is not what the servers were started with: restart them before the replay is run\n", clean(route))
+		}
+		return judge, nil
+	}, do)
+}
+
+func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
 	pool, err := s.openPool(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	replays, err := s.replays(pool, nil)
+	keys, err := s.keyring()
+	if err != nil {
+		return err
+	}
+	judge, err := judging(cmd.Context(), pool)
+	if err != nil {
+		return err
+	}
+	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
+	if err != nil {
+		return err
+	}
+	replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
 	if err != nil {
 		return err
 	}
@@ -65,7 +100,7 @@ func (s *shell) replayRunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := d.complete(s); err != nil {
+			if err := d.check(s, "why is it replayed?"); err != nil {
 				return err
 			}
 			if rate < 0 || rate > 1e6 {
@@ -76,11 +111,11 @@ func (s *shell) replayRunCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d.yes, follow)
+				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}
-	d.add(cmd, "why it is replayed; required")
+	d.add(cmd)
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the plan printed")
 	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as fast as it goes")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
@@ -88,13 +123,12 @@ func (s *shell) replayRunCommand() *cobra.Command {
 }
 
 // runReplay starts a plan that somebody has seen.
-func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, yes, follow bool) error {
-	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !yes {
+func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
+	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
 		if !s.asks() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
-		s.showSummary(s.err, replay)
-		if err := s.typed(replay.Digest[:inbox.MinDigest]); err != nil {
+		if err := s.typed(d, replay.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, replay) }); err != nil {
 			return err
 		}
 		start.Digest = replay.Digest
@@ -130,7 +164,7 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := d.complete(s); err != nil {
+			if err := d.check(s, "why is it cancelled?"); err != nil {
 				return err
 			}
 			return s.withReplays(cmd, func(replays *inbox.Replays) error {
@@ -147,7 +181,7 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 			})
 		},
 	}
-	d.add(cmd, "why it is cancelled; required")
+	d.add(cmd)
 	return cmd
 }
 

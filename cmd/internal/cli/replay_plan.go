@@ -30,6 +30,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "also what may have happened: it may happen twice")
 	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "also what happened, with --new-key: it happens twice")
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "also what was discarded")
+	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also effects for routes that take the events today and did not when they came")
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "under new idempotency keys, rendered anew: targets recognise nothing")
 }
 
@@ -121,7 +122,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if err := d.whose(s); err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
 				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
@@ -145,10 +146,10 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 
 // plan makes a plan, with a bar, and says what is wrong with what was asked.
 func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanReplay) (*inbox.Replay, error) {
-	bar := s.progress("planned")
-	ask.Progress = func(n int) { bar.show(n, 0) }
+	bar := s.progress(-1, "planning")
+	ask.Progress = func(n int) { bar.at(int64(n)) }
 	replay, err := replays.Plan(cmd.Context(), ask)
-	bar.end()
+	bar.done()
 	switch {
 	case errors.Is(err, inbox.ErrScope):
 		return nil, usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
@@ -175,14 +176,15 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 			if rate < 0 || rate > 1e6 {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
-			complete := d.complete
 			if dryRun {
-				complete = d.whose
+				err = d.whose(s)
+			} else {
+				err = d.check(s, "why are they replayed?")
 			}
-			if err := complete(s); err != nil {
+			if err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
 				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
@@ -190,12 +192,12 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 				if dryRun || replay.Summary.ToDo == 0 {
 					return s.showReplay(cmd, replays, replay, 0)
 				}
-				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: replay.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d.yes, follow)
+				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: replay.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}
 	f.add(cmd)
-	d.add(cmd, "why they are replayed; required")
+	d.add(cmd)
 	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as fast as it goes")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only plan")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")

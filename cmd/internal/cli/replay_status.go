@@ -46,28 +46,25 @@ const followEvery = 500 * time.Millisecond
 
 // follow watches a running replay to its end.
 func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay) error {
-	bar := s.progress("acted on")
+	bar := s.progress(int64(replay.Summary.ToDo), "replaying")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for replay.State == inbox.ReplayRunning || replay.State == inbox.ReplayPlanning {
-		rest := ""
-		if left, ok := replay.ETA(); ok {
-			rest = "about " + left.String() + " left"
-		}
-		bar.draw(replay.Summary.Acted(), replay.Summary.ToDo, rest)
+		bar.total(int64(replay.Summary.ToDo))
+		bar.at(int64(replay.Summary.Acted()))
 		select {
 		case <-cmd.Context().Done():
-			bar.end()
+			bar.done()
 			return cmd.Context().Err()
 		case <-tick.C:
 		}
 		var err error
 		if replay, err = replays.Status(cmd.Context(), replay.ID); err != nil {
-			bar.end()
+			bar.done()
 			return err
 		}
 	}
-	bar.end()
+	bar.done()
 	return s.showReplay(cmd, replays, replay, 0)
 }
 
