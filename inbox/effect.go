@@ -71,6 +71,8 @@ const (
 	TriggerInitial   Trigger = "initial"
 	TriggerAutomatic Trigger = "automatic"
 	TriggerRearm     Trigger = "rearm"
+	// TriggerReplay: the first attempt of a replay.
+	TriggerReplay Trigger = "replay"
 	// TriggerManual: a person had it sent again.
 	TriggerManual Trigger = "manual"
 	// TriggerSweep: the run before did not end, the sweeper woke this one.
@@ -135,6 +137,9 @@ type Claim struct {
 
 	SequenceKeyHash []byte
 	SequenceNumber  string
+
+	// Late: the order has passed its number, and the policy lets it run all the same.
+	Late bool
 
 	Event ClaimedEvent
 }

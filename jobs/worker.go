@@ -54,6 +54,9 @@ type wakeUp struct {
 
 	// again: River ran this job before and did not see its end.
 	again bool
+
+	// chain is what this job goes on with; nil for an effect of no sequence.
+	chain *chain
 }
 
 func (c *Client) wake(ctx context.Context, w wakeUp) error {
@@ -67,7 +70,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return c.trouble(ctx, "claiming an effect", err)
 	}
 	if claim != nil {
-		return c.send(ctx, w, claim, begun)
+		return c.carry(ctx, w, claim, begun)
 	}
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // at rest, settled, or somebody has it
@@ -85,7 +88,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if standing.Wait > 0 {
 		return river.JobSnooze(standing.Wait)
 	}
-	if route, _ := c.store.Route(standing.RouteID); route.InDatabase {
+	if route, _ := c.store.Route(standing.RouteID); route.InDatabase && !route.Order.Ordered() {
 		return c.act(ctx, w, standing, begun)
 	}
 	return river.JobSnooze(contended)
@@ -188,10 +191,12 @@ func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inb
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(route.Lease-c.now().Sub(begun), margin(route.Lease)))
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		asked := c.now()
+		w.chain.ask(ctx, asked, w, &s)
 		settled, err := c.store.Settle(firm, s)
 		if err == nil {
 			c.report(ctx, claim, s, settled, c.now().Sub(begun))
-			return c.next(ctx, w, settled.Standing)
+			return c.follow(ctx, w, settled, asked)
 		}
 		select {
 		case <-firm.Done():
