@@ -40,6 +40,11 @@ const (
 	AuditKeyActivate AuditAction = "keys.activate"
 	// AuditKeyRemove: a key was taken out of the keyring.
 	AuditKeyRemove AuditAction = "keys.remove"
+	// AuditStreamSkip: missing numbers were given up, or the effect that blocked a
+	// stream was skipped.
+	AuditStreamSkip AuditAction = "stream.skip"
+	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
+	AuditStreamUnblock AuditAction = "stream.unblock"
 )
 
 // audit is one entry to write.

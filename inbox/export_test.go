@@ -21,6 +21,13 @@ const (
 // DeadArgs are the parameters of a filter, and those that follow them.
 func DeadArgs(f DeadFilter, more ...any) []any { return append(f.args(), more...) }
 
+// Statements about streams, for the tests of their plans.
+const (
+	ReadStreamStatsSQL = readStreamStats
+	WaitingEffects     = waitingStreamEffects
+	MissingNumbers     = missingNumbers
+)
+
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
 

@@ -110,7 +110,7 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: route.Source, Provider: route.Provider,
 			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Headers: headerTexts(e.Headers),
+		Body: e.Body, Headers: HeaderTexts(e.Headers),
 	}
 }
 

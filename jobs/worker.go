@@ -250,31 +250,10 @@ func headersOf(kept []byte) http.Header {
 		return h // as the receiver writes them
 	}
 	h = http.Header{}
-	for name, value := range headerTexts(kept) {
+	for name, value := range HeaderTexts(kept) {
 		h.Set(name, value)
 	}
 	return h
-}
-
-// headerTexts reads the headers kept of a delivery: an object of strings or of
-// arrays of strings, of which the first counts.
-func headerTexts(headers []byte) map[string]string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return nil
-	}
-	out := make(map[string]string, len(doc))
-	for name, value := range doc {
-		switch v := value.(type) {
-		case string:
-			out[name] = v
-		case []any:
-			if len(v) > 0 {
-				out[name], _ = v[0].(string)
-			}
-		}
-	}
-	return out
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.

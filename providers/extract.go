@@ -163,7 +163,7 @@ func (x *extraction) fill(item *Item, s *source) {
 			value, ok, err = f.fraction(s)
 		}
 		if ok && err == nil {
-			if t, ok := instant(value, f.Unit); ok {
+			if t, ok := moment(value, f.Unit); ok {
 				item.OccurredAt, item.Dated = t, x.dated[i]
 				break
 			}
@@ -213,7 +213,7 @@ func (x *extraction) position(item *Item, s *source) {
 			}
 		}
 		if x.times {
-			t, isTime := instant(number, c.number.Unit)
+			t, isTime := moment(number, c.number.Unit)
 			var digits [20]byte
 			number, ok = s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10)), isTime
 		} else {

@@ -63,8 +63,10 @@ type App struct {
 
 	gate   *inbox.Gate
 	starts []step // in order
-	public *http.Server
-	admin  *http.Server
+
+	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
+	public     *http.Server
+	admin      *http.Server
 
 	publicAddr, adminAddr net.Addr
 
@@ -130,6 +132,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 		if err := a.makeRelay(); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.makeOrderMetrics(); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -122,6 +122,9 @@ func definitionOf(r *config.Route) []any {
 			out = append(out, f.String())
 		}
 	}
+	if r.Order.Ordered() {
+		out = append(out, "order", r.Order.Effective())
+	}
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())
 	}

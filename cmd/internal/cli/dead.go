@@ -129,7 +129,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
 				return err
 			}
-			return s.more(len(rows), limit, func() inbox.ID { return rows[len(rows)-1].ID })
+			return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
 		},
 	}
 	f.add(cmd)

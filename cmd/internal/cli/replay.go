@@ -210,7 +210,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 				if err := s.show(t, emptyList(rows)); err != nil {
 					return err
 				}
-				return s.more(len(rows), limit, func() inbox.ID { return rows[len(rows)-1].ID })
+				return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
 			})
 		},
 	}

@@ -263,6 +263,8 @@ type Route struct {
 	Name   string
 	Types  []string
 	Target *Target
+	// Order says in which order the effects happen.
+	Order Order
 	// When is the route's condition; nil is none.
 	When *expression.Program
 	// Key says which effects are one; nil is one for each event.

@@ -162,7 +162,7 @@ func (s *Source) effective() yaml.MapSlice {
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{
 			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
-			item("order", yaml.MapSlice{item("mode", "none")}),
+			item("order", route.Order.Effective()),
 		}
 		if route.When != nil {
 			routes[i] = append(routes[i], item("when", route.When.String()))

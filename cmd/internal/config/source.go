@@ -118,6 +118,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	}
 	r.checkKeys(s)
 	r.checkPassed(s)
+	r.checkOrders(s)
 	return s
 }
 
