@@ -183,15 +183,5 @@ func (s *shell) showItem(it *inbox.ReplayItem) {
 		{"detail", it.Detail},
 		{"now", it.State},
 	}
-	if len(it.Diff) > 0 {
-		if d, err := inbox.ReadDiff(it.Diff); err == nil {
-			for _, why := range d.Why {
-				pairs = append(pairs, pair{"why", why})
-			}
-			for _, c := range d.Changes {
-				pairs = append(pairs, pair{"change", fmt.Sprintf("%s: %s -> %s", c.Path, c.Before, c.After)})
-			}
-		}
-	}
-	page(s.out, pairs)
+	page(s.out, append(pairs, diffPairs(it.Diff)...))
 }
