@@ -196,6 +196,7 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		}
 	}
 	g.stats.count(&d.receipt)
+	g.countPlaces(d)
 	return d.receipt, nil
 }
 

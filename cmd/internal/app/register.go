@@ -34,7 +34,13 @@ func (a *App) register(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+			described, err := describe(r).document()
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{
+				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
+			})
 		}
 		rows = append(rows, row)
 		if !slices.Contains(classes, s.Class) {
@@ -115,6 +121,9 @@ func definitionOf(r *config.Route) []any {
 		for _, f := range r.Key.Recipe.Fields {
 			out = append(out, f.String())
 		}
+	}
+	if r.Order.Ordered() {
+		out = append(out, "order", r.Order.Effective())
 	}
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())

@@ -243,6 +243,10 @@ type Source struct {
 	// Operation is for sources of operations.
 	Operation Operation
 
+	// Redact are the members of a body that a plan does not show: names, wherever they
+	// stand, or dotted paths, in which * is any one step.
+	Redact []string
+
 	Routes []*Route
 
 	line int
@@ -259,6 +263,8 @@ type Route struct {
 	Name   string
 	Types  []string
 	Target *Target
+	// Order says in which order the effects happen.
+	Order Order
 	// When is the route's condition; nil is none.
 	When *expression.Program
 	// Key says which effects are one; nil is one for each event.

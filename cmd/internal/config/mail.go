@@ -53,9 +53,9 @@ func (r *reader) routeMail(f field, where string) *Mail {
 			parsed(r, f.value, where+".template", &m.Template, checkedName)
 			named = m.Template != ""
 		},
-		"subject":  func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
-		"text":     func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
-		"html":     func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
+		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
+		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
+		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
 	})
 	if len(r.peek(f.value, "to")) == 0 {
 		r.at(f.key, "%s: to is missing", where)

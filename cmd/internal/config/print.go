@@ -154,12 +154,15 @@ func (s *Source) effective() yaml.MapSlice {
 	if s.Emit {
 		out = append(out, item("emit", true))
 	}
+	if len(s.Redact) > 0 {
+		out = append(out, item("redact", s.Redact))
+	}
 	out = s.Operation.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{
 			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
-			item("order", yaml.MapSlice{item("mode", "none")}),
+			item("order", route.Order.Effective()),
 		}
 		if route.When != nil {
 			routes[i] = append(routes[i], item("when", route.When.String()))
