@@ -47,8 +47,8 @@ JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
 // One row a delivery, for those of which at least one event is new. A day
 // without a partition raises 23514, is made, and the group is run again.
 const insertBodies = `
-INSERT INTO inbox_body (class, id, headers, body)
-SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[])`
+INSERT INTO inbox_body (class, id, headers, body, key_id)
+SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[], $5::int[])`
 
 const insertEffects = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
@@ -166,6 +166,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 	var (
 		bodies  bodyColumns
 		effects effectColumns
+		ordered orderedColumns
 		bumps   bumpColumns
 		wakes   []Wake
 	)
@@ -174,13 +175,20 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 		case l.fresh:
 			bodies.add(l.delivery)
 			for i := range l.effects {
-				if len(wakes) == len(ids) {
-					return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
-				}
 				e := &l.effects[i]
-				wake := Wake{JobID: ids[len(wakes)], Kind: WakeEffect, ID: e.id}
-				wakes = append(wakes, wake)
-				effects.add(l.id, e, wake.JobID)
+				wake := Wake{Kind: WakeEffect, ID: e.id}
+				if e.pending() {
+					if len(wakes) == len(ids) {
+						return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
+					}
+					wake.JobID = ids[len(wakes)]
+					wakes = append(wakes, wake)
+				}
+				if e.place != nil {
+					ordered.add(l.id, e, wake.JobID)
+				} else {
+					effects.add(l.id, e, wake.JobID)
+				}
 			}
 		case !l.ours:
 			bumps.add(l.row, 1+len(l.followers))
@@ -196,11 +204,12 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 		g.cfg.Enqueuer.EnqueueTx(b, wakes)
 	}
 	if len(bodies.ids) > 0 {
-		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies)
+		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies, bodies.keyIDs)
 	}
 	if len(effects.ids) > 0 {
 		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)
 	}
+	ordered.queue(b)
 	if len(bumps.ids) > 0 {
 		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
 	}

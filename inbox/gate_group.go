@@ -10,7 +10,7 @@ import (
 type group struct {
 	deliveries []*delivery
 	leads      []*lead
-	effects    int
+	effects    int // that need a job
 }
 
 // lead is the first of the group's entries for one key.
@@ -48,7 +48,11 @@ func newGroup(deliveries []*delivery) *group {
 			}
 			leads[k] = &lead{entry: e}
 			g.leads = append(g.leads, leads[k])
-			g.effects += len(e.effects)
+			for i := range e.effects {
+				if e.effects[i].pending() {
+					g.effects++
+				}
+			}
 		}
 	}
 	slices.SortFunc(g.leads, func(a, b *lead) int {
@@ -77,7 +81,9 @@ func (g *group) resolve() {
 
 func (e *entry) receipt(first bool, l *lead) {
 	out := &e.delivery.receipt.Items[e.item]
-	*out = ItemReceipt{ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == admissionUnusable}
+	*out = ItemReceipt{
+		ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == admissionUnusable, BeyondRetention: l.admittedAs == admissionBeyondRetention,
+	}
 	e.row = l.row
 	if first {
 		out.Outcome, out.Effects, out.SuspectedReplay = Recorded, len(e.effects), l.suspected

@@ -29,21 +29,20 @@ type Overdue struct {
 	keyHash     []byte
 }
 
-// Streams come first in the order of locks, and only an expired lease will be
-// settled.
+// Streams come first in the order of locks.
 const lockOverdueStreams = `
 SELECT s.id
 FROM stream s
 WHERE (s.route_id, s.key_hash) IN (
     SELECT e.route_id, e.sequence_key_hash
     FROM effect e
-    WHERE e.id = ANY ($1::uuid[]) AND e.state = 'claimed' AND e.sequence_key_hash IS NOT NULL)
+    WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
 ORDER BY s.id
 FOR UPDATE OF s`
 
 // A row that somebody else has locked is being worked on.
 const lockOverdue = `
-SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
+SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
 FROM effect e
@@ -62,13 +61,13 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 		for rows.Next() {
 			var (
 				o                   Overdue
-				rearms              int
+				fresh               *Trigger
 				unfinished          bool
 				sendStarted, leased *time.Time
 				unknown             *time.Time
 				age                 int64
 			)
-			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
+			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
 				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
 			if err != nil {
 				return err
@@ -83,7 +82,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				o.unknown = *unknown
 			}
 			o.age = time.Duration(age) * time.Microsecond
-			o.trigger = triggerOf(o.attempt, rearms, unfinished)
+			o.trigger = triggerOf(o.attempt, fresh, unfinished)
 			overdue = append(overdue, o)
 		}
 		return rows.Err()

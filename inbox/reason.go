@@ -16,13 +16,19 @@ const (
 	ReasonStopped      Reason = "stopped"
 	ReasonPanic        Reason = "panic"
 
+	// A person had it sent again, and no attempt has been made since. The next one
+	// says so in its trigger.
+	ReasonResent Reason = "resent"
+
 	// Nothing was attempted.
 	ReasonSaturated Reason = "target_saturated"
 	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
+	ReasonSealed    Reason = "sealed_key_lost"
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
 	ReasonCondition Reason = "condition_false"
+	ReasonDiscarded Reason = "discarded"
 	ReasonBreaker   Reason = "target_open"
 	ReasonRate      Reason = "target_rate"
 
@@ -63,25 +69,40 @@ const (
 	ReasonUnavailable   Reason = "sql_unavailable"
 	ReasonSQL           Reason = "sql_error"
 
+	// An operator had it pruned, though it was at rest or held.
+	ReasonPruned Reason = "pruned"
+
 	// A handler's own.
 	ReasonHandler Reason = "handler"
+
+	// The order of a sequence key.
+	ReasonNoKey    Reason = "sequence_key_missing"
+	ReasonNoNumber Reason = "sequence_number_missing"
+	ReasonTie      Reason = "sequence_number_taken"
+	ReasonLate     Reason = "sequence_late"
+	ReasonGap      Reason = "sequence_gap"
+
+	// ReasonType: the route does not take the event's type; the effect only left its
+	// number behind.
+	ReasonType Reason = "type_filtered"
 
 	// ReasonOther is what a kind said that is not in the set.
 	ReasonOther Reason = "other"
 )
 
-// known says of each reason whether a fresh attempt may end otherwise: the
+// Known says of each reason whether a fresh attempt may end otherwise: the
 // target may have been mended since. It is also the closed set.
-func (r Reason) known() (retriable, ok bool) {
+func (r Reason) Known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx:
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
 		return false, true
-	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,
 		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
-		ReasonHandler, ReasonOther:
+		ReasonHandler, ReasonGap, ReasonOther:
 		return true, true
 	}
 	return false, false
@@ -90,14 +111,14 @@ func (r Reason) known() (retriable, ok bool) {
 // Retriable reports whether re-arm may give a dead effect of this reason fresh
 // attempts.
 func (r Reason) Retriable() bool {
-	retriable, _ := r.known()
+	retriable, _ := r.Known()
 	return retriable
 }
 
 // ReasonOf takes a reason from a kind. What is not in the set becomes
 // [ReasonOther], so that no target can choose what we store.
 func ReasonOf(s string) Reason {
-	if _, ok := Reason(s).known(); ok {
+	if _, ok := Reason(s).Known(); ok {
 		return Reason(s)
 	}
 	return ReasonOther

@@ -48,7 +48,7 @@ type Settlement struct {
 	// Outcome is what the attempt's row will say; no row is written without it,
 	// and then the attempt is not counted either.
 	Outcome   AttemptOutcome
-	Trigger   Trigger
+	Trigger   Trigger // of that attempt; with Rearm, of the first one to come
 	StartedAt time.Time
 
 	// Recognised: the target said that it knew the key.
@@ -66,6 +66,14 @@ type Settlement struct {
 	// RouteID and SequenceKeyHash name the stream, if the effect has one.
 	RouteID         int32
 	SequenceKeyHash []byte
+
+	// Chain is the job whose worker goes on with the next effect of the stream: that is
+	// claimed in the same transaction. 0 is none: the next one gets a job.
+	Chain int64
+
+	// NewJob: the job that carried the effect was another's, so that it needs one of
+	// its own if it waits again. For ordered routes.
+	NewJob bool
 }
 
 // Settled is what became of a [Settlement].
@@ -75,12 +83,20 @@ type Settled struct {
 
 	// Standing is where the effect stands now, either way.
 	Standing Standing
+
+	// Next is the claim of the stream's next effect, if the settlement said that a
+	// worker goes on and there was one.
+	Next *Claim
 }
 
 // Settle ends an attempt, committed before it returns, together with those of
 // other workers.
 func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
-	out, err := e.settles.do(ctx, s)
+	group := &e.settles
+	if e.inStream(&s) {
+		group = &e.orderedSettles
+	}
+	out, err := group.do(ctx, s)
 	if err != nil {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
@@ -100,15 +116,6 @@ func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settle
 	return e.settle(ctx, e.pool, group, nil)
 }
 
-// The order of locks is event, stream, effect, effect key: streams first, by
-// their ids. An unordered route has none.
-const lockStreams = `
-SELECT s.id
-FROM stream s
-JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
-ORDER BY s.id
-FOR UPDATE OF s`
-
 // The only statement that takes an effect out of an unfinished attempt or of a
 // state at rest. Its fence is read under the row's lock: a row whose token has
 // changed while this waited is left alone, and of two that ask in one group only
@@ -119,9 +126,10 @@ WITH asked AS (
     SELECT *
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[]) WITH ORDINALITY
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[]) WITH ORDINALITY
         AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
-            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, place)),
+            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, result_key_id, excerpt_sealed,
+            excerpt_key_id, place)),
 held AS MATERIALIZED (
     SELECT a.*
     FROM asked a
@@ -142,21 +150,26 @@ settled AS (
         last_code = CASE WHEN a.rearm THEN e.last_code ELSE nullif(a.code, '') END,
         result = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result FROM effect o WHERE o.id = a.duplicate_of)
             ELSE coalesce(a.result, e.result) END,
+        result_key_id = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result_key_id FROM effect o WHERE o.id = a.duplicate_of)
+            WHEN a.result IS NULL THEN e.result_key_id ELSE a.result_key_id END,
         duplicate_of = CASE WHEN a.state = 'duplicate' THEN a.duplicate_of END,
         unknown_since = coalesce(e.unknown_since, CASE WHEN a.unknown THEN a.started_at END),
         unfinished = a.unfinished,
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
         version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
-        rearms = CASE WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
+        rearms = CASE WHEN a.rearm AND a.trigger = 'replay' THEN 0 WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
+        fresh_trigger = CASE WHEN a.rearm THEN nullif(a.trigger, '') ELSE e.fresh_trigger END,
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
     FROM held a
     WHERE e.id = a.id
-    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised),
+    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised,
+        a.excerpt_sealed, a.excerpt_key_id),
 attempted AS (
-    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised)
+    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised,
+        excerpt_sealed, excerpt_key_id)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
-        nullif(s.excerpt, ''), s.recognised
+        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id
     FROM settled s
     WHERE s.outcome <> '')
 SELECT place FROM settled`
@@ -174,16 +187,16 @@ DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 
-// Only the effect that the stream has in flight moves it on.
-const advanceStreams = `
-UPDATE stream s
-SET applied = CASE WHEN e.state = 'done' THEN greatest(s.applied, e.sequence_number) ELSE s.applied END,
-    in_flight = NULL,
-    blocked_by = nullif(s.blocked_by, e.id),
-    updated_at = now()
-FROM effect e
-WHERE e.id = ANY ($1::uuid[]) AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND s.in_flight = e.id
-    AND e.state IN ('done', 'superseded', 'skipped', 'duplicate')`
+// A result that says indeterminate was true when it was rendered. It is the only
+// one that is ever replaced, and only by what follows when one of its effects
+// leaves a state at rest. Whoever renders holds the event's lock, so a caller who
+// holds it too can leave none behind.
+const forgetIndeterminate = `
+DELETE FROM operation_result d
+WHERE d.status = 'indeterminate' AND d.event_id IN (
+    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    UNION
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]))`
 
 // A job that was not ours to replace may wake the effect, so the caller is told.
 const readStandings = `
@@ -193,31 +206,82 @@ FROM effect
 WHERE id = ANY ($1::uuid[])`
 
 // settle is the only way out of an unfinished attempt or of a state at rest, for
-// every caller. It is one round trip; sent to a pool it is its own transaction.
-// The wakes are inserted with it.
+// every caller. Where no order is involved it is one round trip; sent to a pool it
+// is its own transaction. The wakes are inserted with it. The order of locks is
+// event, stream, effect, effect key: a caller that has locked an effect has locked
+// its stream before.
 func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+	out := make([]Settled, len(group))
+	var ordered, plain []Settlement
+	var orderedAt, plainAt []int
+	for i := range group {
+		if e.inStream(&group[i]) {
+			ordered, orderedAt = append(ordered, group[i]), append(orderedAt, i)
+		} else {
+			plain, plainAt = append(plain, group[i]), append(plainAt, i)
+		}
+	}
+	if len(ordered) > 0 {
+		settled, err := e.settleOrderedTx(ctx, db, ordered)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range orderedAt {
+			out[at] = settled[i]
+		}
+	}
 	var b pgx.Batch
-	settled := e.queueSettle(&b, group, wakes)
+	settled := func() []Settled { return nil }
+	if len(plain) > 0 {
+		settled = e.queueSettle(&b, plain, wakes)
+	} else {
+		e.enqueuer.EnqueueTx(&b, wakes)
+	}
+	if b.Len() == 0 {
+		return out, nil
+	}
 	if err := db.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, err
 	}
-	return settled(), nil
+	for i, s := range settled() {
+		out[plainAt[i]] = s
+	}
+	return out, nil
 }
 
-// queueSettle queues the statements; what it returns is to be called when they
-// have been read.
-func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) func() []Settled {
-	cols := settleColumns(group)
-	duplicates, unknown := outcomeColumns(group)
-	ids := cols[0]
-	applied := make([]bool, len(group))
-	standings := make(map[ID]Standing, len(group))
+// inStream reports whether a settlement moves a stream on. A route that this process
+// does not know may be ordered.
+func (e *Effects) inStream(s *Settlement) bool {
+	route, known := e.routes[s.RouteID]
+	return s.SequenceKeyHash != nil && (!known || route.Order.Ordered())
+}
 
-	routes, hashes := streamKeys(group)
-	if len(routes) > 0 {
-		b.Queue(lockStreams, routes, hashes)
+// queueSettle queues the statements for effects of no stream; what it returns is to
+// be called when they have been read.
+func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) func() []Settled {
+	ids := make([]ID, len(group))
+	for i := range group {
+		ids[i] = group[i].Effect
 	}
-	b.Queue(settleEffects, append(cols, e.node, duplicates, unknown, recognisedColumn(group))...).Query(func(rows pgx.Rows) error {
+	applied := e.queueEnd(b, group)
+	e.enqueuer.EnqueueTx(b, wakes)
+	standings := queueStandings(b, ids)
+	return func() []Settled {
+		out := make([]Settled, len(group))
+		for i, s := range group {
+			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+		}
+		return out
+	}
+}
+
+// queueEnd queues the ends themselves; which of them were applied is known when the
+// batch has been read.
+func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
+	cols, sealed := e.settleColumns(group)
+	duplicates, unknown := outcomeColumns(group)
+	applied = make([]bool, len(group))
+	b.Queue(settleEffects, slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
 			applied[place-1] = true
@@ -225,12 +289,17 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 		return err
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
-		b.Queue(releaseKeys, ids)
+		b.Queue(releaseKeys, cols[0])
 	}
-	if len(routes) > 0 {
-		b.Queue(advanceStreams, ids)
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
+		b.Queue(forgetIndeterminate, cols[0])
 	}
-	e.enqueuer.EnqueueTx(b, wakes)
+	return applied
+}
+
+// queueStandings queues reading where the effects stand.
+func queueStandings(b *pgx.Batch, ids []ID) map[ID]Standing {
+	standings := make(map[ID]Standing, len(ids))
 	b.Queue(readStandings, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id ID
@@ -244,13 +313,7 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 		}
 		return rows.Err()
 	})
-	return func() []Settled {
-		out := make([]Settled, len(group))
-		for i, s := range group {
-			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
-		}
-		return out
-	}
+	return standings
 }
 
 // outcomeColumns are the arrays that follow the node's name.
@@ -262,17 +325,6 @@ func outcomeColumns(group []Settlement) (duplicates []ID, unknown []bool) {
 	return duplicates, unknown
 }
 
-// streamKeys are the streams that the group may touch.
-func streamKeys(group []Settlement) (routes []int32, hashes [][]byte) {
-	for i := range group {
-		if group[i].SequenceKeyHash != nil {
-			routes = append(routes, group[i].RouteID)
-			hashes = append(hashes, group[i].SequenceKeyHash)
-		}
-	}
-	return routes, hashes
-}
-
 func recognisedColumn(group []Settlement) []bool {
 	out := make([]bool, len(group))
 	for i := range group {
@@ -281,8 +333,9 @@ func recognisedColumn(group []Settlement) []bool {
 	return out
 }
 
-// settleColumns turns the group into the arrays of [settleEffects].
-func settleColumns(group []Settlement) []any {
+// settleColumns turns the group into the arrays of [settleEffects]; those about
+// what is sealed are the last ones of the statement.
+func (e *Effects) settleColumns(group []Settlement) (columns, sealed []any) {
 	n := len(group)
 	var (
 		ids, tokens                   = make([]ID, n), make([]ID, n)
@@ -292,15 +345,19 @@ func settleColumns(group []Settlement) []any {
 		results                       = make([][]byte, n)
 		starts                        = make([]time.Time, n)
 		unfinished, rearms            = make([]bool, n), make([]bool, n)
+		resultKeys, excerptKeys       = make([]*int32, n), make([]*int32, n)
+		sealedExcerpts                = make([][]byte, n)
 	)
 	for i := range group {
 		s := &group[i]
 		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
 		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
 		reasons[i], codes[i], excerpts[i] = string(s.Reason), cleanText(s.Code, 64), cleanText(s.Excerpt, 2048)
-		results[i], outcomes[i], triggers[i] = s.Result, string(s.Outcome), string(s.Trigger)
+		outcomes[i], triggers[i] = string(s.Outcome), string(s.Trigger)
+		results[i], resultKeys[i] = e.keys.Seal(resultPlace(s.Effect), s.Result)
+		excerpts[i], sealedExcerpts[i], excerptKeys[i] = sealExcerpt(e.keys, s.Effect, excerpts[i])
 		starts[i], unfinished[i], rearms[i], jobs[i] = s.StartedAt, s.Unfinished, s.Rearm, s.JobID
 	}
 	return []any{ids, tokens, froms, versions, states, afters, reasons, codes, excerpts, results, outcomes, triggers,
-		starts, unfinished, rearms, jobs}
+		starts, unfinished, rearms, jobs}, []any{resultKeys, sealedExcerpts, excerptKeys}
 }

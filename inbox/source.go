@@ -3,6 +3,8 @@ package inbox
 import (
 	"path"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // Source is a configured endpoint as the gate needs it. The wiring makes one
@@ -15,6 +17,10 @@ type Source struct {
 
 	// Class is the retention class: the partition its bodies go to.
 	Class string
+
+	// Tombstone is how long the source's keys refuse duplicates. An event whose own
+	// time is longer ago is not taken for new: nobody could tell. 0 takes every event.
+	Tombstone time.Duration
 
 	// Strict makes a conflict (same event id, other payload) an error of the
 	// caller: operations answer 409. Providers are told 2xx, since a 4xx is never
@@ -56,6 +62,16 @@ type Route struct {
 
 	// Kind is the kind of the target: forward, sql, handler.
 	Kind string
+
+	// Order says how the effects of one sequence key wait for each other. The zero
+	// Policy is unordered.
+	Order sequence.Policy
+
+	// Sequence gives the sequence key and number of an event of the admission; empty
+	// is one that it does not have. It is called for ordered routes only, once an
+	// event, and must neither block nor keep what it is given. nil takes the event's
+	// own SequenceKey and SequenceNumber.
+	Sequence func(a *Admission, event int) (key, number string)
 }
 
 // Matches reports whether the route takes events of the type.
@@ -109,6 +125,10 @@ type NewEvent struct {
 	Type       string
 	OccurredAt time.Time
 
+	// DatedAt is the time by which the event's age is judged: its own, and covered
+	// by the signature; zero if there is none that can be trusted.
+	DatedAt time.Time
+
 	// Offset and Length are the event's bytes inside the body.
 	Offset, Length int
 
@@ -150,6 +170,10 @@ type ItemReceipt struct {
 
 	// Unusable: admitted, but a dead letter.
 	Unusable bool
+
+	// BeyondRetention: admitted, but a dead letter, because it is older than keys are
+	// kept: whether it is new cannot be told.
+	BeyondRetention bool
 
 	// SuspectedReplay: the same bytes were recorded under another id.
 	SuspectedReplay bool

@@ -19,6 +19,9 @@ func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapse
 	switch {
 	case r.Outcome == effect.Done:
 		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored
+		if claim.Late {
+			s.Reason = inbox.ReasonLate
+		}
 		return s
 	case r.Outcome == effect.Dead:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOf(r.Reason)
@@ -54,6 +57,9 @@ func putBack(claim *inbox.Claim, reason inbox.Reason, after time.Duration) inbox
 	s.State, s.Reason, s.After = inbox.EffectRetry, reason, after
 	if claim.Attempt == 1 {
 		s.State = inbox.EffectPending
+	}
+	if claim.Trigger == inbox.TriggerManual {
+		s.Reason = inbox.ReasonResent // until an attempt has said so
 	}
 	return s
 }

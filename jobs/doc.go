@@ -8,9 +8,11 @@ package jobs
 import "time"
 
 // The defaults of the queue, from measurement: River's own (100 workers, 100 ms)
-// cap a queue at 1,000 jobs a second.
+// cap a queue at 1,000 jobs a second. The poll interval is as long as an effect
+// that was emitted may be under way within a second though every notification is
+// lost: the relay looks twice a second.
 const (
 	DefaultMaxWorkers        = 500
 	DefaultFetchCooldown     = 5 * time.Millisecond
-	DefaultFetchPollInterval = 100 * time.Millisecond
+	DefaultFetchPollInterval = 400 * time.Millisecond
 )

@@ -14,6 +14,14 @@ import (
 const (
 	queueName = river.QueueDefault
 
+	// replayQueue is for the jobs that work on replays, so that none of them takes a
+	// worker from the effects.
+	replayQueue = "replay"
+
+	// lastPriority is River's lowest, for the wake-ups of replayed effects: what is
+	// delivered now goes first.
+	lastPriority = 4
+
 	// maxAttempts is River's own limit. It means nothing to us (attempts are
 	// counted in the effect's row) and only has to be out of the way.
 	maxAttempts = 1000
@@ -45,10 +53,24 @@ func (rearmArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueName, MaxAttempts: maxAttempts}
 }
 
+// replayArgs asks for the next items of a running replay.
+type replayArgs struct {
+	Replay inbox.ID `json:"replay"`
+}
+
+// Kind implements [river.JobArgs].
+func (replayArgs) Kind() string { return string(inbox.WakeReplay) }
+
+// InsertOpts implements [river.JobArgsWithInsertOpts].
+func (replayArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: replayQueue, MaxAttempts: maxAttempts}
+}
+
 // QueueConfig configures a [Queue]. Everything has a default.
 type QueueConfig struct {
-	// FetchCooldown is the least time between two notifications of this process;
-	// workers fetch no faster than that either. It defaults to 5 ms.
+	// FetchCooldown is the least time between two notifications of this process in
+	// the long run; workers fetch no faster than that either. After a pause up to 20
+	// may follow each other at once. It defaults to 5 ms.
 	FetchCooldown time.Duration
 
 	// Now defaults to time.Now.
@@ -62,7 +84,7 @@ type QueueConfig struct {
 type Queue struct {
 	cooldown time.Duration
 	now      func() time.Time
-	notified atomic.Int64 // Unix nanoseconds of the last notification
+	earliest atomic.Int64 // Unix nanoseconds; the cooldown after all notifications so far
 }
 
 var _ inbox.Enqueuer = (*Queue)(nil)
@@ -93,11 +115,11 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 // The columns left out have River's own defaults, and so do the values here: a
 // test keeps both true.
 const insertJobs = `
-INSERT INTO river_job (id, args, kind, max_attempts, queue, tags)
+INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags)
 SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
-    jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE 'effect' END, w.id::text),
-    w.kind, $4::smallint, $5::text, '{}'
-FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS w (job_id, kind, id)`
+    jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE w.kind END, w.id::text),
+    w.kind, $4::smallint, CASE w.kind WHEN 'replay' THEN '` + replayQueue + `' ELSE $5::text END, w.priority, '{}'
+FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[]) AS w (job_id, kind, id, priority)`
 
 // The topic and the payload are those that River's client sends and its
 // producers understand.
@@ -114,16 +136,34 @@ func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 	jobIDs := make([]int64, len(wakes))
 	kinds := make([]string, len(wakes))
 	ids := make([]inbox.ID, len(wakes))
+	priorities := make([]int16, len(wakes))
 	for i, w := range wakes {
-		jobIDs[i], kinds[i], ids[i] = w.JobID, string(w.Kind), w.ID
+		jobIDs[i], kinds[i], ids[i], priorities[i] = w.JobID, string(w.Kind), w.ID, river.PriorityDefault
+		if w.Last {
+			priorities[i] = lastPriority
+		}
 	}
-	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName)
+	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities)
 	if q.mayNotify() {
 		b.Queue(notifyWorkers)
 	}
 }
 
+// notifyBurst is how many notifications may follow each other at once, so that
+// none is left out unless there is a steady load, under which workers look for
+// more by themselves whenever they have carried out what they had.
+const notifyBurst = 20
+
 func (q *Queue) mayNotify() bool {
-	now, last := q.now().UnixNano(), q.notified.Load()
-	return now-last >= int64(q.cooldown) && q.notified.CompareAndSwap(last, now)
+	now, cooldown := q.now().UnixNano(), int64(q.cooldown)
+	for {
+		earliest := q.earliest.Load()
+		next := max(earliest, now) + cooldown
+		if next-now > notifyBurst*cooldown {
+			return false
+		}
+		if q.earliest.CompareAndSwap(earliest, next) {
+			return true
+		}
+	}
 }

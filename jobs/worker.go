@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,7 +27,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
-	return w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})
+	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
 }
 
 // rearmWorker works the wake-ups that ask for fresh attempts.
@@ -40,7 +40,7 @@ type rearmWorker struct {
 func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
 	n, err := w.client.store.Rearm(ctx, job.Args.Event)
 	if err != nil {
-		return w.client.trouble(ctx, "rearming effects", err)
+		return w.client.nudge.after(w.client.trouble(ctx, "rearming effects", err))
 	}
 	if n > 0 {
 		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
@@ -54,6 +54,9 @@ type wakeUp struct {
 
 	// again: River ran this job before and did not see its end.
 	again bool
+
+	// chain is what this job goes on with; nil for an effect of no sequence.
+	chain *chain
 }
 
 func (c *Client) wake(ctx context.Context, w wakeUp) error {
@@ -67,7 +70,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return c.trouble(ctx, "claiming an effect", err)
 	}
 	if claim != nil {
-		return c.send(ctx, w, claim, begun)
+		return c.carry(ctx, w, claim, begun)
 	}
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // at rest, settled, or somebody has it
@@ -85,7 +88,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if standing.Wait > 0 {
 		return river.JobSnooze(standing.Wait)
 	}
-	if route, _ := c.store.Route(standing.RouteID); route.InDatabase {
+	if route, _ := c.store.Route(standing.RouteID); route.InDatabase && !route.Order.Ordered() {
 		return c.act(ctx, w, standing, begun)
 	}
 	return river.JobSnooze(contended)
@@ -100,7 +103,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
 	case err != nil:
@@ -115,7 +118,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if lists(claim, route) {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+		if prepared, s, held = c.expand(ctx, claim, route, callOf(claim, route)); !held {
 			return nil
 		} else if s != nil {
 			return c.settle(ctx, w, claim, *s, begun)
@@ -127,7 +130,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	call := c.call(claim, route)
+	call := callOf(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
@@ -188,10 +191,12 @@ func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inb
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(route.Lease-c.now().Sub(begun), margin(route.Lease)))
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		asked := c.now()
+		w.chain.ask(ctx, asked, w, &s)
 		settled, err := c.store.Settle(firm, s)
 		if err == nil {
 			c.report(ctx, claim, s, settled, c.now().Sub(begun))
-			return c.next(ctx, w, settled.Standing)
+			return c.follow(ctx, w, settled, asked)
 		}
 		select {
 		case <-firm.Done():
@@ -220,12 +225,13 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
-	e := claim.Event
+// callOf is one attempt at a claim as its kind sees it.
+func callOf(claim *inbox.Claim, route Route) *effect.Call {
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
 			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
-			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
 		},
 		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
@@ -237,35 +243,17 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 	return call
 }
 
-// contentType reads the delivery's content type from the headers kept of it.
-func contentType(headers []byte) string {
-	for name, value := range headerTexts(headers) {
-		if strings.EqualFold(name, "content-type") {
-			return value
-		}
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
 	}
-	return ""
-}
-
-// headerTexts reads the headers kept of a delivery: an object of strings or of
-// arrays of strings, of which the first counts.
-func headerTexts(headers []byte) map[string]string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return nil
+	h = http.Header{}
+	for name, value := range HeaderTexts(kept) {
+		h.Set(name, value)
 	}
-	out := make(map[string]string, len(doc))
-	for name, value := range doc {
-		switch v := value.(type) {
-		case string:
-			out[name] = v
-		case []any:
-			if len(v) > 0 {
-				out[name], _ = v[0].(string)
-			}
-		}
-	}
-	return out
+	return h
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.

@@ -26,6 +26,7 @@ type extraction struct {
 	splitForm      string
 
 	ids, hash, types, occurred []field
+	dated                      []bool // of occurred: signed, and the event's own
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
 	level                      bool
@@ -56,6 +57,9 @@ func newExtraction(s *Spec) *extraction {
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
 	x.types = compileFields(s.Type, item, envelope)
 	x.occurred = compileFields(s.OccurredAt, item, envelope)
+	for i := range s.OccurredAt {
+		x.dated = append(x.dated, s.Windows.Age == "occurred_at" && s.covered(&s.OccurredAt[i]))
+	}
 	for _, c := range s.Sequence.Candidates {
 		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope)})
 	}
@@ -172,8 +176,8 @@ func (x *extraction) fill(item *Item, s *source) {
 			value, ok, err = f.fraction(s)
 		}
 		if ok && err == nil {
-			if t, ok := instant(value, f.Unit); ok {
-				item.OccurredAt = t
+			if t, ok := moment(value, f.Unit); ok {
+				item.OccurredAt, item.Dated = t, x.dated[i]
 				break
 			}
 		}
@@ -222,7 +226,7 @@ func (x *extraction) position(item *Item, s *source) {
 			}
 		}
 		if x.times {
-			t, isTime := instant(number, c.number.Unit)
+			t, isTime := moment(number, c.number.Unit)
 			var digits [20]byte
 			number, ok = s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10)), isTime
 		} else {

@@ -46,7 +46,7 @@ func TestStripeEvent(t *testing.T) {
 	snapshot := `{"id":"evt_1","object":"event","created":1714000000,"data":{"object":{"id":"in_1"}},"type":"invoice.paid"}`
 	item := accept(t, stripe, snapshot)[0]
 	want := providers.Item{
-		EventID: "evt_1", Type: "invoice.paid", OccurredAt: time.Unix(1714000000, 0).UTC(),
+		EventID: "evt_1", Type: "invoice.paid", OccurredAt: time.Unix(1714000000, 0).UTC(), Dated: true,
 		SequenceKey: "in_1", SequenceNumber: "1714000000000000000", Length: len(snapshot),
 	}
 	if item != want {

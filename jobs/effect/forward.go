@@ -67,10 +67,15 @@ type ForwardConfig struct {
 	// Headers are sent with every request. They cannot replace those above.
 	Headers map[string]string
 
+	// Pass are the headers of the delivery that are passed on; none by default. The
+	// content type always is, credentials never are.
+	Pass []string
+
 	// Timeout bounds one attempt. 0 leaves it to the caller's context.
 	Timeout time.Duration
 
-	// Connections bounds the idle connections kept to the target. It defaults to 64.
+	// Connections bounds the idle connections kept to the target. It defaults to 512:
+	// attempts begin in groups, and one that finds none idle has to connect.
 	Connections int
 
 	// Allow are the private networks that the target's name may lead to. An address
@@ -91,6 +96,7 @@ type Forward struct {
 	cfg       ForwardConfig
 	url       *url.URL
 	keys      [][]byte
+	passed    []string
 	transport *http.Transport
 }
 
@@ -135,11 +141,14 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 			errs = append(errs, fmt.Errorf("header %q is not valid", name))
 		}
 	}
+	if f.passed, err = passed(f.cfg); err != nil {
+		errs = append(errs, err)
+	}
 	if cfg.Timeout < 0 || cfg.Connections < 0 {
 		errs = append(errs, errors.New("timeout and connections must not be negative"))
 	}
 	if cfg.Connections == 0 {
-		f.cfg.Connections = 64
+		f.cfg.Connections = 512
 	}
 	if cfg.Now == nil {
 		f.cfg.Now = time.Now
@@ -231,6 +240,7 @@ func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error
 	// not http.NoBody for the same reason.
 	req.GetBody = nil
 	h := req.Header
+	f.pass(h, call.Event.Headers)
 	for name, value := range f.cfg.Headers {
 		h.Set(name, value)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -54,6 +55,7 @@ type App struct {
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
+	keys    *seal.Keyring // nil where nothing is sealed
 	sources map[string]inbox.Registered
 
 	outcomes   *inbox.Operations // nil if no source needs it
@@ -61,8 +63,10 @@ type App struct {
 
 	gate   *inbox.Gate
 	starts []step // in order
-	public *http.Server
-	admin  *http.Server
+
+	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
+	public     *http.Server
+	admin      *http.Server
 
 	publicAddr, adminAddr net.Addr
 
@@ -90,6 +94,7 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Now = failingNow(cfg.Now)
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
 		node: nodeName(), failed: make(chan error, 2),
@@ -99,6 +104,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := a.openKeyring(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.openDatabase(ctx); err != nil {
 		return nil, err
 	}
@@ -125,6 +133,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 		if err := a.makeRelay(); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.makeOrderMetrics(); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -26,18 +26,33 @@ func (a *App) register(ctx context.Context) error {
 	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
 	var classes []string
 	for _, s := range a.settings.Sources {
-		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit}
+		row := inbox.SourceRow{
+			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
+		}
 		for _, r := range s.Routes {
 			digest, err := routeDigest(r)
 			if err != nil {
 				return err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+			described, err := describe(r).document()
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{
+				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
+			})
 		}
 		rows = append(rows, row)
 		if !slices.Contains(classes, s.Class) {
 			classes = append(classes, s.Class)
 		}
+	}
+	kept := make([]inbox.ClassRow, len(a.settings.Classes))
+	for i, c := range a.settings.Classes {
+		kept[i] = inbox.ClassRow{Name: c.Name, Horizons: c.Horizons()}
+	}
+	if err := inbox.RegisterClasses(ctx, a.adminPool, kept); err != nil {
+		return err
 	}
 	var err error
 	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {
@@ -107,11 +122,17 @@ func definitionOf(r *config.Route) []any {
 			out = append(out, f.String())
 		}
 	}
+	if r.Order.Ordered() {
+		out = append(out, "order", r.Order.Effective())
+	}
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())
 	}
 	if r.Mail != nil {
 		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
+	}
+	if len(t.PassHeaders) > 0 {
+		out = append(out, "pass_headers", t.PassHeaders)
 	}
 	if t.Statement != "" {
 		out = append(out, "statement", t.Statement)

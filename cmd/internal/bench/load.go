@@ -93,6 +93,49 @@ func generate(ctx context.Context, address string, run uint32, w workload, begin
 	return sum, nil
 }
 
+// deliver sends n new events over as many connections as are fast, and returns
+// when all are acknowledged.
+func deliver(ctx context.Context, address string, run uint32, n int) error {
+	const connections = 64
+	errs := make([]error, connections)
+	var senders sync.WaitGroup
+	for i := range connections {
+		senders.Go(func() { errs[i] = deliverOver(ctx, address, run, i, (n+connections-1-i)/connections) })
+	}
+	senders.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("delivering: %w", err)
+	}
+	return nil
+}
+
+func deliverOver(ctx context.Context, address string, run uint32, connection, n int) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		return err
+	}
+	req := newRequest(address, run, bodySize, time.Now())
+	buffer := make([]byte, 4<<10)
+	for i := range n {
+		if _, err := conn.Write(req.number(connection, i)); err != nil {
+			return err
+		}
+		status, recorded, err := readAnswer(conn, buffer)
+		if err != nil {
+			return err
+		}
+		if status/100 != 2 || !recorded {
+			return fmt.Errorf("a new event was answered %d", status)
+		}
+	}
+	return nil
+}
+
 type generator struct {
 	w        workload
 	address  string

@@ -1,9 +1,9 @@
-// Bench measures Oncegate against the least that a database can do and against
-// a receiver that does not group its commits; see scripts/bench.
+// Bench measures Oncegate against the least that its work could cost; see
+// scripts/bench.
 //
 // Everything runs on this machine: a PostgreSQL of its own with durable
-// defaults, the receivers, and the generator of the load. The figures of one
-// kind are taken in rounds between those of the others, and ratios are made
+// defaults, the processes that are compared, and what loads them. The figures of
+// one kind are taken in rounds between those of the others, and ratios are made
 // within a round, so that what else the machine does meanwhile hits all alike.
 package main
 
@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
-	"time"
 )
 
 const (
@@ -25,16 +25,31 @@ const (
 	bodySize    = 2048
 )
 
+// benchmark is something that can be measured, by the name it has on the command
+// line.
+type benchmark struct {
+	name  string
+	about string
+
+	// run measures and prints; it reads the flags that follow the name.
+	run func(ctx context.Context, args []string) error
+}
+
+// The first is what is meant when no name is given.
+var benchmarks = []benchmark{
+	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
+	{"effects", "effects carried out, beside River itself", measureEffects},
+	{"replay", "replays planned and run, and what they do to live deliveries", measureReplay},
+	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
+	{"order", "effects carried out in order, beside unordered ones", measureOrder},
+	// Processes that benchmarks start beside the binary.
+	{"naive", "", serveNaive},
+	{"river", "", workRiver},
+}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "naive" {
-		if err := serveNaive(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: naive receiver:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := dispatch(ctx, os.Args[1:])
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -44,65 +59,21 @@ func main() {
 	}
 }
 
-// options are what can be chosen.
-type options struct {
-	quick   bool
-	output  string
-	rounds  int
-	seconds float64
-	only    string
-	env     repeated
-}
-
-type repeated []string
-
-func (r *repeated) String() string     { return fmt.Sprint([]string(*r)) }
-func (r *repeated) Set(s string) error { *r = append(*r, s); return nil }
-
-func parse(args []string) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.quick, "quick", false, "one minute: one round of short measurements")
-	flags.StringVar(&o.output, "output", "table", "table or json")
-	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
-	flags.Float64Var(&o.seconds, "seconds", 3, "of each measurement, a whole number")
-	flags.StringVar(&o.only, "only", "", "the subjects to measure at 64 connections, such as ac, and nothing else: for profiling")
-	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
-	if err := flags.Parse(args); err != nil {
-		return o, err
+func dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return benchmarks[0].run(ctx, args)
 	}
-	if o.output != "table" && o.output != "json" {
-		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
+	var known []string
+	for _, b := range benchmarks {
+		if b.name == args[0] {
+			if err := b.run(ctx, args[1:]); err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+			return nil
+		}
+		if b.about != "" {
+			known = append(known, fmt.Sprintf("\n  %-8s %s", b.name, b.about))
+		}
 	}
-	if o.rounds < 1 || o.seconds < 1 || flags.NArg() > 0 {
-		return o, errors.New("--rounds and --seconds are at least 1, and there are no arguments")
-	}
-	if o.quick {
-		o.rounds, o.seconds = 1, 2
-	}
-	return o, nil
-}
-
-func run(ctx context.Context, args []string) (err error) {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
-	started := time.Now()
-	b, err := setUp(ctx, o)
-	if b != nil {
-		defer func() { err = errors.Join(err, b.tearDown()) }()
-	}
-	if err != nil {
-		return err
-	}
-	report, err := b.measure(ctx)
-	if err != nil {
-		return err
-	}
-	report.Seconds = time.Since(started).Seconds()
-	if o.output == "json" {
-		return report.writeJSON(os.Stdout)
-	}
-	return report.writeTable(os.Stdout)
+	return fmt.Errorf("there is no benchmark %q; there are:%s", args[0], strings.Join(known, ""))
 }

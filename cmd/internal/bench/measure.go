@@ -142,7 +142,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 		watched, address = b.naive, b.naiveAddress
 	case subjectGate:
 	case subjectWorked:
-		worker, _, err := b.serve(ctx, "work")
+		worker, _, err := b.start(ctx, "work")
 		if worker != nil {
 			defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
 		}
@@ -183,7 +183,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 	if c.Rate > 0 {
 		c.Kind += ", open loop"
 	}
-	b.progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
+	progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
 		names[c.Subject], c.Connections, c.Kind, c.PerSecond, c.P50, c.P99)
 	return nil
 }
@@ -249,6 +249,6 @@ func (b *bench) memory(ctx context.Context, r *report) error {
 	}
 	r.Memory = memory{Connections: w.connections, BodyBytes: w.bodySize, PerSecond: got.perSecond(), Overloaded: got.failed, PeakMiB: float64(peak) / (1 << 20)}
 	b.done++
-	b.progress("%3d/%d  memory: %.0f MiB at 256 connections with 64 KiB bodies", b.done, b.planned, r.Memory.PeakMiB)
+	progress("%3d/%d  memory: %.0f MiB at 256 connections with 64 KiB bodies", b.done, b.planned, r.Memory.PeakMiB)
 	return nil
 }

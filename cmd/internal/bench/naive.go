@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -128,7 +126,7 @@ SELECT s.id, s.class, r.id, r.version, r.name FROM source s JOIN route r ON r.so
 
 // serveNaive runs the naive receiver on the source that the real binary has
 // registered, until SIGTERM.
-func serveNaive(args []string) error {
+func serveNaive(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("naive", flag.ContinueOnError)
 	listen := flags.String("listen", "", "address")
 	database := flags.String("database", "", "connection string")
@@ -137,8 +135,6 @@ func serveNaive(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	pool, err := inbox.OpenPool(ctx, *database, schema, inbox.PoolWork, int32(*connections))
 	if err != nil {
 		return err

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 )
 
@@ -25,31 +23,12 @@ type report struct {
 	names map[subject]string
 }
 
-// ratio compares two measurements of the same round.
-type ratio struct {
-	What   string  `json:"what"`
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	Target string  `json:"target,omitempty"`
-	Met    bool    `json:"met,omitempty"`
-}
-
 type memory struct {
 	Connections int     `json:"connections"`
 	BodyBytes   int     `json:"body_bytes"`
 	PerSecond   float64 `json:"acked_per_second"`
 	Overloaded  int     `json:"overloaded"`
 	PeakMiB     float64 `json:"peak_rss_mib"`
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	n := len(values)
-	if n == 0 {
-		return 0
-	}
-	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
 // like gives the cells of all rounds that measured the same.
@@ -120,35 +99,18 @@ func (r *report) summarise() {
 	r.compare("d/c acked/s, 64 connections", r.like(subjectWorked, 64, unique), r.like(subjectGate, 64, unique), rate, 0, 0)
 }
 
-// compare adds the ratio of two measurements, round by round. Of the two bounds
-// one may be given.
+// compare adds the ratio of two measurements.
 func (r *report) compare(what string, above, below []cell, value func(*cell) float64, atLeast, atMost float64) {
-	var values []float64
-	for i := range min(len(above), len(below)) {
-		if d := value(&below[i]); d > 0 {
-			values = append(values, value(&above[i])/d)
+	values := func(cells []cell) []float64 {
+		out := make([]float64, len(cells))
+		for i := range cells {
+			out[i] = value(&cells[i])
 		}
+		return out
 	}
-	if len(values) == 0 {
-		return
+	if out, ok := newRatio(what, values(above), values(below), atLeast, atMost); ok {
+		r.Ratios = append(r.Ratios, out)
 	}
-	out := ratio{What: what, Median: median(values), Min: slices.Min(values), Max: slices.Max(values)}
-	switch {
-	case atLeast > 0:
-		out.Target, out.Met = fmt.Sprintf(">= %g", atLeast), out.Median >= atLeast
-	case atMost > 0:
-		out.Target, out.Met = fmt.Sprintf("<= %g", atMost), out.Median <= atMost
-	}
-	r.Ratios = append(r.Ratios, out)
-}
-
-func (r *report) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(r); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
 }
 
 func (r *report) writeTable(w io.Writer) error {
@@ -171,16 +133,8 @@ func (r *report) writeTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	fmt.Fprintf(w, "\nRatios within a round\n")
-	for _, x := range r.Ratios {
-		verdict := ""
-		if x.Target != "" {
-			verdict = "  target " + x.Target + ": missed"
-			if x.Met {
-				verdict = "  target " + x.Target + ": met"
-			}
-		}
-		fmt.Fprintf(w, "  %-48s %6.2f  (%.2f to %.2f)%s\n", x.What, x.Median, x.Min, x.Max, verdict)
+	if err := writeRatios(w, r.Ratios); err != nil {
+		return err
 	}
 	if len(r.OpenLoop) == 0 {
 		return nil

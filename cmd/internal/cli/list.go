@@ -37,12 +37,8 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 	if f.state != "" && !slices.Contains(states, f.state) {
 		return since, before, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
 	}
-	if f.since != "" {
-		if ago, err := config.ParseDuration(f.since); err == nil {
-			since = time.Now().Add(-ago)
-		} else if since, err = time.Parse(time.RFC3339, f.since); err != nil {
-			return since, before, usagef("--since %q: neither a duration such as 2h nor an instant such as 2026-11-20T12:00:00Z", f.since)
-		}
+	if since, err = parseInstant("--since", f.since); err != nil {
+		return since, before, err
 	}
 	if f.before != "" {
 		if before, err = inbox.ParseID(f.before); err != nil {
@@ -50,6 +46,20 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 		}
 	}
 	return since, before, nil
+}
+
+// parseInstant reads a duration before now or an instant; nothing is no time.
+func parseInstant(flag, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if ago, err := config.ParseDuration(text); err == nil {
+		return time.Now().Add(-ago), nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, usagef("%s %q: neither a duration such as 2h nor an instant such as 2026-11-20T12:00:00Z", flag, text)
+	}
+	return at, nil
 }
 
 func effectStates() []string {
@@ -95,7 +105,11 @@ func (s *shell) eventsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			lister := inbox.NewLister(pool)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
 			event, err := lister.Event(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -201,7 +215,11 @@ func (s *shell) effectsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			effect, err := inbox.NewLister(pool).Effect(cmd.Context(), id)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			effect, err := inbox.NewLister(pool).WithKeyring(keys).Effect(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
@@ -262,11 +280,10 @@ func recognised(yes bool) string {
 	return ""
 }
 
-// more says how to get the next page, where a person reads the table.
 // showPage reads one page of rows from the database, shows it, and says how to get
 // the next one.
-func showPage[Row any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
-	draw func([]Row) *table, id func(Row) inbox.ID,
+func showPage[Row, Cursor any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
+	draw func([]Row) *table, id func(Row) Cursor,
 ) error {
 	pool, err := s.openPool(cmd.Context())
 	if err != nil {
@@ -280,12 +297,13 @@ func showPage[Row any](s *shell, cmd *cobra.Command, limit int, read func(contex
 	if err := s.show(draw(rows), emptyList(rows)); err != nil {
 		return err
 	}
-	return s.more(len(rows), limit, func() inbox.ID { return id(rows[len(rows)-1]) })
+	return s.more(len(rows), limit, func() any { return id(rows[len(rows)-1]) })
 }
 
-func (s *shell) more(rows, limit int, last func() inbox.ID) error {
+// more says how to get the next page, where a person reads the table.
+func (s *shell) more(rows, limit int, last func() any) error {
 	if s.output == "table" && rows == limit {
-		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %s\n", last())
+		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %v\n", last())
 	}
 	return nil
 }

@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"bufio"
-	"cmp"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +10,8 @@ import (
 )
 
 func (s *shell) resolveCommand() *cobra.Command {
-	var done, resend, yes bool
-	var reason, actor string
+	var done, resend bool
+	var d decision
 	cmd := &cobra.Command{
 		Use:   "resolve <id>",
 		Short: "Say what became of an indeterminate effect",
@@ -31,30 +27,23 @@ func (s *shell) resolveCommand() *cobra.Command {
 			if done == resend {
 				return usagef("say either --done or --resend")
 			}
-			if strings.TrimSpace(reason) == "" {
-				return usagef("--reason is missing: how do you know? It goes into the audit")
+			if err := d.check(s, "how do you know?"); err != nil {
+				return err
 			}
 			as := inbox.ResolveDone
 			if resend {
 				as = inbox.ResolveResend
 			}
-			return s.resolve(cmd, inbox.Resolve{
-				Effect: id, As: as, Reason: reason, Actor: cmp.Or(actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME")),
-			}, yes)
+			return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, Reason: d.reason, Actor: d.actor}, d)
 		},
 	}
 	cmd.Flags().BoolVar(&done, "done", false, "it happened: nothing more is sent")
 	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
-	cmd.Flags().StringVar(&reason, "reason", "", "how you know; required")
-	cmd.Flags().StringVar(&actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	d.add(cmd)
 	return cmd
 }
 
-func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, yes bool) error {
-	if r.Actor == "" {
-		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
-	}
+func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	pool, err := s.openPool(cmd.Context())
 	if err != nil {
 		return err
@@ -64,13 +53,14 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, yes bool) error {
 	if err != nil {
 		return err
 	}
+	if effect.State == string(inbox.EffectDead) {
+		return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; a replay gives it fresh attempts", r.Effect)}
+	}
 	if effect.State != string(inbox.EffectIndeterminate) {
 		return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.Effect, effect.State)}
 	}
-	if !yes {
-		if err := s.confirm(effect, r.As); err != nil {
-			return err
-		}
+	if err := s.typed(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
+		return err
 	}
 	r.Version = effect.Version
 	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
@@ -91,12 +81,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, yes bool) error {
 	return nil
 }
 
-// confirm has the decision typed once more, by somebody who has seen the facts.
-func (s *shell) confirm(e *inbox.EffectDetail, as inbox.Resolution) error {
-	in, ok := s.in.(*os.File)
-	if !ok || !isTerminal(in) {
-		return usagef("nobody can be asked here: add --yes")
-	}
+func (s *shell) showUnresolved(e *inbox.EffectDetail, as inbox.Resolution) {
 	page(s.err, []pair{
 		{"effect", e.ID.String()}, {"key", e.Source + "/" + e.EventID}, {"type", e.Type}, {"route", e.Route}, {"target", e.Target},
 		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", optional(e.SendStartedAt)},
@@ -104,10 +89,4 @@ func (s *shell) confirm(e *inbox.EffectDetail, as inbox.Resolution) error {
 	if as == inbox.ResolveResend {
 		fmt.Fprintf(s.err, "If it has happened at %s, it will happen twice.\n", clean(e.Target))
 	}
-	fmt.Fprintf(s.err, "Type %s to go on: ", as)
-	line, _ := bufio.NewReader(in).ReadString('\n')
-	if strings.TrimSpace(line) != string(as) {
-		return &failure{text: "not confirmed; nothing was changed"}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -21,6 +22,7 @@ type Config struct {
 	Origin string
 
 	Database Database
+	Seal     Seal
 	Listen   Listen
 	Log      Log
 	Gate     Gate
@@ -103,13 +105,6 @@ type Work struct {
 	SweepEvery time.Duration
 }
 
-// Class is a retention class.
-type Class struct {
-	Name string
-	// Body and Effects are how long bodies and effects are kept.
-	Body, Effects time.Duration
-}
-
 // Retry is a retry policy. A zero field is the worker's default.
 type Retry struct {
 	// Attempts is how many attempts are made before an effect is dead.
@@ -156,6 +151,8 @@ type Target struct {
 	// Headers are sent with every forward. Their values are not printed: they may
 	// hold credentials.
 	Headers map[string]string
+	// PassHeaders are the headers of a delivery that are sent on with it.
+	PassHeaders []string
 	// ReplayedHeader is the header by which a reply says that the target knew the
 	// key; Idempotent-Replayed by default.
 	ReplayedHeader string
@@ -185,6 +182,9 @@ type Target struct {
 	// Username and Password log in at the mail server.
 	Username string
 	Password []Reference
+	// Templates is the directory of the templates that routes name; one that is not
+	// absolute is looked for beside the configuration file.
+	Templates string
 	// Hello is the name this process gives itself there.
 	Hello string
 
@@ -206,6 +206,9 @@ type Target struct {
 type Mail struct {
 	// To gives one recipient or several, each of which gets a message of its own.
 	To *expression.Program
+	// Template names files of the target's directory; empty if the templates are
+	// written out.
+	Template string
 	// Subject, Text and HTML are templates.
 	Subject, Text, HTML string
 }
@@ -217,6 +220,10 @@ type Source struct {
 	Secrets  []Reference
 	Class    string
 	Tenant   string
+
+	// Keep is how long what belongs to the source is kept: its class's horizons, but
+	// tombstones live as long as the provider's windows ask for.
+	Keep inbox.Horizons
 
 	// Settings are what the provider asks for beside the secrets, by the names that
 	// it declares.
@@ -236,6 +243,10 @@ type Source struct {
 	// Operation is for sources of operations.
 	Operation Operation
 
+	// Redact are the members of a body that a plan does not show: names, wherever they
+	// stand, or dotted paths, in which * is any one step.
+	Redact []string
+
 	Routes []*Route
 
 	line int
@@ -252,6 +263,8 @@ type Route struct {
 	Name   string
 	Types  []string
 	Target *Target
+	// Order says in which order the effects happen.
+	Order Order
 	// When is the route's condition; nil is none.
 	When *expression.Program
 	// Key says which effects are one; nil is one for each event.

@@ -3,12 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
@@ -53,6 +52,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
 		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
+		keys["pass_headers"] = func(f field) { t.PassHeaders = r.headerNames(f.value, where+".pass_headers") }
 		keys["replayed_header"] = func(f field) { parsed(r, f.value, where+".replayed_header", &t.ReplayedHeader, headerName) }
 		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
 		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
@@ -69,6 +69,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["starttls"] = func(f field) { parsed(r, f.value, where+".starttls", &t.StartTLS, verbatim) }
 		keys["username"] = func(f field) { r.reference(f, where, &t.Username, verbatim) }
 		keys["password"] = func(f field) { t.Password = r.secrets(f.value, where+".password") }
+		keys["templates"] = func(f field) { parsed(r, f.value, where+".templates", &t.Templates, verbatim) }
 		keys["hello"] = func(f field) { parsed(r, f.value, where+".hello", &t.Hello, hostName) }
 		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
 	case t.Kind == KindDev:
@@ -97,12 +98,7 @@ func (r *reader) target(f field, dev bool) *Target {
 
 // forward asks the kind itself whether it can do what is configured.
 func (r *reader) forward(t *Target, where string) {
-	keys := t.Keys()
-	sign := make([]string, len(keys))
-	for i, key := range keys {
-		sign[i] = string(key.Value)
-	}
-	_, err := effect.NewForward(effect.ForwardConfig{URL: t.URL, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers})
+	_, err := effect.NewForward(t.ForwardConfig())
 	if err == nil {
 		return
 	}
@@ -111,69 +107,16 @@ func (r *reader) forward(t *Target, where string) {
 	}
 }
 
-// mail asks the kind itself whether it can do what is configured.
-func (r *reader) mail(t *Target, where string) {
-	if len(t.Password) > 1 {
-		r.line(t.line, "%s.password: a mail server takes one", where)
+// ForwardConfig is the target as its kind takes it.
+func (t *Target) ForwardConfig() effect.ForwardConfig {
+	cfg := effect.ForwardConfig{
+		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		Pass: t.PassHeaders, ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply,
 	}
-	_, server := effect.NewMail(t.MailConfig())
-	_, from := effect.NewMessage(effect.MessageConfig{From: t.From, Subject: "x", Text: "x"})
-	if err := errors.Join(server, from); err != nil {
-		for _, line := range lines(err) {
-			r.line(t.line, "%s: %s", where, line)
-		}
-	}
-}
-
-// MailConfig is the target as its kind takes it.
-func (t *Target) MailConfig() effect.MailConfig {
-	cfg := effect.MailConfig{
-		Server: t.SMTP, StartTLS: effect.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
-	}
-	if keys := values(t.Password); len(keys) > 0 {
-		cfg.Password = string(keys[0].Value)
+	for _, key := range t.Keys() {
+		cfg.Sign = append(cfg.Sign, string(key.Value))
 	}
 	return cfg
-}
-
-// routeMail reads the message of a route.
-func (r *reader) routeMail(f field, where string) *Mail {
-	where += ".mail"
-	m := &Mail{}
-	r.object(f.value, where, map[string]func(field){
-		"to": func(f field) {
-			r.expression(f.value, where+".to", expression.Texts, func(p *expression.Program) { m.To = p })
-		},
-		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
-		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
-		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
-	})
-	if len(r.peek(f.value, "to")) == 0 {
-		r.at(f.key, "%s: to is missing", where)
-	}
-	if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
-		for _, line := range lines(err) {
-			r.at(f.key, "%s: %s", where, line)
-		}
-	}
-	return m
-}
-
-func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
-	out = append(out, item("smtp", t.SMTP), item("from", t.From))
-	for key, value := range map[string]string{"starttls": t.StartTLS, "username": t.Username, "hello": t.Hello} {
-		if value != "" {
-			out = append(out, item(key, value))
-		}
-	}
-	slices.SortFunc(out[2:], func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
-	if len(t.Password) > 0 {
-		out = append(out, item("password", references(t.Password)))
-	}
-	if len(t.Allow) > 0 {
-		out = append(out, item("allow", prefixTexts(t.Allow)))
-	}
-	return out
 }
 
 // sql asks the kind itself whether it can do what is configured.
@@ -241,6 +184,39 @@ func (r *reader) headers(n ast.Node, where string) map[string]string {
 		out[f.name] = value
 	}
 	return out
+}
+
+// headerNames reads a list of headers' names.
+func (r *reader) headerNames(n ast.Node, where string) []string {
+	var out []string
+	for i, item := range r.list(n, where) {
+		before, name := len(r.problems), ""
+		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &name, headerName)
+		if len(r.problems) == before {
+			out = append(out, http.CanonicalHeaderKey(name))
+		}
+	}
+	return out
+}
+
+// checkPassed refuses to pass on what proves a source's requests: it is not even
+// kept.
+func (r *reader) checkPassed(s *Source) {
+	if s.Provider == nil {
+		return
+	}
+	credentials := s.Provider.Spec().CredentialHeaders()
+	for _, route := range s.Routes {
+		if route.Target == nil {
+			continue
+		}
+		for _, name := range route.Target.PassHeaders {
+			if slices.Contains(credentials, name) {
+				r.line(route.Target.line, "targets.%s.pass_headers: %s is a credential of %s, which route %s of source %s would pass on",
+					route.Target.Name, name, s.Provider.Name(), route.Name, s.Name)
+			}
+		}
+	}
 }
 
 func (r *reader) retry(into *Retry, n ast.Node, where string) {

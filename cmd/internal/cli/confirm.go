@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// decision is who decides something and why, as the audit keeps it, and whether
+// he is asked again.
+type decision struct {
+	actor, reason string
+	yes           bool
+}
+
+// add gives a command the flags of a decision.
+func (d *decision) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&d.reason, "reason", "", "why; required, it goes into the audit")
+	cmd.Flags().StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
+}
+
+// check fills in the actor, and refuses a decision without one or without a
+// reason; question is what the reason answers.
+func (d *decision) check(s *shell, question string) error {
+	if strings.TrimSpace(d.reason) == "" {
+		return usagef("--reason is missing: %s It goes into the audit", question)
+	}
+	return d.whose(s)
+}
+
+// whose fills in the actor, and refuses a decision without one.
+func (d *decision) whose(s *shell) error {
+	d.actor = cmp.Or(d.actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
+	if d.actor == "" {
+		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
+	}
+	return nil
+}
+
+// asks reports whether there is somebody who can be asked.
+func (s *shell) asks() bool {
+	in, ok := s.in.(*os.File)
+	return ok && isTerminal(in)
+}
+
+// typed has a word typed by somebody who has seen the facts: show writes them to
+// the error stream. Nothing is asked with --yes; where nobody can be asked, it is
+// required.
+func (s *shell) typed(d decision, word string, show func()) error {
+	if d.yes {
+		return nil
+	}
+	if !s.asks() {
+		return usagef("nobody can be asked here: add --yes")
+	}
+	show()
+	fmt.Fprintf(s.err, "Type %s to go on: ", word)
+	line, _ := bufio.NewReader(s.in).ReadString('\n')
+	if strings.TrimSpace(line) != word {
+		return &failure{text: "not confirmed; nothing was changed"}
+	}
+	return nil
+}
