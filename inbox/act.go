@@ -124,7 +124,7 @@ func (e *Effects) actTogether(ctx context.Context, conn *pgx.Conn, known knownRo
 	}
 	var claim, act pgx.Batch
 	claim.Queue("BEGIN")
-	answers := queueClaims(&claim, known, asks)
+	answers := e.queueClaims(&claim, known, asks)
 	claim.Queue(boundGroup, fmt.Sprintf("%dms", groupBound.Milliseconds()))
 	if err := conn.SendBatch(ctx, &claim).Close(); err != nil {
 		return nil, false, err

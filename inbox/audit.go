@@ -27,6 +27,16 @@ const (
 	AuditStreamSkip AuditAction = "stream.skip"
 	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
 	AuditStreamUnblock AuditAction = "stream.unblock"
+	// AuditPrune: what prune leaves alone by itself was taken by name.
+	AuditPrune AuditAction = "prune.include"
+	// AuditErase: everything of an event but its tombstone was erased.
+	AuditErase AuditAction = "event.erase"
+	// AuditKeyRotate: a key was added to the keyring.
+	AuditKeyRotate AuditAction = "keys.rotate"
+	// AuditKeyActivate: another key became the active one.
+	AuditKeyActivate AuditAction = "keys.activate"
+	// AuditKeyRemove: a key was taken out of the keyring.
+	AuditKeyRemove AuditAction = "keys.remove"
 )
 
 // audit is one entry to write.

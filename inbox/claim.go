@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 type claimAsk struct {
@@ -65,7 +67,7 @@ func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64
 	}
 	var known knownRoutes
 	known.add(routeID, route.Lease)
-	answers, err := claimEffects(ctx, tx, known, []claimAsk{{effect: effect, token: newToken(), jobID: jobID}})
+	answers, err := e.claimEffects(ctx, tx, known, []claimAsk{{effect: effect, token: newToken(), jobID: jobID}})
 	if err != nil {
 		return nil, Standing{}, fmt.Errorf("claiming effect %s: %w", effect, err)
 	}
@@ -101,7 +103,7 @@ const lookAtEffect = `
 SELECT count(*) = 1 FROM effect WHERE id = $1 AND lease_token = $2`
 
 func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
-	return claimEffects(ctx, e.pool, e.outside, asks)
+	return e.claimEffects(ctx, e.pool, e.outside, asks)
 }
 
 // Rows are locked in the order of their ids, and a row that another transaction
@@ -124,27 +126,29 @@ WHERE e.id = d.id`
 
 // The second statement of the same transaction reads what the first one claimed
 // and where the others stand. The body is read for claimed ones alone, one at a
-// time through its partition's primary key whatever the planner thinks of it.
+// time through its partition's primary key whatever the planner thinks of it. A
+// sealed one is cut when it is open.
 const readClaims = `
 SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.rearms, now(), e.idempotency_key, e.rendered, e.item, e.key_hash, e.unknown_since,
+    e.attempts, e.version, e.rearms, coalesce(e.reason, ''), now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
-    b.headers, b.body
+    b.headers, b.body, b.key_id, v.body_id, v.body_offset, v.body_length
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
 LEFT JOIN LATERAL (
-    SELECT p.headers, substring(p.body FROM v.body_offset + 1 FOR v.body_length) AS body
+    SELECT p.headers, p.key_id,
+        CASE WHEN p.key_id IS NULL THEN substring(p.body FROM v.body_offset + 1 FOR v.body_length) ELSE p.body END AS body
     FROM inbox_body p
     WHERE p.class = v.class AND p.id = v.body_id
     LIMIT 1) b ON e.lease_token = ANY ($2::uuid[])
 WHERE e.id = ANY ($1::uuid[])`
 
-func claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
+func (e *Effects) claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
 	var b pgx.Batch
-	answers := queueClaims(&b, known, asks)
+	answers := e.queueClaims(&b, known, asks)
 	// Close answers for the commit.
 	if err := db.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, err
@@ -154,13 +158,13 @@ func claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []cla
 
 // queueClaims queues the statements; what it returns is to be called when they
 // have been read.
-func queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) func() []claimAnswer {
+func (e *Effects) queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) func() []claimAnswer {
 	ids, tokens, jobs := make([]ID, len(asks)), make([]ID, len(asks)), make([]int64, len(asks))
 	for i, a := range asks {
 		ids[i], tokens[i], jobs[i] = a.effect, a.token, a.jobID
 	}
 	b.Queue(claimDue, ids, tokens, jobs, known.ids, known.leases)
-	rows := queueReadClaims(b, ids, tokens)
+	rows := e.queueReadClaims(b, ids, tokens)
 	return func() []claimAnswer {
 		answers := make([]claimAnswer, len(asks))
 		for i, a := range asks {
@@ -174,12 +178,12 @@ func queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) func() []clai
 type claimRows map[ID]*claimRow
 
 // queueReadClaims queues reading them; they are there when the batch has been read.
-func queueReadClaims(b *pgx.Batch, ids, tokens []ID) claimRows {
+func (e *Effects) queueReadClaims(b *pgx.Batch, ids, tokens []ID) claimRows {
 	rows := make(claimRows, len(ids))
 	b.Queue(readClaims, ids, tokens).Query(func(r pgx.Rows) error {
 		for r.Next() {
 			row := new(claimRow)
-			if err := row.scan(r); err != nil {
+			if err := row.scan(r, e.keys); err != nil {
 				return err
 			}
 			rows[row.claim.Effect] = row
@@ -207,21 +211,26 @@ type claimRow struct {
 	standing Standing
 }
 
-func (row *claimRow) scan(r pgx.Rows) error {
+func (row *claimRow) scan(r pgx.Rows, keys *seal.Keyring) error {
 	var (
+		renderedKey, bodyKey *int32
+		bodyID               ID
+		offset, length       int
+
 		state      string
 		wait       int64
 		rearms     int
+		reason     Reason
 		occurredAt pgtype.Timestamptz
 		unknown    pgtype.Timestamptz
 		c          = &row.claim
 	)
 	err := r.Scan(&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
-		&wait, &c.Attempt, &c.Version, &rearms, &c.StartedAt, &c.Key, &c.Rendered,
+		&wait, &c.Attempt, &c.Version, &rearms, &reason, &c.StartedAt, &c.Key, &c.Rendered, &renderedKey,
 		&c.Item, &c.KeyHash, &unknown,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
-		&c.Event.Headers, &c.Event.Body)
+		&c.Event.Headers, &c.Event.Body, &bodyKey, &bodyID, &offset, &length)
 	if err != nil {
 		return err
 	}
@@ -231,21 +240,26 @@ func (row *claimRow) scan(r pgx.Rows) error {
 	if unknown.Valid {
 		c.UnknownSince = unknown.Time
 	}
-	c.Event.BodyGone = c.Event.Body == nil
+	if c.Event.BodyGone = c.Event.Body == nil; c.Event.BodyGone {
+		c.Event.GoneReason = ReasonBodyGone
+	}
+	c.open(keys, renderedKey, bodyKey, bodyID, offset, length)
 	row.standing.Found = true
 	row.standing.State = EffectState(state)
 	row.standing.RouteID = c.RouteID
 	row.standing.Wait = time.Duration(wait) * time.Microsecond
-	c.Trigger = triggerOf(c.Attempt, rearms, row.standing.Unfinished)
+	c.Trigger = triggerOf(c.Attempt, rearms, reason, row.standing.Unfinished)
 	return nil
 }
 
-func triggerOf(attempt, rearms int, unfinished bool) Trigger {
+func triggerOf(attempt, rearms int, reason Reason, unfinished bool) Trigger {
 	switch {
 	case unfinished:
 		return TriggerSweep
 	case attempt > 1:
 		return TriggerAutomatic
+	case reason == ReasonResent:
+		return TriggerManual
 	case rearms > 0:
 		return TriggerRearm
 	}
@@ -256,6 +270,7 @@ type sendStart struct {
 	effect, token ID
 	rendered      []byte
 	started       bool
+	keyID         *int32
 }
 
 // StartSend commits, before the first byte leaves, what must be known if the
@@ -264,7 +279,8 @@ type sendStart struct {
 // began. It reports false if the claim is no longer the caller's: nothing may
 // be sent then.
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
-	ok, err := e.starts.do(ctx, sendStart{effect: claim.Effect, token: claim.Token, rendered: rendered, started: started})
+	sealed, keyID := e.keys.Seal(renderedPlace(claim.Effect), rendered)
+	ok, err := e.starts.do(ctx, sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started})
 	if err != nil {
 		return false, fmt.Errorf("starting the send of effect %s: %w", claim.Effect, err)
 	}
@@ -274,13 +290,14 @@ func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, 
 // What was rendered first stays: every attempt sends the same bytes.
 const startSends = `
 WITH held AS MATERIALIZED (
-    SELECT e.id, a.rendered, a.started
-    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[]) AS a (id, token, rendered, started)
+    SELECT e.id, a.rendered, a.started, a.key_id
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[], $5::int[]) AS a (id, token, rendered, started, key_id)
     JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
     ORDER BY e.id
     FOR UPDATE OF e)
 UPDATE effect e
 SET rendered = coalesce(e.rendered, h.rendered),
+    rendered_key_id = CASE WHEN e.rendered IS NULL THEN h.key_id ELSE e.rendered_key_id END,
     send_started_at = CASE WHEN h.started THEN now() ELSE e.send_started_at END
 FROM held h
 WHERE e.id = h.id
@@ -288,11 +305,11 @@ RETURNING e.lease_token`
 
 func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]bool, error) {
 	ids, tokens := make([]ID, len(asks)), make([]ID, len(asks))
-	rendered, started := make([][]byte, len(asks)), make([]bool, len(asks))
+	rendered, started, keyIDs := make([][]byte, len(asks)), make([]bool, len(asks)), make([]*int32, len(asks))
 	for i, a := range asks {
-		ids[i], tokens[i], rendered[i], started[i] = a.effect, a.token, a.rendered, a.started
+		ids[i], tokens[i], rendered[i], started[i], keyIDs[i] = a.effect, a.token, a.rendered, a.started, a.keyID
 	}
-	rows, err := e.pool.Query(ctx, startSends, ids, tokens, rendered, started)
+	rows, err := e.pool.Query(ctx, startSends, ids, tokens, rendered, started, keyIDs)
 	if err != nil {
 		return nil, err
 	}

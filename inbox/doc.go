@@ -45,6 +45,11 @@
 // lost its lease can finish nothing. Attempts are counted in the row. The
 // sweeper of package jobs gives a new job to whatever is overdue and has none.
 //
+// An effect on an idempotent target whose attempts are used up is dead, also if
+// one of them may have reached the target: as long as the target knows the key,
+// sending it again does no harm, and a redelivery or a replay may. A caller is
+// told indeterminate of it and not failed, since he would call under a new key.
+//
 // # What becomes of an operation
 //
 // A caller that is not a provider gets a result: [Operations] renders it once

@@ -17,7 +17,11 @@ const (
 	EffectHeld EffectState = "held"
 	// EffectDone: it happened.
 	EffectDone EffectState = "done"
-	// EffectDead: it did not happen and will not by itself.
+	// EffectDead: it did not happen and will not by itself. At a target that
+	// deduplicates it may have, where an attempt's outcome is unknown and the
+	// retry policy gave up: the same key can be sent again without harm, so it
+	// stays a dead letter and needs no decision; once the target may have forgotten
+	// the key, it becomes indeterminate.
 	EffectDead EffectState = "dead"
 	// EffectIndeterminate: it may have happened; a person or a probe decides.
 	EffectIndeterminate EffectState = "indeterminate"
@@ -67,6 +71,8 @@ const (
 	TriggerInitial   Trigger = "initial"
 	TriggerAutomatic Trigger = "automatic"
 	TriggerRearm     Trigger = "rearm"
+	// TriggerManual: a person had it sent again.
+	TriggerManual Trigger = "manual"
 	// TriggerSweep: the run before did not end, the sweeper woke this one.
 	TriggerSweep Trigger = "sweep"
 )
@@ -150,6 +156,10 @@ type ClaimedEvent struct {
 
 	// BodyGone: the body's retention ended before the effect was carried out.
 	BodyGone bool
+
+	// GoneReason says of a body that is gone why: its retention ended, or it, or what
+	// was rendered of it, is sealed with a key that is lost.
+	GoneReason Reason
 
 	// Headers are the headers kept of the delivery, as JSON.
 	Headers []byte

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -75,6 +76,10 @@ type EffectsConfig struct {
 	Pool     *pgxpool.Pool
 	Enqueuer Enqueuer
 
+	// Keyring opens bodies and seals requests, results and excerpts. nil stores them
+	// in plain.
+	Keyring *seal.Keyring
+
 	// Routes are the routes this process knows, by id. Effects of others are left
 	// alone.
 	Routes map[int32]EffectRoute
@@ -110,6 +115,7 @@ type EffectsConfig struct {
 type Effects struct {
 	pool     *pgxpool.Pool
 	enqueuer Enqueuer
+	keys     *seal.Keyring
 	routes   map[int32]EffectRoute
 	node     string
 	random   func() float64
@@ -144,7 +150,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, node: cfg.Node, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))
@@ -201,7 +207,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
 	e.unnumbered = grouped[claimAsk, claimAnswer]{size: size, flushers: flushers, timeout: timeout, run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
-		return claimEffects(ctx, e.pool, e.inOrder, asks)
+		return e.claimEffects(ctx, e.pool, e.inOrder, asks)
 	}}
 	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
 	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}

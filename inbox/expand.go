@@ -21,9 +21,9 @@ RETURNING id`
 
 // An item that is there already was written by a run that did not end.
 const insertItems = `
-INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, rendered, job_id, state, next_at)
-SELECT a.id, e.event_id, e.route_id, e.route_version, a.item, a.key, a.rendered, a.job_id, 'pending', now()
-FROM unnest($2::uuid[], $3::int[], $4::text[], $5::bytea[], $6::bigint[]) AS a (id, item, key, rendered, job_id)
+INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, rendered, rendered_key_id, job_id, state, next_at)
+SELECT a.id, e.event_id, e.route_id, e.route_version, a.item, a.key, a.rendered, a.key_id, a.job_id, 'pending', now()
+FROM unnest($2::uuid[], $3::int[], $4::text[], $5::bytea[], $6::bigint[], $7::int[]) AS a (id, item, key, rendered, job_id, key_id)
 CROSS JOIN (SELECT event_id, route_id, route_version FROM effect WHERE id = $1) e
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING`
 
@@ -52,13 +52,14 @@ func (e *Effects) Expand(ctx context.Context, claim *Claim, n int, render func(i
 func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int, render func(int) ([]byte, error)) (held bool, err error) {
 	n := last - first + 1
 	ids, items, keys, rendered := make([]ID, n), make([]int32, n), make([]string, n), make([][]byte, n)
-	wakes := make([]Wake, n)
+	wakes, keyIDs := make([]Wake, n), make([]*int32, n)
 	for i := range n {
 		item := first + i
 		ids[i], items[i], keys[i] = NewID(claim.StartedAt), int32(item), ItemKey(claim, item)
 		if rendered[i], err = render(item); err != nil {
 			return false, err
 		}
+		rendered[i], keyIDs[i] = e.keys.Seal(renderedPlace(ids[i]), rendered[i])
 	}
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		var hold pgx.Batch
@@ -76,7 +77,7 @@ func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int
 			wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: ids[i]}
 		}
 		var b pgx.Batch
-		b.Queue(insertItems, claim.Effect, ids, items, keys, rendered, jobIDs)
+		b.Queue(insertItems, claim.Effect, ids, items, keys, rendered, jobIDs, keyIDs)
 		e.enqueuer.EnqueueTx(&b, wakes)
 		return tx.SendBatch(ctx, &b).Close()
 	})

@@ -19,3 +19,6 @@ const (
 
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
+
+// LockPruneSpace is the first half of prune's lock.
+const LockPruneSpace = lockPruneSpace

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // ErrOverloaded is returned by [Gate.Accept] when the queue or its byte budget
@@ -50,6 +52,9 @@ type GateConfig struct {
 
 	Enqueuer Enqueuer
 	Clock    *Clock
+
+	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
+	Keyring *seal.Keyring
 
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -175,6 +180,7 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		return Receipt{}, nil // an empty batch is a legal heartbeat
 	}
 	d := prepare(a, g.cfg.Clock.Now())
+	d.seal(g.cfg.Keyring)
 	if err := g.enqueue(d); err != nil {
 		return Receipt{}, err
 	}

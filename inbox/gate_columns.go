@@ -81,6 +81,7 @@ type bodyColumns struct {
 	classes         []string
 	ids             []ID
 	headers, bodies [][]byte
+	keyIDs          []*int32
 }
 
 // add adds the delivery's body once, however many of its events are new. A
@@ -94,8 +95,9 @@ func (c *bodyColumns) add(d *delivery) {
 	}
 	c.classes = append(c.classes, d.admission.Source.Class)
 	c.ids = append(c.ids, d.bodyID)
-	c.headers = append(c.headers, notNil(d.admission.Headers))
-	c.bodies = append(c.bodies, notNil(d.admission.Body))
+	c.headers = append(c.headers, d.headers)
+	c.bodies = append(c.bodies, d.body)
+	c.keyIDs = append(c.keyIDs, d.keyID)
 }
 
 // notNil keeps an empty body from becoming NULL.

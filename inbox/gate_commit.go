@@ -47,8 +47,8 @@ JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
 // One row a delivery, for those of which at least one event is new. A day
 // without a partition raises 23514, is made, and the group is run again.
 const insertBodies = `
-INSERT INTO inbox_body (class, id, headers, body)
-SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[])`
+INSERT INTO inbox_body (class, id, headers, body, key_id)
+SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[], $5::int[])`
 
 const insertEffects = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
@@ -204,7 +204,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 		g.cfg.Enqueuer.EnqueueTx(b, wakes)
 	}
 	if len(bodies.ids) > 0 {
-		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies)
+		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies, bodies.keyIDs)
 	}
 	if len(effects.ids) > 0 {
 		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)

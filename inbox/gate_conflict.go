@@ -12,11 +12,10 @@ import (
 // maxPaths bounds what a conflict records of the differences.
 const maxPaths = 20
 
-// The bytes of the first delivery, if they have not been pruned. A body that
-// was kept beyond its day is in the class "kept".
+// The bytes of the first delivery, if they have not been pruned or erased.
 const readFirst = `
-SELECT e.canonical_sha256, e.body_offset, e.body_length, b.body
-FROM inbox_event e LEFT JOIN inbox_body b ON b.class IN (e.class, 'kept') AND b.id = e.body_id
+SELECT e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.body
+FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 WHERE e.id = $1`
 
 // The first delivery stays; what came later is only described. One row, by
@@ -58,8 +57,10 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (same bool, paths []s
 	var (
 		canonical, body []byte
 		offset, length  int
+		bodyID          ID
+		keyID           *int32
 	)
-	err = g.cfg.Pool.QueryRow(ctx, readFirst, e.row).Scan(&canonical, &offset, &length, &body)
+	err = g.cfg.Pool.QueryRow(ctx, readFirst, e.row).Scan(&canonical, &offset, &length, &bodyID, &keyID, &body)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, nil, errors.New("the event went while it was compared")
@@ -69,8 +70,9 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (same bool, paths []s
 	if canonical != nil && bytes.Equal(canonical, e.canonical) {
 		return true, nil, nil
 	}
-	if body == nil || source.Canonical == nil {
-		return false, []string{}, nil // the first body is pruned, or has no form to compare
+	body, err = g.cfg.Keyring.Open(bodyPlace(bodyID), keyID, body)
+	if err != nil || body == nil || source.Canonical == nil {
+		return false, []string{}, nil // the first body is pruned, its key is lost, or it has no form to compare
 	}
 	first := body[offset : offset+length]
 	a, okA := source.Canonical(first)

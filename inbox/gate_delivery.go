@@ -18,6 +18,10 @@ type delivery struct {
 	queuedAt  time.Time
 	entries   []entry
 
+	// What the body's row gets: admission's headers and body, sealed if there is a keyring.
+	headers, body []byte
+	keyID         *int32
+
 	receipt Receipt
 	err     error
 	done    chan struct{}
@@ -50,14 +54,19 @@ type effectRow struct {
 
 // How an event was admitted. Stored: never change.
 const (
-	admissionOK       = "ok"
-	admissionUnusable = "unusable"
-	admissionUnrouted = "unrouted"
+	admissionOK              = "ok"
+	admissionUnusable        = "unusable"
+	admissionBeyondRetention = "beyond_retention"
+	admissionUnrouted        = "unrouted"
 )
 
+// prepare gives the delivery its ids. The body's and its events' are made in the
+// same millisecond: prune and erase find the events of a body by that.
 func prepare(a *Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
+		headers:   notNil(a.Headers),
+		body:      notNil(a.Body),
 		bodyID:    NewID(now),
 		queuedAt:  now,
 		entries:   make([]entry, len(a.Events)),
@@ -87,6 +96,12 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	if a.Source.Strict && a.Source.Canonical != nil {
 		e.canonical = canonicalSum(a.Source, bytes)
 	}
+	if beyond(a.Source, event, now) {
+		// Still a duplicate, if its key is known after all; never taken for new.
+		e.admission = admissionBeyondRetention
+		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
+		return e
+	}
 	e.admission = admissionUnrouted
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
@@ -103,6 +118,11 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		}
 	}
 	return e
+}
+
+// beyond reports whether the event is older than the source's keys are kept.
+func beyond(s *Source, event *NewEvent, now time.Time) bool {
+	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
 }
 
 // usable reports whether PostgreSQL can store the text in its bounded columns.
@@ -137,7 +157,13 @@ func canonicalSum(s *Source, body []byte) []byte {
 
 // size is what the delivery costs in memory and on the wire, roughly: the body
 // and a row for each event.
-func (d *delivery) size() int { return len(d.admission.Body) + 512*len(d.entries) }
+func (d *delivery) size() int {
+	size := len(d.admission.Body) + 512*len(d.entries)
+	if d.keyID != nil {
+		size += len(d.body) // a copy
+	}
+	return size
+}
 
 // answer wakes the waiting caller with the rows that were found or made.
 func (d *delivery) answer(err error) {

@@ -81,7 +81,9 @@ func (g *group) resolve() {
 
 func (e *entry) receipt(first bool, l *lead) {
 	out := &e.delivery.receipt.Items[e.item]
-	*out = ItemReceipt{ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == admissionUnusable}
+	*out = ItemReceipt{
+		ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == admissionUnusable, BeyondRetention: l.admittedAs == admissionBeyondRetention,
+	}
 	e.row = l.row
 	if first {
 		out.Outcome, out.Effects, out.SuspectedReplay = Recorded, len(e.effects), l.suspected

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // ErrNotFound is returned when what was asked for by name or id is not there.
@@ -20,10 +22,15 @@ var ErrNotFound = errors.New("not found")
 // nothing older can still appear, since commits are not in id order.
 type Lister struct {
 	pool *pgxpool.Pool
+	keys *seal.Keyring
 }
 
 // NewLister makes a Lister that reads through pool.
 func NewLister(pool *pgxpool.Pool) *Lister { return &Lister{pool: pool} }
+
+// WithKeyring gives a Lister that also reads what is sealed. What it cannot open
+// is [seal.ErrLost] or [seal.ErrDamaged].
+func (l *Lister) WithKeyring(keys *seal.Keyring) *Lister { return &Lister{pool: l.pool, keys: keys} }
 
 // EventFilter narrows a list of events; a zero field does not.
 type EventFilter struct {
@@ -162,27 +169,32 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	return &d, nil
 }
 
-// The event's own bytes out of its delivery's. A body under a key is not
-// readable here.
+// The event's own bytes out of its delivery's; of a sealed body all of it, to be
+// cut when it is open.
 const readBody = `
-SELECT substr(b.body, e.body_offset + 1, e.body_length), b.key_id IS NOT NULL
-FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class IN (e.class, 'kept')
+SELECT CASE WHEN b.key_id IS NULL THEN substr(b.body, e.body_offset + 1, e.body_length) ELSE b.body END,
+    b.key_id, b.id, e.body_offset, e.body_length
+FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
 // Body gives the exact bytes of one event. It returns [ErrNotFound] if they are
 // no longer kept.
 func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
-	var body []byte
-	var sealed bool
-	err := l.pool.QueryRow(ctx, readBody, id).Scan(&body, &sealed)
+	var (
+		body           []byte
+		keyID          *int32
+		bodyID         ID
+		offset, length int
+	)
+	err := l.pool.QueryRow(ctx, readBody, id).Scan(&body, &keyID, &bodyID, &offset, &length)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("body of event %s: %w", id, ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
-	if sealed {
-		return nil, fmt.Errorf("reading the body of event %s: it is sealed", id)
+	if body, err = openPart(l.keys, bodyID, keyID, body, offset, length); err != nil {
+		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
 	return body, nil
 }

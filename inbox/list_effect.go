@@ -118,7 +118,8 @@ WHERE x.id = $1`
 // In the order they were made: the version rises with every rest an effect is
 // brought back from.
 const listAttempts = `
-SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(code, ''), coalesce(excerpt, ''), recognised
+SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(code, ''), coalesce(excerpt, ''), recognised,
+    excerpt_key_id, excerpt_sealed
 FROM effect_attempt
 WHERE effect_id = $1
 ORDER BY version, attempt`
@@ -141,8 +142,26 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the attempts of effect %s: %w", id, err)
 	}
-	if d.AttemptRows, err = pgx.CollectRows(rows, pgx.RowToStructByPos[AttemptRow]); err != nil {
+	if d.AttemptRows, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (AttemptRow, error) { return l.attempt(r, id) }); err != nil {
 		return nil, fmt.Errorf("reading the attempts of effect %s: %w", id, err)
 	}
 	return &d, nil
+}
+
+// attempt reads one attempt; an excerpt that cannot be opened says so itself.
+func (l *Lister) attempt(r pgx.CollectableRow, effect ID) (AttemptRow, error) {
+	var (
+		a      AttemptRow
+		keyID  *int32
+		sealed []byte
+	)
+	err := r.Scan(&a.Attempt, &a.Trigger, &a.Node, &a.StartedAt, &a.FinishedAt, &a.Outcome, &a.Code, &a.Excerpt, &a.Recognised, &keyID, &sealed)
+	if err != nil || keyID == nil {
+		return a, err
+	}
+	plain, err := l.keys.Open(excerptPlace(effect), keyID, sealed)
+	if a.Excerpt = string(plain); err != nil {
+		a.Excerpt = "(" + err.Error() + ")"
+	}
+	return a, nil
 }

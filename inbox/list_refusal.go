@@ -78,7 +78,7 @@ type RefusalDetail struct {
 
 const showRefusal = `
 SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.url, r.remote, r.size,
-       s.provider, r.headers, r.body
+       s.provider, r.key_id, r.headers, r.body
 FROM refusal r JOIN source s ON s.id = r.source_id
 WHERE r.id = $1`
 
@@ -86,12 +86,16 @@ WHERE r.id = $1`
 func (l *Lister) Refusal(ctx context.Context, id ID) (*RefusalDetail, error) {
 	var d RefusalDetail
 	var headers []byte
+	var keyID *int32
 	err := l.pool.QueryRow(ctx, showRefusal, id).Scan(&d.ID, &d.Source, &d.ReceivedAt, &d.Cause, &d.Diagnosis, &d.Whole,
-		&d.Method, &d.URL, &d.Remote, &d.Size, &d.Provider, &headers, &d.Body)
+		&d.Method, &d.URL, &d.Remote, &d.Size, &d.Provider, &keyID, &headers, &d.Body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("refusal %s: %w", id, ErrNotFound)
 	}
 	if err != nil {
+		return nil, fmt.Errorf("reading refusal %s: %w", id, err)
+	}
+	if headers, d.Body, err = openRefusal(l.keys, id, keyID, headers, d.Body); err != nil {
 		return nil, fmt.Errorf("reading refusal %s: %w", id, err)
 	}
 	if len(headers) > 0 {

@@ -14,11 +14,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // OperationsConfig configures an [Operations]. Pool is required.
 type OperationsConfig struct {
 	Pool *pgxpool.Pool
+
+	// Keyring opens results and seals documents. nil stores them in plain.
+	Keyring *seal.Keyring
 
 	// Poll is how often the database is asked while somebody waits; nobody waiting,
 	// it is not asked. It defaults to 200 ms.
@@ -258,7 +263,10 @@ func (o *Operations) leave(event ID, w chan []byte) {
 // Outcome gives where the effects of an event stand now. It returns
 // [ErrNotFound] if there is no such event.
 func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, error) {
-	found, err := outcomes(ctx, o.cfg.Pool, []ID{event}, true)
+	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []ID{event}, true)
+	if err == nil && found[event] != nil {
+		err = found[event].sealed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, err)
 	}
@@ -279,15 +287,15 @@ ORDER BY id FOR NO KEY UPDATE`
 
 // Whoever comes first renders; its bytes stand.
 const insertResults = `
-INSERT INTO operation_result (event_id, status, document, rendered_at)
-SELECT a.event_id, a.status, a.document, now()
-FROM unnest($1::uuid[], $2::text[], $3::bytea[]) AS a (event_id, status, document)
+INSERT INTO operation_result (event_id, status, document, key_id, rendered_at)
+SELECT a.event_id, a.status, a.document, a.key_id, now()
+FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::int[]) AS a (event_id, status, document, key_id)
 ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
 
 // documents gives the stored results of the events, after rendering those that
 // are at rest and have none.
 func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte, error) {
-	found, err := outcomes(ctx, o.cfg.Pool, events, false)
+	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, events, false)
 	if err != nil {
 		return nil, err
 	}
@@ -296,6 +304,10 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 	for _, id := range events {
 		switch f := found[id]; {
 		case f == nil:
+		case f.sealed != nil:
+			if len(events) == 1 {
+				return nil, f.sealed
+			}
 		case f.document != nil:
 			out[id] = f.document
 		case f.AtRest:
@@ -305,11 +317,11 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 	if len(due) == 0 {
 		return out, nil
 	}
-	err = pgx.BeginFunc(ctx, o.cfg.Pool, func(tx pgx.Tx) error { return renderTx(ctx, tx, due) })
+	err = pgx.BeginFunc(ctx, o.cfg.Pool, func(tx pgx.Tx) error { return o.renderTx(ctx, tx, due) })
 	if err != nil {
 		return nil, err
 	}
-	if found, err = outcomes(ctx, o.cfg.Pool, due, false); err != nil {
+	if found, err = outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, due, false); err != nil {
 		return nil, err
 	}
 	for id, f := range found {
@@ -320,11 +332,11 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 	return out, nil
 }
 
-func renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
+func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
 	if _, err := tx.Exec(ctx, lockEvents, events); err != nil {
 		return err
 	}
-	found, err := outcomes(ctx, tx, events, false)
+	found, err := outcomes(ctx, tx, o.cfg.Keyring, events, false)
 	if err != nil {
 		return err
 	}
@@ -332,21 +344,24 @@ func renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
 		ids       []ID
 		statuses  []string
 		documents [][]byte
+		keys      []*int32
 	)
 	for id, f := range found {
-		if f.document != nil || !f.AtRest {
+		if f.document != nil || !f.AtRest || f.sealed != nil {
 			continue
 		}
 		status, document, err := f.render()
 		if err != nil {
 			return err
 		}
-		ids, statuses, documents = append(ids, id), append(statuses, string(status)), append(documents, document)
+		stored, key := o.cfg.Keyring.Seal(documentPlace(id), document)
+		ids, statuses = append(ids, id), append(statuses, string(status))
+		documents, keys = append(documents, stored), append(keys, key)
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err = tx.Exec(ctx, insertResults, ids, statuses, documents)
+	_, err = tx.Exec(ctx, insertResults, ids, statuses, documents, keys)
 	return err
 }
 

@@ -58,7 +58,8 @@ func (o *operated) operations(t *testing.T) *inbox.Operations {
 }
 
 // event records an operation whose effects are in the states; "dead!" is dead
-// for a reason that no retry cures.
+// for a reason that no retry cures, "dead?" after an attempt whose outcome is
+// unknown.
 func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 	t.Helper()
 	id := inbox.NewID(time.Now())
@@ -70,15 +71,18 @@ func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 		item, body_offset, body_length, id_unsigned, suspected_replay)
 		VALUES ($1, $2, $3, 'charge', sha256(''), now(), $4, 'default', $1, 0, 0, 0, false, false)`, id, o.source, key, admission)
 	for i, state := range states {
-		reason := "status_4xx"
-		if state == "dead!" {
+		reason, unknown := "status_4xx", false
+		switch state {
+		case "dead!":
 			state, reason = "dead", "status_410"
+		case "dead?":
+			state, reason, unknown = "dead", "attempts_exhausted", true
 		}
-		exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result)
+		exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result, unknown_since)
 			VALUES ($1, $2, $3, 1, 'key', $4, CASE WHEN $4 IN ('pending', 'retry') THEN now() END,
 				CASE WHEN $4 IN ('dead', 'indeterminate', 'skipped') THEN $5 END, CASE WHEN $4 IN ('done', 'skipped') THEN now() END,
-				CASE WHEN $4 = 'done' THEN '{"charge":"ch_1"}'::bytea END)`,
-			inbox.NewID(time.Now()), id, o.routes[i], state, reason)
+				CASE WHEN $4 = 'done' THEN '{"charge":"ch_1"}'::bytea END, CASE WHEN $6 THEN now() END)`,
+			inbox.NewID(time.Now()), id, o.routes[i], state, reason, unknown)
 	}
 	return id
 }
@@ -105,6 +109,7 @@ func TestResultSumsUp(t *testing.T) {
 		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true},
 		"some":                 {[]string{"done", "dead"}, "partial", true},
 		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false},
+		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false},
 		"no route takes it":    {nil, "failed", false},
 		"one goes on":          {[]string{"done", "pending"}, "", false},
 		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false},
@@ -172,6 +177,99 @@ func TestResultStands(t *testing.T) {
 	exec(t, o.pool, `DELETE FROM effect`)
 	if again, ok, err := o.ops.Result(t.Context(), id); err != nil || !ok || string(again) != string(document) {
 		t.Errorf("with the effects pruned: %t, %v: %s", ok, err, again)
+	}
+}
+
+// A caller who is told that it failed, or in part, is told so for ever, whatever a
+// replay makes of it later; only what was unknown is told anew.
+func TestResultOfFailureStands(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 2)
+	for name, c := range map[string]struct {
+		states []string
+		first  string
+		later  string
+	}{
+		"failed":                    {[]string{"dead", "dead"}, "failed", "failed"},
+		"partial":                   {[]string{"done", "dead"}, "partial", "partial"},
+		"indeterminate":             {[]string{"done", "indeterminate"}, "indeterminate", "done"},
+		"given up, and not unknown": {[]string{"done", "dead?"}, "indeterminate", "done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			status := func(id inbox.ID) (out struct{ Status string }) {
+				document, ok, err := o.ops.Result(t.Context(), id)
+				if err != nil || !ok || json.Unmarshal(document, &out) != nil {
+					t.Fatalf("%t, %v: %s", ok, err, document)
+				}
+				return out
+			}
+			id := o.event(t, "agent:charge:"+name, c.states...)
+			if got := status(id).Status; got != c.first {
+				t.Fatalf("%s, want %s", got, c.first)
+			}
+			// As a replay does it: out of the state at rest, through settle.
+			effects := resolver(t, o.pool)
+			rows, err := o.pool.Query(t.Context(), `SELECT id, state, version FROM effect WHERE event_id = $1 AND state IN ('dead', 'indeterminate')`, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again []inbox.Settlement
+			for rows.Next() {
+				s := inbox.Settlement{State: inbox.EffectDone}
+				if err := rows.Scan(&s.Effect, &s.From, &s.Version); err != nil {
+					t.Fatal(err)
+				}
+				again = append(again, s)
+			}
+			for _, s := range again {
+				if out, err := effects.Settle(t.Context(), s); err != nil || !out.Applied {
+					t.Fatalf("%+v, %v", out, err)
+				}
+			}
+			if got := status(id).Status; got != c.later {
+				t.Errorf("later %s, want %s", got, c.later)
+			}
+		})
+	}
+}
+
+// What became several is not at rest before all of them are, and it is they who
+// say what happened.
+func TestResultOfAList(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	for name, c := range map[string]struct {
+		ends   []string
+		status string
+	}{
+		"all sent":  {[]string{"done", "done", "done"}, "done"},
+		"some sent": {[]string{"done", "dead", "done"}, "partial"},
+		"none sent": {[]string{"dead", "dead", "dead"}, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := o.event(t, "agent:mail:"+name, "done") // the list itself
+			for i := range c.ends {
+				exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, state, next_at)
+					VALUES ($1, $2, $3, 1, $4, 'key', 'pending', now())`, inbox.NewID(time.Now()), id, o.routes[0], i+1)
+			}
+			for i, end := range c.ends {
+				if document, ok, err := o.ops.Result(t.Context(), id); ok || err != nil {
+					t.Fatalf("%d of %d have settled: %s, %v", i, len(c.ends), document, err)
+				}
+				exec(t, o.pool, `UPDATE effect SET state = $3, next_at = NULL, finished_at = CASE WHEN $3 = 'done' THEN now() END, reason = 'smtp_5xx'
+					WHERE event_id = $1 AND item = $2`, id, i+1, end)
+			}
+			var got struct {
+				Status  string
+				Effects []struct{}
+			}
+			document, ok, err := o.ops.Result(t.Context(), id)
+			if err != nil || !ok || json.Unmarshal(document, &got) != nil || got.Status != c.status || len(got.Effects) != len(c.ends)+1 {
+				t.Errorf("%t, %v: %s", ok, err, document)
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		for i := range asks {
 			tokens[i] = asks[i].token
 		}
-		rows := queueReadClaims(&last, ids, tokens)
+		rows := e.queueReadClaims(&last, ids, tokens)
 		last.Queue("COMMIT")
 		if err := send(ctx, &last); err != nil {
 			return err

@@ -76,7 +76,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	}
 	var claims claimRows
 	if len(next) > 0 {
-		claims = queueReadClaims(last, next, tokens)
+		claims = o.store.queueReadClaims(last, next, tokens)
 	}
 	standings := queueStandings(last, ids)
 	return func() []Settled {

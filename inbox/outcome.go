@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // EventOutcome is what has become of an event so far, as its effects say.
@@ -30,6 +32,10 @@ type EventOutcome struct {
 	unknown   int
 	happened  int
 	retriable bool
+
+	// sealed is why a result or the document cannot be read: no document is made of
+	// it, since that would stand for ever.
+	sealed error
 }
 
 // EffectOutcome is where one effect of an event stands.
@@ -48,20 +54,28 @@ const MaxOutcomeEffects = 1000
 
 // A duplicate is what its owner is: who repeats an effect gets the first one's
 // outcome. The rows of an event's effects are counted before they are cut off.
+// One that was given up after an attempt whose outcome is unknown may have
+// happened: a caller who took it for failed would do it twice. An effect that
+// became several is done when they are written; only they say what happened.
 const readOutcomes = `
-SELECT v.id, v.type, v.admission, v.parent, d.document,
-    f.route, f.state, f.reason, f.result, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
+SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
+    f.route, f.state, f.reason, f.result, f.result_key_id, f.result_of, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
     coalesce(f.happened, 0)
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
 LEFT JOIN LATERAL (
-    SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, coalesce(o.result, e.result) AS result, e.item,
+    SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, e.item,
+        coalesce(o.result, e.result) AS result,
+        CASE WHEN o.result IS NULL THEN e.result_key_id ELSE o.result_key_id END AS result_key_id,
+        coalesce(e.duplicate_of, e.id) AS result_of,
         count(*) OVER () AS total,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
-        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead') OVER () AS dead,
-        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate') OVER () AS unknown,
-        count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate')) OVER () AS happened
+        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate'
+            OR coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
+        count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate') AND NOT (e.item = 0 AND EXISTS (
+            SELECT FROM effect i WHERE i.event_id = e.event_id AND i.route_id = e.route_id AND i.item = 1))) OVER () AS happened
     FROM effect e
     JOIN route r ON r.id = e.route_id
     LEFT JOIN effect o ON o.id = e.duplicate_of
@@ -72,7 +86,7 @@ ORDER BY v.id, f.route, f.item`
 
 // outcomes reads where the events stand. Of one whose document is stored it
 // reads nothing else, unless effects is true.
-func outcomes(ctx context.Context, db querier, events []ID, effects bool) (map[ID]*EventOutcome, error) {
+func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
 	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects)
 	if err != nil {
 		return nil, err
@@ -81,26 +95,33 @@ func outcomes(ctx context.Context, db querier, events []ID, effects bool) (map[I
 	out := make(map[ID]*EventOutcome, len(events))
 	for rows.Next() {
 		var (
-			id, parent                           ID
+			id, parent, resultOf                 ID
+			documentKey, resultKey               *int32
 			kind, admission                      string
 			document, result                     []byte
 			route, state, reason                 *string
 			total, open, dead, unknown, happened int
 		)
-		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &route, &state, &reason, &result,
+		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &result, &resultKey, &resultOf,
 			&total, &open, &dead, &unknown, &happened); err != nil {
 			return nil, err
 		}
 		o := out[id]
 		if o == nil {
 			o = &EventOutcome{
-				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent, document: document,
+				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, retriable: true,
+			}
+			if o.document, o.sealed = keys.Open(documentPlace(id), documentKey, document); o.sealed != nil {
+				o.document = nil
 			}
 			out[id] = o
 		}
 		if route == nil {
 			continue
+		}
+		if result, err = keys.Open(resultPlace(resultOf), resultKey, result); err != nil {
+			o.sealed, result = err, nil
 		}
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
 		if reason != nil {

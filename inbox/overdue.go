@@ -42,7 +42,7 @@ FOR UPDATE OF s`
 
 // A row that somebody else has locked is being worked on.
 const lockOverdue = `
-SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, e.unfinished,
+SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, coalesce(e.reason, ''), e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
 FROM effect e
@@ -62,12 +62,13 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 			var (
 				o                   Overdue
 				rearms              int
+				reason              Reason
 				unfinished          bool
 				sendStarted, leased *time.Time
 				unknown             *time.Time
 				age                 int64
 			)
-			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &unfinished,
+			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &reason, &unfinished,
 				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
 			if err != nil {
 				return err
@@ -82,7 +83,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				o.unknown = *unknown
 			}
 			o.age = time.Duration(age) * time.Microsecond
-			o.trigger = triggerOf(o.attempt, rearms, unfinished)
+			o.trigger = triggerOf(o.attempt, rearms, reason, unfinished)
 			overdue = append(overdue, o)
 		}
 		return rows.Err()

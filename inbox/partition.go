@@ -15,13 +15,13 @@ import (
 const PartitionDays = 7
 
 // ErrClassName is returned for a retention class whose name cannot name a partition.
-var ErrClassName = errors.New(`class name must match [a-z][a-z0-9_]{0,24} and not be "kept"`)
+var ErrClassName = errors.New(`class name must match [a-z][a-z0-9_]{0,24} and not be "kept" or "erased"`)
 
 var className = regexp.MustCompile(`^[a-z][a-z0-9_]{0,24}$`)
 
 // CheckClassName returns [ErrClassName] unless name can name a class.
 func CheckClassName(name string) error {
-	if !className.MatchString(name) || name == "kept" {
+	if !className.MatchString(name) || name == keptClass || name == erasedClass {
 		return fmt.Errorf("class %q: %w", name, ErrClassName)
 	}
 	return nil
@@ -34,6 +34,10 @@ const (
 	lockSpace      int32 = 0x6f_6e_63_65 // "once"
 	lockPartitions int32 = 1
 )
+
+// lockPruneSpace is the first half of the session lock of prune; the second is
+// the schema's hash, so that two installations in one database do not wait.
+const lockPruneSpace int32 = 0x6f_6e_70_72 // "onpr"
 
 // EnsurePartitions makes the body partitions of the classes for the days from
 // the day before from to days ahead, where they are missing. Several processes

@@ -16,10 +16,15 @@ const (
 	ReasonStopped      Reason = "stopped"
 	ReasonPanic        Reason = "panic"
 
+	// A person had it sent again, and no attempt has been made since. The next one
+	// says so in its trigger.
+	ReasonResent Reason = "resent"
+
 	// Nothing was attempted.
 	ReasonSaturated Reason = "target_saturated"
 	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
+	ReasonSealed    Reason = "sealed_key_lost"
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
 	ReasonCondition Reason = "condition_false"
@@ -64,6 +69,9 @@ const (
 	ReasonUnavailable   Reason = "sql_unavailable"
 	ReasonSQL           Reason = "sql_error"
 
+	// An operator had it pruned, though it was at rest or held.
+	ReasonPruned Reason = "pruned"
+
 	// A handler's own.
 	ReasonHandler Reason = "handler"
 
@@ -86,10 +94,10 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx,
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
 		return false, true
-	case ReasonExhausted, ReasonDeadline, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // Refusal is a delivery that was not accepted, for the operator who wants to
@@ -79,6 +81,9 @@ type RefusalsConfig struct {
 	Pool *pgxpool.Pool
 
 	Logger *slog.Logger
+
+	// Keyring seals the headers and bodies of whole refusals. nil stores them in plain.
+	Keyring *seal.Keyring
 
 	// Now gives the time that paces the store. It defaults to time.Now.
 	Now func() time.Time

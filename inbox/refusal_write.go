@@ -91,16 +91,16 @@ func (r *Refusal) diagnose(logger *slog.Logger) {
 
 // One statement for a batch: refusals come in floods.
 const insertRefusals = `
-INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size)
+INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size, key_id)
 SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
-    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[])`
+    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[])`
 
 func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 	n := len(batch)
 	ids, sources, times := make([]ID, n), make([]int32, n), make([]time.Time, n)
 	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
 	methods, urls, remotes := make([]string, n), make([]string, n), make([]string, n)
-	headers, bodies, sizes := make([][]byte, n), make([][]byte, n), make([]int32, n)
+	headers, bodies, sizes, keys := make([][]byte, n), make([][]byte, n), make([]int32, n), make([]*int32, n)
 	for i := range batch {
 		refusal := &batch[i]
 		ids[i] = NewID(refusal.ReceivedAt)
@@ -109,11 +109,11 @@ func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 		methods[i], urls[i], remotes[i] = refusal.Method, refusal.URL, refusal.Remote
 		sizes[i] = int32(refusal.size)
 		if refusal.Whole {
-			headers[i], bodies[i] = refusal.Headers, refusal.Body
+			headers[i], bodies[i], keys[i] = sealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
 		}
 	}
 	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,
-		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes)
+		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes, keys)
 	if err != nil {
 		return fmt.Errorf("writing %d refusals: %w", n, err)
 	}

@@ -3,7 +3,9 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +18,10 @@ type SourceRow struct {
 
 	// Emit opens the source to the SQL function emit.
 	Emit bool
+
+	// Tombstone is how long the source's keys refuse duplicates, if that is longer
+	// than its class says; 0 is the class's.
+	Tombstone time.Duration
 }
 
 // RouteRow is a route of the configuration as [Register] writes it.
@@ -24,6 +30,10 @@ type RouteRow struct {
 
 	// Digest identifies the route's definition; another one makes a new version.
 	Digest []byte
+
+	// Definition is the definition as a JSON object, for people and for plans. It is
+	// kept with each version and must hold no secret; nil is none.
+	Definition json.RawMessage
 }
 
 // Registered is what [Register] knows about a source.
@@ -40,19 +50,29 @@ type RegisteredRoute struct {
 // ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
 // that start together agree on the id, which never changes.
 const upsertSource = `
-INSERT INTO source (name, provider, class, tenant, emit) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO source (name, provider, class, tenant, emit, tombstone) VALUES ($1, $2, $3, $4, $5, nullif($6::interval, '0'))
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
-SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit, updated_at = now()
+SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
+    tombstone = excluded.tombstone, updated_at = now()
 RETURNING id`
 
 // The version moves only when the definition does, also when two processes
-// start together: the second sees the first's digest.
+// start together: the second sees the first's digest. What a version was is kept;
+// one that was written without its definition gets it from the first who knows.
 const upsertRoute = `
-INSERT INTO route (source_id, name, target, kind, digest) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE
-SET target = excluded.target, kind = excluded.kind, digest = excluded.digest, updated_at = now(),
-    version = route.version + (route.digest <> excluded.digest)::int
-RETURNING id, version`
+WITH registered AS (
+    INSERT INTO route (source_id, name, target, kind, digest) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE
+    SET target = excluded.target, kind = excluded.kind, digest = excluded.digest, updated_at = now(),
+        version = route.version + (route.digest <> excluded.digest)::int
+    RETURNING id, version, target, kind),
+described AS (
+    INSERT INTO route_version (route_id, version, target, kind, definition)
+    SELECT id, version, target, kind, coalesce($6::jsonb, '{}') FROM registered
+    ON CONFLICT ON CONSTRAINT route_version_pkey DO UPDATE
+    SET definition = excluded.definition
+    WHERE route_version.definition = '{}')
+SELECT id, version FROM registered`
 
 // Register writes the sources and routes of the configuration at start and
 // gives back their ids, by source name. Rows are never renumbered and never
@@ -62,12 +82,12 @@ func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, source := range sources {
 			r := Registered{Routes: make(map[string]RegisteredRoute, len(source.Routes))}
-			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit).Scan(&r.ID); err != nil {
+			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit, source.Tombstone).Scan(&r.ID); err != nil {
 				return fmt.Errorf("registering source %s: %w", source.Name, err)
 			}
 			for _, route := range source.Routes {
 				var row RegisteredRoute
-				if err := tx.QueryRow(ctx, upsertRoute, r.ID, route.Name, route.Target, route.Kind, bytes.Clone(route.Digest)).Scan(&row.ID, &row.Version); err != nil {
+				if err := tx.QueryRow(ctx, upsertRoute, r.ID, route.Name, route.Target, route.Kind, bytes.Clone(route.Digest), route.Definition).Scan(&row.ID, &row.Version); err != nil {
 					return fmt.Errorf("registering route %s of source %s: %w", route.Name, source.Name, err)
 				}
 				r.Routes[route.Name] = row

@@ -51,17 +51,10 @@ const lockEffectEvent = `
 SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
 
 const lockIndeterminate = `
-SELECT e.event_id, e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.send_started_at, e.sequence_key_hash, now()
+SELECT e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.send_started_at, e.sequence_key_hash, now()
 FROM effect e
 WHERE e.id = $1
 FOR UPDATE`
-
-// A result that says indeterminate was true when it was rendered. It is the only
-// one that is ever replaced, and only by what a person or a probe found out.
-const forgetIndeterminate = `
-DELETE FROM operation_result d
-WHERE d.status = 'indeterminate'
-    AND (d.event_id = $1 OR d.event_id = ANY (ARRAY (SELECT f.event_id FROM effect f WHERE f.duplicate_of = $2)))`
 
 // Who sends again has decided that the target knows nothing of the attempts so
 // far: its key window begins anew.
@@ -93,11 +86,10 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 	}
 	s := Settlement{Effect: r.Effect, From: EffectIndeterminate, State: EffectDone}
 	var (
-		event  ID
 		before effectSnapshot
 		now    time.Time
 	)
-	err := tx.QueryRow(ctx, lockIndeterminate, r.Effect).Scan(&event, &s.RouteID, &before.State, &before.Reason,
+	err := tx.QueryRow(ctx, lockIndeterminate, r.Effect).Scan(&s.RouteID, &before.State, &before.Reason,
 		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -121,9 +113,9 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		if err != nil {
 			return err
 		}
-		s.State, s.Rearm, s.JobID = EffectPending, true, ids[0]
+		s.State, s.Rearm, s.JobID, s.Reason = EffectPending, true, ids[0], ReasonResent
 		wakes = []Wake{{JobID: ids[0], Kind: WakeEffect, ID: r.Effect}}
-		after = effectSnapshot{State: EffectPending, Version: before.Version + 1}
+		after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: before.Version + 1}
 		action = AuditResolveResend
 	}
 	out, err := e.settle(ctx, tx, []Settlement{s}, wakes)
@@ -132,9 +124,6 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 	}
 	if !out[0].Applied {
 		return fmt.Errorf("%w: it has changed meanwhile", ErrState)
-	}
-	if _, err := tx.Exec(ctx, forgetIndeterminate, event, r.Effect); err != nil {
-		return err
 	}
 	return auditTx(ctx, tx, audit{
 		at: now, actor: r.Actor, action: action, object: "effect/" + r.Effect.String(), reason: r.Reason, before: before, after: after,

@@ -126,9 +126,10 @@ WITH asked AS (
     SELECT *
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[]) WITH ORDINALITY
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[]) WITH ORDINALITY
         AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
-            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, place)),
+            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, result_key_id, excerpt_sealed,
+            excerpt_key_id, place)),
 held AS MATERIALIZED (
     SELECT a.*
     FROM asked a
@@ -149,6 +150,8 @@ settled AS (
         last_code = CASE WHEN a.rearm THEN e.last_code ELSE nullif(a.code, '') END,
         result = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result FROM effect o WHERE o.id = a.duplicate_of)
             ELSE coalesce(a.result, e.result) END,
+        result_key_id = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result_key_id FROM effect o WHERE o.id = a.duplicate_of)
+            WHEN a.result IS NULL THEN e.result_key_id ELSE a.result_key_id END,
         duplicate_of = CASE WHEN a.state = 'duplicate' THEN a.duplicate_of END,
         unknown_since = coalesce(e.unknown_since, CASE WHEN a.unknown THEN a.started_at END),
         unfinished = a.unfinished,
@@ -159,11 +162,13 @@ settled AS (
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
     FROM held a
     WHERE e.id = a.id
-    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised),
+    RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised,
+        a.excerpt_sealed, a.excerpt_key_id),
 attempted AS (
-    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised)
+    INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised,
+        excerpt_sealed, excerpt_key_id)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
-        nullif(s.excerpt, ''), s.recognised
+        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id
     FROM settled s
     WHERE s.outcome <> '')
 SELECT place FROM settled`
@@ -180,6 +185,17 @@ WITH released AS MATERIALIZED (
 DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
+
+// A result that says indeterminate was true when it was rendered. It is the only
+// one that is ever replaced, and only by what follows when one of its effects
+// leaves a state at rest. Whoever renders holds the event's lock, so a caller who
+// holds it too can leave none behind.
+const forgetIndeterminate = `
+DELETE FROM operation_result d
+WHERE d.status = 'indeterminate' AND d.event_id IN (
+    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    UNION
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]))`
 
 // A job that was not ours to replace may wake the effect, so the caller is told.
 const readStandings = `
@@ -261,10 +277,10 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 // queueEnd queues the ends themselves; which of them were applied is known when the
 // batch has been read.
 func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
-	cols := settleColumns(group)
+	cols, sealed := e.settleColumns(group)
 	duplicates, unknown := outcomeColumns(group)
 	applied = make([]bool, len(group))
-	b.Queue(settleEffects, append(cols, e.node, duplicates, unknown, recognisedColumn(group))...).Query(func(rows pgx.Rows) error {
+	b.Queue(settleEffects, slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
 			applied[place-1] = true
@@ -273,6 +289,9 @@ func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
 		b.Queue(releaseKeys, cols[0])
+	}
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
+		b.Queue(forgetIndeterminate, cols[0])
 	}
 	return applied
 }
@@ -313,8 +332,9 @@ func recognisedColumn(group []Settlement) []bool {
 	return out
 }
 
-// settleColumns turns the group into the arrays of [settleEffects].
-func settleColumns(group []Settlement) []any {
+// settleColumns turns the group into the arrays of [settleEffects]; those about
+// what is sealed are the last ones of the statement.
+func (e *Effects) settleColumns(group []Settlement) (columns, sealed []any) {
 	n := len(group)
 	var (
 		ids, tokens                   = make([]ID, n), make([]ID, n)
@@ -324,15 +344,19 @@ func settleColumns(group []Settlement) []any {
 		results                       = make([][]byte, n)
 		starts                        = make([]time.Time, n)
 		unfinished, rearms            = make([]bool, n), make([]bool, n)
+		resultKeys, excerptKeys       = make([]*int32, n), make([]*int32, n)
+		sealedExcerpts                = make([][]byte, n)
 	)
 	for i := range group {
 		s := &group[i]
 		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
 		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
 		reasons[i], codes[i], excerpts[i] = string(s.Reason), cleanText(s.Code, 64), cleanText(s.Excerpt, 2048)
-		results[i], outcomes[i], triggers[i] = s.Result, string(s.Outcome), string(s.Trigger)
+		outcomes[i], triggers[i] = string(s.Outcome), string(s.Trigger)
+		results[i], resultKeys[i] = e.keys.Seal(resultPlace(s.Effect), s.Result)
+		excerpts[i], sealedExcerpts[i], excerptKeys[i] = sealExcerpt(e.keys, s.Effect, excerpts[i])
 		starts[i], unfinished[i], rearms[i], jobs[i] = s.StartedAt, s.Unfinished, s.Rearm, s.JobID
 	}
 	return []any{ids, tokens, froms, versions, states, afters, reasons, codes, excerpts, results, outcomes, triggers,
-		starts, unfinished, rearms, jobs}
+		starts, unfinished, rearms, jobs}, []any{resultKeys, sealedExcerpts, excerptKeys}
 }

@@ -18,6 +18,10 @@ type Source struct {
 	// Class is the retention class: the partition its bodies go to.
 	Class string
 
+	// Tombstone is how long the source's keys refuse duplicates. An event whose own
+	// time is longer ago is not taken for new: nobody could tell. 0 takes every event.
+	Tombstone time.Duration
+
 	// Strict makes a conflict (same event id, other payload) an error of the
 	// caller: operations answer 409. Providers are told 2xx, since a 4xx is never
 	// cured by a retry and gets subscriptions deleted.
@@ -121,6 +125,10 @@ type NewEvent struct {
 	Type       string
 	OccurredAt time.Time
 
+	// DatedAt is the time by which the event's age is judged: its own, and covered
+	// by the signature; zero if there is none that can be trusted.
+	DatedAt time.Time
+
 	// Offset and Length are the event's bytes inside the body.
 	Offset, Length int
 
@@ -162,6 +170,10 @@ type ItemReceipt struct {
 
 	// Unusable: admitted, but a dead letter.
 	Unusable bool
+
+	// BeyondRetention: admitted, but a dead letter, because it is older than keys are
+	// kept: whether it is new cannot be told.
+	BeyondRetention bool
 
 	// SuspectedReplay: the same bytes were recorded under another id.
 	SuspectedReplay bool

@@ -149,7 +149,7 @@ SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2,
 func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, begun time.Time) (effect.Result, error) {
 	route := c.cfg.Routes[claim.RouteID]
 	if claim.Event.BodyGone {
-		return effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, nil
+		return effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, nil
 	}
 	known, _ := c.store.Route(claim.RouteID)
 	left := min(route.Timeout, known.Lease-margin(known.Lease)-c.now().Sub(begun))
@@ -160,7 +160,7 @@ func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, beg
 	if _, err := tx.Exec(timed, boundTransaction, limit, limit); err != nil {
 		return effect.SQLFailure(err), err
 	}
-	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], c.call(claim, route))
+	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], callOf(claim, route))
 	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
 		result.Reason = string(inbox.ReasonSQLTimeout)
 	}

@@ -58,12 +58,12 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 func (c *Client) actOf(ctx context.Context, claim *inbox.Claim, kind groupable, begun time.Time) (string, []any, inbox.Settlement) {
 	route := c.cfg.Routes[claim.RouteID]
 	known, _ := c.store.Route(claim.RouteID)
-	result := effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}
+	result := effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}
 	if !claim.Event.BodyGone {
 		if s := c.condition(ctx, claim, route); s != nil {
 			return "", nil, *s
 		}
-		args, failure := argumentsOf(kind, c.call(claim, route))
+		args, failure := argumentsOf(kind, callOf(claim, route))
 		if failure == nil {
 			return kind.Statement(), args, decide(claim, known, effect.Result{Outcome: effect.Done}, c.now().Sub(begun), c.random)
 		}

@@ -26,7 +26,7 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 	if s := c.condition(ctx, claim, route); s != nil {
 		return s, true, nil
 	}
-	if route.Key == nil || claim.Item > 0 || claim.KeyHash != nil && claim.Attempt > 1 {
+	if !keyed(claim, route) {
 		return nil, true, nil
 	}
 	hash, err := route.Key.Hash(input(claim, route))
@@ -54,10 +54,7 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 
 // condition settles an effect whose route's condition is false or fails.
 func (c *Client) condition(ctx context.Context, claim *inbox.Claim, route Route) *inbox.Settlement {
-	if route.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
-		return nil
-	}
-	wanted, err := route.When.Bool(input(claim, route))
+	wanted, err := wanted(claim, route)
 	if err != nil {
 		return c.unmapped(ctx, claim, route, "when: "+route.When.String(), err)
 	}
@@ -67,6 +64,20 @@ func (c *Client) condition(ctx context.Context, claim *inbox.Claim, route Route)
 	s := ending(claim)
 	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
 	return &s
+}
+
+// wanted reports whether a route's condition lets an effect happen. One that may
+// have happened, or is an item of a list that was let through, is not asked.
+func wanted(claim *inbox.Claim, route Route) (bool, error) {
+	if route.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
+		return true, nil
+	}
+	return route.When.Bool(input(claim, route))
+}
+
+// keyed reports whether an attempt has to ask for the effect's key.
+func keyed(claim *inbox.Claim, route Route) bool {
+	return route.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1)
 }
 
 // unmapped settles an effect for which an expression cannot be evaluated. What
@@ -93,9 +104,11 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 	}
 }
 
-// mapped gives what a route's mapping makes of the event; nil without one.
+// mapped gives what a route's mapping makes of the event; nil without one. What
+// was sent as received and may have happened stays as it was, whatever mapping
+// the route got since: its key belongs to those bytes.
 func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) {
-	if route.Map == nil {
+	if route.Map == nil || call.Rendered == nil && !claim.UnknownSince.IsZero() {
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"

@@ -58,6 +58,9 @@ func putBack(claim *inbox.Claim, reason inbox.Reason, after time.Duration) inbox
 	if claim.Attempt == 1 {
 		s.State = inbox.EffectPending
 	}
+	if claim.Trigger == inbox.TriggerManual {
+		s.Reason = inbox.ReasonResent // until an attempt has said so
+	}
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -102,7 +101,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
-		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonBodyGone)}, begun)
+		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
 	switch s, held, err := c.consider(ctx, nil, claim, route); {
 	case err != nil:
@@ -117,7 +116,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if lists(claim, route) {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+		if prepared, s, held = c.expand(ctx, claim, route, callOf(claim, route)); !held {
 			return nil
 		} else if s != nil {
 			return c.settle(ctx, w, claim, *s, begun)
@@ -129,7 +128,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	call := c.call(claim, route)
+	call := callOf(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
@@ -224,12 +223,13 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
-	e := claim.Event
+// callOf is one attempt at a claim as its kind sees it.
+func callOf(claim *inbox.Claim, route Route) *effect.Call {
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
 			ID: e.ID.String(), Source: route.Source, Provider: route.Provider, EventID: e.EventID, Type: e.Type,
-			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: contentType(e.Headers),
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
 		},
 		Route: route.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
@@ -239,16 +239,6 @@ func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
 		call.Event.SequenceKey = hex.EncodeToString(claim.SequenceKeyHash)
 	}
 	return call
-}
-
-// contentType reads the delivery's content type from the headers kept of it.
-func contentType(headers []byte) string {
-	for name, value := range HeaderTexts(headers) {
-		if strings.EqualFold(name, "content-type") {
-			return value
-		}
-	}
-	return ""
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.

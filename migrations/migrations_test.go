@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -94,12 +95,12 @@ func TestFourConcurrentUps(t *testing.T) {
 func TestValidateRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ sql, want string }{
-		"older":        {`UPDATE oncegate_migration SET version = 1`, "it is at 1, this binary needs 4: run `oncegate migrate up`"},
-		"newer":        {`UPDATE oncegate_migration SET version = 99`, "it is at 99, this binary knows 4: run a newer oncegate"},
-		"dirty":        {`UPDATE oncegate_migration SET dirty = true`, "a migration to 4 was interrupted"},
+		"older":        {`UPDATE oncegate_migration SET version = 1`, fmt.Sprintf("it is at 1, this binary needs %d: run `oncegate migrate up`", migrations.Version)},
+		"newer":        {`UPDATE oncegate_migration SET version = 99`, fmt.Sprintf("it is at 99, this binary knows %d: run a newer oncegate", migrations.Version)},
+		"dirty":        {`UPDATE oncegate_migration SET dirty = true`, fmt.Sprintf("a migration to %d was interrupted", migrations.Version)},
 		"river older":  {`DELETE FROM river_migration WHERE version = 8`, "River's tables are at 7, this binary needs 8: run `oncegate migrate up`"},
 		"river newer":  {`INSERT INTO river_migration (line, version) VALUES ('main', 9)`, "River's tables are at 9, this binary knows 8: run a newer oncegate"},
-		"no migration": {`DROP TABLE oncegate_migration`, "it is at 0, this binary needs 4: run `oncegate migrate up`"},
+		"no migration": {`DROP TABLE oncegate_migration`, fmt.Sprintf("it is at 0, this binary needs %d: run `oncegate migrate up`", migrations.Version)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

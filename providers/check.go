@@ -166,6 +166,12 @@ func (d *decoder) check(s *Spec) {
 	d.answer("ack", &s.Ack, s.Ack.Status >= 200 && s.Ack.Status < 300, "is not a success")
 	d.answer("reject", &s.Reject, s.Reject.Status >= 400 && s.Reject.Status < 500, "is not 4xx")
 	d.windows(&s.Windows)
+	if s.Windows.Age != "" {
+		d.choice("windows.age", s.Windows.Age, []string{"occurred_at"}, nil)
+	}
+	if s.Windows.Age != "" && len(s.OccurredAt) == 0 {
+		d.at("windows.age", "there is no occurred_at")
+	}
 	d.settings(s.Settings)
 	for path, value := range s.Confidence {
 		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)

@@ -25,6 +25,7 @@ type extraction struct {
 	splitForm      string
 
 	ids, hash, types, occurred []field
+	dated                      []bool // of occurred: signed, and the event's own
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
 	level                      bool
@@ -55,6 +56,9 @@ func newExtraction(s *Spec) *extraction {
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
 	x.types = compileFields(s.Type, item, envelope)
 	x.occurred = compileFields(s.OccurredAt, item, envelope)
+	for i := range s.OccurredAt {
+		x.dated = append(x.dated, s.Windows.Age == "occurred_at" && s.covered(&s.OccurredAt[i]))
+	}
 	for _, c := range s.Sequence.Candidates {
 		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope)})
 	}
@@ -66,22 +70,24 @@ func newExtraction(s *Spec) *extraction {
 // Where there is one event, it is appended to one.
 func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Body)}
-	s := source{req: req, envelope: req.Body, form: values}
-	if err := x.open(&s); err != nil {
+	s := newSource(req)
+	defer s.done()
+	s.envelope, s.form = req.Body, values
+	if err := x.open(s); err != nil {
 		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
 			return x.lines(req)
 		}
 		whole.Unusable = "body: " + err.Error()
 		// What the headers say is still worth showing.
-		whole.Type = x.eventType(&s)
+		whole.Type = x.eventType(s)
 		return append(one, whole)
 	}
-	if x.split < 0 || x.whole(&s) {
+	if x.split < 0 || x.whole(s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
 		if x.split >= 0 {
-			x.single(&s)
+			x.single(s)
 		}
-		x.fill(&whole, &s)
+		x.fill(&whole, s)
 		return append(one, whole)
 	}
 	if s.inForm && x.splitForm == "" {
@@ -89,9 +95,9 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		whole.Unusable = "batch: inside a form"
 		return append(one, whole)
 	}
-	parts, err := x.elements(&s)
+	parts, err := x.elements(s)
 	if err == nil && s.inForm {
-		err = x.encoded(&s, parts)
+		err = x.encoded(s, parts)
 	}
 	if err != nil {
 		whole.Unusable = "batch: " + err.Error()
@@ -107,7 +113,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 			continue
 		}
 		s.index = i
-		x.fill(&out[i], &s)
+		x.fill(&out[i], s)
 	}
 	return out
 }
@@ -131,7 +137,7 @@ func (x *extraction) open(s *source) error {
 		}
 		s.envelope = []byte(document)
 	}
-	spans, err := x.envelope.walk(s.envelope)
+	spans, err := x.envelope.walkInto(s.room[:], s.envelope)
 	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
 		return nil
 	}
@@ -158,7 +164,7 @@ func (x *extraction) fill(item *Item, s *source) {
 		}
 		if ok && err == nil {
 			if t, ok := moment(value, f.Unit); ok {
-				item.OccurredAt = t
+				item.OccurredAt, item.Dated = t, x.dated[i]
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,24 +22,6 @@ const maxKey = 1024
 
 // maxForm bounds the fields of a form body.
 const maxForm = 1000
-
-// source is what the fields of one event are read from: headers, the body's
-// document and, in a batch, the event's element of it.
-type source struct {
-	req *Request
-
-	envelope      []byte // the document
-	envelopeSpans []span
-	parent        []byte // the element around the event's array, in nested batches
-	parentSpans   []span
-	item          []byte // the event inside it
-	itemSpans     []span
-	form          url.Values
-	inForm        bool // the document is inside a form
-	query         url.Values
-	index         int // of the event in its batch
-	keep          keeper
-}
 
 // field is a Field made ready for reading.
 type field struct {
@@ -195,6 +178,10 @@ func unstorable(value string, limit int) error {
 // datetimes are the spellings of unit datetime beside RFC 3339.
 var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST"}
 
+// lastInstant is the end of the year 2200, in seconds since 1970. What lies behind
+// it is not a time in that unit.
+const lastInstant = 7_289_654_400
+
 // instant reads a time; ok is false if it is none in the unit.
 func instant(value, unit string) (time.Time, bool) {
 	if unit == "rfc3339" || unit == "datetime" {
@@ -224,11 +211,10 @@ func instant(value, unit string) (time.Time, bool) {
 	default:
 		return time.Time{}, false
 	}
-	t := time.Unix(n/perSecond, n%perSecond*(1e9/perSecond)).UTC()
-	if t.Year() > 2200 {
+	if n/perSecond >= lastInstant {
 		return time.Time{}, false
 	}
-	return t, true
+	return time.Unix(n/perSecond, n%perSecond*(1e9/perSecond)).UTC(), true
 }
 
 // moment reads the time of an event: an instant, or seconds with decimals, of
@@ -252,13 +238,15 @@ func decimal(s string) (int64, bool) {
 	if s == "" || len(s) > 19 || len(s) > 1 && s[0] == '0' {
 		return 0, false
 	}
+	var n uint64 // 19 digits fit
 	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
+		digit := s[i] - '0'
+		if digit > 9 {
 			return 0, false
 		}
+		n = n*10 + uint64(digit)
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
+	return int64(n), n <= math.MaxInt64
 }
 
 // integer normalises a sequence number that is not a time: an integer without

@@ -99,6 +99,10 @@ type Item struct {
 	// OccurredAt is the provider's time; zero if it gives none.
 	OccurredAt time.Time
 
+	// Dated says that OccurredAt is when the event itself came about, not what it
+	// tells of, and that the signature covers it: the event's age can be judged by it.
+	Dated bool
+
 	// SequenceKey names the stream the event belongs to; empty if none.
 	SequenceKey string
 

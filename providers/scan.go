@@ -47,21 +47,24 @@ const (
 	highs = 0x80 * ones
 )
 
+// stops sets the high bit of each of eight bytes that does not stand for itself in
+// a text: a quote, a backslash or a control character. Borrows reach only the
+// bytes above such a one, so the lowest bit is right, and only the lowest is used.
+func stops(word uint64) uint64 {
+	quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
+	return (quotes | escapes | controls) &^ word & highs
+}
+
 // scanText passes over the text that begins at i; -1 if it is none.
 func scanText(doc []byte, i int) int {
 	i++
-	// Eight bytes at a time: the high bit of a byte is set where it is a quote, a
-	// backslash or a control character. Borrows reach only the bytes above such a
-	// one, so the lowest is right, and only the lowest is used.
 	for len(doc)-i >= 8 {
-		word := binary.LittleEndian.Uint64(doc[i:])
-		quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
-		stops := (quotes | escapes | controls) &^ word & highs
-		if stops == 0 {
+		found := stops(binary.LittleEndian.Uint64(doc[i:]))
+		if found == 0 {
 			i += 8
 			continue
 		}
-		i += bits.TrailingZeros64(stops) / 8
+		i += bits.TrailingZeros64(found) / 8
 		if doc[i] == '"' {
 			return i + 1
 		}
@@ -120,10 +123,13 @@ func scanNumber(doc []byte, i int) int {
 	} else if i = digits(doc, i); i < 0 {
 		return -1
 	}
-	if i >= len(doc) || doc[i] != '.' && doc[i]|0x20 != 'e' {
-		return i
-	}
-	if doc[i] == '.' {
+	return scanFraction(doc, i)
+}
+
+// scanFraction passes over the fraction and the exponent that may follow the
+// digits of a number; -1 if one is begun and not complete.
+func scanFraction(doc []byte, i int) int {
+	if i < len(doc) && doc[i] == '.' {
 		if i = digits(doc, i+1); i < 0 {
 			return -1
 		}

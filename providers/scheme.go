@@ -78,6 +78,7 @@ func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 	switch s.Encoding {
 	case "hex":
 		sum, err = unhex(text, out)
+		return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0)
 	case "base64":
 		sum, err = strictBase64.AppendDecode(out, append(short[:0], text...))
 	case "base64-lenient":
@@ -97,14 +98,22 @@ func unhex(text string, out []byte) ([]byte, error) {
 		return nil, hex.ErrLength
 	}
 	for i := 0; i < len(text); i += 2 {
-		high, low := nibble(text[i]), nibble(text[i+1])
-		if high > 15 || low > 15 {
+		high, low := nibbles[text[i]], nibbles[text[i+1]]
+		if high|low > 15 {
 			return nil, hex.InvalidByteError(text[i])
 		}
 		out = append(out, high<<4|low)
 	}
 	return out, nil
 }
+
+// nibbles are the values of hex digits; 0xff for any other byte.
+var nibbles = func() (out [256]byte) {
+	for c := range out {
+		out[c] = nibble(byte(c))
+	}
+	return out
+}()
 
 func nibble(c byte) byte {
 	switch {

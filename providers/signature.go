@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // header returns the one value of the first of the names that is present.
@@ -81,6 +82,8 @@ func (s *signed) sum(size int) []byte {
 	return s.bytes[:0]
 }
 
+var signedRoom = sync.Pool{New: func() any { return new(signed) }}
+
 // maxGroups is how many groups of signatures are tried.
 const maxGroups = 4
 
@@ -88,11 +91,11 @@ const maxGroups = 4
 // their own; most providers send one.
 func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 	if p.spec.Verify.Signature.Format != "groups" {
-		one, err := p.signatures(req)
-		if err != nil {
+		one := make([]signed, 1)
+		if err := p.signatures(req, &one[0]); err != nil {
 			return nil, err
 		}
-		return []signed{*one}, nil
+		return one, nil
 	}
 	head := signed{at: p.locator(req)}
 	values, err := p.carriers(req, &head)
@@ -116,32 +119,32 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 	return out, nil
 }
 
-// signatures reads the signatures of a request.
-func (p *Provider) signatures(req *Request) (*signed, *Refusal) {
-	out := &signed{at: p.locator(req)}
+// signatures reads the signatures of a request into out, which is empty.
+func (p *Provider) signatures(req *Request, out *signed) *Refusal {
+	out.at = p.locator(req)
 	out.signatures = out.room[:0]
 	if p.spec.Verify.Signature.oneCarrier() {
 		value, err := p.carrier(req, out)
 		if err == nil {
 			err = p.read(out, value)
 		}
-		return out, err
+		return err
 	}
 	values, err := p.carriers(req, out)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, value := range values {
 		err = p.read(out, value)
 		// Among several carriers one that cannot be read is passed over.
 		if err != nil && len(values) == 1 {
-			return nil, err
+			return err
 		}
 	}
 	if len(out.signatures) == 0 {
-		return nil, err
+		return err
 	}
-	return out, nil
+	return nil
 }
 
 // read reads the signatures of one carrier.

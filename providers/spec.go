@@ -414,6 +414,10 @@ type WindowsSpec struct {
 	// unless a longer one is given.
 	Floor Duration `yaml:"floor"`
 
+	// Age is occurred_at where that is the event's own time, not a time of what it
+	// tells of: by it an event is found to be older than its tombstone could be.
+	Age string `yaml:"age"`
+
 	// AckWithin is how long the provider waits for the answer.
 	AckWithin Duration `yaml:"ack_within"`
 }

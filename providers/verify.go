@@ -161,11 +161,14 @@ func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret strin
 		return "", time.Time{}, err
 	}
 	if p.spec.Verify.Signature.Format != "groups" {
-		one, err := p.signatures(req)
-		if err != nil {
-			return "", time.Time{}, err
+		// Nothing of it is kept, so it is used again.
+		one, _ := signedRoom.Get().(*signed)
+		if err = p.signatures(req, one); err == nil {
+			secret, at, err = p.verifyGroup(req, one, secrets)
 		}
-		return p.verifyGroup(req, one, secrets)
+		*one = signed{}
+		signedRoom.Put(one)
+		return secret, at, err
 	}
 	groups, err := p.groups(req)
 	if err != nil {

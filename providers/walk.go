@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -77,8 +76,14 @@ func (p *pathSet) add(path string) int {
 }
 
 // walk checks that the document is JSON and returns the span of each path.
-func (p *pathSet) walk(doc []byte) ([]span, error) {
-	w := walker{doc: doc, set: p, spans: make([]span, len(p.nodes))}
+func (p *pathSet) walk(doc []byte) ([]span, error) { return p.walkInto(nil, doc) }
+
+// walkInto is walk with room for the spans, which is all zero.
+func (p *pathSet) walkInto(room []span, doc []byte) ([]span, error) {
+	if len(p.nodes) > len(room) {
+		room = make([]span, len(p.nodes))
+	}
+	w := walker{doc: doc, set: p, spans: room[:len(p.nodes)]}
 	if err := w.value(0, 0); err != nil {
 		return nil, err
 	}
@@ -145,17 +150,10 @@ func (w *walker) object(n *pathNode, depth int) error {
 		return nil
 	}
 	for {
-		w.space()
-		keyStart := w.pos
-		if err := w.text(); err != nil {
+		child, err := w.key(n)
+		if err != nil {
 			return err
 		}
-		child := w.child(n, w.doc[keyStart:w.pos])
-		w.space()
-		if w.peek() != ':' {
-			return errNotJSON
-		}
-		w.pos++
 		if child < 0 {
 			if err := w.skip(depth); err != nil {
 				return err
@@ -181,22 +179,38 @@ func (w *walker) object(n *pathNode, depth int) error {
 	}
 }
 
-// child finds the node for a key as written, quotes included.
-func (w *walker) child(n *pathNode, key []byte) int {
-	inner := key[1 : len(key)-1]
-	escaped := bytes.IndexByte(inner, '\\') >= 0
-	for _, child := range n.children {
-		name := w.set.nodes[child].name
-		if !escaped && string(inner) == name {
-			return child
-		}
-		if escaped {
-			if plain, err := unquote(key); err == nil && plain == name {
-				return child
+// key passes over a key and its colon and finds the node it names; -1 if none.
+func (w *walker) key(n *pathNode) (child int, err error) {
+	w.space()
+	doc, start := w.doc, uint(w.pos)
+	i := start + 1
+	for i < uint(len(doc)) && plain[doc[i]] {
+		i++
+	}
+	if i+1 < uint(len(doc)) && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
+		w.pos = int(i) + 2
+		for _, child := range n.children {
+			if w.set.nodes[child].name == string(doc[start+1:i]) {
+				return child, nil
 			}
 		}
+		return -1, nil
 	}
-	return -1
+	end := scanKey(doc, w.pos)
+	if end < 0 {
+		return -1, errNotJSON
+	}
+	w.pos = end
+	name, err := unquote(doc[start:scanText(doc, int(start))])
+	if err != nil {
+		return -1, nil //nolint:nilerr // what is no text is no name we look for
+	}
+	for _, child := range n.children {
+		if w.set.nodes[child].name == name {
+			return child, nil
+		}
+	}
+	return -1, nil
 }
 
 func (w *walker) array(n *pathNode, depth int) error {
@@ -245,102 +259,17 @@ func (w *walker) peek() byte {
 	return 0
 }
 
-// skip passes over one value. It keeps the kinds of the open brackets in one
-// word, one bit each, so it neither recurses nor allocates; and what it reads and
-// where it is in locals, since most of a delivery is skipped.
+// skip passes over one value.
 func (w *walker) skip(depth int) error {
-	doc, i := w.doc, w.pos
-	var objects uint64 // bit n: bracket n is a {
-	open := 0
-	for {
-		if i < len(doc) && doc[i] <= ' ' {
-			i = blank(doc, i)
-		}
-		if i >= len(doc) {
-			return errNotJSON
-		}
-		switch c := doc[i]; {
-		case c == '"':
-			if i = scanText(doc, i); i < 0 {
-				return errNotJSON
-			}
-		case c == '-' || c-'0' <= 9:
-			if i = scanNumber(doc, i); i < 0 {
-				return errNotJSON
-			}
-		case c == '{' || c == '[':
-			if depth+open >= maxDepth {
-				return errTooDeep
-			}
-			objects &^= 1 << open
-			if c == '{' {
-				objects |= 1 << open
-			}
-			open++
-			i = blank(doc, i+1)
-			if i < len(doc) && doc[i] == c+2 { // the closing bracket of either kind
-				i++
-				open--
-				break
-			}
-			if c == '{' {
-				if i = scanKey(doc, i); i < 0 {
-					return errNotJSON
-				}
-			}
-			continue
-		case c == 't' && bytes.HasPrefix(doc[i:], literalTrue), c == 'n' && bytes.HasPrefix(doc[i:], literalNull):
-			i += 4
-		case c == 'f' && bytes.HasPrefix(doc[i:], literalFalse):
-			i += 5
-		default:
-			return errNotJSON
-		}
-		// A value is complete; close what it completes.
-		for {
-			if open == 0 {
-				w.pos = i
-				return nil
-			}
-			if i < len(doc) && doc[i] <= ' ' {
-				i = blank(doc, i)
-			}
-			if i >= len(doc) {
-				return errNotJSON
-			}
-			inObject := objects&(1<<(open-1)) != 0
-			c := doc[i]
-			i++
-			if c == ',' {
-				if inObject {
-					if i = scanKey(doc, i); i < 0 {
-						return errNotJSON
-					}
-				}
-				break
-			}
-			if inObject && c == '}' || !inObject && c == ']' {
-				open--
-				continue
-			}
-			return errNotJSON
-		}
-	}
-}
-
-var literalTrue, literalFalse, literalNull = []byte("true"), []byte("false"), []byte("null")
-
-// text passes over a text.
-func (w *walker) text() error {
-	if w.peek() != '"' {
+	switch end := skipValue(w.doc, w.pos, depth); end {
+	case notJSON:
 		return errNotJSON
+	case tooDeep:
+		return errTooDeep
+	default:
+		w.pos = end
+		return nil
 	}
-	end := scanText(w.doc, w.pos)
-	if end < 0 {
-		return errNotJSON
-	}
-	w.pos = end
-	return nil
 }
 
 // elements returns the spans of the elements of an array, at most limit.

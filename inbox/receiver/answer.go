@@ -18,6 +18,8 @@ const (
 	outcomeConflict  outcome = "conflict"
 	// outcomeUnusable: recorded, but a dead letter.
 	outcomeUnusable outcome = "unusable"
+	// outcomeBeyondRetention: recorded, but a dead letter: older than keys are kept.
+	outcomeBeyondRetention outcome = "beyond_retention"
 	// outcomeEmpty: a verified delivery that carries no event.
 	outcomeEmpty     outcome = "empty"
 	outcomeHandshake outcome = "handshake"
@@ -33,7 +35,7 @@ const (
 )
 
 var outcomes = [...]outcome{
-	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeEmpty,
+	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
 	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable,
 }
 
@@ -106,7 +108,7 @@ const (
 // to deliver again.
 func answer(source *endpoint, res *result) providers.Reply {
 	switch res.outcome {
-	case outcomeRecorded, outcomeDuplicate, outcomeUnusable:
+	case outcomeRecorded, outcomeDuplicate, outcomeUnusable, outcomeBeyondRetention:
 		return acknowledge(source, res)
 	case outcomeConflict:
 		if source.Inbox.Strict {

@@ -22,7 +22,7 @@ type shop struct {
 	handler  http.Handler
 }
 
-func open(t *testing.T, name, secret string) *shop {
+func open(t *testing.T, name, secret string, keep ...string) *shop {
 	t.Helper()
 	all, err := catalog.Load()
 	if err != nil {
@@ -33,6 +33,7 @@ func open(t *testing.T, name, secret string) *shop {
 	cfg.Refusals = s.refusals
 	cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{s.secret} }
 	cfg.Sources["shop"].Inbox.Strict = s.provider.IsOperation()
+	cfg.Sources["shop"].Keep = keep
 	s.handler = newReceiver(t, cfg)
 	return s
 }
@@ -146,6 +147,23 @@ func TestCredentialsAreNeverKept(t *testing.T) {
 			strings.Contains(string(kept[0].Headers)+kept[0].URL+kept[0].Diagnosis, "token-of") {
 			t.Errorf("%s is kept: %s %+v", given[0], seen[0].Headers, kept[0])
 		}
+	}
+}
+
+// What a target is to get is kept with the delivery, credentials excepted.
+func TestWantedHeadersAreKept(t *testing.T) {
+	t.Parallel()
+	s := open(t, "token", "the-right-token-of-24-bytes", "x-tenant", "X-Webhook-Token", "authorization")
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(`{"id":"evt_1"}`))
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "X-Webhook-Token": "the-right-token-of-24-bytes", "X-Tenant": "acme", "X-Other": "no",
+	} {
+		req.Header.Set(name, value)
+	}
+	s.send(req)
+	seen := s.gate.admissions()
+	if len(seen) != 1 || string(seen[0].Headers) != `{"Content-Type":["application/json"],"X-Tenant":["acme"]}` {
+		t.Errorf("%+v", seen)
 	}
 }
 

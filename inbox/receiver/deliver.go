@@ -159,7 +159,7 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		ReceivedAt:  incoming.ReceivedAt,
 		Traceparent: traceparent(req.http.Header),
 		IDUnsigned:  delivery.IDUnsigned,
-		Events:      newEvents(delivery.Items),
+		Events:      newEvents(delivery),
 	}
 	if source.operation {
 		if res, ok := r.prepare(req, delivery, &admission.Events[0]); !ok {
@@ -184,7 +184,10 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 	return r.summarise(source, &receipt), false
 }
 
-func newEvents(items []providers.Item) []inbox.NewEvent {
+// newEvents are the events as the gate takes them. The age of one is judged by
+// its own time, if that is signed, else by that of its delivery.
+func newEvents(delivery *providers.Delivery) []inbox.NewEvent {
+	items := delivery.Items
 	events := make([]inbox.NewEvent, len(items))
 	for i := range items {
 		item := &items[i]
@@ -197,6 +200,10 @@ func newEvents(items []providers.Item) []inbox.NewEvent {
 			Unusable:       item.Unusable,
 			SequenceKey:    item.SequenceKey,
 			SequenceNumber: item.SequenceNumber,
+			DatedAt:        delivery.SignedAt,
+		}
+		if item.Dated {
+			events[i].DatedAt = item.OccurredAt
 		}
 	}
 	return events
@@ -206,10 +213,10 @@ func newEvents(items []providers.Item) []inbox.NewEvent {
 // above all, and a delivery is a duplicate only if all of its events are.
 func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 	res := result{outcome: outcomeDuplicate, status: inbox.Duplicate, event: receipt.Items[0].ID, single: len(receipt.Items) == 1}
-	unusable := false
+	unusable, beyond := false, false
 	for i := range receipt.Items {
 		item := &receipt.Items[i]
-		unusable = unusable || item.Unusable
+		unusable, beyond = unusable || item.Unusable, beyond || item.BeyondRetention
 		if item.SuspectedReplay {
 			source.count.suspected.Inc()
 		}
@@ -227,8 +234,12 @@ func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 			return result{outcome: outcomeUnavailable} // an answer we do not know is no acknowledgement
 		}
 	}
-	if unusable && res.outcome == outcomeRecorded {
+	switch {
+	case res.outcome != outcomeRecorded:
+	case unusable:
 		res.outcome = outcomeUnusable
+	case beyond:
+		res.outcome = outcomeBeyondRetention
 	}
 	return res
 }

@@ -16,17 +16,19 @@ var never = map[string]bool{
 }
 
 // keptHeaders are the headers stored with a delivery: what it takes to read the
-// body and to verify it once more, and nothing else.
-func keptHeaders(p Provider) []string {
+// body and to verify it once more, what targets are to get, and nothing else.
+func keptHeaders(p Provider, wanted []string) []string {
 	kept := map[string]bool{"Content-Type": true, "Content-Encoding": true, "User-Agent": true}
+	for _, name := range wanted {
+		kept[http.CanonicalHeaderKey(name)] = true
+	}
 	if described, ok := p.(interface{ Spec() *providers.Spec }); ok {
 		for _, name := range specHeaders(described.Spec()) {
 			kept[http.CanonicalHeaderKey(name)] = true
 		}
 		// A credential is not a signature: whoever reads it can use it.
-		for _, credential := range credentials(described.Spec()) {
-			delete(kept, http.CanonicalHeaderKey(credential.Header))
-			delete(kept, http.CanonicalHeaderKey(credential.Name))
+		for _, name := range described.Spec().CredentialHeaders() {
+			delete(kept, name)
 		}
 	}
 	names := make([]string, 0, len(kept))
@@ -41,15 +43,6 @@ func keptHeaders(p Provider) []string {
 
 // numberedHeaders is how many of a numbered header are kept: what is tried.
 const numberedHeaders = 8
-
-// credentials are those of every way in which a provider proves its requests.
-func credentials(spec *providers.Spec) []providers.CredentialSpec {
-	out := slices.Clone(spec.Verify.Credential)
-	for i := range spec.Modes {
-		out = append(out, spec.Modes[i].Verify.Credential...)
-	}
-	return out
-}
 
 // verifyHeaders are the headers that one way of verifying reads.
 func verifyHeaders(v *providers.VerifySpec) []string {

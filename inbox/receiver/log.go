@@ -33,6 +33,8 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "duplicate recognised", attrs...)
 		case item.Outcome == inbox.Conflict:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "conflict recorded", attrs...)
+		case item.BeyondRetention:
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event older than keys are kept", attrs...)
 		case item.Unusable:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event unusable", attrs...)
 		default:

@@ -71,6 +71,10 @@ type Source struct {
 	// WriteTimeout by the gate's deadline.
 	LongestWait time.Duration
 
+	// Keep are headers to keep with a delivery beside those that the provider reads:
+	// those that a target gets. Credentials are never kept.
+	Keep []string
+
 	// AnswerOutcome answers a duplicate that carries one event with what became of
 	// it, instead of the provider's acknowledgement. Operations always do.
 	AnswerOutcome bool
@@ -265,7 +269,7 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 		contentTypes: set(limits.ContentTypes, strings.ToLower),
 		encodings:    set(limits.Encodings, strings.ToLower),
 		operation:    s.Provider.IsOperation(),
-		keep:         keptHeaders(s.Provider),
+		keep:         keptHeaders(s.Provider, s.Keep),
 		quota:        newQuota(s.PerSecond),
 		newKeys:      newMinuteQuota(s.NewKeys),
 		longestWait:  s.LongestWait,

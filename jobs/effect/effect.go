@@ -6,6 +6,7 @@ package effect
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,8 @@ type Event struct {
 	Body []byte
 	// ContentType is the delivery's, as received.
 	ContentType string
+	// Headers are those kept of the delivery, by their canonical names.
+	Headers     http.Header
 	Traceparent string
 
 	SequenceKey    string

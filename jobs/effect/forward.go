@@ -67,6 +67,10 @@ type ForwardConfig struct {
 	// Headers are sent with every request. They cannot replace those above.
 	Headers map[string]string
 
+	// Pass are the headers of the delivery that are passed on; none by default. The
+	// content type always is, credentials never are.
+	Pass []string
+
 	// Timeout bounds one attempt. 0 leaves it to the caller's context.
 	Timeout time.Duration
 
@@ -91,6 +95,7 @@ type Forward struct {
 	cfg       ForwardConfig
 	url       *url.URL
 	keys      [][]byte
+	passed    []string
 	transport *http.Transport
 }
 
@@ -134,6 +139,9 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 		if !validName(name) || !validValue(value) {
 			errs = append(errs, fmt.Errorf("header %q is not valid", name))
 		}
+	}
+	if f.passed, err = passed(f.cfg); err != nil {
+		errs = append(errs, err)
 	}
 	if cfg.Timeout < 0 || cfg.Connections < 0 {
 		errs = append(errs, errors.New("timeout and connections must not be negative"))
@@ -231,6 +239,7 @@ func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error
 	// not http.NoBody for the same reason.
 	req.GetBody = nil
 	h := req.Header
+	f.pass(h, call.Event.Headers)
 	for name, value := range f.cfg.Headers {
 		h.Set(name, value)
 	}

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +26,11 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 }
 
 func TestForwardConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
-	effecttest.Run(t, effecttest.Kind{
-		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
-			return newForward(tb, effect.ForwardConfig{URL: url, Sign: []string{effecttest.Secret}, Idempotent: idempotent})
-		},
-		KeyHeader: "Idempotency-Key",
-	})
+	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
+		return newForward(tb, effect.ForwardConfig{
+			URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, Resolver: to.Resolver, KeepReply: true,
+		})
+	}, effect.DefaultKeyHeader))
 }
 
 func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
@@ -37,10 +38,12 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 	target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) { effecttest.Reply(conn, "200 OK", nil, "fine") })
 	f := newForward(t, effect.ForwardConfig{
 		URL: target.URL, Sign: []string{"whsec_bmV3", "old"}, KeyHeader: "X-Key", Headers: map[string]string{"X-Own": "yes"},
-		Now: func() time.Time { return time.Unix(1_700_000_123, 0) },
+		Pass: []string{"x-github-event", "X-Absent"},
+		Now:  func() time.Time { return time.Unix(1_700_000_123, 0) },
 	})
 	call := effecttest.Call(3)
 	call.Event.Type = "evil\r\nInjected: yes"
+	call.Event.Headers = http.Header{"X-Github-Event": {"push", "a\r\nInjected: yes"}, "X-Github-Delivery": {"1"}, "Authorization": {"Bearer x"}}
 	if got := f.Send(t.Context(), call); got.Outcome != effect.Done || got.Excerpt != "fine" {
 		t.Fatalf("%+v, want done", got)
 	}
@@ -48,7 +51,11 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 	if got.Body != string(call.Event.Body) {
 		t.Errorf("body %q, want %q", got.Body, call.Event.Body)
 	}
+	if passed := got.Header.Values("X-Github-Event"); got.Method != "POST" || !slices.Equal(passed, []string{"push", "a??Injected: yes"}) {
+		t.Errorf("%s, passed on %q", got.Method, passed)
+	}
 	for name, want := range map[string]string{
+		"X-Absent": "", "X-Github-Delivery": "", "Authorization": "",
 		"Content-Type": call.Event.ContentType, "X-Key": "key-1", "X-Own": "yes", "Traceparent": call.Event.Traceparent,
 		"Oncegate-Event": call.Event.ID, "Oncegate-Event-Type": "evil??Injected: yes", "Oncegate-Source": "shop",
 		"Oncegate-Sequence-Key": "order_7", "Oncegate-Sequence-Number": "42", "Oncegate-Attempt": "3",
@@ -71,11 +78,14 @@ func TestForwardConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := effect.NewForward(effect.ForwardConfig{
 		URL: "ftp://user:hunter2@x/", Method: "GET", Sign: []string{"", "whsec_%%%"}, KeyHeader: "bad header", Timeout: -1,
+		Headers: map[string]string{"X-Own": "yes"},
+		Pass:    []string{"bad name", "authorization", "Webhook-Id", "oncegate-event", "x-own", "Proxy-Connection", "content-length"},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"http or https", "method", "secret 1", "secret 2", "key header", "timeout"} {
+	for _, want := range []string{"http or https", "method", "secret 1", "secret 2", "key header", "timeout", `"bad name" is not`, "Authorization is never",
+		"Webhook-Id is never", "Oncegate-Event is never", "X-Own is both set and", "Proxy-Connection is never", "Content-Length is never"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported in: %v", want, err)
 		}

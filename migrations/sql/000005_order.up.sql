@@ -7,6 +7,3 @@ ALTER TABLE stream ADD COLUMN warned_at timestamptz;
 -- last few of them, however many are settled.
 CREATE INDEX effect_open_idx ON effect (route_id, sequence_key_hash, sequence_number, id)
     WHERE sequence_key_hash IS NOT NULL AND state IN ('pending', 'claimed', 'retry', 'held', 'indeterminate');
-
--- What the sweeper proves to be rightly held.
-CREATE INDEX effect_held_idx ON effect (id) WHERE state = 'held' AND next_at IS NULL;

@@ -12,9 +12,7 @@ import (
 
 // waivers are known differences between a vector and us: provider/case/check to
 // the reason. One that is no longer needed fails the test.
-var waivers = map[string]string{
-	"stripe/future-timestamp-accepted-by-sdk/vector": "the libraries check only the past; we check both sides",
-}
+var waivers = map[string]string{}
 
 // onlyValid are the providers without an invalid vector, and why.
 var onlyValid = map[string]string{

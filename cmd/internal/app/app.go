@@ -21,6 +21,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -54,6 +55,7 @@ type App struct {
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
+	keys    *seal.Keyring // nil where nothing is sealed
 	sources map[string]inbox.Registered
 
 	outcomes   *inbox.Operations // nil if no source needs it
@@ -101,6 +103,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := a.openKeyring(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.openDatabase(ctx); err != nil {
 		return nil, err
 	}

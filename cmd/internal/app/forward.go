@@ -7,15 +7,9 @@ import (
 
 // forward makes the sender of a target that is reached over HTTP.
 func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
-	keys := t.Keys()
-	sign := make([]string, len(keys))
-	for i, key := range keys {
-		sign[i] = string(key.Value)
-	}
-	forward, err := effect.NewForward(effect.ForwardConfig{
-		URL: url, Method: t.Method, Allow: t.Allow, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
-		ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply, Now: a.cfg.Now,
-	})
+	cfg := t.ForwardConfig()
+	cfg.URL, cfg.Now = url, a.cfg.Now
+	forward, err := effect.NewForward(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (a *App) makeOperations() error {
 	if err != nil {
 		return err
 	}
-	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Logger: a.log}); err != nil {
+	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
 		return err
 	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -73,7 +73,7 @@ func (a *App) makeGate() error {
 	}
 	limits := a.settings.Gate
 	a.gate, err = inbox.NewGate(inbox.GateConfig{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ func (a *App) makeReceive() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Logger: a.log, Now: a.cfg.Now})
+	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
 	if err != nil {
 		return err
 	}
@@ -35,9 +35,9 @@ func (a *App) makeReceive() error {
 	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
-		provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+		provider, err := bound(s, keys)
 		if err != nil {
-			return fmt.Errorf("source %s: %w", s.Name, err)
+			return err
 		}
 		if provider.Unproved() {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
@@ -45,7 +45,7 @@ func (a *App) makeReceive() error {
 		sources[s.Name] = &receiver.Source{
 			Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
-			NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
+			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}
 	}
 	rcv, err := receiver.New(receiver.Config{
@@ -67,11 +67,29 @@ func (a *App) makeReceive() error {
 	return nil
 }
 
+// passedHeaders are the headers that targets of the source get.
+func passedHeaders(s *config.Source) (names []string) {
+	for _, r := range s.Routes {
+		names = append(names, r.Target.PassHeaders...)
+	}
+	return names
+}
+
+// bound is a source's provider with the source's own settings.
+func bound(s *config.Source, keys providers.Fetcher) (*providers.Provider, error) {
+	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
+	}
+	return provider, nil
+}
+
 // inboxSource is a source as the gate needs it, with the ids its rows have.
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
 	}
 	for _, r := range s.Routes {

@@ -26,18 +26,33 @@ func (a *App) register(ctx context.Context) error {
 	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
 	var classes []string
 	for _, s := range a.settings.Sources {
-		row := inbox.SourceRow{Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit}
+		row := inbox.SourceRow{
+			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
+		}
 		for _, r := range s.Routes {
 			digest, err := routeDigest(r)
 			if err != nil {
 				return err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+			described, err := describe(r).document()
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{
+				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
+			})
 		}
 		rows = append(rows, row)
 		if !slices.Contains(classes, s.Class) {
 			classes = append(classes, s.Class)
 		}
+	}
+	kept := make([]inbox.ClassRow, len(a.settings.Classes))
+	for i, c := range a.settings.Classes {
+		kept[i] = inbox.ClassRow{Name: c.Name, Horizons: c.Horizons()}
+	}
+	if err := inbox.RegisterClasses(ctx, a.adminPool, kept); err != nil {
+		return err
 	}
 	var err error
 	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {

@@ -40,6 +40,7 @@ var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
 	{"effects", "effects carried out, beside River itself", measureEffects},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
+	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
 	// Processes that benchmarks start beside the binary.
 	{"naive", "", serveNaive},
 	{"river", "", workRiver},

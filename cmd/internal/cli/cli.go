@@ -77,7 +77,7 @@ func (s *shell) root() *cobra.Command {
 	})
 	root.AddCommand(
 		s.serveCommand(), s.devCommand(), s.migrateCommand(), s.configCommand(), s.sendCommand(),
-		s.eventsCommand(), s.effectsCommand(), s.streamsCommand(), s.refusalsCommand(), s.providersCommand(), s.auditCommand(), s.versionCommand(),
+		s.eventsCommand(), s.effectsCommand(), s.streamsCommand(), s.refusalsCommand(), s.providersCommand(), s.auditCommand(), s.keysCommand(), s.versionCommand(),
 	)
 	wrapArgs(root)
 	return root

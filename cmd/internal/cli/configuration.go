@@ -55,8 +55,14 @@ func (s *shell) configCommand() *cobra.Command {
 					return fmt.Errorf("writing json: %w", err)
 				}
 			}
-			_, err = s.out.Write(text)
-			return err
+			if _, err = s.out.Write(text); err != nil || s.output == "json" {
+				return err
+			}
+			fmt.Fprintln(s.out, "# How long what belongs to each source is kept:")
+			for _, line := range cfg.Kept() {
+				fmt.Fprintln(s.out, "#   "+clean(line))
+			}
+			return nil
 		},
 	}
 	return group("config", "Check or print the configuration", check, show)

@@ -95,7 +95,11 @@ func (s *shell) eventsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			lister := inbox.NewLister(pool)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
 			event, err := lister.Event(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -201,7 +205,11 @@ func (s *shell) effectsCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			effect, err := inbox.NewLister(pool).Effect(cmd.Context(), id)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			effect, err := inbox.NewLister(pool).WithKeyring(keys).Effect(cmd.Context(), id)
 			if err != nil {
 				return err
 			}

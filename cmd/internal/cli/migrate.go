@@ -9,13 +9,14 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/migrations"
 )
 
 // database finds the database a command asks: the environment's or the
 // configuration's, else the one of the `oncegate dev` that runs from here.
 func (s *shell) database() (config.Database, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
 	if err == nil {
 		return cfg.Database, nil
 	}
@@ -28,6 +29,19 @@ func (s *shell) database() (config.Database, error) {
 		}
 	}
 	return config.Database{}, err
+}
+
+// keyring opens what is sealed; nil where nothing is.
+func (s *shell) keyring() (*seal.Keyring, error) {
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // without a configuration the database of `oncegate dev` is asked: nothing is sealed there
+	}
+	keys, err := cfg.Seal.Open(nil)
+	if err != nil {
+		return nil, usagef("seal.keyring: %v", err)
+	}
+	return keys, nil
 }
 
 func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {

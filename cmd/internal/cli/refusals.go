@@ -14,7 +14,8 @@ import (
 )
 
 func (s *shell) refusalsCommand() *cobra.Command {
-	return group("refusals", "List or show refused deliveries, with the diagnosis", s.refusalsListCommand(), s.refusalsShowCommand())
+	return group("refusals", "List, show or verify again refused deliveries",
+		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsReverifyCommand())
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {
@@ -81,7 +82,11 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			refusal, err := inbox.NewLister(pool).Refusal(cmd.Context(), id)
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			refusal, err := inbox.NewLister(pool).WithKeyring(keys).Refusal(cmd.Context(), id)
 			if err != nil {
 				return err
 			}

@@ -53,6 +53,9 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	if err != nil {
 		return err
 	}
+	if effect.State == string(inbox.EffectDead) {
+		return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; a replay gives it fresh attempts", r.Effect)}
+	}
 	if effect.State != string(inbox.EffectIndeterminate) {
 		return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.Effect, effect.State)}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -21,6 +22,7 @@ type Config struct {
 	Origin string
 
 	Database Database
+	Seal     Seal
 	Listen   Listen
 	Log      Log
 	Gate     Gate
@@ -103,13 +105,6 @@ type Work struct {
 	SweepEvery time.Duration
 }
 
-// Class is a retention class.
-type Class struct {
-	Name string
-	// Body and Effects are how long bodies and effects are kept.
-	Body, Effects time.Duration
-}
-
 // Retry is a retry policy. A zero field is the worker's default.
 type Retry struct {
 	// Attempts is how many attempts are made before an effect is dead.
@@ -156,6 +151,8 @@ type Target struct {
 	// Headers are sent with every forward. Their values are not printed: they may
 	// hold credentials.
 	Headers map[string]string
+	// PassHeaders are the headers of a delivery that are sent on with it.
+	PassHeaders []string
 	// ReplayedHeader is the header by which a reply says that the target knew the
 	// key; Idempotent-Replayed by default.
 	ReplayedHeader string
@@ -218,6 +215,10 @@ type Source struct {
 	Class    string
 	Tenant   string
 
+	// Keep is how long what belongs to the source is kept: its class's horizons, but
+	// tombstones live as long as the provider's windows ask for.
+	Keep inbox.Horizons
+
 	// Settings are what the provider asks for beside the secrets, by the names that
 	// it declares.
 	Settings map[string]Setting
@@ -235,6 +236,10 @@ type Source struct {
 	Emit bool
 	// Operation is for sources of operations.
 	Operation Operation
+
+	// Redact are the members of a body that a plan does not show: names, wherever they
+	// stand, or dotted paths, in which * is any one step.
+	Redact []string
 
 	Routes []*Route
 

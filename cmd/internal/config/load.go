@@ -43,6 +43,10 @@ type Options struct {
 	// DatabaseOnly reads what a command needs that only asks the database:
 	// sources, targets and their secrets are not looked at.
 	DatabaseOnly bool
+
+	// KeyringLater takes a keyring that cannot be read yet: the command that makes
+	// it asks for this.
+	KeyringLater bool
 }
 
 // Load reads the configuration. Its error is [Problems], unless the file cannot
@@ -62,6 +66,7 @@ func Load(o Options) (*Config, error) {
 	if len(r.problems) == 0 {
 		r.root(cfg, root, content, o)
 		r.environmentOverrides(cfg, o)
+		r.checkSeal(cfg, o)
 		r.check(cfg, o)
 	}
 	if len(r.problems) > 0 {
@@ -74,15 +79,11 @@ func Load(o Options) (*Config, error) {
 
 func defaults(catalog map[string]*providers.Provider) *Config {
 	cfg := &Config{
-		Database: Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
-		Listen:   Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
-		Log:      Log{Level: slog.LevelInfo, Format: "json"},
-		Drain:    25 * time.Second,
-		Classes: []*Class{
-			{Name: "default", Body: 30 * day, Effects: 90 * day},
-			{Name: "payments", Body: 90 * day, Effects: 90 * day},
-			{Name: "ephemeral", Body: 7 * day, Effects: 7 * day},
-		},
+		Database:  Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
+		Listen:    Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
+		Log:       Log{Level: slog.LevelInfo, Format: "json"},
+		Drain:     25 * time.Second,
+		Classes:   builtInClasses(),
 		Providers: map[string]*providers.Provider{},
 	}
 	maps.Copy(cfg.Providers, catalog)
@@ -156,11 +157,12 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	sections := map[string]ast.Node{}
 	keep := func(f field) { sections[f.name] = f.value }
 	r.object(root, "configuration", map[string]func(field){
-		"database": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
+		"database": keep, "seal": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
 		"providers": keep, "targets": keep, "sources": keep,
 		"drain": func(f field) { parsed(r, f.value, "drain", &cfg.Drain, positiveDuration) },
 	})
 	r.database(cfg, sections["database"])
+	r.seal(cfg, sections["seal"])
 	if o.DatabaseOnly {
 		return
 	}
@@ -187,6 +189,9 @@ func (r *reader) check(cfg *Config, o Options) {
 	}
 	if len(cfg.Sources) == 0 && len(r.problems) == 0 {
 		r.environ("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	}
+	for _, s := range cfg.Sources {
+		r.retention(cfg, s)
 	}
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome

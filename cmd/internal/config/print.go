@@ -16,9 +16,7 @@ import (
 func (c *Config) Effective() yaml.MapSlice {
 	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
 	for _, class := range c.Classes {
-		classes = append(classes, item(class.Name, yaml.MapSlice{
-			item("body", FormatDuration(class.Body)), item("effects", FormatDuration(class.Effects)),
-		}))
+		classes = append(classes, item(class.Name, class.effective()))
 	}
 	for _, t := range c.Targets {
 		targets = append(targets, item(t.Name, t.effective()))
@@ -38,6 +36,9 @@ func (c *Config) Effective() yaml.MapSlice {
 			item("trusted_proxies", prefixTexts(c.Listen.TrustedProxies)),
 		}),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format)}),
+	}
+	if c.Seal.Keyring != "" {
+		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))
 	}
 	gate := yaml.MapSlice{}
 	gate = number(gate, "queue_events", int64(c.Gate.QueueEvents))
@@ -78,6 +79,9 @@ func (t *Target) effective() yaml.MapSlice {
 				headers = append(headers, item(name, "<secret>"))
 			}
 			out = append(out, item("headers", headers))
+		}
+		if len(t.PassHeaders) > 0 {
+			out = append(out, item("pass_headers", t.PassHeaders))
 		}
 		if t.ReplayedHeader != "" {
 			out = append(out, item("replayed_header", t.ReplayedHeader))
@@ -149,6 +153,9 @@ func (s *Source) effective() yaml.MapSlice {
 	}
 	if s.Emit {
 		out = append(out, item("emit", true))
+	}
+	if len(s.Redact) > 0 {
+		out = append(out, item("redact", s.Redact))
 	}
 	out = s.Operation.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))

@@ -3,12 +3,9 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/oncegate/oncegate/inbox"
 )
 
 func (r *reader) database(cfg *Config, n ast.Node) {
@@ -82,25 +79,4 @@ func (r *reader) work(cfg *Config, n ast.Node) {
 		"lease":       r.duration(&cfg.Work.Lease, where),
 		"sweep_every": r.duration(&cfg.Work.SweepEvery, where),
 	})
-}
-
-func (r *reader) classes(cfg *Config, n ast.Node) {
-	for _, f := range r.fields(n, "classes") {
-		where := "classes." + visible(f.name)
-		if err := inbox.CheckClassName(f.name); err != nil {
-			r.at(f.key, "classes: %v", err)
-			continue
-		}
-		class := &Class{Name: f.name, Body: 30 * day, Effects: 90 * day}
-		if i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == f.name }); i >= 0 {
-			class = cfg.Classes[i]
-		} else {
-			cfg.Classes = append(cfg.Classes, class)
-		}
-		r.object(f.value, where, map[string]func(field){
-			"body":    r.duration(&class.Body, where),
-			"effects": r.duration(&class.Effects, where),
-		})
-		r.warnings = append(r.warnings, where+": recorded with every event, but nothing is pruned yet: bodies and effects stay")
-	}
 }

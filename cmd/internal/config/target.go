@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -53,6 +54,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
 		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
+		keys["pass_headers"] = func(f field) { t.PassHeaders = r.headerNames(f.value, where+".pass_headers") }
 		keys["replayed_header"] = func(f field) { parsed(r, f.value, where+".replayed_header", &t.ReplayedHeader, headerName) }
 		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
 		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
@@ -97,18 +99,25 @@ func (r *reader) target(f field, dev bool) *Target {
 
 // forward asks the kind itself whether it can do what is configured.
 func (r *reader) forward(t *Target, where string) {
-	keys := t.Keys()
-	sign := make([]string, len(keys))
-	for i, key := range keys {
-		sign[i] = string(key.Value)
-	}
-	_, err := effect.NewForward(effect.ForwardConfig{URL: t.URL, Sign: sign, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers})
+	_, err := effect.NewForward(t.ForwardConfig())
 	if err == nil {
 		return
 	}
 	for _, line := range lines(err) {
 		r.line(t.line, "%s: %s", where, line)
 	}
+}
+
+// ForwardConfig is the target as its kind takes it.
+func (t *Target) ForwardConfig() effect.ForwardConfig {
+	cfg := effect.ForwardConfig{
+		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		Pass: t.PassHeaders, ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply,
+	}
+	for _, key := range t.Keys() {
+		cfg.Sign = append(cfg.Sign, string(key.Value))
+	}
+	return cfg
 }
 
 // mail asks the kind itself whether it can do what is configured.
@@ -241,6 +250,39 @@ func (r *reader) headers(n ast.Node, where string) map[string]string {
 		out[f.name] = value
 	}
 	return out
+}
+
+// headerNames reads a list of headers' names.
+func (r *reader) headerNames(n ast.Node, where string) []string {
+	var out []string
+	for i, item := range r.list(n, where) {
+		before, name := len(r.problems), ""
+		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &name, headerName)
+		if len(r.problems) == before {
+			out = append(out, http.CanonicalHeaderKey(name))
+		}
+	}
+	return out
+}
+
+// checkPassed refuses to pass on what proves a source's requests: it is not even
+// kept.
+func (r *reader) checkPassed(s *Source) {
+	if s.Provider == nil {
+		return
+	}
+	credentials := s.Provider.Spec().CredentialHeaders()
+	for _, route := range s.Routes {
+		if route.Target == nil {
+			continue
+		}
+		for _, name := range route.Target.PassHeaders {
+			if slices.Contains(credentials, name) {
+				r.line(route.Target.line, "targets.%s.pass_headers: %s is a credential of %s, which route %s of source %s would pass on",
+					route.Target.Name, name, s.Provider.Name(), route.Name, s.Name)
+			}
+		}
+	}
 }
 
 func (r *reader) retry(into *Retry, n ast.Node, where string) {

@@ -313,6 +313,9 @@ func (b *page) retention(s *providers.Spec) {
 		b.item("%s.", text)
 	}
 	b.item("Ids are kept at least %s.", span(s.Windows.Floor))
+	if s.Windows.Age != "" {
+		b.item("An event that says it is older than its source keeps ids is held for a person.")
+	}
 }
 
 func span(d providers.Duration) string {

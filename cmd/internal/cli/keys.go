@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+func (s *shell) keysCommand() *cobra.Command {
+	return group("keys", "List, rotate and remove the keys under which bodies and results are sealed",
+		s.keysListCommand(), s.keysRotateCommand(), s.keysActivateCommand(), s.keysRemoveCommand(), s.resealCommand())
+}
+
+// ring is the keyring as it is configured: where it is and what is in it; nil if
+// its file is not there yet.
+func (s *shell) ring() (config.Seal, *seal.Ring, error) {
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
+	if err != nil {
+		return config.Seal{}, nil, err
+	}
+	if cfg.Seal.Keyring == "" {
+		return cfg.Seal, nil, usagef("no keyring is configured: set seal.keyring to file:PATH, or ONCEGATE_KEYRING_FILE; `oncegate keys rotate` then makes the file")
+	}
+	if path := cfg.Seal.Path(); path != "" {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return cfg.Seal, nil, nil
+		}
+	}
+	keys, err := cfg.Seal.Open(nil)
+	if err != nil {
+		return cfg.Seal, nil, usagef("seal.keyring: %v", err)
+	}
+	return cfg.Seal, keys.Ring(), nil
+}
+
+type keyRow struct {
+	ID          int32            `json:"id"`
+	Active      bool             `json:"active"`
+	Fingerprint string           `json:"fingerprint"`
+	Usage       []inbox.KeyUsage `json:"usage,omitempty"`
+}
+
+func (s *shell) keysListCommand() *cobra.Command {
+	var usage bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the keys of the keyring; never their content", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, ring, err := s.ring()
+			if err != nil {
+				return err
+			}
+			var used []inbox.KeyUsage
+			if usage {
+				if used, err = s.keyUsages(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			return s.showKeys(ring, used, usage)
+		},
+	}
+	cmd.Flags().BoolVar(&usage, "usage", false, "count what is sealed with each key; reads every row")
+	return cmd
+}
+
+func (s *shell) keyUsages(ctx context.Context) ([]inbox.KeyUsage, error) {
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return inbox.KeyUsages(ctx, pool)
+}
+
+// showKeys lists the keys and, if it was counted, what is under them: also under
+// such as are lost, and in plain.
+func (s *shell) showKeys(ring *seal.Ring, used []inbox.KeyUsage, counted bool) error {
+	var rows []keyRow
+	if ring != nil {
+		for _, k := range ring.Keys() {
+			rows = append(rows, keyRow{ID: k.ID, Active: k.ID == ring.Active().ID, Fingerprint: k.Fingerprint()})
+		}
+	}
+	for _, u := range used {
+		i := slices.IndexFunc(rows, func(r keyRow) bool { return r.ID == u.Key })
+		if i < 0 {
+			row := keyRow{ID: u.Key, Fingerprint: "LOST"}
+			if u.Key == 0 {
+				row.Fingerprint = "(plain)"
+			}
+			rows, i = append(rows, row), len(rows)
+		}
+		rows[i].Usage = append(rows[i].Usage, u)
+	}
+	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}}
+	if counted {
+		t.header = append(t.header, "VALUES")
+	}
+	for _, r := range rows {
+		cells := []string{strconv.Itoa(int(r.ID)), "", r.Fingerprint}
+		if r.Active {
+			cells[1] = "yes"
+		}
+		if counted {
+			n := int64(0)
+			for _, u := range r.Usage {
+				n += u.Values
+			}
+			cells = append(cells, strconv.FormatInt(n, 10))
+		}
+		t.add(cells...)
+	}
+	return s.show(t, emptyList(rows))
+}
+
+func (s *shell) keysRotateCommand() *cobra.Command {
+	var d decision
+	var prepare bool
+	cmd := &cobra.Command{
+		Use: "rotate", Short: "Add a new key to the keyring and seal with it from now on", Args: cobra.NoArgs,
+		Long: "Add a new key to the keyring's file and seal with it from now on. Running processes take it up\n" +
+			"within a minute; one that meets the key earlier reads the file again. Where processes have files of\n" +
+			"their own, add the key with --prepare, bring the file to all of them, then `keys activate`.\n" +
+			"What was sealed before stays readable; `keys reseal` brings it under the new key.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.changeRing(cmd.Context(), d, inbox.AuditKeyRotate, func(ring *seal.Ring) (*seal.Ring, error) {
+				return ring.With(seal.NewKey(ring.Next()), !prepare), nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&prepare, "prepare", false, "only add the key: the active one stays")
+	d.add(cmd)
+	return cmd
+}
+
+func (s *shell) keysActivateCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "activate <key>", Short: "Seal with another key of the keyring from now on", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := keyID(args[0])
+			if err != nil {
+				return err
+			}
+			return s.changeRing(cmd.Context(), d, inbox.AuditKeyActivate, func(ring *seal.Ring) (*seal.Ring, error) {
+				out, ok := ring.Activate(id)
+				if !ok {
+					return nil, usagef("key %d is not in the keyring; `oncegate keys list` shows those that are", id)
+				}
+				return out, nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
+
+func (s *shell) keysRemoveCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "remove <key>", Short: "Take a key out of the keyring once nothing is sealed with it", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := keyID(args[0])
+			if err != nil {
+				return err
+			}
+			return s.changeRing(cmd.Context(), d, inbox.AuditKeyRemove, func(ring *seal.Ring) (*seal.Ring, error) {
+				out, ok := ring.Without(id)
+				if !ok {
+					return nil, usagef("key %d is the active one or not in the keyring; `oncegate keys list` shows which are", id)
+				}
+				used, err := s.keyUsages(cmd.Context())
+				if err != nil {
+					return nil, err
+				}
+				for _, u := range used {
+					if u.Key == id {
+						return nil, &failure{text: fmt.Sprintf("key %d still seals %d values of %s.%s: run `oncegate keys reseal` first", id, u.Values, u.Table, u.Column)}
+					}
+				}
+				return out, nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
+
+func keyID(text string) (int32, error) {
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || id < 1 {
+		return 0, usagef("%q is not a key's id; `oncegate keys list` shows them", clean(text))
+	}
+	return int32(id), nil
+}
+
+// changeRing writes the changed keyring into its file, after the audit has it.
+func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAction, change func(*seal.Ring) (*seal.Ring, error)) error {
+	if err := d.check(s, "why is the keyring changed?"); err != nil {
+		return err
+	}
+	where, ring, err := s.ring()
+	if err != nil {
+		return err
+	}
+	path := where.Path()
+	if path == "" {
+		return usagef("the keyring is in %s, which only you can change: keep it in a file (seal.keyring: file:PATH) to have it rotated", where.Keyring)
+	}
+	if ring == nil && action != inbox.AuditKeyRotate {
+		return usagef("%s is not there yet; `oncegate keys rotate` makes it", path)
+	}
+	changed, err := change(ring)
+	if err != nil {
+		return err
+	}
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	err = inbox.RecordKeyChange(ctx, pool, inbox.KeyChange{
+		Action: action, Actor: d.actor, Reason: d.reason, Before: keyIDs(ring), After: keyIDs(changed),
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeRing(path, changed); err != nil {
+		return err
+	}
+	return s.showKeys(changed, nil, false)
+}
+
+func keyIDs(ring *seal.Ring) inbox.KeyIDs {
+	out := inbox.KeyIDs{Keys: []int32{}}
+	if ring == nil {
+		return out
+	}
+	out.Active = ring.Active().ID
+	for _, k := range ring.Keys() {
+		out.Keys = append(out.Keys, k.ID)
+	}
+	return out
+}
+
+// writeRing replaces the file in one step: a process that reads it sees the old
+// keys or the new ones, and a full disk leaves the old ones.
+func writeRing(path string, ring *seal.Ring) (err error) {
+	mode := os.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".keyring-*")
+	if err != nil {
+		return fmt.Errorf("writing the keyring: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+			err = fmt.Errorf("writing the keyring: %w", err)
+		}
+	}()
+	_, err = file.Write(ring.Text())
+	if err := errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+func (s *shell) resealCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reseal", Short: "Bring everything that is kept under the active key", Args: cobra.NoArgs,
+		Long: "Bring everything that is kept, also what is still in plain, under the active key, in small\n" +
+			"transactions while deliveries go on. It may be stopped and begun again.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			if keys == nil {
+				return usagef("no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			bar := s.progress(-1, "resealing")
+			end, err := inbox.Reseal(ctx, inbox.ResealConfig{Pool: pool, Keyring: keys, Progress: func(p inbox.ResealProgress) {
+				bar.describe("resealing " + p.Table)
+				bar.at(p.Looked)
+			}})
+			bar.done()
+			if err != nil {
+				return err
+			}
+			if s.output == "json" {
+				err = s.json(map[string]int64{"resealed": end.Resealed, "unreadable": end.Unreadable})
+			} else {
+				fmt.Fprintf(s.out, "%d values are under key %d now\n", end.Resealed, keys.Ring().Active().ID)
+			}
+			if err == nil && end.Unreadable > 0 {
+				return &failure{text: fmt.Sprintf("%d values are under keys that are not in the keyring; they stay as they are", end.Unreadable)}
+			}
+			return err
+		},
+	}
+}

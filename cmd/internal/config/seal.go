@@ -1,0 +1,72 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// Seal says with which keys what is kept of deliveries is encrypted.
+type Seal struct {
+	// Keyring is where the keys are: "env:NAME" or "file:PATH". Empty is off: bodies,
+	// headers, requests and results are stored in plain.
+	Keyring string
+
+	env *environment
+}
+
+// Open reads the keyring; it is read again when a key is met that is not in it.
+// It is nil where sealing is off. now may be nil.
+func (s Seal) Open(now func() time.Time) (*seal.Keyring, error) {
+	if s.Keyring == "" {
+		return nil, nil //nolint:nilnil // a nil keyring is one that seals nothing
+	}
+	return seal.New(s.read, now)
+}
+
+// Path is the file the keyring is in; empty if it is not in a file.
+func (s Seal) Path() string {
+	if path, ok := strings.CutPrefix(s.Keyring, "file:"); ok {
+		return path
+	}
+	if name, ok := strings.CutPrefix(s.Keyring, "env:"); ok && s.env.vars[name] == "" {
+		return s.env.vars[name+"_FILE"]
+	}
+	return ""
+}
+
+func (s Seal) read() ([]byte, error) {
+	text, err := s.env.resolve(s.Keyring)
+	return []byte(text), err
+}
+
+func (r *reader) seal(cfg *Config, n ast.Node) {
+	const where = "seal"
+	r.object(n, where, map[string]func(field){
+		"keyring": func(f field) {
+			text, ok := r.text(f.value, where+".keyring")
+			switch {
+			case !ok:
+			case strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:"):
+				cfg.Seal.Keyring = text
+			default: // the text may be the keys: it is not quoted
+				r.at(f.value, "%s.keyring: must be a reference (env:NAME or file:PATH), never the keys themselves", where)
+			}
+		},
+	})
+}
+
+// checkSeal reads the keyring once, so that one that cannot be used is found
+// before anything is recorded.
+func (r *reader) checkSeal(cfg *Config, o Options) {
+	cfg.Seal.env = r.env
+	if r.env.has("ONCEGATE_KEYRING") {
+		cfg.Seal.Keyring = "env:ONCEGATE_KEYRING"
+	}
+	if _, err := cfg.Seal.Open(nil); err != nil && !o.KeyringLater {
+		r.environ("seal.keyring: %v", err)
+	}
+}

@@ -1,0 +1,275 @@
+package inbox_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// Each state at each age: what is left after one pass.
+func TestPruneTakesWhatIsSettledAndOld(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	type want struct{ event, effect, body bool }
+	cases := []struct {
+		name  string
+		ago   time.Duration
+		state inbox.EffectState
+		want  want
+	}{
+		{"young", 2 * day, inbox.EffectDone, want{true, true, true}},
+		{"body-old", 10 * day, inbox.EffectDone, want{true, true, false}},
+		{"effect-old", 20 * day, inbox.EffectDone, want{true, false, false}},
+		{"old", 40 * day, inbox.EffectDone, want{false, false, false}},
+		{"old-skipped", 40 * day, inbox.EffectSkipped, want{false, false, false}},
+		{"old-superseded", 40 * day, inbox.EffectSuperseded, want{false, false, false}},
+		{"within-slack", 30*day + 30*time.Minute, inbox.EffectDone, want{true, false, false}},
+		{"old-pending", 40 * day, inbox.EffectPending, want{true, true, true}},
+		{"old-claimed", 40 * day, inbox.EffectClaimed, want{true, true, true}},
+		{"old-retry", 40 * day, inbox.EffectRetry, want{true, true, true}},
+		{"old-held", 40 * day, inbox.EffectHeld, want{true, true, true}},
+		{"old-dead", 40 * day, inbox.EffectDead, want{true, true, true}},
+		{"old-indeterminate", 40 * day, inbox.EffectIndeterminate, want{true, true, true}},
+	}
+	ids := map[string]inbox.ID{}
+	for _, c := range cases {
+		ids[c.name] = p.deliver(t, c.name, c.ago, c.state)
+	}
+	counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := p.prune(t)
+	for _, c := range cases {
+		var got want
+		got.event, got.effect, got.body = p.has(t, ids[c.name])
+		if got != c.want {
+			t.Errorf("%s: left %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	if n := p.count(t, `SELECT count(*) FROM effect_attempt a WHERE NOT EXISTS (SELECT FROM effect e WHERE e.id = a.effect_id)`); n > 0 {
+		t.Errorf("%d attempts have lost their effect", n)
+	}
+	if report.Kept != 6 || len(report.Partitions) < 4 {
+		t.Errorf("%d bodies were kept and %v dropped, want 6 and the old days", report.Kept, report.Partitions)
+	}
+	compare(t, counts, report)
+	if again := p.prune(t); len(again.Partitions) > 0 || again.Rows["effect"]+again.Rows["inbox_event"] > 0 {
+		t.Errorf("a second pass found %+v", again)
+	}
+}
+
+// compare holds the counts of a dry run against what the pass then removed.
+func compare(t *testing.T, counts []inbox.PruneCount, report inbox.PruneReport) {
+	t.Helper()
+	want, got := map[string]int64{}, map[string]int64{}
+	for _, c := range counts {
+		if !strings.HasPrefix(c.Table, "inbox_body_") && c.Rows > 0 {
+			want[c.Table] += c.Rows
+		}
+	}
+	for table, n := range report.Rows {
+		if n > 0 {
+			got[table] = n
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the dry run said %v, the pass removed %v", want, got)
+	}
+	days := 0
+	for _, c := range counts {
+		if strings.HasPrefix(c.Table, "inbox_body_default_") {
+			days++
+		}
+	}
+	if days != len(report.Partitions) {
+		t.Errorf("the dry run said %d days of bodies, the pass dropped %v", days, report.Partitions)
+	}
+}
+
+// What is named is settled and goes, with its event; a pass before leaves it.
+func TestPruneTakesWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state inbox.EffectState
+		name  inbox.Prunable
+	}{
+		{inbox.EffectDead, inbox.PruneDead}, {inbox.EffectIndeterminate, inbox.PruneIndeterminate}, {inbox.EffectHeld, inbox.PruneHeld},
+	} {
+		t.Run(string(c.name), func(t *testing.T) {
+			t.Parallel()
+			p := newPast(t)
+			old, young := p.deliver(t, "old", 40*day, c.state), p.deliver(t, "young", 2*day, c.state)
+			pending := p.deliver(t, "pending", 40*day, inbox.EffectPending)
+			for _, other := range inbox.Prunables() {
+				if other != c.name && other != inbox.PruneReplay {
+					p.prune(t, other)
+				}
+			}
+			if event, effect, body := p.has(t, old); !event || !effect || !body {
+				t.Fatal("it went though it was not named")
+			}
+			counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{Include: []inbox.Prunable{c.name}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := p.prune(t, c.name)
+			compare(t, counts, report)
+			if event, effect, _ := p.has(t, old); event || effect {
+				t.Error("it stayed though it was named")
+			}
+			for _, id := range []inbox.ID{young, pending} {
+				if event, effect, body := p.has(t, id); !event || !effect || !body {
+					t.Error("what is young or pending went with it")
+				}
+			}
+			if n := p.count(t, `SELECT count(*) FROM audit WHERE action = 'prune.include' AND actor = 'test' AND reason = 'a test'`); n != len(inbox.Prunables())-1 {
+				t.Errorf("%d audit entries", n)
+			}
+		})
+	}
+	t.Run("an unknown name, or nobody's", func(t *testing.T) {
+		t.Parallel()
+		p := newPast(t)
+		if _, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{Include: []inbox.Prunable{"pending"}, Actor: "a", Reason: "b"}); !errors.Is(err, inbox.ErrInclude) {
+			t.Errorf("got %v, want ErrInclude", err)
+		}
+		if _, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{Include: []inbox.Prunable{inbox.PruneDead}}); !errors.Is(err, inbox.ErrUnexplained) {
+			t.Errorf("got %v, want ErrUnexplained", err)
+		}
+	})
+}
+
+// An event that is a dead letter itself, and what an open replay lists.
+func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	unusable := inboxtest.Admission(p.source, "evt_bad")
+	unusable.Events[0].Unusable = "no id"
+	bad := p.accept(t, unusable, 40*day).Items[0].ID
+	replayed := p.deliver(t, "replayed", 40*day, inbox.EffectDone)
+	over := p.deliver(t, "over", 40*day, inbox.EffectDone)
+	for event, state := range map[inbox.ID]string{replayed: "planned", over: "cancelled"} {
+		plan := inbox.NewID(time.Now())
+		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
+		p.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, action) SELECT $1, 1, id, event_id, 'replay' FROM effect WHERE event_id = $2`, plan, event)
+	}
+	p.prune(t)
+	for name, id := range map[string]inbox.ID{"unusable": bad, "in a replay": replayed} {
+		if event, _, body := p.has(t, id); !event || !body {
+			t.Errorf("the event that is %s went: %t, %t", name, event, body)
+		}
+	}
+	if event, _, _ := p.has(t, over); event {
+		t.Error("the event of a replay that is over stayed")
+	}
+	p.prune(t, inbox.PruneDead, inbox.PruneReplay)
+	for name, id := range map[string]inbox.ID{"unusable": bad, "in a replay": replayed} {
+		if event, _, _ := p.has(t, id); event {
+			t.Errorf("the event that is %s stayed though it was named", name)
+		}
+	}
+}
+
+// Keys, streams, refusals, replays and the audit, each at its own horizon.
+func TestPruneTakesEverythingElse(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	route := p.source.Routes[0].ID
+	owner := p.deliver(t, "owner", 40*day, inbox.EffectDone)
+	dead := p.deliver(t, "dead", 36*day, inbox.EffectDead)
+	p.exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+		SELECT $2, sha256('owner'), id, now() - interval '40 days', now() - interval '38 days' FROM effect WHERE event_id = $1`, owner, route)
+	p.exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+		SELECT $2, sha256('asked'), gen_random_uuid(), now() - interval '40 days', now() - interval '35 days'`+"/* the dead one may ask */ WHERE $1::uuid IS NOT NULL", owner, route)
+	p.exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+		SELECT $2, sha256('dead'), id, now() - interval '40 days', now() - interval '39 days' FROM effect WHERE event_id = $1`, dead, route)
+	p.exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at) VALUES ($1, sha256('ever'), gen_random_uuid(), now() - interval '400 days')`, route)
+	p.exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+		VALUES ($1, sha256('tomb'), gen_random_uuid(), now() - interval '20 days', now() - interval '19 days')`, route)
+	p.exec(t, `INSERT INTO stream (route_id, key_hash, updated_at, blocked_by) VALUES
+		($1, sha256('idle'), now() - interval '31 days', NULL), ($1, sha256('moving'), now() - interval '29 days', NULL),
+		($1, sha256('blocked'), now() - interval '31 days', gen_random_uuid()), ($1, sha256('effects'), now() - interval '31 days', NULL)`, route)
+	p.exec(t, `UPDATE effect SET sequence_key_hash = sha256('effects') WHERE event_id = $1`, dead)
+	for _, ago := range []time.Duration{8 * day, 6 * day} {
+		p.exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, size)
+			VALUES ($1, $2, now(), 'mismatch', '', false, 'POST', '/', '', 0)`, inbox.NewID(time.Now().Add(-ago)), p.source.ID)
+	}
+	for _, state := range []string{"done", "running"} {
+		plan := inbox.NewID(time.Now().Add(-91 * day))
+		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
+		p.exec(t, `INSERT INTO replay_item (replay_id, position, event_id, action) SELECT $1, n, gen_random_uuid(), 'replay' FROM generate_series(1, 1200) n`, plan)
+	}
+	for _, ago := range []time.Duration{61 * day, 59 * day} {
+		p.exec(t, `INSERT INTO audit (id, actor, action, object) VALUES ($1, 'a', 'b', 'c')`, inbox.NewID(time.Now().Add(-ago)))
+	}
+	counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := p.prune(t)
+	compare(t, counts, report)
+	want := map[string]int64{
+		"effect_key": 1, "effect": 1, "effect_attempt": 1, "inbox_event": 1, "stream": 1, "refusal": 1, "replay": 1, "replay_item": 1200, "audit": 1,
+	}
+	for table, n := range want {
+		if report.Rows[table] != n {
+			t.Errorf("%s: %d rows went, want %d", table, report.Rows[table], n)
+		}
+	}
+	var left []string
+	if err := p.pool.QueryRow(t.Context(), `SELECT array_agg(k ORDER BY k) FROM unnest('{owner,asked,dead,ever,tomb}'::text[]) k
+		JOIN effect_key e ON e.key_hash = sha256(k::bytea)`).Scan(&left); err != nil || !slices.Equal(left, []string{"asked", "dead", "ever", "tomb"}) {
+		t.Errorf("keys left: %v, %v", left, err)
+	}
+}
+
+// A source that keeps its tombstones longer than its class, and one whose class
+// was never registered.
+func TestPruneGoesByTheSource(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	old := p.deliver(t, "old", 40*day, inbox.EffectDone)
+	p.exec(t, `UPDATE source SET tombstone = interval '90 days'`)
+	p.prune(t)
+	if event, effect, _ := p.has(t, old); !event || effect {
+		t.Errorf("event %t, effect %t: the tombstone has to stay, the effect to go", event, effect)
+	}
+	p.exec(t, `UPDATE source SET tombstone = NULL, class = 'gone'`)
+	p.exec(t, `UPDATE retention_class SET name = 'other', tombstone = interval '60 days'`)
+	p.prune(t)
+	if event, _, _ := p.has(t, old); !event {
+		t.Error("a class that was never registered must count as the longest")
+	}
+	p.exec(t, `DELETE FROM retention_class`)
+	if report := p.prune(t); len(report.Partitions) > 0 || report.Rows["inbox_event"] > 0 {
+		t.Errorf("without any class, the pass removed %+v", report)
+	}
+}
+
+// Two at once: one works, the other leaves.
+func TestPruneRunsOnce(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.deliver(t, "old", 40*day, inbox.EffectDone)
+	held, err := p.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1::int, hashtext(current_schema()))`, inbox.LockPruneSpace); err != nil {
+		t.Fatal(err)
+	}
+	report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{})
+	if err != nil || report.Obtained || report.Complete || len(report.Rows) > 0 {
+		t.Errorf("got %+v, %v, want a pass that was not obtained", report, err)
+	}
+	_ = held.Conn().Close(t.Context())
+	held.Release()
+	p.prune(t) // a lost connection has lost its lock
+}

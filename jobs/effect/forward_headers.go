@@ -1,0 +1,55 @@
+package effect
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// ours are headers that a forward makes itself, that say how bytes travel, or
+// that prove who somebody is: none of them is passed on.
+func ours(name string) bool {
+	switch name {
+	case "Authorization", "Cookie", "Set-Cookie", "Forwarded", "X-Real-Ip",
+		"Host", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Expect", "Transfer-Encoding", "Content-Length",
+		"Content-Encoding", "Content-Type", "User-Agent", "Traceparent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature":
+		return true
+	}
+	return strings.HasPrefix(name, "Oncegate-") || strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// passed reads the names of the headers to pass on, in their canonical form.
+func passed(cfg ForwardConfig) ([]string, error) {
+	var errs []error
+	names := make([]string, 0, len(cfg.Pass))
+	for _, name := range cfg.Pass {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !validName(name):
+			errs = append(errs, fmt.Errorf("header to pass on %q is not a header's name", name))
+		case ours(canonical) || strings.EqualFold(name, cfg.KeyHeader):
+			errs = append(errs, fmt.Errorf("header %s is never passed on", canonical))
+		default:
+			names = append(names, canonical)
+		}
+	}
+	for name := range cfg.Headers {
+		for _, p := range names {
+			if strings.EqualFold(name, p) {
+				errs = append(errs, fmt.Errorf("header %s is both set and passed on", p))
+			}
+		}
+	}
+	return names, errors.Join(errs...)
+}
+
+// pass copies the allowed ones of the delivery's headers.
+func (f *Forward) pass(h, received http.Header) {
+	for _, name := range f.passed {
+		for _, value := range received[name] {
+			h.Add(name, headerValue(value))
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+const (
+	oldKey = "1 AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	newKey = "2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
+)
+
+func keyring(tb testing.TB, text string) *seal.Keyring {
+	tb.Helper()
+	keys, err := seal.New(func() ([]byte, error) { return []byte(text), nil }, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return keys
+}
+
+func (b *bundle) reseal(keys *seal.Keyring) inbox.ResealProgress {
+	b.tb.Helper()
+	end, err := inbox.Reseal(b.tb.Context(), inbox.ResealConfig{Pool: b.pool, Keyring: keys})
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return end
+}
+
+// stubborn stores what it sends and never succeeds.
+type stubborn struct {
+	sink
+	sentMu sync.Mutex
+	sent   []string
+}
+
+func newStubborn() *stubborn {
+	s := &stubborn{}
+	s.sink = sink{idempotent: true, render: func(call *effect.Call) ([]byte, error) { return fmt.Appendf(nil, "attempt %d", call.Attempt), nil }}
+	s.sink.answer = func(_ context.Context, call *effect.Call) effect.Result {
+		s.sentMu.Lock()
+		defer s.sentMu.Unlock()
+		s.sent = append(s.sent, string(call.Rendered))
+		return effect.Result{Outcome: effect.Retry, Reason: "status_503", Excerpt: "try later"}
+	}
+	return s
+}
+
+func (s *stubborn) all() []string {
+	s.sentMu.Lock()
+	defer s.sentMu.Unlock()
+	return slices.Clone(s.sent)
+}
+
+// What was recorded in plain, was sealed, resealed and lost its key for a while is
+// carried out with the same bytes in the end; without the key an effect is dead
+// with its own reason, and those beside it go on.
+func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sealed := b.admit(repeatable, 3)
+	if end := b.reseal(keyring(t, oldKey+" active")); end.Resealed != 1 || end.Unreadable != 0 {
+		t.Fatalf("resealed %+v, want the one body", end)
+	}
+	inside := b.admit(within, 2)
+	b.reseal(keyring(t, oldKey+" active"))
+	plain := b.admit(repeatable, 3)
+
+	b.keyring = keyring(t, newKey+" active")
+	s := &sink{idempotent: true}
+	c := b.client(jobs.Config{Senders: senders(s)})
+	for _, id := range append(sealed, inside...) {
+		b.eventuallyState(id, inbox.EffectDead)
+		if got := b.row(id); got.Reason != string(inbox.ReasonSealed) {
+			t.Errorf("%s is dead by %s, want %s", id, got.Reason, inbox.ReasonSealed)
+		}
+		if s.got(id) != 0 {
+			t.Errorf("%s was sent without its body", id)
+		}
+	}
+	for _, id := range plain {
+		b.eventuallyState(id, inbox.EffectDone)
+	}
+	if _, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Body(t.Context(), sealed[0]); !errors.Is(err, seal.ErrLost) {
+		t.Errorf("reading the body gave %v, want ErrLost", err)
+	}
+	b.stop(c)
+
+	// Nothing of it can be sealed again, and nothing is destroyed.
+	if end := b.reseal(b.keyring); end.Unreadable != 2 {
+		t.Errorf("resealed %+v, want both bodies unreadable", end)
+	}
+	b.keyring = keyring(t, oldKey+"\n"+newKey+" active")
+	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 2 {
+		t.Errorf("resealed %+v, want both bodies", end)
+	}
+	body, err := inbox.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
+	if err != nil || string(body) != `{"paid":1}` {
+		t.Errorf("the body is %q, %v", body, err)
+	}
+	store := b.store("node-2")
+	for _, id := range append(sealed, inside...) {
+		if n, err := store.Rearm(t.Context(), id); err != nil || n != 1 {
+			t.Fatalf("rearming: %d, %v", n, err)
+		}
+	}
+	b.client(jobs.Config{Senders: senders(s)})
+	for _, id := range append(sealed, inside...) {
+		b.eventuallyState(id, inbox.EffectDone)
+	}
+}
+
+// What was rendered before the first send is sealed too, and sent again as it was.
+func TestRenderedIsSealedAndSentAsItWas(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.keyring = keyring(t, oldKey+" active")
+	id := b.admit(repeatable, 1)[0]
+	s := newStubborn()
+	c := b.client(jobs.Config{Senders: map[string]effect.Sender{repeatable: s}})
+	b.eventuallyState(id, inbox.EffectDead)
+	b.stop(c)
+	if n := b.count(`SELECT count(*) FROM effect WHERE rendered_key_id = 1`); n != 1 {
+		t.Fatalf("%d rendered requests are sealed, want 1", n)
+	}
+	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE excerpt IS NULL AND excerpt_key_id = 1`); n != b.retry.Attempts {
+		t.Errorf("%d excerpts are sealed, want %d", n, b.retry.Attempts)
+	}
+	detail, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Effect(t.Context(), id)
+	if err != nil || detail.AttemptRows[0].Excerpt != "try later" {
+		t.Errorf("the first excerpt is %+v, %v", detail, err)
+	}
+	detail, err = inbox.NewLister(b.pool).Effect(t.Context(), id)
+	if err != nil || detail.AttemptRows[0].Excerpt != "(effect_attempt.excerpt is sealed with key 1: its key is not in the keyring)" {
+		t.Errorf("without the key it is %+v, %v", detail, err)
+	}
+	before := s.all()
+	b.keyring = keyring(t, oldKey+"\n"+newKey+" active")
+	b.reseal(b.keyring)
+	if n := b.count(`SELECT count(*) FROM effect WHERE rendered_key_id = 2`); n != 1 {
+		t.Fatalf("%d rendered requests are resealed, want 1", n)
+	}
+	if _, err := b.store("node-2").Rearm(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	b.client(jobs.Config{Senders: map[string]effect.Sender{repeatable: s}})
+	b.eventually("another attempt", func() bool { return len(s.all()) > len(before) })
+	for i, bytes := range s.all() {
+		if bytes != "attempt 1" {
+			t.Errorf("attempt %d sent %q, not what was rendered first", i+1, bytes)
+		}
+	}
+}
+
+// Deliveries and effects go on while everything is resealed; nobody's change is
+// overwritten with what was read before it.
+func TestResealBesideWork(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.keyring = keyring(t, oldKey+"\n"+newKey+" active")
+	b.reseal(keyring(t, oldKey+" active"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if _, err := inbox.Reseal(ctx, inbox.ResealConfig{Pool: b.pool, Keyring: b.keyring}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	b.client(jobs.Config{})
+	var ids []inbox.ID
+	for range 10 {
+		ids = append(ids, b.admit(repeatable, 20)...)
+	}
+	for _, id := range ids {
+		b.eventuallyState(id, inbox.EffectDone)
+	}
+	cancel()
+	<-done
+	if end := b.reseal(b.keyring); end.Unreadable != 0 {
+		t.Errorf("unreadable: %+v", end)
+	}
+	if n := b.count(`SELECT count(*) FROM inbox_body WHERE key_id IS DISTINCT FROM 2`); n != 0 {
+		t.Errorf("%d bodies are not under the active key", n)
+	}
+	inboxtest.Until(t, "usage", func() bool {
+		usage, err := inbox.KeyUsages(t.Context(), b.pool)
+		return err == nil && len(usage) > 0 && usage[0].Key == 2
+	})
+}

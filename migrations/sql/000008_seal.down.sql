@@ -1,0 +1,3 @@
+ALTER TABLE effect_attempt
+    DROP COLUMN excerpt_key_id,
+    DROP COLUMN excerpt_sealed;

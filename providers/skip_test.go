@@ -1,0 +1,93 @@
+package providers_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// documents are JSON in every way of writing it that the walk has a fast way for,
+// and in those it has none for.
+func documents(tb testing.TB) [][]byte {
+	tb.Helper()
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, []byte(twoKilobytes()), "\t", "  "); err != nil {
+		tb.Fatal(err)
+	}
+	escapes := `{"a\u0062c":"\"\\\/\b\f\n\r\t\ud83d\ude00 longer than eight bytes","k" : "v" ,"id":"evt_1"}`
+	numbers := `{"id":"evt_1","n":[0,-0,1,10,-1,0.5,-0.5,1.25e10,1E+2,1e-2,123456789,12345678,1234567,0e0]}`
+	var nested strings.Builder
+	for i := range 60 {
+		nested.WriteString([]string{`{"a":`, `[1,[],{},`}[i%2])
+	}
+	nested.WriteString("true")
+	for i := range 60 {
+		nested.WriteString([]string{`]`, `}`}[i%2])
+	}
+	lengths := make([]string, 0, 40)
+	for i := range 40 {
+		lengths = append(lengths, fmt.Sprintf("%q:%q", strings.Repeat("k", i), strings.Repeat("v", 40-i)))
+	}
+	return [][]byte{
+		[]byte(twoKilobytes()), indented.Bytes(), []byte(escapes), []byte(numbers),
+		[]byte(`{"id":"evt_1","deep":` + nested.String() + `}`), []byte("{" + strings.Join(lengths, ",") + `,"t":[true,false,null]}`),
+	}
+}
+
+// Documents damaged in one or two places are JSON to the walk exactly where they
+// are to encoding/json.
+func TestWalkAgreesWithEncodingJSON(t *testing.T) {
+	t.Parallel()
+	stripe := load(t, "stripe")
+	secret := providers.Secret{Name: "s", Value: []byte("secret")}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's choice of damage, the same every time
+	const letters = "\"\\{}[]:,0123456789-+.eEtrufalsn \n\t\r\x00\x1f\x7f\xffx"
+	valid := 0
+	check := func(body []byte) {
+		req := &providers.Request{Method: http.MethodPost, Header: http.Header{}, Body: body, ReceivedAt: noon}
+		if err := stripe.Sign(req, secret, ""); err != nil {
+			t.Fatal(err)
+		}
+		d, err := stripe.Verify(req, []providers.Secret{secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		isJSON := d.Items[0].Unusable != "body: not JSON"
+		if isJSON != json.Valid(body) {
+			t.Fatalf("%s: the walk says JSON=%v, encoding/json %v", body, isJSON, json.Valid(body))
+		}
+		if isJSON {
+			valid++
+		}
+	}
+	for _, document := range documents(t) {
+		check(document)
+		for at := range document {
+			check(document[:at])
+		}
+		for range 3000 {
+			body := bytes.Clone(document)
+			for range 1 + random.IntN(2) {
+				at := random.IntN(len(body))
+				switch letter := letters[random.IntN(len(letters))]; random.IntN(3) {
+				case 0:
+					body[at] = letter
+				case 1:
+					body = append(body[:at], body[at+1:]...)
+				default:
+					body = append(body[:at], append([]byte{letter}, body[at:]...)...)
+				}
+			}
+			check(body)
+		}
+	}
+	if valid < 1000 {
+		t.Errorf("only %d of the damaged documents are JSON still: the damage is no test", valid)
+	}
+}

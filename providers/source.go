@@ -1,0 +1,41 @@
+package providers
+
+import (
+	"net/url"
+	"sync"
+)
+
+// source is what the fields of one event are read from: headers, the body's
+// document and, in a batch, the event's element of it.
+type source struct {
+	req *Request
+
+	envelope      []byte // the document
+	envelopeSpans []span
+	parent        []byte // the element around the event's array, in nested batches
+	parentSpans   []span
+	item          []byte // the event inside it
+	itemSpans     []span
+	form          url.Values
+	inForm        bool // the document is inside a form
+	query         url.Values
+	index         int // of the event in its batch
+	keep          keeper
+	room          [24]span // of the envelope's paths, for all but a few providers
+}
+
+var sources = sync.Pool{New: func() any { return new(source) }}
+
+// newSource is a source that was used before: reading a delivery allocates nothing
+// but what is kept of it.
+func newSource(req *Request) *source {
+	s, _ := sources.Get().(*source)
+	s.req = req
+	return s
+}
+
+// done gives the source back. Nothing that was read of it points into it.
+func (s *source) done() {
+	*s = source{}
+	sources.Put(s)
+}
