@@ -26,12 +26,9 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 	if s := c.condition(ctx, claim, route); s != nil {
 		return s, true, nil
 	}
-	if !keyed(claim, route) {
-		return nil, true, nil
-	}
-	hash, err := route.Key.Hash(input(claim, route))
-	if err != nil {
-		return c.unmapped(ctx, claim, route, "key", err), true, nil
+	hash, s := c.keyOf(ctx, claim, route)
+	if hash == nil {
+		return s, true, nil
 	}
 	var owner inbox.Owner
 	if tx != nil {
@@ -50,6 +47,19 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 		return &s, true, nil
 	}
 	return nil, true, nil
+}
+
+// keyOf gives the key that an effect has to ask for before this attempt, or how it
+// ends if its recipe fails; neither if it asks for none.
+func (c *Client) keyOf(ctx context.Context, claim *inbox.Claim, route Route) (hash []byte, s *inbox.Settlement) {
+	if !keyed(claim, route) {
+		return nil, nil
+	}
+	hash, err := route.Key.Hash(input(claim, route))
+	if err != nil {
+		return nil, c.unmapped(ctx, claim, route, "key", err)
+	}
+	return hash, nil
 }
 
 // condition settles an effect whose route's condition is false or fails.
@@ -104,11 +114,9 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 	}
 }
 
-// mapped gives what a route's mapping makes of the event; nil without one. What
-// was sent as received and may have happened stays as it was, whatever mapping
-// the route got since: its key belongs to those bytes.
+// mapped gives what a route's mapping makes of the event; nil without one.
 func mapped(call *effect.Call, claim *inbox.Claim, route Route) ([]byte, error) {
-	if route.Map == nil || call.Rendered == nil && !claim.UnknownSince.IsZero() {
+	if route.Map == nil {
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"

@@ -27,7 +27,7 @@ func TestAPreviewIsWhatTheWorkerDoes(t *testing.T) {
 		"mapped":       {change: mapping(`{"n": body.paid}`), want: `sends {"n":1}`},
 		"rendered":     {render: func(*effect.Call) ([]byte, error) { return []byte("made"), nil }, want: "sends made"},
 		"stored":       {change: mapping(`body.paid`), sql: `UPDATE effect SET rendered = 'kept'`, want: "sends kept"},
-		"may be there": {change: mapping(`body.paid`), sql: `UPDATE effect SET unknown_since = now()`, want: `sends {"paid":1}`},
+		"may be there": {change: mapping(`body.paid`), sql: `UPDATE effect SET unknown_since = now()`, want: `sends 1`},
 		"not rendered": {render: func(*effect.Call) ([]byte, error) { return nil, errors.New("no") }, want: "dead render_failed"},
 		"panics":       {render: func(*effect.Call) ([]byte, error) { panic("no") }, want: "dead render_failed"},
 		"not mapped":   {change: mapping(`body.lost`), want: "dead mapping_failed"},

@@ -3,7 +3,9 @@ package jobs
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -239,6 +241,19 @@ func callOf(claim *inbox.Claim, route Route) *effect.Call {
 		call.Event.SequenceKey = hex.EncodeToString(claim.SequenceKeyHash)
 	}
 	return call
+}
+
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
+	}
+	h = http.Header{}
+	for name, value := range HeaderTexts(kept) {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.

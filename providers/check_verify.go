@@ -201,7 +201,10 @@ func (d *decoder) parts(v *VerifySpec) {
 func (d *decoder) timestamp(v *VerifySpec) {
 	t := &v.Timestamp
 	const at = "verify.timestamp"
-	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json"}, nil)
+	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json", "scheme"}, nil)
+	if _, ok := schemes.Table()[v.Family]; t.From == "scheme" && !ok {
+		d.at(at+".from", "scheme goes only with a family that is a scheme")
+	}
 	d.choice(at+".unit", t.Unit, []string{"s", "ms", "us", "ns", "rfc3339", "datetime"}, nil)
 	if t.From == "header" && len(t.Header) == 0 {
 		d.at(at+".header", "is required")

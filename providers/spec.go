@@ -213,7 +213,7 @@ type Part struct {
 // TimestampSpec says where the signed time is and how far it may be away.
 type TimestampSpec struct {
 	// From is none (the default), header, signature (the item labelled
-	// timestamp_label) or json.
+	// timestamp_label), json, or scheme where the family is a scheme that finds it.
 	From   string   `yaml:"from"`
 	Header []string `yaml:"header"`
 	Path   string   `yaml:"path"`

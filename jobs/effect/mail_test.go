@@ -206,10 +206,21 @@ func TestMessagesThatCannotBeMade(t *testing.T) {
 	}
 	for _, cfg := range []effect.MessageConfig{
 		{From: "x", Subject: "s", Text: "t"}, {From: "a@b.example", Text: "t"}, {From: "a@b.example", Subject: "s"},
+		{From: "a@b.example", Subject: "{{.Evnt.ID}}", Text: "t"}, {From: "a@b.example", Subject: "s", Text: "{{.Event.Id}}"},
+		{From: "a@b.example", Subject: "s", Text: "{{range .Body.list}}{{$.Boddy}}{{end}}"}, {From: "a@b.example", Subject: "s", HTML: "{{if .Total}}x{{end}}"},
+		{From: "a@b.example", Subject: "s", Text: "{{len (index .Lines 0)}}"}, {From: "a@b.example", Subject: "s", Text: "{{with .Body}}x{{else}}{{.To.Name}}{{end}}"},
 		{From: "a@b.example", Subject: "{{", Text: "t"}, {From: "a@b.example", Subject: "s", HTML: "{{nofunction}}"},
 	} {
 		if _, err := effect.NewMessage(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
+		}
+	}
+	for _, text := range []string{
+		"{{.Event.Type}} {{.Event.ReceivedAt.Year}} {{.Body.a.b}} {{.To}} {{.}}", "{{range .Body.list}}{{.name}} {{$.To}}{{end}}",
+		"{{with $x := .Body.x}}{{.anything}} {{$x.other}}{{end}}", `{{define "line"}}{{.what}}{{end}}{{template "line" .Body}}`,
+	} {
+		if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: "s", Text: text, HTML: text}); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, cfg := range []effect.MailConfig{

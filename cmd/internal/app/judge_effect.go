@@ -128,6 +128,9 @@ func (j *Judge) body(event *judgedEvent, e *inbox.RecordedEffect, route *judgedR
 		return true
 	case !bytes.Equal(recorded, p.Request.Body):
 		d.Changes = changes(recorded, p.Request.Body, redact)
+		if !e.UnknownSince.IsZero() && !event.NewKey {
+			_ = d.why("an attempt may have happened with the earlier body, under the same key: the target may refuse this one, or answer for that one")
+		}
 		if len(d.Changes) == 0 {
 			_ = d.why("the same JSON is written with other bytes")
 		}

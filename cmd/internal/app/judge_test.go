@@ -142,9 +142,9 @@ func TestVerdicts(t *testing.T) {
 			},
 			without: []string{"a@example.com", "tok_9f3", "whsec_test"},
 		},
-		"same, since what may have happened keeps its bytes": {
+		"another body, of what may have happened": {
 			yesterday: forwardRoute, today: mapped, event: func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt },
-			want: inbox.VerdictSame, says: []string{`"from":"received"`},
+			want: inbox.VerdictOtherBody, says: []string{"may have happened with the earlier body"},
 		},
 		"another body, after a mapping that failed": {
 			yesterday: `      - { name: a, types: ["invoice.*"], target: billing, map: body.data.gone.total }

@@ -131,6 +131,9 @@ func definitionOf(r *config.Route) []any {
 	if r.Mail != nil {
 		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
 	}
+	if len(t.PassHeaders) > 0 {
+		out = append(out, "pass_headers", t.PassHeaders)
+	}
 	if t.Statement != "" {
 		out = append(out, "statement", t.Statement)
 		for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {

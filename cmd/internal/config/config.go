@@ -182,6 +182,9 @@ type Target struct {
 	// Username and Password log in at the mail server.
 	Username string
 	Password []Reference
+	// Templates is the directory of the templates that routes name; one that is not
+	// absolute is looked for beside the configuration file.
+	Templates string
 	// Hello is the name this process gives itself there.
 	Hello string
 
@@ -203,6 +206,9 @@ type Target struct {
 type Mail struct {
 	// To gives one recipient or several, each of which gets a message of its own.
 	To *expression.Program
+	// Template names files of the target's directory; empty if the templates are
+	// written out.
+	Template string
 	// Subject, Text and HTML are templates.
 	Subject, Text, HTML string
 }

@@ -171,16 +171,7 @@ func (s *Source) effective() yaml.MapSlice {
 		if route.Map != nil {
 			routes[i] = append(routes[i], item("map", route.Map.Source()))
 		}
-		if route.Mail != nil {
-			mail := yaml.MapSlice{item("to", route.Mail.To.String()), item("subject", route.Mail.Subject)}
-			if route.Mail.Text != "" {
-				mail = append(mail, item("text", route.Mail.Text))
-			}
-			if route.Mail.HTML != "" {
-				mail = append(mail, item("html", route.Mail.HTML))
-			}
-			routes[i] = append(routes[i], item("mail", mail))
-		}
+		routes[i] = route.Mail.append(routes[i])
 		if route.AssumeIdempotent {
 			routes[i] = append(routes[i], item("assume_idempotent", true))
 		}

@@ -73,9 +73,11 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 	}
 	switch isMail := route.Target.Kind == KindMail; {
 	case isMail && mailAt == nil:
-		r.at(n, "%s: mail is missing: to, subject, and text or html", where)
+		r.at(n, "%s: mail is missing: to, and template or subject and text or html", where)
 	case !isMail && mailAt != nil:
 		r.at(mailAt, "%s.mail: target %s is not of kind mail", where, route.Target.Name)
+	case isMail:
+		r.routeTemplates(route, mailAt, where)
 	}
 	inherit(&route.Retry, route.Target.Retry)
 	if route.Timeout == 0 {

@@ -117,8 +117,8 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		r.at(answerAt, "%s.answer_duplicates: %s asks for an answer of its own", where, s.Provider.Name())
 	}
 	r.checkKeys(s)
-	r.checkOrders(s)
 	r.checkPassed(s)
+	r.checkOrders(s)
 	return s
 }
 

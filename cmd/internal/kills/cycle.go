@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
@@ -181,7 +180,7 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		return err
 	}
 	s := c.seats[h.seat]
-	if err := s.signal(syscall.SIGSTOP); err != nil {
+	if err := s.process.Pause(); err != nil {
 		return err
 	}
 	c.summary.Stops++
@@ -192,7 +191,7 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		err := c.db.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
 		return state == inbox.EffectDone || state == inbox.EffectIndeterminate, err
 	})
-	if err := errors.Join(err, s.signal(syscall.SIGCONT)); err != nil {
+	if err := errors.Join(err, s.process.Continue()); err != nil {
 		return err
 	}
 	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
@@ -102,13 +101,6 @@ func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
 		h.release <- false
 	}
 	return c.take(ctx, s, "")
-}
-
-func (s *seat) signal(signal syscall.Signal) error {
-	if err := syscall.Kill(s.process.PID(), signal); err != nil {
-		return fmt.Errorf("signalling worker %d: %w", s.number, err)
-	}
-	return nil
 }
 
 // said reports whether the worker's log has a line with all the words.
