@@ -24,8 +24,8 @@ type campaign struct {
 	schema string
 	db     *pgx.Conn
 
+	began    time.Time // also what every delivery of an event says it was made at
 	receiver *process
-	mu       sync.Mutex
 	workers  []*process
 	kills    int
 }
@@ -94,7 +94,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	}
 	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
 	plan := c.plan(random)
-	began := time.Now()
+	c.began = time.Now()
 	r := &result{variant: c.variant, sequences: c.sequences(), length: c.length(), deliveries: len(plan), seed: c.seed}
 	killing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -102,11 +102,11 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	var killed error
 	killer.Go(func() { killed = c.killWorkers(killing, rand.New(rand.NewPCG(c.seed, 1))) }) //nolint:gosec // a schedule is no secret
 	err = c.ingest(ctx, plan)
-	r.ingested = time.Since(began)
+	r.ingested = time.Since(c.began)
 	if err == nil {
 		err = c.rest(ctx)
 	}
-	r.elapsed = time.Since(began)
+	r.elapsed = time.Since(c.began)
 	stop()
 	killer.Wait()
 	if err := errors.Join(err, killed); err != nil {
