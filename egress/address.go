@@ -45,7 +45,8 @@ func special(addr netip.Addr) bool {
 }
 
 // embedded gives the IPv4 address inside an IPv6 one: NAT64 (the well-known and
-// the local prefix), 6to4, the deprecated IPv4-compatible form and Teredo.
+// the local prefix), the translated form, 6to4, the deprecated IPv4-compatible
+// form and Teredo.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
@@ -53,7 +54,8 @@ func embedded(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	last := netip.AddrFrom4([4]byte(b[12:16]))
 	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(addr), netip.MustParsePrefix("64:ff9b:1::/48").Contains(addr):
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(addr), netip.MustParsePrefix("64:ff9b:1::/48").Contains(addr),
+		netip.MustParsePrefix("::ffff:0:0:0/96").Contains(addr):
 		return last, true
 	case b[0] == 0x20 && b[1] == 0x02:
 		return netip.AddrFrom4([4]byte(b[2:6])), true

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/egress/egresstest"
 )
 
 func TestAddresses(t *testing.T) {
@@ -26,7 +25,7 @@ func TestAddresses(t *testing.T) {
 		"fd12::1": {false, true}, "::1": {false, true}, "::ffff:10.1.2.3": {false, true}, "192.0.2.1": {false, true}, "2001:db8::1": {false, true},
 		"64:ff9b::a01:203": {false, true}, "2002:a01:203::1": {false, true}, "64:ff9b::5db8:d822": {false, true}, "2001:0:1::f5fe:fdfc": {false, true},
 		"169.254.169.254": {false, false}, "::ffff:169.254.169.254": {false, false}, "64:ff9b::a9fe:a9fe": {false, false}, "64:ff9b:1::a9fe:a9fe": {false, false},
-		"2002:a9fe:a9fe::1": {false, false}, "::a9fe:a9fe": {false, false}, "2001:0:1::5601:5601": {false, false}, "fe80::1%eth0": {false, false}, "fd00:ec2::254": {false, false},
+		"2002:a9fe:a9fe::1": {false, false}, "::ffff:0:a9fe:a9fe": {false, false}, "::ffff:0:5db8:d822": {false, true}, "::a9fe:a9fe": {false, false}, "2001:0:1::5601:5601": {false, false}, "fe80::1%eth0": {false, false}, "fd00:ec2::254": {false, false},
 		"100.100.100.200": {false, false}, "168.63.129.16": {false, false}, "0.0.0.0": {false, false}, "0.1.2.3": {false, false}, "255.255.255.255": {false, false},
 		"224.0.0.1": {false, false}, "ff02::1": {false, false}, "::": {false, false},
 	} {
@@ -38,48 +37,6 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s with everything allowed: %t, want %t", address, got, want.allowing)
 		}
 	}
-}
-
-// nameServer answers every question with the next of the addresses, the last one
-// for ever, and nothing of it may be kept.
-func nameServer(t *testing.T, answers ...string) (*net.Resolver, *atomic.Int64) {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	asked := new(atomic.Int64)
-	go func() {
-		buf := make([]byte, 1500)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			var m dnsmessage.Message
-			if m.Unpack(buf[:n]) != nil || len(m.Questions) != 1 {
-				continue
-			}
-			m.Response, m.Additionals = true, nil
-			q := m.Questions[0]
-			if q.Type == dnsmessage.TypeA {
-				i := min(int(asked.Add(1))-1, len(answers)-1)
-				m.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 0},
-					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(answers[i]).As4()},
-				}}
-			}
-			packed, err := m.Pack()
-			if err == nil {
-				_, _ = conn.WriteTo(packed, from)
-			}
-		}
-	}()
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "udp", conn.LocalAddr().String())
-	}}, asked
 }
 
 // listen is what must never be reached.
@@ -138,7 +95,8 @@ func TestRebinding(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port, reached := listen(t)
-			resolver, asked := nameServer(t, "93.184.216.34", "127.0.0.1")
+			names := egresstest.NewNameServer(t, "93.184.216.34", "127.0.0.1")
+			resolver := names.Resolver()
 			d := c.dial(resolver)
 			if name == "ours" {
 				// The first answer is used up as a check of ours would do it.
@@ -156,8 +114,8 @@ func TestRebinding(t *testing.T) {
 			if !c.reaches && (!errors.Is(err, egress.ErrRefused) || reached.Load() > 0) {
 				t.Errorf("%v, reached %d times", err, reached.Load())
 			}
-			if asked.Load() < 2 {
-				t.Errorf("the name server was asked %d times: nothing was proved", asked.Load())
+			if names.Asked() < 2 {
+				t.Errorf("the name server was asked %d times: nothing was proved", names.Asked())
 			}
 		})
 	}
@@ -167,7 +125,7 @@ func TestRebinding(t *testing.T) {
 func TestAllowlist(t *testing.T) {
 	t.Parallel()
 	port, _ := listen(t)
-	resolver, _ := nameServer(t, "127.0.0.1", "169.254.169.254")
+	resolver := egresstest.NewNameServer(t, "127.0.0.1", "169.254.169.254").Resolver()
 	g := egress.New(egress.Config{Resolver: resolver, Timeout: time.Second, Allow: egress.Named("127.0.0.1")})
 	conn, err := g.DialContext(t.Context(), "tcp", net.JoinHostPort("inside.example.", port))
 	if err != nil {

@@ -59,6 +59,10 @@ const (
 	Condition
 	// Texts is a text or a list of texts.
 	Texts
+	// Name is a text or a whole number: what a sequence is called.
+	Name
+	// Number is a number, a decimal text or a time: a place in a sequence.
+	Number
 )
 
 // Program is a compiled expression. It may be used concurrently.
@@ -122,6 +126,18 @@ func fits(got *cel.Type, want Want) error {
 	case Texts:
 		if !got.IsExactType(cel.StringType) && got.Kind() != types.ListKind {
 			return fmt.Errorf("it gives %s, want a text or a list of texts", got)
+		}
+	case Name:
+		switch got.Kind() {
+		case types.StringKind, types.IntKind, types.UintKind, types.OpaqueKind: // an optional value is opaque
+		default:
+			return fmt.Errorf("it gives %s, want a text or a whole number", got)
+		}
+	case Number:
+		switch got.Kind() {
+		case types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.TimestampKind, types.OpaqueKind:
+		default:
+			return fmt.Errorf("it gives %s, want a number, a decimal text or a time", got)
 		}
 	case Value:
 		if kind := got.Kind(); kind == types.TypeKind || kind == types.ErrorKind || kind == types.StructKind {

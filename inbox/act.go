@@ -20,6 +20,10 @@ type GroupedAct struct {
 	// Act gives the statement and its arguments; or, with an empty statement, how the
 	// effect ends without it.
 	Act func(*Claim) (statement string, args []any, end Settlement)
+
+	// Key gives the effect's key by recipe, or how the effect ends if it has none; it
+	// is asked of what is about to act. nil, or no hash, asks for no key.
+	Key func(*Claim) (hash []byte, end *Settlement)
 }
 
 // GroupedEnd is what became of a [GroupedAct].
@@ -130,19 +134,27 @@ func (e *Effects) actTogether(ctx context.Context, conn *pgx.Conn, known knownRo
 		return nil, false, err
 	}
 	ends = make([]GroupedEnd, len(group))
-	var settlements []Settlement
-	var places []int
+	acts := make([]plannedAct, len(group))
 	for i, answer := range answers() {
 		ends[i].Claim, ends[i].Standing = answer.claim, answer.standing
-		if answer.claim == nil {
+		if answer.claim != nil {
+			acts[i].statement, acts[i].args, acts[i].end = group[i].Act(answer.claim)
+		}
+	}
+	if err := e.ownTogether(ctx, conn, group, ends, acts); err != nil {
+		return nil, false, err
+	}
+	var settlements []Settlement
+	var places []int
+	for i, a := range acts {
+		if ends[i].Claim == nil {
 			continue
 		}
-		statement, args, end := group[i].Act(answer.claim)
-		if statement != "" {
-			act.Queue(statement, args...)
+		if a.statement != "" {
+			act.Queue(a.statement, a.args...)
 		}
-		ends[i].Settlement = end
-		settlements, places = append(settlements, end), append(places, i)
+		ends[i].Settlement = a.end
+		settlements, places = append(settlements, a.end), append(places, i)
 	}
 	act.Queue(unboundGroup)
 	settled := func() []Settled { return nil }
@@ -157,4 +169,51 @@ func (e *Effects) actTogether(ctx context.Context, conn *pgx.Conn, known knownRo
 		ends[places[i]].Settled = s
 	}
 	return ends, true, nil
+}
+
+// plannedAct is what one effect of a group comes to.
+type plannedAct struct {
+	statement string
+	args      []any
+	end       Settlement
+}
+
+// ownTogether asks for the keys of those that are about to act, before any of
+// them has: no group waits for a key while it holds what others act on. Whoever
+// does not own its key acts no more and ends as its owner's duplicate.
+func (e *Effects) ownTogether(ctx context.Context, conn *pgx.Conn, group []GroupedAct, ends []GroupedEnd, acts []plannedAct) error {
+	var asks []ownAsk
+	var places []int
+	for i := range acts {
+		if acts[i].statement == "" || group[i].Key == nil {
+			continue
+		}
+		hash, end := group[i].Key(ends[i].Claim)
+		switch {
+		case end != nil:
+			acts[i] = plannedAct{end: *end}
+		case hash != nil:
+			asks, places = append(asks, e.ownAsk(ends[i].Claim, hash)), append(places, i)
+		}
+	}
+	if len(asks) == 0 {
+		return nil
+	}
+	owners, err := ownKeys(ctx, conn, asks)
+	if err != nil {
+		return err
+	}
+	for j, owner := range owners {
+		i := places[j]
+		if !owner.Held { // its row is locked here
+			return ErrUngrouped
+		}
+		if owner.Effect.IsZero() || owner.Effect == ends[i].Claim.Effect {
+			continue
+		}
+		end := acts[i].end
+		end.State, end.Outcome, end.DuplicateOf = EffectDuplicate, "", owner.Effect
+		acts[i] = plannedAct{end: end}
+	}
+	return nil
 }

@@ -20,6 +20,8 @@ const (
 	AuditResolveDone AuditAction = "effect.resolve.done"
 	// AuditResolveResend: an indeterminate effect is sent again.
 	AuditResolveResend AuditAction = "effect.resolve.resend"
+	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
+	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
 	// AuditPrune: what prune leaves alone by itself was taken by name.
 	AuditPrune AuditAction = "prune.include"
 	// AuditErase: everything of an event but its tombstone was erased.
@@ -30,6 +32,11 @@ const (
 	AuditKeyActivate AuditAction = "keys.activate"
 	// AuditKeyRemove: a key was taken out of the keyring.
 	AuditKeyRemove AuditAction = "keys.remove"
+	// AuditStreamSkip: missing numbers were given up, or the effect that blocked a
+	// stream was skipped.
+	AuditStreamSkip AuditAction = "stream.skip"
+	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
+	AuditStreamUnblock AuditAction = "stream.unblock"
 )
 
 // audit is one entry to write.

@@ -19,19 +19,42 @@ type claimAsk struct {
 type claimAnswer struct {
 	claim    *Claim
 	standing Standing
+	hash     []byte // of the sequence key
+	numbered bool
 }
 
-// Claim takes an effect of an outside kind for one attempt, committed before it
-// returns, together with the claims of other workers. The claim is nil if the
-// effect is not due, is at rest, is settled, is somebody else's, is of a kind
-// inside the database or of a route that this process does not know; Standing
-// says which.
+// Claim takes an effect of an outside kind, or of an ordered route, for one attempt,
+// committed before it returns, together with the claims of other workers. The claim
+// is nil if the effect is not due, is at rest, is settled, is somebody else's, has to
+// wait for another one of its sequence, is of a kind inside the database and not
+// ordered, or of a route that this process does not know; Standing says which.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
 	answer, err := e.claims.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
+	if err == nil && answer.claim == nil {
+		answer, err = e.claimInOrder(ctx, effect, jobID, answer)
+	}
 	if err != nil {
 		return nil, Standing{}, fmt.Errorf("claiming effect %s: %w", effect, err)
 	}
 	return answer.claim, answer.standing, nil
+}
+
+// claimInOrder claims an effect of an ordered route, of whatever kind; asked is what
+// is known of it. One that has no place in an order (its route took it without a
+// key, or without a number) is claimed as it is.
+func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, asked claimAnswer) (claimAnswer, error) {
+	at := asked.standing
+	route, known := e.routes[at.RouteID]
+	if !at.Found || !known || !route.Order.Ordered() || at.Wait > 0 || !at.State.Waiting() && at.State != EffectHeld {
+		return asked, nil
+	}
+	if asked.hash == nil || !asked.numbered {
+		if at.State == EffectHeld {
+			return asked, nil // until a person decides
+		}
+		return e.unnumbered.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
+	}
+	return e.ordered.do(ctx, orderAsk{effect: effect, token: newToken(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
 }
 
 // ClaimTx takes an effect of a kind inside the database in the transaction that
@@ -55,10 +78,16 @@ func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64
 func (e *Effects) Begin(ctx context.Context) (pgx.Tx, error) { return e.pool.Begin(ctx) }
 
 // FenceTx locks a claimed effect in the transaction that will act and settle. It
-// reports false if the claim is no longer the caller's.
+// reports false if the claim is no longer the caller's. An effect of a stream is only
+// looked at, since its stream has to be locked before it: there, the settlement is the
+// fence, and what it does not apply must be rolled back.
 func (e *Effects) FenceTx(ctx context.Context, tx pgx.Tx, claim *Claim) (bool, error) {
 	var held bool
-	if err := tx.QueryRow(ctx, fenceEffect, claim.Effect, claim.Token).Scan(&held); err != nil {
+	fence := fenceEffect
+	if e.routes[claim.RouteID].Order.Ordered() {
+		fence = lookAtEffect
+	}
+	if err := tx.QueryRow(ctx, fence, claim.Effect, claim.Token).Scan(&held); err != nil {
 		return false, fmt.Errorf("fencing effect %s: %w", claim.Effect, err)
 	}
 	return held, nil
@@ -69,6 +98,9 @@ const fenceEffect = `
 WITH held AS MATERIALIZED (
     SELECT id FROM effect WHERE id = $1 AND lease_token = $2 FOR UPDATE)
 SELECT count(*) = 1 FROM held`
+
+const lookAtEffect = `
+SELECT count(*) = 1 FROM effect WHERE id = $1 AND lease_token = $2`
 
 func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
 	return e.claimEffects(ctx, e.pool, e.outside, asks)
@@ -131,8 +163,23 @@ func (e *Effects) queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) 
 	for i, a := range asks {
 		ids[i], tokens[i], jobs[i] = a.effect, a.token, a.jobID
 	}
-	rows := make(map[ID]*claimRow, len(asks))
 	b.Queue(claimDue, ids, tokens, jobs, known.ids, known.leases)
+	rows := e.queueReadClaims(b, ids, tokens)
+	return func() []claimAnswer {
+		answers := make([]claimAnswer, len(asks))
+		for i, a := range asks {
+			answers[i] = rows.answer(a.effect, a.token)
+		}
+		return answers
+	}
+}
+
+// claimRows are the effects that were asked for, as they stand.
+type claimRows map[ID]*claimRow
+
+// queueReadClaims queues reading them; they are there when the batch has been read.
+func (e *Effects) queueReadClaims(b *pgx.Batch, ids, tokens []ID) claimRows {
+	rows := make(claimRows, len(ids))
 	b.Queue(readClaims, ids, tokens).Query(func(r pgx.Rows) error {
 		for r.Next() {
 			row := new(claimRow)
@@ -143,20 +190,20 @@ func (e *Effects) queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) 
 		}
 		return r.Err()
 	})
-	return func() []claimAnswer {
-		answers := make([]claimAnswer, len(asks))
-		for i, a := range asks {
-			row, ok := rows[a.effect]
-			if !ok {
-				continue
-			}
-			answers[i].standing = row.standing
-			if row.claim.Token == a.token {
-				answers[i].claim = &row.claim
-			}
-		}
-		return answers
+	return rows
+}
+
+// answer is the claim if it was made under the token, and where the effect stands.
+func (rows claimRows) answer(effect, token ID) claimAnswer {
+	row, ok := rows[effect]
+	if !ok {
+		return claimAnswer{}
 	}
+	a := claimAnswer{standing: row.standing, hash: row.claim.SequenceKeyHash, numbered: row.claim.SequenceNumber != ""}
+	if row.claim.Token == token {
+		a.claim = &row.claim
+	}
+	return a
 }
 
 type claimRow struct {

@@ -136,6 +136,9 @@ type Claim struct {
 	SequenceKeyHash []byte
 	SequenceNumber  string
 
+	// Late: the order has passed its number, and the policy lets it run all the same.
+	Late bool
+
 	Event ClaimedEvent
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -49,6 +50,10 @@ type EffectRoute struct {
 	// Rearms is how often redeliveries may give a dead effect fresh attempts. 0 is
 	// the default of 3, -1 is off.
 	Rearms int
+
+	// Order says how the effects of one sequence key wait for each other. The zero
+	// Policy is unordered.
+	Order sequence.Policy
 }
 
 // Forgotten reports whether the target may no longer know, at the time at, the
@@ -96,6 +101,10 @@ type EffectsConfig struct {
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
 	Now func() time.Time
 
+	// Unlocked leaves streams unlocked. It breaks the order; it is there to show that
+	// tests see that.
+	Unlocked bool
+
 	// Random draws the jitter of the waits after lost attempts, in [0, 1). It
 	// defaults to math/rand/v2's.
 	Random func() float64
@@ -112,7 +121,10 @@ type Effects struct {
 	random   func() float64
 	now      func() time.Time
 
-	outside knownRoutes // routes whose effects are claimed in groups
+	outside  knownRoutes // unordered routes whose effects are claimed in groups
+	inOrder  knownRoutes // ordered ones
+	order    orderCounters
+	unlocked bool
 
 	claims    grouped[claimAsk, claimAnswer]
 	starts    grouped[sendStart, bool]
@@ -120,6 +132,10 @@ type Effects struct {
 	postpones grouped[postponement, struct{}]
 	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
 	settles   grouped[Settlement, Settled]
+
+	unnumbered     grouped[claimAsk, claimAnswer]
+	ordered        grouped[orderAsk, claimAnswer]
+	orderedSettles grouped[Settlement, Settled]
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -134,7 +150,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))
@@ -151,8 +167,15 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		if r.KeyWindow < 0 || r.KeyKeep < 0 || r.KeyWithin < 0 || r.KeyWithin > r.KeyKeep {
 			errs = append(errs, fmt.Errorf("route %d: the windows of keys must not be negative, and keep not less than within", id))
 		}
+		if err := r.Order.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("route %d: %w", id, err))
+		}
+		r.Order = r.Order.WithDefaults()
 		e.routes[id] = r
-		if !r.InDatabase {
+		switch {
+		case r.Order.Ordered():
+			e.inOrder.add(id, r.Lease)
+		case !r.InDatabase:
 			e.outside.add(id, r.Lease)
 		}
 	}
@@ -183,6 +206,11 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		}
 	}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
+	e.unnumbered = grouped[claimAsk, claimAnswer]{size: size, flushers: flushers, timeout: timeout, run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
+		return e.claimEffects(ctx, e.pool, e.inOrder, asks)
+	}}
+	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
+	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }
 

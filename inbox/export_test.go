@@ -10,6 +10,13 @@ const (
 	ReadFirst      = readFirst
 )
 
+// Statements about streams, for the tests of their plans.
+const (
+	ReadStreamStatsSQL = readStreamStats
+	WaitingEffects     = waitingStreamEffects
+	MissingNumbers     = missingNumbers
+)
+
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
 

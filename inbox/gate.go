@@ -111,6 +111,7 @@ type Gate struct {
 	stopped bool
 	running sync.WaitGroup
 	stats   gateCounters
+	order   orderCounters
 }
 
 // NewGate makes a gate; Start sets it going.
@@ -195,6 +196,7 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		}
 	}
 	g.stats.count(&d.receipt)
+	g.countPlaces(d)
 	return d.receipt, nil
 }
 

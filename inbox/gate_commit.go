@@ -166,6 +166,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 	var (
 		bodies  bodyColumns
 		effects effectColumns
+		ordered orderedColumns
 		bumps   bumpColumns
 		wakes   []Wake
 	)
@@ -174,13 +175,20 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 		case l.fresh:
 			bodies.add(l.delivery)
 			for i := range l.effects {
-				if len(wakes) == len(ids) {
-					return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
-				}
 				e := &l.effects[i]
-				wake := Wake{JobID: ids[len(wakes)], Kind: WakeEffect, ID: e.id}
-				wakes = append(wakes, wake)
-				effects.add(l.id, e, wake.JobID)
+				wake := Wake{Kind: WakeEffect, ID: e.id}
+				if e.pending() {
+					if len(wakes) == len(ids) {
+						return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
+					}
+					wake.JobID = ids[len(wakes)]
+					wakes = append(wakes, wake)
+				}
+				if e.place != nil {
+					ordered.add(l.id, e, wake.JobID)
+				} else {
+					effects.add(l.id, e, wake.JobID)
+				}
 			}
 		case !l.ours:
 			bumps.add(l.row, 1+len(l.followers))
@@ -201,6 +209,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 	if len(effects.ids) > 0 {
 		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)
 	}
+	ordered.queue(b)
 	if len(bumps.ids) > 0 {
 		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
 	}

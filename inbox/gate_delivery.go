@@ -49,6 +49,7 @@ type effectRow struct {
 	id    ID
 	route *Route
 	key   string
+	place *place // in its sequence; nil if the route is unordered
 }
 
 // How an event was admitted. Stored: never change.
@@ -101,14 +102,20 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
 		return e
 	}
+	e.admission = admissionUnrouted
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
-		if route.Matches(event.Type) {
-			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name)})
+		matches := route.Matches(event.Type)
+		if matches {
+			e.admission = admissionOK
 		}
-	}
-	if len(e.effects) == 0 {
-		e.admission = admissionUnrouted
+		var at *place
+		if route.Order.Ordered() {
+			at = placeOf(a, item, route, matches)
+		}
+		if matches || at != nil {
+			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name), place: at})
+		}
 	}
 	return e
 }

@@ -10,7 +10,7 @@ import (
 type group struct {
 	deliveries []*delivery
 	leads      []*lead
-	effects    int
+	effects    int // that need a job
 }
 
 // lead is the first of the group's entries for one key.
@@ -48,7 +48,11 @@ func newGroup(deliveries []*delivery) *group {
 			}
 			leads[k] = &lead{entry: e}
 			g.leads = append(g.leads, leads[k])
-			g.effects += len(e.effects)
+			for i := range e.effects {
+				if e.effects[i].pending() {
+					g.effects++
+				}
+			}
 		}
 	}
 	slices.SortFunc(g.leads, func(a, b *lead) int {

@@ -22,7 +22,8 @@ const (
 	VerdictOtherBody Verdict = "other_body"
 	// VerdictOtherKey: the target would not recognise it as the one it may have seen.
 	VerdictOtherKey Verdict = "other_key"
-	// VerdictNoRoute: no route leads there any more.
+	// VerdictNoRoute: no route leads there any more: it is gone, no longer takes the
+	// type, or its condition is false.
 	VerdictNoRoute Verdict = "no_route"
 	// VerdictNewRoute: a route takes the event today that did not when it came.
 	VerdictNewRoute Verdict = "new_route"
@@ -42,6 +43,11 @@ type RecordedEvent struct {
 	Offset, Length int
 	Item           int
 
+	// NewKey: the plan asks for new idempotency keys, under which everything is
+	// rendered anew.
+	NewKey bool
+
+	// Effects are all that the event has, in whatever state.
 	Effects []RecordedEffect
 }
 
@@ -59,8 +65,16 @@ type RecordedEffect struct {
 	Key          string
 	KeyHash      []byte
 
+	// Attempts counts those made under Version.
+	Attempts int
+
+	// UnknownSince is when the first attempt began whose outcome at an idempotent
+	// target is not known; zero if there was none.
+	UnknownSince time.Time
+
 	// Rendered is what was stored before the first send; nil if nothing was sent or
-	// the body was sent as received.
+	// the body was sent as received. A replay under the effect's own key sends these
+	// bytes again: one key, one body.
 	Rendered []byte
 
 	SequenceKeyHash []byte
@@ -76,15 +90,20 @@ type Judgement struct {
 	RouteID int32
 	Verdict Verdict
 
-	// Diff is a JSON document for people: what was recorded against what would be
-	// done, with redacted fields masked. It is sealed before it is stored.
+	// Diff is a [Diff] as JSON: what was recorded against what would be done, with
+	// redacted fields masked. It is sealed before it is stored.
 	Diff json.RawMessage
 }
 
 // Judge compares a recorded event with what today's configuration would make of
 // it: id, type and sequence extracted again, the signature verified with today's
 // secrets (as information), the routes matched and the requests rendered anew. It
-// performs no effect and writes nothing. It is declared here, by its caller; the
+// performs no effect and writes nothing. It answers for every effect of r, and
+// for every route that would take the event and has no effect of it.
+//
+// A verdict says what a replay then does. [VerdictDone], [VerdictNoRoute] and
+// [VerdictCannotRender] leave the effect as it is; under the others a request
+// leaves, as the diff describes it. It is declared here, by its caller; the
 // wiring implements it, since it alone knows providers, routes and targets.
 type Judge interface {
 	Judge(ctx context.Context, r *RecordedEvent) ([]Judgement, error)

@@ -29,15 +29,14 @@ type Overdue struct {
 	keyHash     []byte
 }
 
-// Streams come first in the order of locks, and only an expired lease will be
-// settled.
+// Streams come first in the order of locks.
 const lockOverdueStreams = `
 SELECT s.id
 FROM stream s
 WHERE (s.route_id, s.key_hash) IN (
     SELECT e.route_id, e.sequence_key_hash
     FROM effect e
-    WHERE e.id = ANY ($1::uuid[]) AND e.state = 'claimed' AND e.sequence_key_hash IS NOT NULL)
+    WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
 ORDER BY s.id
 FOR UPDATE OF s`
 

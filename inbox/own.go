@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Owner is which effect has a key, after [Effects.Own].
@@ -206,6 +207,34 @@ WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
 ORDER BY k.effect_id <> $5::uuid, k.received_at, k.effect_id
 LIMIT 1`
 )
+
+// StoredKeyHash is a key as an effect stores it: that of the stretch in which the
+// event was received, where events count as one only within a time of each other.
+func StoredKeyHash(hash []byte, within time.Duration, receivedAt time.Time) []byte {
+	if within <= 0 {
+		return hash
+	}
+	return stretchHash(hash, receivedAt.UnixMicro()/within.Microseconds())
+}
+
+const readKeyOwner = `SELECT effect_id FROM effect_key WHERE route_id = $1 AND key_hash = $2`
+
+// KeyOwner gives the effect that owns a route's key as it is stored, zero if none
+// does. It writes and locks nothing.
+func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byte) (ID, error) {
+	rows, err := pool.Query(ctx, readKeyOwner, routeID, hash)
+	if err != nil {
+		return ID{}, fmt.Errorf("reading the owner of a key: %w", err)
+	}
+	owners, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return ID{}, fmt.Errorf("reading the owner of a key: %w", err)
+	}
+	if len(owners) == 0 {
+		return ID{}, nil
+	}
+	return owners[0], nil
+}
 
 func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
 	stretch := a.receivedAt.UnixMicro() / within.Microseconds()

@@ -28,6 +28,7 @@ const (
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
 	ReasonCondition Reason = "condition_false"
+	ReasonDiscarded Reason = "discarded"
 	ReasonBreaker   Reason = "target_open"
 	ReasonRate      Reason = "target_rate"
 
@@ -74,6 +75,17 @@ const (
 	// A handler's own.
 	ReasonHandler Reason = "handler"
 
+	// The order of a sequence key.
+	ReasonNoKey    Reason = "sequence_key_missing"
+	ReasonNoNumber Reason = "sequence_number_missing"
+	ReasonTie      Reason = "sequence_number_taken"
+	ReasonLate     Reason = "sequence_late"
+	ReasonGap      Reason = "sequence_gap"
+
+	// ReasonType: the route does not take the event's type; the effect only left its
+	// number behind.
+	ReasonType Reason = "type_filtered"
+
 	// ReasonOther is what a kind said that is not in the set.
 	ReasonOther Reason = "other"
 )
@@ -82,14 +94,15 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonKeyWindow, ReasonMail5xx, ReasonPruned:
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
 		return false, true
 	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,
 		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
-		ReasonHandler, ReasonOther:
+		ReasonHandler, ReasonGap, ReasonOther:
 		return true, true
 	}
 	return false, false

@@ -3,6 +3,7 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -29,6 +30,10 @@ type RouteRow struct {
 
 	// Digest identifies the route's definition; another one makes a new version.
 	Digest []byte
+
+	// Definition is the definition as a JSON object, for people and for plans. It is
+	// kept with each version and must hold no secret; nil is none.
+	Definition json.RawMessage
 }
 
 // Registered is what [Register] knows about a source.
@@ -52,13 +57,22 @@ SET provider = excluded.provider, class = excluded.class, tenant = excluded.tena
 RETURNING id`
 
 // The version moves only when the definition does, also when two processes
-// start together: the second sees the first's digest.
+// start together: the second sees the first's digest. What a version was is kept;
+// one that was written without its definition gets it from the first who knows.
 const upsertRoute = `
-INSERT INTO route (source_id, name, target, kind, digest) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE
-SET target = excluded.target, kind = excluded.kind, digest = excluded.digest, updated_at = now(),
-    version = route.version + (route.digest <> excluded.digest)::int
-RETURNING id, version`
+WITH registered AS (
+    INSERT INTO route (source_id, name, target, kind, digest) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE
+    SET target = excluded.target, kind = excluded.kind, digest = excluded.digest, updated_at = now(),
+        version = route.version + (route.digest <> excluded.digest)::int
+    RETURNING id, version, target, kind),
+described AS (
+    INSERT INTO route_version (route_id, version, target, kind, definition)
+    SELECT id, version, target, kind, coalesce($6::jsonb, '{}') FROM registered
+    ON CONFLICT ON CONSTRAINT route_version_pkey DO UPDATE
+    SET definition = excluded.definition
+    WHERE route_version.definition = '{}')
+SELECT id, version FROM registered`
 
 // Register writes the sources and routes of the configuration at start and
 // gives back their ids, by source name. Rows are never renumbered and never
@@ -73,7 +87,7 @@ func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map
 			}
 			for _, route := range source.Routes {
 				var row RegisteredRoute
-				if err := tx.QueryRow(ctx, upsertRoute, r.ID, route.Name, route.Target, route.Kind, bytes.Clone(route.Digest)).Scan(&row.ID, &row.Version); err != nil {
+				if err := tx.QueryRow(ctx, upsertRoute, r.ID, route.Name, route.Target, route.Kind, bytes.Clone(route.Digest), route.Definition).Scan(&row.ID, &row.Version); err != nil {
 					return fmt.Errorf("registering route %s of source %s: %w", route.Name, source.Name, err)
 				}
 				r.Routes[route.Name] = row

@@ -66,6 +66,14 @@ type Settlement struct {
 	// RouteID and SequenceKeyHash name the stream, if the effect has one.
 	RouteID         int32
 	SequenceKeyHash []byte
+
+	// Chain is the job whose worker goes on with the next effect of the stream: that is
+	// claimed in the same transaction. 0 is none: the next one gets a job.
+	Chain int64
+
+	// NewJob: the job that carried the effect was another's, so that it needs one of
+	// its own if it waits again. For ordered routes.
+	NewJob bool
 }
 
 // Settled is what became of a [Settlement].
@@ -75,12 +83,20 @@ type Settled struct {
 
 	// Standing is where the effect stands now, either way.
 	Standing Standing
+
+	// Next is the claim of the stream's next effect, if the settlement said that a
+	// worker goes on and there was one.
+	Next *Claim
 }
 
 // Settle ends an attempt, committed before it returns, together with those of
 // other workers.
 func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
-	out, err := e.settles.do(ctx, s)
+	group := &e.settles
+	if e.inStream(&s) {
+		group = &e.orderedSettles
+	}
+	out, err := group.do(ctx, s)
 	if err != nil {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
@@ -99,15 +115,6 @@ func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settle
 func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settled, error) {
 	return e.settle(ctx, e.pool, group, nil)
 }
-
-// The order of locks is event, stream, effect, effect key: streams first, by
-// their ids. An unordered route has none.
-const lockStreams = `
-SELECT s.id
-FROM stream s
-JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
-ORDER BY s.id
-FOR UPDATE OF s`
 
 // The only statement that takes an effect out of an unfinished attempt or of a
 // state at rest. Its fence is read under the row's lock: a row whose token has
@@ -179,17 +186,6 @@ DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 
-// Only the effect that the stream has in flight moves it on.
-const advanceStreams = `
-UPDATE stream s
-SET applied = CASE WHEN e.state = 'done' THEN greatest(s.applied, e.sequence_number) ELSE s.applied END,
-    in_flight = NULL,
-    blocked_by = nullif(s.blocked_by, e.id),
-    updated_at = now()
-FROM effect e
-WHERE e.id = ANY ($1::uuid[]) AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND s.in_flight = e.id
-    AND e.state IN ('done', 'superseded', 'skipped', 'duplicate')`
-
 // A result that says indeterminate was true when it was rendered. It is the only
 // one that is ever replaced, and only by what follows when one of its effects
 // leaves a state at rest. Whoever renders holds the event's lock, so a caller who
@@ -209,30 +205,81 @@ FROM effect
 WHERE id = ANY ($1::uuid[])`
 
 // settle is the only way out of an unfinished attempt or of a state at rest, for
-// every caller. It is one round trip; sent to a pool it is its own transaction.
-// The wakes are inserted with it.
+// every caller. Where no order is involved it is one round trip; sent to a pool it
+// is its own transaction. The wakes are inserted with it. The order of locks is
+// event, stream, effect, effect key: a caller that has locked an effect has locked
+// its stream before.
 func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+	out := make([]Settled, len(group))
+	var ordered, plain []Settlement
+	var orderedAt, plainAt []int
+	for i := range group {
+		if e.inStream(&group[i]) {
+			ordered, orderedAt = append(ordered, group[i]), append(orderedAt, i)
+		} else {
+			plain, plainAt = append(plain, group[i]), append(plainAt, i)
+		}
+	}
+	if len(ordered) > 0 {
+		settled, err := e.settleOrderedTx(ctx, db, ordered)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range orderedAt {
+			out[at] = settled[i]
+		}
+	}
 	var b pgx.Batch
-	settled := e.queueSettle(&b, group, wakes)
+	settled := func() []Settled { return nil }
+	if len(plain) > 0 {
+		settled = e.queueSettle(&b, plain, wakes)
+	} else {
+		e.enqueuer.EnqueueTx(&b, wakes)
+	}
+	if b.Len() == 0 {
+		return out, nil
+	}
 	if err := db.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, err
 	}
-	return settled(), nil
+	for i, s := range settled() {
+		out[plainAt[i]] = s
+	}
+	return out, nil
 }
 
-// queueSettle queues the statements; what it returns is to be called when they
-// have been read.
+// inStream reports whether a settlement moves a stream on. A route that this process
+// does not know may be ordered.
+func (e *Effects) inStream(s *Settlement) bool {
+	route, known := e.routes[s.RouteID]
+	return s.SequenceKeyHash != nil && (!known || route.Order.Ordered())
+}
+
+// queueSettle queues the statements for effects of no stream; what it returns is to
+// be called when they have been read.
 func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) func() []Settled {
+	ids := make([]ID, len(group))
+	for i := range group {
+		ids[i] = group[i].Effect
+	}
+	applied := e.queueEnd(b, group)
+	e.enqueuer.EnqueueTx(b, wakes)
+	standings := queueStandings(b, ids)
+	return func() []Settled {
+		out := make([]Settled, len(group))
+		for i, s := range group {
+			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+		}
+		return out
+	}
+}
+
+// queueEnd queues the ends themselves; which of them were applied is known when the
+// batch has been read.
+func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
 	cols, sealed := e.settleColumns(group)
 	duplicates, unknown := outcomeColumns(group)
-	ids := cols[0]
-	applied := make([]bool, len(group))
-	standings := make(map[ID]Standing, len(group))
-
-	routes, hashes := streamKeys(group)
-	if len(routes) > 0 {
-		b.Queue(lockStreams, routes, hashes)
-	}
+	applied = make([]bool, len(group))
 	b.Queue(settleEffects, slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
@@ -241,15 +288,17 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 		return err
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
-		b.Queue(releaseKeys, ids)
+		b.Queue(releaseKeys, cols[0])
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
-		b.Queue(forgetIndeterminate, ids)
+		b.Queue(forgetIndeterminate, cols[0])
 	}
-	if len(routes) > 0 {
-		b.Queue(advanceStreams, ids)
-	}
-	e.enqueuer.EnqueueTx(b, wakes)
+	return applied
+}
+
+// queueStandings queues reading where the effects stand.
+func queueStandings(b *pgx.Batch, ids []ID) map[ID]Standing {
+	standings := make(map[ID]Standing, len(ids))
 	b.Queue(readStandings, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id ID
@@ -263,13 +312,7 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 		}
 		return rows.Err()
 	})
-	return func() []Settled {
-		out := make([]Settled, len(group))
-		for i, s := range group {
-			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
-		}
-		return out
-	}
+	return standings
 }
 
 // outcomeColumns are the arrays that follow the node's name.
@@ -279,17 +322,6 @@ func outcomeColumns(group []Settlement) (duplicates []ID, unknown []bool) {
 		duplicates[i], unknown[i] = group[i].DuplicateOf, group[i].Unknown
 	}
 	return duplicates, unknown
-}
-
-// streamKeys are the streams that the group may touch.
-func streamKeys(group []Settlement) (routes []int32, hashes [][]byte) {
-	for i := range group {
-		if group[i].SequenceKeyHash != nil {
-			routes = append(routes, group[i].RouteID)
-			hashes = append(hashes, group[i].SequenceKeyHash)
-		}
-	}
-	return routes, hashes
 }
 
 func recognisedColumn(group []Settlement) []bool {

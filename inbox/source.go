@@ -3,6 +3,8 @@ package inbox
 import (
 	"path"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // Source is a configured endpoint as the gate needs it. The wiring makes one
@@ -60,6 +62,16 @@ type Route struct {
 
 	// Kind is the kind of the target: forward, sql, handler.
 	Kind string
+
+	// Order says how the effects of one sequence key wait for each other. The zero
+	// Policy is unordered.
+	Order sequence.Policy
+
+	// Sequence gives the sequence key and number of an event of the admission; empty
+	// is one that it does not have. It is called for ordered routes only, once an
+	// event, and must neither block nor keep what it is given. nil takes the event's
+	// own SequenceKey and SequenceNumber.
+	Sequence func(a *Admission, event int) (key, number string)
 }
 
 // Matches reports whether the route takes events of the type.

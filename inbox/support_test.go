@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestRegisterNeverRenumbers(t *testing.T) {
 		t.Helper()
 		out, err := inbox.Register(t.Context(), pool, []inbox.SourceRow{{
 			Name: "stripe", Provider: "stripe", Class: class,
-			Routes: []inbox.RouteRow{{Name: "a", Target: "t", Kind: "forward", Digest: []byte{digest}}},
+			Routes: []inbox.RouteRow{{Name: "a", Target: fmt.Sprint("t", digest), Kind: "forward", Digest: []byte{digest}, Definition: []byte(`{"a":1}`)}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -70,6 +71,18 @@ func TestRegisterNeverRenumbers(t *testing.T) {
 	}
 	if first.Routes["a"].Version != 1 || same.Routes["a"].Version != 1 || changed.Routes["a"].Version != 2 {
 		t.Errorf("versions are %+v, %+v, %+v, want 1, 1, 2", first, same, changed)
+	}
+	registry, err := inbox.ReadRegistry(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := registry.Sources["stripe"]; got.ID != first.ID || got.Routes["a"] != changed.Routes["a"] {
+		t.Errorf("read back as %+v, want %+v", got, changed)
+	}
+	for version, target := range map[int]string{1: "t1", 2: "t2", 3: ""} {
+		if got, ok := registry.Version(first.Routes["a"].ID, version); ok != (target != "") || got.Target != target || ok && string(got.Definition) != `{"a": 1}` {
+			t.Errorf("version %d was %s to %q, want %q", version, got.Definition, got.Target, target)
+		}
 	}
 }
 

@@ -86,6 +86,8 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 	} else if !held {
 		return nil
 	} else if early != nil {
+		asked := c.now()
+		w.chain.ask(ctx, asked, w, early)
 		settled, err := c.store.SettleTx(ctx, tx, *early)
 		if err == nil {
 			err = tx.Commit(ctx)
@@ -94,7 +96,7 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 			return c.trouble(ctx, "settling an effect", err)
 		}
 		c.report(ctx, claim, *early, settled, c.now().Sub(begun))
-		return c.next(ctx, w, settled.Standing)
+		return c.follow(ctx, w, settled, asked)
 	}
 	result, err := c.attempt(ctx, tx, claim, begun)
 	*came = result
@@ -107,13 +109,21 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 	// From here on a stop only makes the end uncertain.
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin(route.Lease))
 	defer cancel()
+	asked := c.now()
+	w.chain.ask(ctx, asked, w, &s)
 	settled, err := c.store.SettleTx(firm, tx, s)
+	if err == nil && !settled.Applied {
+		// Somebody else has ended the attempt: what it did here must not stay.
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		c.report(ctx, claim, s, settled, c.now().Sub(begun))
+		return nil
+	}
 	if err == nil {
 		err = tx.Commit(firm)
 	}
 	if err == nil {
 		c.report(ctx, claim, s, settled, c.now().Sub(begun))
-		return c.next(ctx, w, settled.Standing)
+		return c.follow(ctx, w, settled, asked)
 	}
 	_ = tx.Rollback(context.WithoutCancel(ctx))
 	if failure := effect.SQLFailure(err); failure.Code != "" && !effect.Ambiguous(err) {
@@ -121,7 +131,7 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 		return c.settleApart(ctx, w, claim, committed, failure, begun)
 	}
 	// It may have been committed. The next run sees it, and is careful.
-	if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), w.effect); err != nil {
+	if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), claim.Effect); err != nil {
 		return c.trouble(ctx, "marking an effect", err)
 	}
 	return c.trouble(ctx, "committing an effect", err)
@@ -150,7 +160,7 @@ func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, beg
 	if _, err := tx.Exec(timed, boundTransaction, limit, limit); err != nil {
 		return effect.SQLFailure(err), err
 	}
-	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], c.call(claim, route))
+	result, err := safeAct(timed, tx, c.cfg.Transactionals[route.Target], callOf(claim, route))
 	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
 		result.Reason = string(inbox.ReasonSQLTimeout)
 	}

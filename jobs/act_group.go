@@ -22,7 +22,12 @@ var _ groupable = (*effect.SQL)(nil)
 func (c *Client) groups(w wakeUp, standing inbox.Standing) groupable {
 	route := c.cfg.Routes[standing.RouteID]
 	kind, ok := c.cfg.Transactionals[route.Target].(groupable)
-	if !ok || route.Key != nil || w.again || standing.Unfinished {
+	if !ok || w.again || standing.Unfinished {
+		return nil
+	}
+	// Events that count as one only within a stretch of time are compared under a
+	// lock of their key, one by one.
+	if known, _ := c.store.Route(standing.RouteID); route.Key != nil && known.KeyWithin > 0 {
 		return nil
 	}
 	return kind
@@ -36,6 +41,9 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 	end, err := c.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
 		Effect: w.effect, JobID: w.jobID,
 		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return c.actOf(ctx, claim, kind, begun) },
+		Key: func(claim *inbox.Claim) ([]byte, *inbox.Settlement) {
+			return c.keyOf(ctx, claim, c.cfg.Routes[claim.RouteID])
+		},
 	})
 	switch {
 	case errors.Is(err, inbox.ErrAmbiguous), err != nil && !errors.Is(err, inbox.ErrUngrouped):
@@ -63,7 +71,7 @@ func (c *Client) actOf(ctx context.Context, claim *inbox.Claim, kind groupable, 
 		if s := c.condition(ctx, claim, route); s != nil {
 			return "", nil, *s
 		}
-		args, failure := argumentsOf(kind, c.call(claim, route))
+		args, failure := argumentsOf(kind, callOf(claim, route))
 		if failure == nil {
 			return kind.Statement(), args, decide(claim, known, effect.Result{Outcome: effect.Done}, c.now().Sub(begun), c.random)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -38,6 +39,7 @@ type bundle struct {
 	lease time.Duration
 	retry inbox.RetryPolicy
 	keys  keyWindows
+	order map[string]sequence.Policy // by route
 
 	keyring *seal.Keyring
 }
@@ -85,9 +87,9 @@ func (b *bundle) store(node string) *inbox.Effects {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring,
 		Routes: map[int32]inbox.EffectRoute{
-			b.routes[repeatable]: {Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
-			b.routes[once]:       {Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
-			b.routes[within]:     {InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[repeatable]: {Order: b.order[repeatable], Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[within]:     {Order: b.order[within], InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 		},
 	})
 	if err != nil {

@@ -26,12 +26,9 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 	if s := c.condition(ctx, claim, route); s != nil {
 		return s, true, nil
 	}
-	if route.Key == nil || claim.Item > 0 || claim.KeyHash != nil && claim.Attempt > 1 {
-		return nil, true, nil
-	}
-	hash, err := route.Key.Hash(input(claim, route))
-	if err != nil {
-		return c.unmapped(ctx, claim, route, "key", err), true, nil
+	hash, s := c.keyOf(ctx, claim, route)
+	if hash == nil {
+		return s, true, nil
 	}
 	var owner inbox.Owner
 	if tx != nil {
@@ -52,12 +49,22 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 	return nil, true, nil
 }
 
+// keyOf gives the key that an effect has to ask for before this attempt, or how it
+// ends if its recipe fails; neither if it asks for none.
+func (c *Client) keyOf(ctx context.Context, claim *inbox.Claim, route Route) (hash []byte, s *inbox.Settlement) {
+	if !keyed(claim, route) {
+		return nil, nil
+	}
+	hash, err := route.Key.Hash(input(claim, route))
+	if err != nil {
+		return nil, c.unmapped(ctx, claim, route, "key", err)
+	}
+	return hash, nil
+}
+
 // condition settles an effect whose route's condition is false or fails.
 func (c *Client) condition(ctx context.Context, claim *inbox.Claim, route Route) *inbox.Settlement {
-	if route.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
-		return nil
-	}
-	wanted, err := route.When.Bool(input(claim, route))
+	wanted, err := wanted(claim, route)
 	if err != nil {
 		return c.unmapped(ctx, claim, route, "when: "+route.When.String(), err)
 	}
@@ -67,6 +74,20 @@ func (c *Client) condition(ctx context.Context, claim *inbox.Claim, route Route)
 	s := ending(claim)
 	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
 	return &s
+}
+
+// wanted reports whether a route's condition lets an effect happen. One that may
+// have happened, or is an item of a list that was let through, is not asked.
+func wanted(claim *inbox.Claim, route Route) (bool, error) {
+	if route.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
+		return true, nil
+	}
+	return route.When.Bool(input(claim, route))
+}
+
+// keyed reports whether an attempt has to ask for the effect's key.
+func keyed(claim *inbox.Claim, route Route) bool {
+	return route.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1)
 }
 
 // unmapped settles an effect for which an expression cannot be evaluated. What
@@ -89,7 +110,7 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: route.Source, Provider: route.Provider,
 			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Headers: headerTexts(e.Headers),
+		Body: e.Body, Headers: HeaderTexts(e.Headers),
 	}
 }
 

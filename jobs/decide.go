@@ -19,6 +19,9 @@ func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapse
 	switch {
 	case r.Outcome == effect.Done:
 		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored
+		if claim.Late {
+			s.Reason = inbox.ReasonLate
+		}
 		return s
 	case r.Outcome == effect.Dead:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOf(r.Reason)

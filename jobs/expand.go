@@ -31,7 +31,7 @@ var errItems = errors.New("the list is longer than 50,000")
 // With one item it renders that; with more it writes an effect for each, and is
 // done when they are written. settlement is not nil if that was all.
 func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
-	items, err := c.items(claim, route)
+	items, err := itemsOf(claim, route)
 	if err != nil {
 		return nil, c.unmapped(ctx, claim, route, "to: "+route.List.Items.String(), err), true
 	}
@@ -83,8 +83,8 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 	return nil, &s, true
 }
 
-// items are the route's list, or what an earlier run kept of it.
-func (c *Client) items(claim *inbox.Claim, route Route) ([]string, error) {
+// itemsOf are the route's list, or what an earlier run kept of it.
+func itemsOf(claim *inbox.Claim, route Route) ([]string, error) {
 	if claim.Rendered != nil {
 		var items []string
 		if json.Unmarshal(claim.Rendered, &items) != nil {

@@ -115,6 +115,13 @@ func (b *bundle) settle(store *inbox.Effects, s inbox.Settlement) {
 	}
 }
 
+func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution) {
+	b.tb.Helper()
+	if err := store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
 // What a second effect with the key meets, by what has become of the first.
 func TestEveryTransitionOfAnOwner(t *testing.T) {
 	t.Parallel()
@@ -157,6 +164,18 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 				b.tb.Fatalf("%d armed again, %v", n, err)
 			}
 		}, "", "first"},
+		"indeterminate, and found done": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			b.resolve(store, claim.Effect, inbox.ResolveDone)
+		}, "", "first"},
+		"indeterminate, found done, and long ago": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			b.resolve(store, claim.Effect, inbox.ResolveDone)
+		}, later(48 * time.Hour), "second"},
+		"indeterminate, and sent again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			b.resolve(store, claim.Effect, inbox.ResolveResend)
+		}, later(48 * time.Hour), "first"},
 		"its lease has ended": {func(b *bundle, _ *inbox.Effects, claim *inbox.Claim) {
 			b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s' WHERE id = $1`, claim.Effect)
 			b.sweep(b.sweeper(nil))

@@ -1,7 +1,9 @@
 package jobs_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
@@ -66,5 +68,62 @@ func TestSQLTakesOnlyTheNameOfAFunction(t *testing.T) {
 		if _, err := effect.NewSQL(effect.SQLConfig{Call: call}); err == nil {
 			t.Errorf("%q is accepted", call)
 		}
+	}
+}
+
+// A statement is ended before its lease is, and a lock that is not given is asked
+// for again: whatever an attempt did by then is gone with it.
+func TestSQLTimeouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body     string
+		held     bool // by another transaction, until the first attempt has ended
+		state    inbox.EffectState
+		code     string
+		applied  int
+		attempts int // 0 is any number
+	}{
+		"a statement without end": {`INSERT INTO applied VALUES (1); PERFORM pg_sleep(20)`, false, inbox.EffectDead, "57014", 0, 5},
+		"a lock":                  {`INSERT INTO applied VALUES (1); PERFORM FROM held FOR UPDATE`, true, inbox.EffectDone, "", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.exec(`CREATE TABLE applied (what int)`)
+			b.exec(`CREATE TABLE held AS SELECT 1 AS id`)
+			b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN ` + c.body + `; END $$`)
+			b.retry.Max = 50 * time.Millisecond
+			id := b.admit(within, 1)[0]
+			kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx, err := b.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.WithoutCancel(t.Context()))
+			if c.held {
+				b.retry.Attempts = 1000
+				if _, err := tx.Exec(t.Context(), `SELECT FROM held FOR UPDATE`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.client(jobs.Config{
+				Routes: b.changed(func(r *jobs.Route) { r.Timeout = 300 * time.Millisecond }), Transactionals: map[string]effect.Transactional{within: kind},
+			})
+			b.eventually("an attempt that ended in vain", func() bool { return b.count(`SELECT count(*) FROM effect_attempt WHERE outcome = 'retry'`) > 0 })
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.eventuallyState(id, c.state)
+			r := b.row(id)
+			if n := b.count(`SELECT count(*) FROM applied`); n != c.applied || c.attempts > 0 && r.Attempts != c.attempts {
+				t.Errorf("%+v, applied %d times", r, n)
+			}
+			if n := b.count(`SELECT count(*) FROM effect WHERE coalesce(last_code, '') = $1`, c.code); n != 1 {
+				t.Errorf("the last code is not %q", c.code)
+			}
+		})
 	}
 }

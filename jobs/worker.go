@@ -54,6 +54,9 @@ type wakeUp struct {
 
 	// again: River ran this job before and did not see its end.
 	again bool
+
+	// chain is what this job goes on with; nil for an effect of no sequence.
+	chain *chain
 }
 
 func (c *Client) wake(ctx context.Context, w wakeUp) error {
@@ -67,7 +70,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return c.trouble(ctx, "claiming an effect", err)
 	}
 	if claim != nil {
-		return c.send(ctx, w, claim, begun)
+		return c.carry(ctx, w, claim, begun)
 	}
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // at rest, settled, or somebody has it
@@ -85,7 +88,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if standing.Wait > 0 {
 		return river.JobSnooze(standing.Wait)
 	}
-	if route, _ := c.store.Route(standing.RouteID); route.InDatabase {
+	if route, _ := c.store.Route(standing.RouteID); route.InDatabase && !route.Order.Ordered() {
 		return c.act(ctx, w, standing, begun)
 	}
 	return river.JobSnooze(contended)
@@ -115,7 +118,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if lists(claim, route) {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = c.expand(ctx, claim, route, c.call(claim, route)); !held {
+		if prepared, s, held = c.expand(ctx, claim, route, callOf(claim, route)); !held {
 			return nil
 		} else if s != nil {
 			return c.settle(ctx, w, claim, *s, begun)
@@ -127,7 +130,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	call := c.call(claim, route)
+	call := callOf(claim, route)
 	rendered, err := mapped(call, claim, route)
 	if err != nil {
 		return c.settle(ctx, w, claim, *c.unmapped(ctx, claim, route, "map", err), begun)
@@ -188,10 +191,12 @@ func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inb
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(route.Lease-c.now().Sub(begun), margin(route.Lease)))
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		asked := c.now()
+		w.chain.ask(ctx, asked, w, &s)
 		settled, err := c.store.Settle(firm, s)
 		if err == nil {
 			c.report(ctx, claim, s, settled, c.now().Sub(begun))
-			return c.next(ctx, w, settled.Standing)
+			return c.follow(ctx, w, settled, asked)
 		}
 		select {
 		case <-firm.Done():
@@ -220,7 +225,8 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
 }
 
-func (c *Client) call(claim *inbox.Claim, route Route) *effect.Call {
+// callOf is one attempt at a claim as its kind sees it.
+func callOf(claim *inbox.Claim, route Route) *effect.Call {
 	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
 		Event: effect.Event{
@@ -244,31 +250,10 @@ func headersOf(kept []byte) http.Header {
 		return h // as the receiver writes them
 	}
 	h = http.Header{}
-	for name, value := range headerTexts(kept) {
+	for name, value := range HeaderTexts(kept) {
 		h.Set(name, value)
 	}
 	return h
-}
-
-// headerTexts reads the headers kept of a delivery: an object of strings or of
-// arrays of strings, of which the first counts.
-func headerTexts(headers []byte) map[string]string {
-	var doc map[string]any
-	if json.Unmarshal(headers, &doc) != nil {
-		return nil
-	}
-	out := make(map[string]string, len(doc))
-	for name, value := range doc {
-		switch v := value.(type) {
-		case string:
-			out[name] = v
-		case []any:
-			if len(v) > 0 {
-				out[name], _ = v[0].(string)
-			}
-		}
-	}
-	return out
 }
 
 // report tells people and metrics how an attempt ended, if it was still ours to end.

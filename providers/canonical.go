@@ -50,40 +50,39 @@ func (p *Provider) Differences(a, b []byte) []string {
 		return []string{"$"}
 	}
 	var out []string
-	compare(ta, tb, "", &out)
+	compare(ta, tb, "", func(path string, _, _ *tree) bool {
+		out = append(out, path)
+		return len(out) < maxDifferences
+	})
 	return out
 }
 
-func compare(a, b *tree, path string, out *[]string) {
-	if len(*out) >= maxDifferences {
-		return
-	}
+// compare calls found for each path in which two values differ, with what stands
+// there, nil for nothing, until it gives false.
+func compare(a, b *tree, path string, found func(path string, a, b *tree) bool) bool {
 	if a == nil || b == nil || a.kind != b.kind || a.kind == 0 && !bytes.Equal(a.scalar, b.scalar) {
-		if path == "" {
-			path = "$"
-		}
-		*out = append(*out, path)
-		return
+		return found(cmp.Or(path, "$"), a, b)
 	}
+	more := true
 	switch a.kind {
 	case '{':
 		i, j := 0, 0
-		for i < len(a.members) || j < len(b.members) {
+		for more && (i < len(a.members) || j < len(b.members)) {
 			switch {
 			case j == len(b.members) || i < len(a.members) && a.members[i].name < b.members[j].name:
-				compare(a.members[i].value, nil, join(path, pathName(a.members[i].name)), out)
+				more = compare(a.members[i].value, nil, join(path, pathName(a.members[i].name)), found)
 				i++
 			case i == len(a.members) || a.members[i].name > b.members[j].name:
-				compare(nil, b.members[j].value, join(path, pathName(b.members[j].name)), out)
+				more = compare(nil, b.members[j].value, join(path, pathName(b.members[j].name)), found)
 				j++
 			default:
-				compare(a.members[i].value, b.members[j].value, join(path, pathName(a.members[i].name)), out)
+				more = compare(a.members[i].value, b.members[j].value, join(path, pathName(a.members[i].name)), found)
 				i++
 				j++
 			}
 		}
 	case '[':
-		for i := range max(len(a.elements), len(b.elements)) {
+		for i := 0; more && i < max(len(a.elements), len(b.elements)); i++ {
 			var x, y *tree
 			if i < len(a.elements) {
 				x = a.elements[i]
@@ -91,9 +90,10 @@ func compare(a, b *tree, path string, out *[]string) {
 			if i < len(b.elements) {
 				y = b.elements[i]
 			}
-			compare(x, y, join(path, strconv.Itoa(i)), out)
+			more = compare(x, y, join(path, strconv.Itoa(i)), found)
 		}
 	}
+	return more
 }
 
 // pathName makes a key fit for a line of text.

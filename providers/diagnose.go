@@ -328,6 +328,9 @@ func (s *search) untimely(p *Provider, refusal *Refusal) Finding {
 			return *found
 		}
 	}
+	if found := lapsed(p, &s.base.req); found != nil && found.Mistake == Mistake(refusal.Reason) {
+		return *found
+	}
 	return Finding{Mistake(refusal.Reason), refusal.Detail + "; the signature itself is right"}
 }
 

@@ -9,7 +9,7 @@ import (
 func (s *search) schemeChanges() []change {
 	p := s.base.p
 	if !p.spec.Verify.signs() || len(p.schemes) == 0 {
-		return nil
+		return s.tokenChanges()
 	}
 	var out []change
 	own := p.spec.Verify.Signature.Schemes[0]

@@ -217,6 +217,21 @@ func instant(value, unit string) (time.Time, bool) {
 	return time.Unix(n/perSecond, n%perSecond*(1e9/perSecond)).UTC(), true
 }
 
+// moment reads the time of an event: an instant, or seconds with decimals, of
+// which those below nanoseconds are cut.
+func moment(value, unit string) (time.Time, bool) {
+	seconds, decimals, found := strings.Cut(value, ".")
+	if !found || unit != "" && unit != "s" {
+		return instant(value, unit)
+	}
+	t, ok := instant(seconds, unit)
+	if !ok || strings.Trim(decimals, "0123456789") != "" {
+		return time.Time{}, false
+	}
+	nanoseconds, err := strconv.Atoi((decimals + "000000000")[:9])
+	return t.Add(time.Duration(nanoseconds)), err == nil
+}
+
 // decimal reads a non-negative integer in its one canonical spelling: no sign,
 // no leading zero, no spaces. Two spellings of one time would be two signatures.
 func decimal(s string) (int64, bool) {

@@ -163,13 +163,11 @@ func (f *field) raw(s *source) []byte {
 	return doc[spans[f.slot].start:spans[f.slot].end]
 }
 
-// fraction reads a number of seconds with decimals, for times alone: it is cut
-// to seconds.
+// fraction reads a number of seconds with decimals, for times alone.
 func (f *field) fraction(s *source) (string, bool, error) {
 	raw := string(f.raw(s))
-	whole, _, found := strings.Cut(raw, ".")
-	if !found || f.Unit != "" && f.Unit != "s" || strings.ContainsAny(raw, "eE-") {
+	if strings.ContainsAny(raw, "eE-") || !strings.Contains(raw, ".") {
 		return "", false, errNotScalar
 	}
-	return whole, true, nil
+	return raw, true, nil
 }

@@ -202,6 +202,9 @@ func (p *Provider) present(req *Request, secret Secret) error {
 	case "bearer":
 		value = "Bearer " + value
 	case "basic":
+		if !strings.Contains(value, ":") {
+			return errors.New("the secret is not user:password, which a basic credential is")
+		}
 		value = "Basic " + base64.StdEncoding.EncodeToString(secret.Value)
 	}
 	req.Header.Set(c.header(), value)

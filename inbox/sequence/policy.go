@@ -3,7 +3,13 @@
 // and no clock.
 package sequence
 
-import "time"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Mode is how a route orders the effects of one sequence key. Stored nowhere,
 // but written in the configuration: never change.
@@ -70,7 +76,8 @@ type Policy struct {
 	Mode Mode
 
 	// Patience is how long a missing number is waited for, Warn after how long the
-	// wait is reported. Patience defaults to 1 h; Warn to a tenth of it.
+	// wait is reported. Patience defaults to 1 h; Warn to a tenth of it. Both are for
+	// mode contiguous.
 	Patience, Warn time.Duration
 
 	// OnGap defaults to hold, Late to drop, OnDead to block.
@@ -92,3 +99,58 @@ type Policy struct {
 
 // Ordered reports whether effects wait for each other at all.
 func (p Policy) Ordered() bool { return p.Mode != "" && p.Mode != None }
+
+// The defaults of [Policy].
+const (
+	DefaultPatience = time.Hour
+	DefaultSettle   = 10 * time.Second
+)
+
+// WithDefaults gives the policy with its defaults filled in.
+func (p Policy) WithDefaults() Policy {
+	if !p.Ordered() {
+		return p
+	}
+	p.Patience = cmp.Or(p.Patience, DefaultPatience)
+	p.Warn = cmp.Or(p.Warn, p.Patience/10)
+	p.OnGap = cmp.Or(p.OnGap, GapHold)
+	p.Late = cmp.Or(p.Late, LateDrop)
+	p.OnDead = cmp.Or(p.OnDead, DeadBlock)
+	p.NoKey = cmp.Or(p.NoKey, Dead)
+	p.NoNumber = cmp.Or(p.NoNumber, Dead)
+	ties := Dead
+	if p.Mode == Latest {
+		ties = Apply
+	}
+	p.Ties = cmp.Or(p.Ties, ties)
+	p.Settle = cmp.Or(p.Settle, DefaultSettle)
+	return p
+}
+
+// Validate reports everything that is wrong with the policy.
+func (p Policy) Validate() error {
+	var errs []error
+	check := func(what, value string, allowed ...string) {
+		if value != "" && !slices.Contains(allowed, value) {
+			errs = append(errs, fmt.Errorf("order %s is %q, not one of %q", what, value, allowed))
+		}
+	}
+	check("mode", string(p.Mode), string(None), string(Latest), string(Contiguous), string(Arrival))
+	check("on_gap", string(p.OnGap), string(GapHold), string(GapSkip), string(GapFail))
+	check("late", string(p.Late), string(LateDrop), string(LateApply), string(LateDead))
+	check("on_dead", string(p.OnDead), string(DeadBlock), string(DeadSkip))
+	for what, choice := range map[string]Choice{"no_key": p.NoKey, "no_number": p.NoNumber, "ties": p.Ties} {
+		check(what, string(choice), string(Apply), string(Hold), string(Dead))
+	}
+	if p.Patience < 0 || p.Warn < 0 || p.Settle < 0 {
+		errs = append(errs, errors.New("order patience, warn and settle must not be negative"))
+	}
+	if p.Start != "" {
+		if n, err := ParseNumber(p.Start); err != nil {
+			errs = append(errs, fmt.Errorf("order start: %w", err))
+		} else if !n.Whole() {
+			errs = append(errs, fmt.Errorf("order start %s is not a whole number", n))
+		}
+	}
+	return errors.Join(errs...)
+}

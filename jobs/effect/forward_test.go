@@ -26,12 +26,11 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 }
 
 func TestForwardConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
-	effecttest.Run(t, effecttest.Kind{
-		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
-			return newForward(tb, effect.ForwardConfig{URL: url, Sign: []string{effecttest.Secret}, Idempotent: idempotent})
-		},
-		KeyHeader: "Idempotency-Key",
-	})
+	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
+		return newForward(tb, effect.ForwardConfig{
+			URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, Resolver: to.Resolver, KeepReply: true,
+		})
+	}, effect.DefaultKeyHeader))
 }
 
 func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
@@ -40,7 +39,7 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 	f := newForward(t, effect.ForwardConfig{
 		URL: target.URL, Sign: []string{"whsec_bmV3", "old"}, KeyHeader: "X-Key", Headers: map[string]string{"X-Own": "yes"},
 		Pass: []string{"x-github-event", "X-Absent"},
-		Now: func() time.Time { return time.Unix(1_700_000_123, 0) },
+		Now:  func() time.Time { return time.Unix(1_700_000_123, 0) },
 	})
 	call := effecttest.Call(3)
 	call.Event.Type = "evil\r\nInjected: yes"

@@ -130,6 +130,7 @@ func (m *Mail) Send(ctx context.Context, call *Call) Result {
 	if err != nil {
 		return notReached(ctx, err)
 	}
+	conn = &bounded{Conn: conn, left: maxConversation}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
@@ -244,11 +245,7 @@ func (m *Mail) refused(ctx context.Context, err error) Result {
 	default:
 		r.Reason = ReasonMail4xx
 	}
-	said := err.Error()
-	if m.cfg.Password != "" {
-		said = strings.ReplaceAll(said, m.cfg.Password, "<secret>")
-	}
-	r.Excerpt = Clean(said, MaxExcerpt)
+	r.Excerpt = Clean(m.withoutPassword(err.Error()), MaxExcerpt)
 	return r
 }
 

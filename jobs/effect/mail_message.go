@@ -12,6 +12,7 @@ import (
 	netmail "net/mail"
 	"strings"
 	"text/template"
+	"text/template/parse"
 
 	"github.com/wneessen/go-mail"
 )
@@ -23,8 +24,8 @@ type MessageConfig struct {
 	From string
 
 	// Subject and Text are Go text templates, HTML is a Go HTML template. They see
-	// .Event, .Body (the payload, if it is JSON) and .To. A member that is missing is
-	// an error.
+	// .Event, .Body (the payload, if it is JSON) and .To. Another field is refused
+	// here, a member that the body does not have when the message is made.
 	Subject, Text, HTML string
 }
 
@@ -53,18 +54,24 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 	if cfg.Text == "" && cfg.HTML == "" {
 		errs = append(errs, errors.New("text or html is missing"))
 	}
-	if m.subject, err = template.New("subject").Option("missingkey=error").Parse(cfg.Subject); err != nil {
-		errs = append(errs, fmt.Errorf("subject: %w", err))
-	}
-	if cfg.Text != "" {
-		if m.text, err = template.New("text").Option("missingkey=error").Parse(cfg.Text); err != nil {
-			errs = append(errs, fmt.Errorf("text: %w", err))
+	read := func(name string, tree func() *parse.Tree, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			return
 		}
+		for _, err := range checkFields(tree()) {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	m.subject, err = template.New("subject").Option("missingkey=error").Parse(cfg.Subject)
+	read("subject", func() *parse.Tree { return m.subject.Tree }, err)
+	if cfg.Text != "" {
+		m.text, err = template.New("text").Option("missingkey=error").Parse(cfg.Text)
+		read("text", func() *parse.Tree { return m.text.Tree }, err)
 	}
 	if cfg.HTML != "" {
-		if m.html, err = html.New("html").Option("missingkey=error").Parse(cfg.HTML); err != nil {
-			errs = append(errs, fmt.Errorf("html: %w", err))
-		}
+		m.html, err = html.New("html").Option("missingkey=error").Parse(cfg.HTML)
+		read("html", func() *parse.Tree { return m.html.Tree }, err)
 	}
 	return m, errors.Join(errs...)
 }

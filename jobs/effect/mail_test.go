@@ -1,7 +1,6 @@
 package effect_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/mail"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
@@ -60,52 +58,26 @@ func newMail(tb testing.TB, cfg effect.MailConfig) *effect.Mail {
 	return m
 }
 
-// What each way to fail means, and how often the server has the message then: at
-// most once may be repeated only where it has it not at all.
-func TestEveryStageOfMail(t *testing.T) {
-	t.Parallel()
-	type want struct {
-		outcome effect.Outcome
-		dots    int
+// mailTo is a sender of mail as the suite asks for it, and its route's message.
+func mailTo(tb testing.TB, to effecttest.MailTo) (effect.Sender, func(*effect.Call, string) ([]byte, error)) {
+	tb.Helper()
+	cfg := effect.MailConfig{Server: to.Server, TLS: to.TLS, Resolver: to.Resolver}
+	if to.Plain {
+		cfg.StartTLS = effect.StartTLSOff
+	} else {
+		cfg.Username, cfg.Password = "shop", effecttest.Password
 	}
-	retry, dead, unknown, done := want{effect.Retry, 0}, want{effect.Dead, 0}, want{effect.Unknown, 1}, want{effect.Done, 1}
-	cases := map[string]want{
-		"dot=550 no": {effect.Dead, 1}, "dot=451 later": {effect.Retry, 1}, "dot=250 yes": done, "dot=250 yes\r\n250 yes": done,
-		"dot=drop": unknown, "dot=stall": unknown, "dot=what?": unknown, "dot=25": unknown, "dot=354 more": unknown,
-		"message=drop": retry, "message=stall": {effect.Unknown, 0}, "greeting=554 closed": retry, "EHLO=drop": retry,
+	m, err := effect.NewMessage(effect.MessageConfig{
+		From: "shop@example.com", Subject: "Order {{.Event.EventID}}", Text: "Thank you, {{.To}}", HTML: "<p>{{.Event.Type}}</p>",
+	})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	for _, stage := range []string{"greeting", "MAIL", "RCPT", "DATA"} {
-		cases[stage+"=drop"], cases[stage+"=stall"], cases[stage+"=421 later"], cases[stage+"=what?"] = retry, retry, retry, retry
-		if stage != "greeting" {
-			cases[stage+"=550 no"] = dead
-		}
-	}
-	for name, want := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			stage, say, _ := strings.Cut(name, "=")
-			server := effecttest.NewMailServer(t, effecttest.MailScript{stage: say}, nil, false)
-			m := newMail(t, effect.MailConfig{Server: "smtp://" + server.Address, StartTLS: effect.StartTLSOff})
-			call := mailCall(t, "ann@example.com")
-			if name == "message=drop" {
-				// More than what lies in buffers, so that the cut is felt before the dot.
-				call.Rendered = append(call.Rendered, []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 200_000))...)
-			}
-			limit := 20 * time.Second
-			if say == "stall" {
-				limit = 3 * time.Second // ends the attempt; everything before the stall must fit into it
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			got := m.Send(ctx, call)
-			if got.Outcome != want.outcome || server.Dots() != want.dots {
-				t.Errorf("%+v after %d dots, want %s after %d", got, server.Dots(), want.outcome, want.dots)
-			}
-			if got.Outcome == effect.Done && !strings.HasPrefix(string(got.Stored), "<") {
-				t.Errorf("the result is %q, want the Message-ID", got.Stored)
-			}
-		})
-	}
+	return newMail(tb, cfg), m.Render
+}
+
+func TestMailConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
+	effecttest.Run(t, effecttest.Mail(mailTo))
 }
 
 func TestMailIsSecured(t *testing.T) {
@@ -234,10 +206,21 @@ func TestMessagesThatCannotBeMade(t *testing.T) {
 	}
 	for _, cfg := range []effect.MessageConfig{
 		{From: "x", Subject: "s", Text: "t"}, {From: "a@b.example", Text: "t"}, {From: "a@b.example", Subject: "s"},
+		{From: "a@b.example", Subject: "{{.Evnt.ID}}", Text: "t"}, {From: "a@b.example", Subject: "s", Text: "{{.Event.Id}}"},
+		{From: "a@b.example", Subject: "s", Text: "{{range .Body.list}}{{$.Boddy}}{{end}}"}, {From: "a@b.example", Subject: "s", HTML: "{{if .Total}}x{{end}}"},
+		{From: "a@b.example", Subject: "s", Text: "{{len (index .Lines 0)}}"}, {From: "a@b.example", Subject: "s", Text: "{{with .Body}}x{{else}}{{.To.Name}}{{end}}"},
 		{From: "a@b.example", Subject: "{{", Text: "t"}, {From: "a@b.example", Subject: "s", HTML: "{{nofunction}}"},
 	} {
 		if _, err := effect.NewMessage(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
+		}
+	}
+	for _, text := range []string{
+		"{{.Event.Type}} {{.Event.ReceivedAt.Year}} {{.Body.a.b}} {{.To}} {{.}}", "{{range .Body.list}}{{.name}} {{$.To}}{{end}}",
+		"{{with $x := .Body.x}}{{.anything}} {{$x.other}}{{end}}", `{{define "line"}}{{.what}}{{end}}{{template "line" .Body}}`,
+	} {
+		if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: "s", Text: text, HTML: text}); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, cfg := range []effect.MailConfig{

@@ -6,26 +6,23 @@ import (
 	"flag"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 )
 
-var exhibit = flag.String("exhibit", "", "the wrong sender that TestExhibit puts before the suite")
+var exhibit = flag.String("exhibit", "", "the wrong kind that an exhibit puts before the suite")
 
-// wrong sends as one would at first, with one of the ways to be wrong.
-type wrong struct {
+// wrongForward sends as one would at first, with one of the ways to be wrong.
+type wrongForward struct {
 	effect.Sender
 	how string
 	url string
 }
 
-func (w *wrong) Send(ctx context.Context, call *effect.Call) effect.Result {
+func (w *wrongForward) Send(ctx context.Context, call *effect.Call) effect.Result {
 	body := call.Event.Body
 	if w.how == "reserialised" {
 		body = append([]byte{byte('0' + call.Attempt)}, body...)
@@ -43,44 +40,95 @@ func (w *wrong) Send(ctx context.Context, call *effect.Call) effect.Result {
 		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Excerpt: effecttest.Secret}
 	}
 	defer reply.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(reply.Body, 1<<20))
+	said, _ := io.ReadAll(reply.Body)
 	if reply.StatusCode < 300 {
 		return effect.Result{Outcome: effect.Done, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
 	}
-	return effect.Result{Outcome: effect.Retry, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
+	return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonStatus5xx, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
 }
 
-// TestExhibit is run by the test below, in a process of its own.
-func TestExhibit(t *testing.T) { //nolint:paralleltest // Run makes it parallel
+// sender changes what another one finds out.
+type sender struct {
+	effect.Sender
+	change func(*effect.Result)
+}
+
+func (s sender) Send(ctx context.Context, call *effect.Call) effect.Result {
+	result := s.Sender.Send(ctx, call)
+	s.change(&result)
+	return result
+}
+
+// repeats takes what is unknown for undone.
+func repeats(r *effect.Result) {
+	if r.Outcome == effect.Unknown {
+		r.Outcome = effect.Retry
+	}
+}
+
+func TestExhibitForward(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	if *exhibit == "" {
 		return // nothing is on show
 	}
-	effecttest.Run(t, effecttest.Kind{
-		New: func(tb testing.TB, url string, idempotent bool) effect.Sender {
-			return &wrong{Sender: newForward(tb, effect.ForwardConfig{URL: url, Idempotent: idempotent}), how: *exhibit, url: url}
-		},
-		KeyHeader: "Idempotency-Key",
-	})
+	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
+		return &wrongForward{Sender: newForward(tb, effect.ForwardConfig{URL: to.URL, Idempotent: to.Idempotent}), how: *exhibit, url: to.URL}
+	}, effect.DefaultKeyHeader))
 }
 
-func TestTheSuiteFailsWrongSenders(t *testing.T) {
+func TestExhibitMail(t *testing.T) { //nolint:paralleltest // Run makes it parallel
+	if *exhibit == "" {
+		return // nothing is on show
+	}
+	effecttest.Run(t, effecttest.Mail(func(tb testing.TB, to effecttest.MailTo) (effect.Sender, func(*effect.Call, string) ([]byte, error)) {
+		if *exhibit == "in the clear" {
+			to.Plain = true
+		}
+		right, render := mailTo(tb, to)
+		switch *exhibit {
+		case "repeats after the dot":
+			return sender{right, repeats}, render
+		case "quotes the server":
+			return sender{right, func(r *effect.Result) { r.Excerpt = "535 not with " + effecttest.Password }}, render
+		case "fresh Message-ID":
+			return right, func(call *effect.Call, to string) ([]byte, error) {
+				call.Key += strconv.Itoa(call.Attempt)
+				return render(call, to)
+			}
+		}
+		return right, render
+	}))
+}
+
+func TestExhibitHandler(t *testing.T) { //nolint:paralleltest // Run makes it parallel
+	if *exhibit == "" {
+		return // nothing is on show
+	}
+	effecttest.Run(t, effecttest.Outside(func(_ testing.TB, handle effecttest.Handle) effect.Sender {
+		return sender{&effect.OutsideHandler{Handle: handle}, repeats}
+	}))
+}
+
+func TestTheSuiteFailsWrongKinds(t *testing.T) {
 	t.Parallel()
-	for how, fails := range map[string][]string{
-		"the obvious way": {"every_status", "faults", "no_resend_on_a_connection_kept_alive", "retry_after", "no_redirect"},
-		"fresh key":       {"identical_attempts"},
-		"reserialised":    {"identical_attempts"},
+	for _, c := range []struct {
+		test, exhibit string
+		fails         []effecttest.Topic
+	}{
+		{"TestExhibitForward", "the obvious way", []effecttest.Topic{
+			effecttest.Refuses, effecttest.Later, effecttest.Forbidden, effecttest.BreaksBefore, effecttest.BreaksAfter, effecttest.StallsAfter, effecttest.HalfReply,
+			effecttest.SlowReply, effecttest.HugeReply, effecttest.Secrets,
+		}},
+		{"TestExhibitForward", "fresh key", []effecttest.Topic{effecttest.Repeats}},
+		{"TestExhibitForward", "reserialised", []effecttest.Topic{effecttest.Repeats}},
+		{"TestExhibitMail", "repeats after the dot", []effecttest.Topic{effecttest.BreaksAfter, effecttest.StallsAfter, effecttest.HalfReply}},
+		{"TestExhibitMail", "quotes the server", []effecttest.Topic{effecttest.Secrets}},
+		{"TestExhibitMail", "fresh Message-ID", []effecttest.Topic{effecttest.Repeats}},
+		{"TestExhibitMail", "in the clear", []effecttest.Topic{effecttest.BreaksBefore}},
+		{"TestExhibitHandler", "repeats what may have happened", []effecttest.Topic{effecttest.BreaksAfter, effecttest.StallsAfter}},
 	} {
-		t.Run(how, func(t *testing.T) {
+		t.Run(c.exhibit, func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestExhibit$", "-exhibit="+how).CombinedOutput()
-			if err == nil {
-				t.Fatal("the suite passes it")
-			}
-			for _, name := range fails {
-				if !strings.Contains(string(out), "--- FAIL: TestExhibit/"+name) {
-					t.Errorf("%s does not fail it", name)
-				}
-			}
+			effecttest.Fails(t, c.test, c.exhibit, c.fails...)
 		})
 	}
 }

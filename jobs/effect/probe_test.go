@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 )
@@ -72,6 +73,18 @@ func TestProbeRefuses(t *testing.T) {
 	}
 	if got := p.Probe(t.Context(), effecttest.Call(1)); got.Outcome != effect.ProbeUnknown {
 		t.Errorf("%+v", got)
+	}
+	// Nor is one whose name has become private.
+	target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) { effecttest.Reply(conn, "200 OK", nil, "") })
+	rebound, err := effect.NewProbe(effect.ProbeConfig{
+		URL:      strings.Replace(target.URL, "127.0.0.1", "target.example.", 1) + "/{key}",
+		Resolver: egresstest.NewNameServer(t, "127.0.0.1").Resolver(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rebound.Probe(t.Context(), effecttest.Call(1)); got.Outcome != effect.ProbeUnknown || len(target.Requests()) > 0 {
+		t.Errorf("%+v, %d requests", got, len(target.Requests()))
 	}
 }
 

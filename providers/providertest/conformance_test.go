@@ -1,7 +1,6 @@
 package providertest_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
@@ -94,69 +93,6 @@ func TestCatalogue(t *testing.T) { //nolint:tparallel // the outer subtest retur
 		if !needed[key] {
 			t.Errorf("waiver %s is no longer needed", key)
 		}
-	}
-}
-
-// Every example of the catalogue can be signed and is accepted with an id, where
-// anybody but the provider can sign.
-func TestExamples(t *testing.T) {
-	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, p := range loaded {
-		vectors, err := providertest.Vectors(testdata.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range vectors {
-			v := &vectors[i]
-			if v.Spec != "" || !v.Valid || v.Kind == "handshake" || len(v.Keys) > 0 || strings.HasPrefix(v.Secret, "whpk_") || p.Spec().Verify.Family == "signature" || strings.Contains(v.Secret, "PUBLIC KEY") || v.Settings["ca"] != nil || v.Settings["cidrs"] != nil {
-				continue
-			}
-			bound, err := v.Bind(p)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			example(t, bound, v)
-			break
-		}
-	}
-}
-
-func example(t *testing.T, p *providers.Provider, v *providertest.Vector) {
-	t.Helper()
-	name := p.Name()
-	req, ok := p.ExampleRequest("evt_1", v.Request().ReceivedAt)
-	if !ok {
-		t.Errorf("%s has no example", name)
-		return
-	}
-	req.URL = v.URL
-	var secret providers.Secret
-	if secrets := v.Secrets(); len(secrets) > 0 {
-		secret = secrets[0]
-	}
-	if err := p.Sign(req, secret, "evt_1"); err != nil {
-		if providertest.OnlyTheirs(err) {
-			return
-		}
-		t.Errorf("%s: %v", name, err)
-		return
-	}
-	d, err := p.Verify(req, v.Secrets())
-	if err != nil {
-		t.Errorf("%s: the example: %v", name, err)
-		return
-	}
-	if len(d.Items) != 1 || d.Items[0].Unusable != "" || d.Items[0].Type == "" {
-		t.Errorf("%s: the example gives %+v", name, d.Items)
-		return
-	}
-	identity := &p.Spec().Identity
-	if identity.Mode == "id" && len(identity.Hash) == 0 && (len(identity.Candidates) == 0 || identity.Candidates[0].JSON == "" || strings.Contains(p.Spec().Example.Body, "{{id}}")) && !strings.Contains(d.Items[0].EventID, "evt_1") {
-		t.Errorf("%s: the example gives id %s", name, d.Items[0].EventID)
 	}
 }
 

@@ -63,8 +63,10 @@ type App struct {
 
 	gate   *inbox.Gate
 	starts []step // in order
-	public *http.Server
-	admin  *http.Server
+
+	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
+	public     *http.Server
+	admin      *http.Server
 
 	publicAddr, adminAddr net.Addr
 
@@ -92,6 +94,7 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Now = failingNow(cfg.Now)
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
 		node: nodeName(), failed: make(chan error, 2),
@@ -130,6 +133,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 		if err := a.makeRelay(); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.makeOrderMetrics(); err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -5,6 +5,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -33,7 +34,32 @@ const (
 	wrongAckEarly = "gate-ack-early"
 	// A gate that does not wait for the disk: likewise.
 	wrongAsynchronous = "gate-asynchronous"
+
+	// Workers that break the promise, which the kill test must notice: one that says
+	// done and sends then, keys and bytes that differ between attempts, a transport
+	// that sends again by itself, and no answer taken for a success.
+	wrongSettleFirst  = "work-settle-first"
+	wrongFreshKeys    = "work-fresh-keys"
+	wrongOtherBytes   = "work-other-bytes"
+	wrongHiddenResend = "work-hidden-resend"
+	wrongGuess        = "work-guess"
 )
+
+// skewedClock is how many seconds the machine's clock is ahead: not a point, but
+// told in the same way.
+const skewedClock = "clock"
+
+func failingNow(now func() time.Time) func() time.Time {
+	name, seconds, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":")
+	if name != skewedClock {
+		return now
+	}
+	ahead, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		panic("ONCEGATE_FAILPOINT: want clock:seconds")
+	}
+	return func() time.Time { return now().Add(time.Duration(ahead) * time.Second) }
+}
 
 // wrongOnPurpose reports whether the process is to be wrong in the way.
 func wrongOnPurpose(way string) bool {
@@ -160,7 +186,48 @@ type killedSender struct {
 // Send implements [effect.Sender].
 func (s killedSender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	s.before.pass()
-	result := s.Sender.Send(ctx, call)
+	result := wrongly(ctx, s.Sender, call)
 	s.after.pass()
 	return result
+}
+
+// wrongly makes an attempt, in the way the process is to be wrong in, if any.
+func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effect.Result {
+	again := *call
+	switch {
+	case wrongOnPurpose(wrongSettleFirst):
+		time.AfterFunc(500*time.Millisecond, func() { sender.Send(context.WithoutCancel(ctx), call) })
+		return effect.Result{Outcome: effect.Done}
+	case wrongOnPurpose(wrongFreshKeys):
+		again.Key += "-" + strconv.Itoa(call.Attempt)
+	case wrongOnPurpose(wrongOtherBytes):
+		again.Event.Body = append(bytes.Clone(call.Event.Body), strings.Repeat(" ", call.Attempt)...)
+	case wrongOnPurpose(wrongHiddenResend):
+		return resendable(ctx, call)
+	}
+	result := sender.Send(ctx, &again)
+	if wrongOnPurpose(wrongGuess) && result.Outcome == effect.Unknown {
+		result.Outcome = effect.Done
+	}
+	return result
+}
+
+// careless is a client as anybody would make it.
+var careless = &http.Client{Timeout: time.Second}
+
+// resendable sends as one would without thinking of it: net/http may send such a
+// request a second time when a connection that was kept alive breaks.
+func resendable(ctx context.Context, call *effect.Call) effect.Result {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("FAILPOINT_URL"), bytes.NewReader(call.Event.Body))
+	if err != nil {
+		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+	}
+	req.Header.Set("Idempotency-Key", call.Key)
+	req.Header.Set("Oncegate-Attempt", strconv.Itoa(call.Attempt))
+	resp, err := careless.Do(req)
+	if err != nil {
+		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection}
+	}
+	_ = resp.Body.Close()
+	return effect.Result{Outcome: effect.Done}
 }

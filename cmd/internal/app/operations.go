@@ -79,6 +79,7 @@ func (a *App) makeGate() error {
 	if err != nil {
 		return err
 	}
+	a.orderStats = append(a.orderStats, a.gate.OrderStats)
 	a.starts = append(a.starts, step{name: "gate", run: func(ctx context.Context) error {
 		a.cleanups.add("gate", a.gate.Stop)
 		return a.gate.Start(context.WithoutCancel(ctx))

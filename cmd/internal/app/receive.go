@@ -35,9 +35,9 @@ func (a *App) makeReceive() error {
 	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
-		provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+		provider, err := bound(s, keys)
 		if err != nil {
-			return fmt.Errorf("source %s: %w", s.Name, err)
+			return err
 		}
 		if provider.Unproved() {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
@@ -75,6 +75,15 @@ func passedHeaders(s *config.Source) (names []string) {
 	return names
 }
 
+// bound is a source's provider with the source's own settings.
+func bound(s *config.Source, keys providers.Fetcher) (*providers.Provider, error) {
+	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
+	}
+	return provider, nil
+}
+
 // inboxSource is a source as the gate needs it, with the ids its rows have.
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
@@ -87,6 +96,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 		row := registered.Routes[r.Name]
 		out.Routes = append(out.Routes, inbox.Route{
 			ID: row.ID, Name: r.Name, Version: row.Version, Types: r.Types, Target: r.Target.Name, Kind: storedKind(r.Target.Kind),
+			Order: r.Order.Policy, Sequence: sequenceOf(s, r, nil),
 		})
 	}
 	return out

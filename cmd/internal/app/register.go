@@ -34,7 +34,13 @@ func (a *App) register(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest})
+			described, err := describe(r).document()
+			if err != nil {
+				return err
+			}
+			row.Routes = append(row.Routes, inbox.RouteRow{
+				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
+			})
 		}
 		rows = append(rows, row)
 		if !slices.Contains(classes, s.Class) {
@@ -116,11 +122,17 @@ func definitionOf(r *config.Route) []any {
 			out = append(out, f.String())
 		}
 	}
+	if r.Order.Ordered() {
+		out = append(out, "order", r.Order.Effective())
+	}
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())
 	}
 	if r.Mail != nil {
 		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
+	}
+	if len(t.PassHeaders) > 0 {
+		out = append(out, "pass_headers", t.PassHeaders)
 	}
 	if t.Statement != "" {
 		out = append(out, "statement", t.Statement)

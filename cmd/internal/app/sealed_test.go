@@ -124,7 +124,9 @@ func runWithCanary(t *testing.T, url, schema string, pool *pgxpool.Pool, keyring
 		t.Fatal(err)
 	}
 	o := &operated{a: a}
-	call := func(operation, key, body string) { o.do(t, http.MethodPost, "agents", body, "Oncegate-Operation", operation, "Idempotency-Key", key) }
+	call := func(operation, key, body string) {
+		o.do(t, http.MethodPost, "agents", body, "Oncegate-Operation", operation, "Idempotency-Key", key)
+	}
 	call("charge", "one", `{"note":"`+canary+`"}`)
 	call("charge", "one", `{"note":"`+canary+`","more":"`+canary+`"}`) // a conflict
 	call("fail", "two", `{"note":"failing `+canary+`"}`)

@@ -36,6 +36,7 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	a.orderStats = append(a.orderStats, store.OrderStats)
 	metrics, err := newWorkMetrics(a.registry)
 	if err != nil {
 		return err
@@ -87,6 +88,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				// Doing nothing twice is doing nothing.
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop,
 				Rearms:     s.Rearm,
+				Order:      r.Order.Policy,
 				Retry: inbox.RetryPolicy{
 					Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline,
 				},

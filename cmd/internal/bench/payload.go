@@ -60,10 +60,11 @@ func (r *request) number(connection, n int) []byte {
 	return r.raw
 }
 
-// newBody is an invoice.paid of size bytes, the same each time.
+// newBody is an invoice.paid of size bytes, the same each time but for its date:
+// an old one would be held.
 func newBody(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same content each time
-	body := []byte(`{"id":"evt_000000000000000000000000","object":"event","api_version":"2025-03-31.basil","created":1767225600,` +
+	body := []byte(`{"id":"evt_000000000000000000000000","object":"event","api_version":"2025-03-31.basil","created":` + strconv.FormatInt(time.Now().Unix(), 10) + `,` +
 		`"livemode":true,"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"type":"invoice.paid","data":{"object":{` +
 		`"id":"in_1Q2w3E4r5T6y7U8i9O0pAsDf","object":"invoice","currency":"eur","customer":"cus_Qa1Ws2Ed3Rf4Tg","total":4200,"lines":[`)
 	const tail = `]}}}`

@@ -177,8 +177,9 @@ func (d *draft) identify(candidates []providers.Field) {
 	}
 }
 
-// sign signs the draft as the provider would, and then spoils what tamper names.
-func (d *draft) sign(to *addressee, tamper string) (*providers.Request, error) {
+// sign signs the draft as the provider would, in one of its modes, and then spoils
+// what tamper names.
+func (d *draft) sign(to *addressee, mode, tamper string) (*providers.Request, error) {
 	r := &providers.Request{Method: http.MethodPost, URL: to.url, Header: d.header.Clone(), Body: d.body, ReceivedAt: d.at}
 	verify := to.provider.Spec().Verify
 	switch tamper {
@@ -191,7 +192,7 @@ func (d *draft) sign(to *addressee, tamper string) (*providers.Request, error) {
 	default:
 		return nil, usagef("--tamper %q is unknown; known are body, signature, timestamp", clean(tamper))
 	}
-	if err := to.provider.Sign(r, to.secret, d.id); err != nil {
+	if err := to.provider.SignAs(mode, r, to.secret, d.id); err != nil {
 		return nil, usagef("signing as %s: %v", to.provider.Name(), err)
 	}
 	switch tamper {

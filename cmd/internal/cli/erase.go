@@ -82,11 +82,3 @@ func (s *shell) eraseCommand() *cobra.Command {
 	d.add(cmd)
 	return cmd
 }
-
-// nonzero leaves out what there was none of.
-func nonzero(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}

@@ -270,11 +270,10 @@ func recognised(yes bool) string {
 	return ""
 }
 
-// more says how to get the next page, where a person reads the table.
 // showPage reads one page of rows from the database, shows it, and says how to get
 // the next one.
-func showPage[Row any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
-	draw func([]Row) *table, id func(Row) inbox.ID,
+func showPage[Row, Cursor any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
+	draw func([]Row) *table, id func(Row) Cursor,
 ) error {
 	pool, err := s.openPool(cmd.Context())
 	if err != nil {
@@ -288,12 +287,13 @@ func showPage[Row any](s *shell, cmd *cobra.Command, limit int, read func(contex
 	if err := s.show(draw(rows), emptyList(rows)); err != nil {
 		return err
 	}
-	return s.more(len(rows), limit, func() inbox.ID { return id(rows[len(rows)-1]) })
+	return s.more(len(rows), limit, func() any { return id(rows[len(rows)-1]) })
 }
 
-func (s *shell) more(rows, limit int, last func() inbox.ID) error {
+// more says how to get the next page, where a person reads the table.
+func (s *shell) more(rows, limit int, last func() any) error {
 	if s.output == "table" && rows == limit {
-		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %s\n", last())
+		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %v\n", last())
 	}
 	return nil
 }

@@ -221,6 +221,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 					"none": "none that identifies: every verified delivery is an event of its own",
 				}[row.ID]},
 				{"order", row.Order},
+				{"signs as", strings.Join(p.Modes(), ", ")},
 				{"tolerance", tolerance(spec)},
 				{"methods", strings.Join(limits.Methods, ", ")},
 				{"largest body", fmt.Sprintf("%d bytes", limits.MaxBody)},

@@ -15,8 +15,8 @@ import (
 
 type signFlags struct {
 	captureFlags
-	file, eventID, kind, format, out, method string
-	headers                                  []string
+	file, eventID, kind, format, out, method, mode string
+	headers                                        []string
 }
 
 func (s *shell) providersSignCommand() *cobra.Command {
@@ -40,6 +40,7 @@ func (s *shell) providersSignCommand() *cobra.Command {
 	flags.StringVar(&f.eventID, "event-id", "", "the event id (default a fresh one; with --file the payload's own)")
 	flags.StringVar(&f.kind, "type", "", "the event type (default the example's)")
 	flags.StringVar(&f.method, "method", "", "the HTTP method (default POST)")
+	flags.StringVar(&f.mode, "mode", "", "sign in this way of the provider's (default as the headers say; providers show lists them)")
 	flags.StringArrayVar(&f.headers, "header", nil, "a further header, such as 'X-Topic: a'; may be repeated")
 	flags.StringVar(&f.format, "format", "http", "http (raw), json or curl")
 	flags.StringVar(&f.out, "out", "", "write to this file instead of stdout")
@@ -64,7 +65,7 @@ func (s *shell) providersSign(name string, f *signFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Sign(req, secrets[0], id); err != nil {
+	if err := p.SignAs(f.mode, req, secrets[0], id); err != nil {
 		return usagef("%v", err)
 	}
 	return s.writeSigned(req, f)

@@ -14,7 +14,8 @@ import (
 )
 
 func (s *shell) refusalsCommand() *cobra.Command {
-	return group("refusals", "List or show refused deliveries, with the diagnosis", s.refusalsListCommand(), s.refusalsShowCommand())
+	return group("refusals", "List, show or verify again refused deliveries",
+		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsReverifyCommand())
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {

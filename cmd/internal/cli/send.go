@@ -22,7 +22,7 @@ import (
 
 type sendFlags struct {
 	url, source, secretEnv, secretFile string
-	file, eventID, kind, tamper        string
+	file, eventID, kind, tamper, mode  string
 	duplicate                          int
 	concurrent                         bool
 	timeout                            time.Duration
@@ -52,6 +52,7 @@ func (s *shell) sendCommand() *cobra.Command {
 	flags.StringVar(&f.file, "file", "", "send this payload instead of the provider's example; - is stdin")
 	flags.StringVar(&f.eventID, "event-id", "", "the event id (default a fresh one; with --file the payload's own)")
 	flags.StringVar(&f.kind, "type", "", "the event type (default the example's)")
+	flags.StringVar(&f.mode, "mode", "", "sign in this way of the provider's (default as the headers say; providers show lists them)")
 	flags.StringVar(&f.tamper, "tamper", "", "spoil the delivery: body, signature or timestamp")
 	flags.IntVar(&f.duplicate, "duplicate", 0, "send the same delivery this many times more")
 	flags.BoolVar(&f.concurrent, "concurrent", false, "send all at once, not one after another")
@@ -84,7 +85,7 @@ func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	request, err := draft.sign(to, f.tamper)
+	request, err := draft.sign(to, f.mode, f.tamper)
 	if err != nil {
 		return err
 	}

@@ -182,6 +182,9 @@ type Target struct {
 	// Username and Password log in at the mail server.
 	Username string
 	Password []Reference
+	// Templates is the directory of the templates that routes name; one that is not
+	// absolute is looked for beside the configuration file.
+	Templates string
 	// Hello is the name this process gives itself there.
 	Hello string
 
@@ -203,6 +206,9 @@ type Target struct {
 type Mail struct {
 	// To gives one recipient or several, each of which gets a message of its own.
 	To *expression.Program
+	// Template names files of the target's directory; empty if the templates are
+	// written out.
+	Template string
 	// Subject, Text and HTML are templates.
 	Subject, Text, HTML string
 }
@@ -237,6 +243,10 @@ type Source struct {
 	// Operation is for sources of operations.
 	Operation Operation
 
+	// Redact are the members of a body that a plan does not show: names, wherever they
+	// stand, or dotted paths, in which * is any one step.
+	Redact []string
+
 	Routes []*Route
 
 	line int
@@ -253,6 +263,8 @@ type Route struct {
 	Name   string
 	Types  []string
 	Target *Target
+	// Order says in which order the effects happen.
+	Order Order
 	// When is the route's condition; nil is none.
 	When *expression.Program
 	// Key says which effects are one; nil is one for each event.

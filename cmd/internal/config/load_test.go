@@ -133,6 +133,40 @@ func TestPrintHoldsNoSecret(t *testing.T) {
 	golden(t, "testdata/full.golden", strings.ReplaceAll(string(text), secret, "/run/secrets/old"))
 }
 
+// No link in the directory of templates leads out of it, and what is read there is
+// the message.
+func TestTemplatesStayInTheirDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"secret.txt": "canary", "mail/a.subject.txt": "Hello", "mail/b.subject.txt": "Hello {{.To}}\n", "mail/b.html": "<p>b</p>"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret.txt", filepath.Join(dir, "mail/a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	load := func(template string) (*config.Config, error) {
+		return config.Load(config.Options{File: filepath.Join(dir, "oncegate.yml"), Environ: environ(), Catalog: loaded(t), Content: []byte(`
+database: { url: env:DATABASE_URL }
+targets: { mail: { kind: mail, smtp: "smtp://a.example", from: a@b.example, templates: mail } }
+sources: { stripe: { provider: stripe, secrets: [env:STRIPE_SECRET], routes: [ { name: r, target: mail, mail: { to: body.a, template: ` + template + ` } } ] } }`)})
+	}
+	if _, err := load("a"); err == nil || !strings.Contains(err.Error(), "escapes") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("a link that leads out: %v", err)
+	}
+	cfg, err := load("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := cfg.Sources[0].Routes[0].Mail; m.Subject != "Hello {{.To}}" || m.Text != "" || m.HTML != "<p>b</p>" {
+		t.Errorf("%+v", m)
+	}
+}
+
 // What is printed is a configuration: it loads, and prints the same again.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	t.Parallel()

@@ -154,12 +154,15 @@ func (s *Source) effective() yaml.MapSlice {
 	if s.Emit {
 		out = append(out, item("emit", true))
 	}
+	if len(s.Redact) > 0 {
+		out = append(out, item("redact", s.Redact))
+	}
 	out = s.Operation.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{
 			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
-			item("order", yaml.MapSlice{item("mode", "none")}),
+			item("order", route.Order.Effective()),
 		}
 		if route.When != nil {
 			routes[i] = append(routes[i], item("when", route.When.String()))
@@ -168,16 +171,7 @@ func (s *Source) effective() yaml.MapSlice {
 		if route.Map != nil {
 			routes[i] = append(routes[i], item("map", route.Map.Source()))
 		}
-		if route.Mail != nil {
-			mail := yaml.MapSlice{item("to", route.Mail.To.String()), item("subject", route.Mail.Subject)}
-			if route.Mail.Text != "" {
-				mail = append(mail, item("text", route.Mail.Text))
-			}
-			if route.Mail.HTML != "" {
-				mail = append(mail, item("html", route.Mail.HTML))
-			}
-			routes[i] = append(routes[i], item("mail", mail))
-		}
+		routes[i] = route.Mail.append(routes[i])
 		if route.AssumeIdempotent {
 			routes[i] = append(routes[i], item("assume_idempotent", true))
 		}

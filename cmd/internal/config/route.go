@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -38,13 +37,7 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 		"name":   func(field) {},
 		"types":  func(f field) { route.Types = r.globs(f.value, where+".types") },
 		"target": func(f field) { targetAt = f.value; parsed(r, f.value, where+".target", &target, verbatim) },
-		"order": func(f field) {
-			r.object(f.value, where+".order", map[string]func(field){
-				"mode": func(f field) { parsed(r, f.value, where+".order.mode", new(string), orderMode) },
-				"key":  func(field) {}, "number": func(field) {}, "patience": func(field) {},
-				"on_gap": func(field) {}, "on_dead": func(field) {},
-			})
-		},
+		"order":  func(f field) { route.Order = r.order(f, where) },
 		"when": func(f field) {
 			r.expression(f.value, where+".when", expression.Condition, func(p *expression.Program) { route.When = p })
 		},
@@ -80,9 +73,11 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 	}
 	switch isMail := route.Target.Kind == KindMail; {
 	case isMail && mailAt == nil:
-		r.at(n, "%s: mail is missing: to, subject, and text or html", where)
+		r.at(n, "%s: mail is missing: to, and template or subject and text or html", where)
 	case !isMail && mailAt != nil:
 		r.at(mailAt, "%s.mail: target %s is not of kind mail", where, route.Target.Name)
+	case isMail:
+		r.routeTemplates(route, mailAt, where)
 	}
 	inherit(&route.Retry, route.Target.Retry)
 	if route.Timeout == 0 {
@@ -121,14 +116,4 @@ func (r *reader) globs(n ast.Node, where string) []string {
 		out = append(out, pattern)
 	}
 	return out
-}
-
-func orderMode(s string) (string, error) {
-	switch s {
-	case "none":
-		return s, nil
-	case "latest", "contiguous", "arrival":
-		return "", errors.New("not built yet; known is none")
-	}
-	return "", errors.New("unknown order mode; known is none")
 }

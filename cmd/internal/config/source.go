@@ -75,6 +75,13 @@ func (r *reader) source(cfg *Config, f field) *Source {
 			answerAt = f.value
 			parsed(r, f.value, where+".answer_duplicates", &s.AnswerOutcome, answerDuplicates)
 		},
+		"redact": func(f field) {
+			for i, item := range r.list(f.value, where+".redact") {
+				var path string
+				parsed(r, item, fmt.Sprintf("%s.redact[%d]", where, i), &path, memberPath)
+				s.Redact = append(s.Redact, path)
+			}
+		},
 		"emit":      r.boolean(&s.Emit, where),
 		"operation": func(f field) { operationAt = f.value },
 		"routes":    func(f field) { s.Routes = r.routes(cfg, f.value, where+".routes") },
@@ -111,6 +118,7 @@ func (r *reader) source(cfg *Config, f field) *Source {
 	}
 	r.checkKeys(s)
 	r.checkPassed(s)
+	r.checkOrders(s)
 	return s
 }
 

@@ -7,9 +7,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
@@ -71,6 +69,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["starttls"] = func(f field) { parsed(r, f.value, where+".starttls", &t.StartTLS, verbatim) }
 		keys["username"] = func(f field) { r.reference(f, where, &t.Username, verbatim) }
 		keys["password"] = func(f field) { t.Password = r.secrets(f.value, where+".password") }
+		keys["templates"] = func(f field) { parsed(r, f.value, where+".templates", &t.Templates, verbatim) }
 		keys["hello"] = func(f field) { parsed(r, f.value, where+".hello", &t.Hello, hostName) }
 		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
 	case t.Kind == KindDev:
@@ -118,71 +117,6 @@ func (t *Target) ForwardConfig() effect.ForwardConfig {
 		cfg.Sign = append(cfg.Sign, string(key.Value))
 	}
 	return cfg
-}
-
-// mail asks the kind itself whether it can do what is configured.
-func (r *reader) mail(t *Target, where string) {
-	if len(t.Password) > 1 {
-		r.line(t.line, "%s.password: a mail server takes one", where)
-	}
-	_, server := effect.NewMail(t.MailConfig())
-	_, from := effect.NewMessage(effect.MessageConfig{From: t.From, Subject: "x", Text: "x"})
-	if err := errors.Join(server, from); err != nil {
-		for _, line := range lines(err) {
-			r.line(t.line, "%s: %s", where, line)
-		}
-	}
-}
-
-// MailConfig is the target as its kind takes it.
-func (t *Target) MailConfig() effect.MailConfig {
-	cfg := effect.MailConfig{
-		Server: t.SMTP, StartTLS: effect.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
-	}
-	if keys := values(t.Password); len(keys) > 0 {
-		cfg.Password = string(keys[0].Value)
-	}
-	return cfg
-}
-
-// routeMail reads the message of a route.
-func (r *reader) routeMail(f field, where string) *Mail {
-	where += ".mail"
-	m := &Mail{}
-	r.object(f.value, where, map[string]func(field){
-		"to": func(f field) {
-			r.expression(f.value, where+".to", expression.Texts, func(p *expression.Program) { m.To = p })
-		},
-		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
-		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
-		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
-	})
-	if len(r.peek(f.value, "to")) == 0 {
-		r.at(f.key, "%s: to is missing", where)
-	}
-	if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
-		for _, line := range lines(err) {
-			r.at(f.key, "%s: %s", where, line)
-		}
-	}
-	return m
-}
-
-func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
-	out = append(out, item("smtp", t.SMTP), item("from", t.From))
-	for key, value := range map[string]string{"starttls": t.StartTLS, "username": t.Username, "hello": t.Hello} {
-		if value != "" {
-			out = append(out, item(key, value))
-		}
-	}
-	slices.SortFunc(out[2:], func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
-	if len(t.Password) > 0 {
-		out = append(out, item("password", references(t.Password)))
-	}
-	if len(t.Allow) > 0 {
-		out = append(out, item("allow", prefixTexts(t.Allow)))
-	}
-	return out
 }
 
 // sql asks the kind itself whether it can do what is configured.

@@ -46,6 +46,14 @@ func httpURL(s string) (string, error) {
 	return s, nil
 }
 
+// memberPath reads a member's name or a dotted path of them.
+func memberPath(s string) (string, error) {
+	if s == "" || slices.Contains(strings.Split(s, "."), "") {
+		return "", errors.New("neither a member's name such as email nor a path such as data.object.email")
+	}
+	return s, nil
+}
+
 var functionForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
 func functionName(s string) (string, error) {

@@ -50,7 +50,7 @@ type Summary struct {
 	Cycles, Events, Forged                     int
 	Sent, Acked, Duplicates, Ambiguous, Faults int
 	Effects, Forwarded                         int
-	Random, FailPoints, Postgres, Both         int
+	Random, FailPoints, Postgres, Both, Cuts   int
 	Lost, Doubled, Altered, Alien, Other       int
 	Starts                                     int
 	Elapsed                                    time.Duration
@@ -59,10 +59,10 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
-	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both), "+
+	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT), "+
 		"%d events in %d deliveries, %d acked, %d of them duplicates, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
 		"lost %d, doubled %d, altered %d, alien %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
+		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Alien, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -78,6 +78,8 @@ type Campaign struct {
 	ledger        *Ledger
 	sink          *Sink
 	process       *process
+	proxy         *rig.Proxy
+	dsn           string // through the proxy
 	beforeKill    func()
 }
 
@@ -109,7 +111,7 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.sink.close()) }()
+	defer func() { err = errors.Join(err, c.sink.close(), c.proxy.Close()) }()
 	defer func() {
 		if c.process != nil {
 			err = errors.Join(err, c.process.Kill())
@@ -154,6 +156,9 @@ CREATE TABLE crash_applied (event_id text NOT NULL, key text NOT NULL);
 CREATE FUNCTION crash_apply(document jsonb) RETURNS void LANGUAGE sql AS
     'INSERT INTO crash_applied VALUES (document ->> ''id'', document ->> ''key'')';`
 
+// gatePool is what the connections call themselves over which the gate commits.
+const gatePool = "oncegate gate"
+
 // prepare makes the schema, the targets, the configuration and the addresses.
 func (c *Campaign) prepare(ctx context.Context) error {
 	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
@@ -177,11 +182,14 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if c.admin, err = rig.FreeAddress(); err != nil {
 		return err
 	}
-	if c.sink, err = startSink(); err != nil {
+	if c.proxy, c.dsn, err = rig.StartProxy(c.world.server.DSN(), gatePool); err != nil {
 		return err
 	}
+	if c.sink, err = startSink(); err != nil {
+		return errors.Join(err, c.proxy.Close())
+	}
 	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.sink.address), 0o600); err != nil {
-		return errors.Join(fmt.Errorf("writing the configuration: %w", err), c.sink.close())
+		return errors.Join(fmt.Errorf("writing the configuration: %w", err), c.sink.close(), c.proxy.Close())
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 // step is what happens in one cycle.
@@ -14,6 +16,8 @@ const (
 	killRandom   step = "kill the binary"
 	killPostgres step = "kill PostgreSQL"
 	killBoth     step = "kill the binary and PostgreSQL"
+	cutBefore    step = "cut the gate off before COMMIT"
+	cutAfter     step = "cut the gate off after COMMIT"
 	// The others are fail points of the binary.
 	beforeCommit step = "gate-before-commit"
 	afterCommit  step = "gate-after-commit"
@@ -27,6 +31,7 @@ const (
 // a short campaign sees each.
 var steps = []step{
 	killRandom, beforeCommit, killPostgres, afterCommit, killRandom, beforeSend, killBoth, afterSend, killRandom, killPostgres,
+	cutBefore, cutAfter,
 }
 
 // plan is the steps of the campaign, and one more, which is never taken.
@@ -95,16 +100,14 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		if err := c.postgres(ctx); err != nil {
 			return err
 		}
-		if !c.process.Running() {
-			return fmt.Errorf("the binary ended when PostgreSQL did: %w: %s", c.process.Err(), c.logTail())
+		if done, err := c.survived(ctx, next); done || err != nil {
+			return err
 		}
-		if c.failpoint(next) == "" {
-			// It must come back by itself.
-			timed, cancel := context.WithTimeout(ctx, 30*time.Second)
-			defer cancel()
-			return c.process.Ready(timed, "http://"+c.admin+"/readyz")
+	case cutBefore, cutAfter:
+		if err := c.cut(ctx, s); err != nil {
+			return err
 		}
-		if err := c.process.Stop(30 * time.Second); err != nil { // to start it with the fail point
+		if done, err := c.survived(ctx, next); done || err != nil {
 			return err
 		}
 	case killBoth:
@@ -127,6 +130,39 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		return err
 	}
 	return c.restart(ctx, next)
+}
+
+// survived expects that the binary runs on without its connections, and that it
+// comes back by itself. It is only stopped, and done is false, if the next step
+// wants it started with a fail point.
+func (c *Campaign) survived(ctx context.Context, next step) (done bool, err error) {
+	if !c.process.Running() {
+		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.process.Err(), c.logTail())
+	}
+	if c.failpoint(next) == "" {
+		timed, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return true, c.process.Ready(timed, "http://"+c.admin+"/readyz")
+	}
+	return false, c.process.Stop(30 * time.Second)
+}
+
+// cut drops the connection of a group at its COMMIT, so that the gate cannot know
+// whether it was carried out.
+func (c *Campaign) cut(ctx context.Context, s step) error {
+	where := rig.CutBefore
+	if s == cutAfter {
+		where = rig.CutAfter
+	}
+	select {
+	case <-c.proxy.CutNext(where, gatePool):
+		c.summary.Cuts++
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("no group was committed, to be cut off")
+	}
 }
 
 // postgres kills PostgreSQL and starts it again.

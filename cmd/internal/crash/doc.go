@@ -6,9 +6,11 @@
 // acknowledgement; a target that deduplicates by key writes down every call it
 // gets, and a function in the database inserts a row for every effect into a
 // table that would take a second one. Meanwhile the binary is killed at random
-// moments and at fail points, and PostgreSQL is killed too. When everything has
-// come to rest, [Check] compares: what was acknowledged is recorded with the same
-// bytes, nothing is recorded twice or unsigned, every effect has happened once.
+// moments and at fail points, PostgreSQL is killed too, and a proxy between them
+// drops connections at a COMMIT, before the server has it or before its answer
+// arrives. When everything has come to rest, [Check] compares: what was
+// acknowledged is recorded with the same bytes, nothing is recorded twice or
+// unsigned, every effect has happened once.
 //
 // kill -9 leaves the operating system's caches alone: this says nothing about a
 // loss of power.

@@ -59,14 +59,18 @@ type process struct {
 func (c *Campaign) serve(ctx context.Context, failpoint string) (*process, error) {
 	binary := c.world.shipped
 	env := []string{
-		"DATABASE_URL=" + c.world.server.DSN(), "ONCEGATE_SCHEMA=" + c.schema, "CRASH_SECRET=" + secret, "LOG_LEVEL=warn",
+		"DATABASE_URL=" + c.dsn, "ONCEGATE_SCHEMA=" + c.schema, "CRASH_SECRET=" + secret, "LOG_LEVEL=warn",
 		"ONCEGATE_PUBLIC=" + c.public, "ONCEGATE_ADMIN=" + c.admin,
 	}
 	if failpoint != "" {
 		binary = c.world.failing
 		env = append(env, "ONCEGATE_FAILPOINT="+failpoint)
 	}
-	p, err := rig.Start(filepath.Join(c.world.dir, c.schema+".log"), env, binary, "serve", "--config", c.config, "--role", "receive,work")
+	role := "receive,work"
+	if c.options.Wrong == Asynchronous {
+		role = "receive" // a worker's commits take the gate's to the disk with them
+	}
+	p, err := rig.Start(filepath.Join(c.world.dir, c.schema+".log"), env, binary, "serve", "--config", c.config, "--role", role)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ var rules = []struct {
 	{"expression", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress"), pgx, river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
 	{"cmd/internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
-	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "cmd/internal/devpg", "cmd/internal/bench", "cmd/internal/rig"), script, "testing")},
+	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "cmd/internal/devpg", "cmd/internal/bench", "cmd/internal/rig"), script, "testing")},
 }
 
 // exempt are the packages that a wider pattern does not mean.

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -83,6 +87,43 @@ func (p *Process) Stop(patience time.Duration) error {
 	case <-time.After(patience):
 		return errors.Join(fmt.Errorf("stopping process %d: still running after %s", p.PID(), patience), p.Kill())
 	}
+}
+
+// Pause sends SIGSTOP and returns when no thread of the process runs any more; on
+// anything but Linux, where that cannot be asked, when the signal was sent.
+func (p *Process) Pause() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("pausing process %d: %w", p.PID(), err)
+	}
+	for runtime.GOOS == "linux" {
+		paths, err := filepath.Glob("/proc/" + strconv.Itoa(p.PID()) + "/task/*/stat")
+		if err != nil {
+			return fmt.Errorf("pausing process %d: %w", p.PID(), err)
+		}
+		stopped := 0
+		for _, path := range paths {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				continue // the thread has ended
+			}
+			if _, after, ok := bytes.Cut(content, []byte(") T")); ok && len(after) > 0 {
+				stopped++
+			}
+		}
+		if stopped == len(paths) && stopped > 0 || !p.Running() {
+			return nil
+		}
+		<-time.After(time.Millisecond)
+	}
+	return nil
+}
+
+// Continue lets a process go on that was paused.
+func (p *Process) Continue() error {
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("letting process %d go on: %w", p.PID(), err)
+	}
+	return nil
 }
 
 // Ready waits until the address answers 200, the process ends or ctx does.

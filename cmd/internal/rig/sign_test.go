@@ -17,3 +17,15 @@ func TestStripeSignature(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// printf '{"a":1}' | openssl dgst -sha256 -hmac secret, and
+// printf 'msg_1.1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret -binary | base64.
+func TestOtherSignatures(t *testing.T) {
+	t.Parallel()
+	if got, want := rig.GitHubSignature("secret", []byte(`{"a":1}`)), "sha256=aa9e2e3575f5d7098b6caccd790888c36d5fdb63342a73bada2d6a51747a8494"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := rig.StandardSignature([]byte("secret"), "msg_1", time.Unix(1700000000, 0), []byte(`{"a":1}`)), "v1,Q5nZ7DiOGwijBBqvBVAK6c0zDr2JLkXI7TaV4f+Q2vY="; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

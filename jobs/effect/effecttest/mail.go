@@ -1,189 +1,196 @@
 package effecttest
 
 import (
-	"bufio"
+	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// MailScript says how a mail server answers at each stage: "greeting", "EHLO",
-// "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "message" (in the middle of it) and
-// "dot". A stage that is missing goes well. "drop" cuts the connection, "stall"
-// leaves it open and says nothing more, anything else is said as it is.
-type MailScript map[string]string
-
-// MailServer is a mail server that keeps what it accepted.
-type MailServer struct {
-	Address string
-
-	script MailScript
-	tls    *tls.Config
-	secure bool
-	mu     sync.Mutex
-	got    []Mail
-	said   []string
-	dots   int
+// MailTo is what a sender of mail is put before.
+type MailTo struct {
+	// Server is smtp://host:port or smtps://host:port.
+	Server string
+	// Plain sends in the clear; if it is false, the sender logs in with [Password].
+	Plain    bool
+	TLS      *tls.Config
+	Resolver *net.Resolver
 }
 
-// Mail is one message that a server has answered for.
-type Mail struct {
-	From, To, Data string
+// NewMail makes a sender of mail and renders, as its route does, the message to
+// one recipient.
+type NewMail func(tb testing.TB, to MailTo) (sender effect.Sender, render func(call *effect.Call, recipient string) ([]byte, error))
+
+// stages are those of a conversation, in their order, and whether a refusal for
+// good is about the message.
+var stages = []struct {
+	name  string
+	about bool
+	login bool // only where the sender logs in
+}{
+	{"greeting", false, false}, {"EHLO", false, true}, {"STARTTLS", false, true}, {"AUTH", false, true}, {"MAIL", true, false}, {"RCPT", true, false}, {"DATA", true, false},
 }
 
-// NewMailServer starts a server on the loopback interface; it ends with the test.
-// With a certificate it offers STARTTLS or, if secure, speaks TLS from the first
-// byte.
-func NewMailServer(tb testing.TB, script MailScript, config *tls.Config, secure bool) *MailServer {
+// Mail are mail servers. A message is taken when it was sent to its end: up to
+// the final dot nothing has happened, after it only the server's answer tells.
+func Mail(build NewMail) Kind {
+	k := Kind{Secrets: secrets()}
+	brief := 500 * time.Millisecond // whatever has been said by then, nothing has happened
+	for _, s := range stages {
+		refused := effect.Retry
+		topic := Later
+		if s.about {
+			refused, topic = effect.Dead, Refuses
+		}
+		for say, c := range map[string]Case{
+			"drop":          {Topic: BreaksBefore, Want: effect.Retry},
+			"half":          {Topic: HalfReply, Want: effect.Retry},
+			"what?":         {Topic: HalfReply, Want: effect.Retry},
+			"stall":         {Topic: StallsBefore, Want: effect.Retry, Reason: effect.ReasonTimeout, Limit: brief},
+			"slow":          {Topic: SlowReply, Want: effect.Retry, Reason: effect.ReasonTimeout, Limit: brief},
+			"endless":       {Topic: HugeReply, Want: effect.Retry},
+			"endless lines": {Topic: HugeReply, Want: effect.Retry},
+			"421 later":     {Topic: Later, Want: effect.Retry},
+			"550 no":        {Topic: topic, Want: refused},
+		} {
+			if say == "421 later" || say == "550 no" {
+				c.Code = say[:3]
+			}
+			if s.name == "EHLO" && c.Code != "" {
+				c.Code, c.Reason = "", effect.ReasonTLS // an older greeting has no STARTTLS
+			}
+			if s.name == "STARTTLS" {
+				c.Reason = ""
+			}
+			c.Name, c.Start = s.name+" "+say, spoken(build, MailScript{s.name: say}, !s.login, nil)
+			k.Cases = append(k.Cases, c)
+		}
+	}
+	k.Cases = append(k.Cases, messageCases(build)...)
+	return mailAddresses(build, k)
+}
+
+// messageCases are about the message and what follows it.
+func messageCases(build NewMail) []Case {
+	var out []Case
+	brief := 2 * time.Second // everything before the stall must fit into it
+	for _, c := range []Case{
+		{Topic: Succeeds, Name: "250 yes", Want: effect.Done, Code: "250", Taken: 1},
+		{Topic: Succeeds, Name: "250 yes\r\n250 yes", Want: effect.Done, Taken: 1},
+		{Topic: Succeeds, Name: "250-yes\r\n250 yes", Want: effect.Done, Taken: 1},
+		{Topic: Refuses, Name: "550 no", Want: effect.Dead, Code: "550", Taken: 1},
+		{Topic: Later, Name: "451 later", Want: effect.Retry, Code: "451", Taken: 1},
+		{Topic: BreaksAfter, Name: "drop", Want: effect.Unknown, Taken: 1},
+		{Topic: BreaksAfter, Name: "354 more", Want: effect.Unknown, Taken: 1},
+		{Topic: StallsAfter, Name: "stall", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
+		{Topic: SlowReply, Name: "slow", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
+		{Topic: HalfReply, Name: "half", Want: effect.Unknown, Taken: 1},
+		{Topic: HalfReply, Name: "25", Want: effect.Unknown, Taken: 1},
+		{Topic: HalfReply, Name: "what?", Want: effect.Unknown, Taken: 1},
+		{Topic: HugeReply, Name: "endless", Want: effect.Unknown, Taken: 1},
+		{Topic: HugeReply, Name: "endless lines", Want: effect.Unknown, Taken: 1},
+	} {
+		c.Start = spoken(build, MailScript{"dot": c.Name}, true, nil)
+		c.Name = "after the final dot " + c.Name
+		out = append(out, c)
+	}
+	// More than what lies in buffers, so that the cut is felt before the dot.
+	long := func(c *effect.Call) {
+		c.Rendered = append(c.Rendered, []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 200_000))...)
+	}
+	server := func(tb testing.TB) (*tls.Config, *tls.Config) { return certificate(tb) }
+	return append(out,
+		Case{Topic: BreaksBefore, Name: "in the middle of the message", Want: effect.Retry, Start: spoken(build, MailScript{"message": "drop"}, true, long)},
+		Case{Topic: StallsAfter, Name: "in the middle of the message", Want: effect.Unknown, Limit: brief, Start: spoken(build, MailScript{"message": "stall"}, true, nil)},
+		Case{Topic: Secrets, Name: "of the login", Want: effect.Retry, Code: "535", Start: spoken(build, MailScript{"AUTH": "echo"}, false, nil)},
+		Case{Topic: Secrets, Name: "of the login, in the clear", Want: effect.Retry, Code: "535", Start: spoken(build, MailScript{"AUTH": "535 not with " + Password}, false, nil)},
+		Case{Topic: Secrets, Name: "is what no row can hold", Want: effect.Dead, Code: "550", Start: spoken(build, MailScript{"RCPT": "550 \x00\xff" + pad(3000)}, true, nil)},
+		Case{Topic: Repeats, Name: "Message-ID, Date, boundary and all", Want: effect.Retry, Code: "451", Taken: 1, Start: spoken(build, MailScript{"dot": "451 later"}, true, nil)},
+		Case{Topic: Succeeds, Name: "STARTTLS and a login", Want: effect.Done, Taken: 1, Start: spoken(build, nil, false, nil)},
+		Case{Topic: Succeeds, Name: "TLS from the first byte", Want: effect.Done, Taken: 1, Start: securely(build, server, nil)},
+		Case{Topic: BreaksBefore, Name: "the certificate of a stranger", Want: effect.Retry, Reason: effect.ReasonTLS, Start: securely(build, server, &tls.Config{MinVersion: tls.VersionTLS12})},
+		Case{Topic: BreaksBefore, Name: "STARTTLS is not offered", Want: effect.Retry, Reason: effect.ReasonTLS, Start: func(tb testing.TB) Trial {
+			s := NewMailServer(tb, nil, nil, false)
+			return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address}, s, nil)
+		}},
+		Case{Topic: BreaksBefore, Name: "the certificate of a stranger after STARTTLS", Want: effect.Retry, Reason: effect.ReasonTLS, Start: func(tb testing.TB) Trial {
+			own, _ := certificate(tb)
+			s := NewMailServer(tb, nil, own, false)
+			return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address}, s, nil)
+		}},
+	)
+}
+
+// spoken puts a sender before a server that follows the script.
+func spoken(build NewMail, script MailScript, plain bool, change func(*effect.Call)) func(tb testing.TB) Trial {
+	return func(tb testing.TB) Trial {
+		if plain {
+			s := NewMailServer(tb, script, nil, false)
+			return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address, Plain: true}, s, change)
+		}
+		own, trust := certificate(tb)
+		s := NewMailServer(tb, script, own, false)
+		return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address, TLS: trust}, s, change)
+	}
+}
+
+// securely speaks TLS from the first byte; trust is nil if the server's own
+// certificate is trusted.
+func securely(build NewMail, server func(testing.TB) (*tls.Config, *tls.Config), trust *tls.Config) func(tb testing.TB) Trial {
+	return func(tb testing.TB) Trial {
+		own, right := server(tb)
+		if trust != nil {
+			right = trust
+		}
+		s := NewMailServer(tb, nil, own, true)
+		return mailTrial(tb, build, MailTo{Server: "smtps://" + s.Address, TLS: right}, s, nil)
+	}
+}
+
+func mailTrial(tb testing.TB, build NewMail, to MailTo, server *MailServer, change func(*effect.Call)) Trial {
 	tb.Helper()
-	var lc net.ListenConfig
-	listener, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s := &MailServer{Address: listener.Addr().String(), script: script, tls: config, secure: secure}
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+	sender, render := build(tb, to)
+	return Trial{
+		Attempt: func(ctx context.Context, number int) effect.Result {
+			call := Call(number)
+			var err error
+			// Rendered anew each time: what is the same then was made so.
+			if call.Rendered, err = render(call, "Ann <ann@example.com>"); err != nil {
+				tb.Fatal(err)
 			}
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-			open.Go(func() { defer conn.Close(); s.serve(conn) })
-		}
-	})
-	tb.Cleanup(func() { _ = listener.Close(); open.Wait() })
-	return s
-}
-
-// Got are the messages accepted; Dots is how many were sent to their end, whatever
-// the answer; Said is every line of every client.
-func (s *MailServer) Got() []Mail {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Mail(nil), s.got...)
-}
-
-// Dots is how many messages were sent to their end.
-func (s *MailServer) Dots() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dots
-}
-
-// Said is every line of every client.
-func (s *MailServer) Said() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.said...)
-}
-
-// answer reports whether the conversation goes on.
-func (s *MailServer) answer(conn net.Conn, stage, well string) bool {
-	say, ok := s.script[stage]
-	if !ok {
-		say = well
-	}
-	switch say {
-	case "drop":
-		return false
-	case "stall":
-		_, _ = io.Copy(io.Discard, conn)
-		return false
-	case "":
-		return true
-	}
-	_, err := io.WriteString(conn, say+"\r\n")
-	return err == nil
-}
-
-func (s *MailServer) serve(conn net.Conn) {
-	secured := s.secure
-	if secured {
-		conn = tls.Server(conn, s.tls)
-	}
-	lines := bufio.NewReader(conn)
-	if !s.answer(conn, "greeting", "220 sink ESMTP") {
-		return
-	}
-	var m Mail
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return
-		}
-		line = strings.TrimRight(line, "\r\n")
-		s.mu.Lock()
-		s.said = append(s.said, line)
-		s.mu.Unlock()
-		verb, rest, _ := strings.Cut(line, " ")
-		stage, well := strings.ToUpper(verb), "250 OK"
-		switch stage {
-		case "EHLO":
-			well = "250-sink\r\n250-AUTH PLAIN LOGIN\r\n250 SIZE"
-			if s.tls != nil && !secured {
-				well = "250-sink\r\n250 STARTTLS"
+			if change != nil {
+				change(call)
 			}
-		case "STARTTLS":
-			well = "220 go on"
-		case "AUTH":
-			well = "235 welcome"
-		case "MAIL":
-			m.From = rest
-		case "RCPT":
-			m.To = rest
-		case "DATA":
-			well = "354 go on"
-		case "QUIT":
-			well = "221 bye"
-		}
-		if !s.answer(conn, stage, well) {
-			return
-		}
-		switch stage {
-		case "STARTTLS":
-			conn, secured = tls.Server(conn, s.tls), true
-			lines = bufio.NewReader(conn)
-		case "QUIT":
-			return
-		case "DATA":
-			if strings.HasPrefix(s.script["DATA"], "4") || strings.HasPrefix(s.script["DATA"], "5") {
-				continue
+			return sender.Send(ctx, call)
+		},
+		Taken: func() []string {
+			if server == nil {
+				return nil
 			}
-			if !s.message(conn, lines, &m) {
-				return
-			}
-		}
+			return server.Sent()
+		},
 	}
 }
 
-func (s *MailServer) message(conn net.Conn, lines *bufio.Reader, m *Mail) bool {
-	if _, cut := s.script["message"]; cut {
-		_, _ = lines.ReadString('\n')
-		return s.answer(conn, "message", "")
+// mailAddresses are the cases of a server that is not reached.
+func mailAddresses(build NewMail, k Kind) Kind {
+	for _, address := range forbiddenAddresses() {
+		k.Cases = append(k.Cases, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+			return mailTrial(tb, build, MailTo{Server: "smtp://" + address + ":25", Plain: true}, nil, nil)
+		}})
 	}
-	var data strings.Builder
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return false
-		}
-		if line == ".\r\n" {
-			break
-		}
-		data.WriteString(strings.TrimPrefix(line, "."))
-	}
-	m.Data = data.String()
-	s.mu.Lock()
-	s.dots++
-	if say := s.script["dot"]; say == "" || strings.HasPrefix(say, "2") {
-		s.got = append(s.got, *m)
-	}
-	s.mu.Unlock()
-	return s.answer(conn, "dot", "250 queued")
+	k.Cases = append(k.Cases,
+		Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+			s := NewMailServer(tb, nil, nil, false)
+			return mailTrial(tb, build, MailTo{Server: named("smtp://" + s.Address), Plain: true, Resolver: rebinding(tb)}, s, nil)
+		}},
+		Case{Topic: Unreachable, Name: "nobody listens", Want: effect.Retry, Reason: effect.ReasonConnect, Start: func(tb testing.TB) Trial {
+			return mailTrial(tb, build, MailTo{Server: "smtp://" + nobody(tb), Plain: true}, nil, nil)
+		}},
+	)
+	return k
 }

@@ -1,6 +1,3 @@
-// Package effecttest is the conformance suite of the kinds that leave the
-// database: it puts a target that misbehaves in every way before a sender and
-// judges what the sender made of it.
 package effecttest
 
 import (
@@ -20,7 +17,6 @@ type Target struct {
 
 	mu       sync.Mutex
 	requests []Request
-	conns    []net.Conn
 }
 
 // Request is one request as the target read it.
@@ -37,39 +33,12 @@ type Script func(conn net.Conn, req Request)
 // NewTarget starts a target on the loopback interface; it ends with the test.
 func NewTarget(tb testing.TB, script Script) *Target {
 	tb.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	t := &Target{URL: "http://" + listener.Addr().String() + "/hook"}
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			t.mu.Lock()
-			t.conns = append(t.conns, conn)
-			t.mu.Unlock()
-			open.Go(func() { t.serve(conn, script) })
-		}
-	})
-	tb.Cleanup(func() {
-		_ = listener.Close()
-		t.mu.Lock()
-		for _, conn := range t.conns {
-			_ = conn.Close() // a sender may keep it alive
-		}
-		t.mu.Unlock()
-		open.Wait()
-	})
+	t := &Target{}
+	t.URL = "http://" + listen(tb, func(conn net.Conn) { t.serve(conn, script) }) + "/hook"
 	return t
 }
 
 func (t *Target) serve(conn net.Conn, script Script) {
-	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	for {
 		got, err := http.ReadRequest(reader)

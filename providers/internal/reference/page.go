@@ -228,15 +228,14 @@ func partOf(p *providers.Part) string {
 
 func timeOf(v *providers.VerifySpec) string {
 	t := &v.Timestamp
-	scheme := len(v.Signature.Schemes) == 0 && !slices.Contains([]string{"static", "operation", "none"}, v.Family)
 	text := "The time may lie "
 	switch {
 	case t.Unsigned:
 		return "The time that is sent is not signed, and is believed by nobody."
-	case t.From == "none" && !scheme:
+	case t.From == "none" && slices.Contains(tokens, v.Family):
+		return "The times are those of the token."
+	case t.From == "none":
 		return "No time is signed: an old delivery is known by its id alone."
-	case scheme:
-		text = "Where the scheme signs a time, it may lie "
 	}
 	text += side(t.Past) + " before the receipt and " + side(t.Future) + " after it."
 	if t.SDK != "" {

@@ -61,9 +61,15 @@ func proof(s *providers.Spec) string {
 	return strings.Join(out, ", ") + where
 }
 
+// tokens are the families whose times are those of a token.
+var tokens = []string{"jwt", "messagebird", "event-grid", "microsoft-graph"}
+
 func tolerance(s *providers.Spec) string {
 	t := &s.Verify.Timestamp
-	if t.From == "none" || t.Unsigned {
+	switch {
+	case t.From == "none" && slices.Contains(tokens, s.Verify.Family):
+		return "the token's"
+	case t.From == "none", t.Unsigned:
 		return "no time signed"
 	}
 	return "-" + side(t.Past) + " / +" + side(t.Future)

@@ -1,0 +1,127 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+)
+
+// routeDescription is what a route led to in one version, for people and for
+// plans. It holds no secret: an address is kept as far as its host, with a hash
+// of the whole. Stored: names are added, never changed.
+type routeDescription struct {
+	Types         []string          `json:"types,omitempty"`
+	Target        string            `json:"target,omitempty"`
+	Kind          string            `json:"kind,omitempty"`
+	Method        string            `json:"method,omitempty"`
+	Address       string            `json:"address,omitempty"`
+	AddressSHA256 string            `json:"address_sha256,omitempty"`
+	KeyHeader     string            `json:"key_header,omitempty"`
+	Idempotent    bool              `json:"idempotent,omitempty"`
+	When          string            `json:"when,omitempty"`
+	Key           []string          `json:"key,omitempty"`
+	Map           any               `json:"map,omitempty"`
+	Mail          map[string]string `json:"mail,omitempty"`
+	Statement     string            `json:"statement,omitempty"`
+	Parameters    map[string]string `json:"parameters,omitempty"`
+}
+
+func describe(r *config.Route) routeDescription {
+	t := r.Target
+	d := routeDescription{
+		Types: r.Types, Target: t.Name, Kind: storedKind(t.Kind), KeyHeader: t.KeyHeader, Idempotent: t.Idempotent, Statement: t.Statement,
+	}
+	switch t.Kind {
+	case config.KindForward, config.KindDev:
+		d.Method = t.Method
+		if d.Method == "" {
+			d.Method = "POST"
+		}
+		d.Address, d.AddressSHA256 = addressOf(t.URL)
+	case config.KindMail:
+		d.Address, d.AddressSHA256 = addressOf(t.SMTP)
+	case config.KindSQL:
+		d.Address = t.Call
+	case config.KindNoop:
+	}
+	if r.When != nil {
+		d.When = r.When.String()
+	}
+	if r.Key != nil && r.Key.Recipe != nil {
+		for _, f := range r.Key.Recipe.Fields {
+			d.Key = append(d.Key, f.String())
+		}
+	}
+	if r.Map != nil {
+		d.Map = r.Map.Source()
+	}
+	if r.Mail != nil {
+		d.Mail = map[string]string{
+			"from": t.From, "to": r.Mail.To.String(), "subject": r.Mail.Subject, "text": r.Mail.Text, "html": r.Mail.HTML,
+		}
+	}
+	for name, p := range t.Parameters {
+		if d.Parameters == nil {
+			d.Parameters = map[string]string{}
+		}
+		d.Parameters[name] = p.String()
+	}
+	return d
+}
+
+func (d routeDescription) document() ([]byte, error) {
+	document, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("describing a route to %s: %w", d.Target, err)
+	}
+	return document, nil
+}
+
+// renders reports whether what is sent is made of the event, and so stored
+// before it is sent.
+func (d routeDescription) renders() bool { return d.Map != nil || d.Mail != nil }
+
+// elsewhere reports whether two descriptions lead to different places.
+func (d routeDescription) elsewhere(from routeDescription) bool {
+	return d.Target != from.Target || d.Kind != from.Kind || d.Method != from.Method || d.Address != from.Address || d.AddressSHA256 != from.AddressSHA256
+}
+
+// sameStatement reports whether the same is run in the database.
+func (d routeDescription) sameStatement(as routeDescription) bool {
+	if d.Statement != as.Statement || len(d.Parameters) != len(as.Parameters) {
+		return false
+	}
+	for name, text := range d.Parameters {
+		if as.Parameters[name] != text {
+			return false
+		}
+	}
+	return true
+}
+
+// known reports whether anything was kept of the version.
+func (d routeDescription) known() bool { return d.Kind != "" }
+
+// addressOf gives as much of an address as cannot be a credential: paths and
+// queries of webhooks often are.
+func addressOf(s string) (shown, hash string) {
+	if s == "" {
+		return "", ""
+	}
+	sum := sha256.Sum256([]byte(s))
+	hash = hex.EncodeToString(sum[:8])
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" {
+		return "", hash
+	}
+	shown = u.Scheme + "://" + u.Host
+	if !slices.Contains([]string{"", "/"}, u.EscapedPath()) || u.RawQuery != "" {
+		shown += "/..."
+	}
+	return shown, hash
+}

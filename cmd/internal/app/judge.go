@@ -1,0 +1,183 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/scheme"
+)
+
+// JudgeConfig configures a [Judge]. Settings, Pool and Logger are required.
+type JudgeConfig struct {
+	Settings *config.Config
+	Pool     *pgxpool.Pool
+	Logger   *slog.Logger
+
+	// DevURL is as in [Config].
+	DevURL string
+
+	// Now is the time that key windows are compared with. It defaults to time.Now.
+	Now func() time.Time
+}
+
+// Judge says what today's configuration would make of recorded events, by the
+// code of the receiver and of the worker. It sends nothing, fetches nothing and
+// writes nothing. It may be used by several goroutines at once.
+type Judge struct {
+	cfg       JudgeConfig
+	registry  *inbox.Registry
+	sources   map[int32]*judgedSource
+	routes    map[int32]*judgedRoute
+	previewer jobs.Previewer
+
+	// Unregistered are the routes of the configuration that no server has been
+	// started with, as source/route; nothing can be replayed to them yet. Stale are
+	// those that the servers were started with another version of.
+	Unregistered, Stale []string
+}
+
+var _ inbox.Judge = (*Judge)(nil)
+
+// judgedSource is a source of the configuration with its row.
+type judgedSource struct {
+	*config.Source
+	provider *providers.Provider
+	secrets  []providers.Secret
+	redact   redaction
+	routes   []*judgedRoute
+}
+
+// judgedRoute is a route of the configuration with its row.
+type judgedRoute struct {
+	*config.Route
+	inbox   inbox.Route
+	stored  inbox.EffectRoute
+	today   routeDescription
+	current bool
+	source  *judgedSource
+}
+
+// offline is for keys that are published: a plan asks nobody.
+type offline struct{}
+
+var errOffline = errors.New("keys are not fetched for a plan")
+
+// Fetch implements [providers.Fetcher].
+func (offline) Fetch(scheme.KeyRequest) ([]byte, error) { return nil, errOffline }
+
+// NewJudge makes a judge of the configuration and of what is registered in the
+// database, which it only reads.
+func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	j := &Judge{cfg: cfg, sources: map[int32]*judgedSource{}, routes: map[int32]*judgedRoute{}}
+	var err error
+	if j.registry, err = inbox.ReadRegistry(ctx, cfg.Pool); err != nil {
+		return nil, err
+	}
+	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: j.registry.Sources, log: cfg.Logger}
+	targets, err := a.targets()
+	if err != nil {
+		return nil, err
+	}
+	stored, worked, err := a.routes()
+	if err != nil {
+		return nil, err
+	}
+	j.previewer = jobs.Previewer{Routes: worked, Senders: targets.senders, Transactionals: targets.transactionals}
+	for _, s := range cfg.Settings.Sources {
+		registered, known := j.registry.Sources[s.Name]
+		provider, err := bound(s, offline{})
+		if err != nil {
+			return nil, err
+		}
+		source := &judgedSource{Source: s, provider: provider, secrets: s.Keys(), redact: newRedaction(s.Redact)}
+		if known {
+			j.sources[registered.ID] = source
+		}
+		rows := a.inboxSource(s).Routes
+		for i, r := range s.Routes {
+			row, known := registered.Routes[r.Name]
+			if !known {
+				j.Unregistered = append(j.Unregistered, s.Name+"/"+r.Name)
+				continue
+			}
+			digest, err := routeDigest(r)
+			if err != nil {
+				return nil, err
+			}
+			route := &judgedRoute{
+				Route: r, inbox: rows[i], stored: stored[row.ID], today: describe(r),
+				current: bytes.Equal(digest, j.registry.Current[row.ID]), source: source,
+			}
+			if !route.current {
+				j.Stale = append(j.Stale, s.Name+"/"+r.Name)
+			}
+			j.routes[row.ID] = route
+			source.routes = append(source.routes, route)
+		}
+	}
+	return j, nil
+}
+
+// Judge implements [inbox.Judge].
+func (j *Judge) Judge(ctx context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+	source := j.sources[r.SourceID]
+	event := judgedEvent{RecordedEvent: r, source: source}
+	event.extract()
+	out := make([]inbox.Judgement, 0, len(r.Effects)+1)
+	answered := make(map[int32]bool, len(r.Effects))
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		answered[e.RouteID] = true
+		judgement, err := j.effect(ctx, &event, e)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, judgement)
+	}
+	if source == nil {
+		return out, nil
+	}
+	for _, route := range source.routes {
+		if answered[route.inbox.ID] || !route.inbox.Matches(r.Event.Type) {
+			continue
+		}
+		judgement, wanted, err := j.newRoute(&event, route)
+		if err != nil {
+			return nil, err
+		}
+		if wanted {
+			out = append(out, judgement)
+		}
+	}
+	return out, nil
+}
+
+// version is what a route was when an effect was recorded.
+func (j *Judge) version(e *inbox.RecordedEffect) (routeDescription, error) {
+	v, ok := j.registry.Version(e.RouteID, e.RouteVersion)
+	if !ok {
+		return routeDescription{Target: e.Target}, nil
+	}
+	var d routeDescription
+	if err := json.Unmarshal(v.Definition, &d); err != nil {
+		return d, fmt.Errorf("reading version %d of route %s/%s: %w", e.RouteVersion, e.Route, e.Target, err)
+	}
+	if !d.known() {
+		d.Target = v.Target // all that is known of a version before the first that was described
+	}
+	return d, nil
+}

@@ -1,0 +1,249 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// effect says what would become of one recorded effect.
+func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect) (inbox.Judgement, error) {
+	was, err := j.version(e)
+	if err != nil {
+		return inbox.Judgement{}, err
+	}
+	d := event.diff(e.Route)
+	d.Recorded = recordedRequest(event, e, was)
+	verdict, err := j.verdict(ctx, event, e, was, d)
+	if err != nil {
+		return inbox.Judgement{}, err
+	}
+	return d.judgement(e.Effect, e.RouteID, verdict)
+}
+
+// verdict decides, and writes into the diff what it decides by.
+func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, was routeDescription, d *diff) (inbox.Verdict, error) {
+	switch {
+	case e.State.Settled() && !event.NewKey:
+		return inbox.VerdictDone, d.why("it is %s", e.State)
+	case !e.State.Settled() && !e.State.AtRest():
+		return inbox.VerdictSame, d.why("it is under way: %s", e.State)
+	}
+	route := j.routes[e.RouteID]
+	switch {
+	case event.source == nil:
+		return inbox.VerdictNoRoute, d.why("the source is not in the configuration")
+	case route == nil:
+		return inbox.VerdictNoRoute, d.why("the route is not in the configuration")
+	case !route.inbox.Matches(event.Event.Type):
+		return inbox.VerdictNoRoute, d.why("the route no longer takes the type")
+	}
+	if !route.current {
+		_ = d.why("no server was started with this version of the route yet")
+	}
+	now := j.cfg.Now()
+	claim := claimOf(event, e, now)
+	p := j.previewer.Preview(claim)
+	switch {
+	case !p.Known:
+		return inbox.VerdictNoRoute, d.why("the route's target is not in the configuration")
+	case p.State == inbox.EffectSkipped:
+		return inbox.VerdictNoRoute, d.why("its condition is false: %s", p.Said)
+	case p.State != "":
+		return inbox.VerdictCannotRender, d.why("%s", cannotRender(p))
+	}
+	d.Today = todayRequest(event, e, route, &p)
+	if route.stored.Forgotten(claim.UnknownSince, now) {
+		d.Today = nil
+		return inbox.VerdictOtherKey, d.why("an attempt may have happened longer ago than the target remembers keys (key_window): it becomes indeterminate, nothing is sent")
+	}
+	verdict := inbox.VerdictSame
+	if changed := j.body(event, e, route, was, &p, d); changed {
+		verdict = inbox.VerdictOtherBody
+	}
+	if was.known() && was.elsewhere(route.today) || !was.known() && was.Target != route.today.Target {
+		verdict = inbox.VerdictOtherTarget
+		_ = d.why("it goes elsewhere")
+	}
+	if other, err := j.key(ctx, event, e, route, &p, d); err != nil {
+		return "", err
+	} else if other {
+		verdict = inbox.VerdictOtherKey
+	}
+	if verdict == inbox.VerdictSame {
+		d.Today = nil
+	}
+	return verdict, nil
+}
+
+// cannotRender says why no request can be made.
+func cannotRender(p jobs.Preview) string {
+	switch p.Reason { //nolint:exhaustive // the others speak for themselves
+	case inbox.ReasonBodyGone, "":
+		return "the body is gone"
+	case inbox.ReasonSealed:
+		return "the body, or what was rendered of it, is sealed under a key that is lost"
+	}
+	if p.Said == "" {
+		return string(p.Reason)
+	}
+	return string(p.Reason) + ": " + p.Said
+}
+
+// claimOf is the claim that the first attempt of a replay makes.
+func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.Claim {
+	claim := &inbox.Claim{
+		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
+		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered,
+		SequenceKeyHash: e.SequenceKeyHash, SequenceNumber: e.SequenceNumber, Event: event.Event,
+	}
+	if event.NewKey {
+		claim.UnknownSince = time.Time{}
+		if e.Item == 0 { // what an item of a list sends is known from the list alone
+			claim.Rendered = nil
+		}
+	}
+	return claim
+}
+
+// body compares what was sent with what would be.
+func (j *Judge) body(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, was routeDescription, p *jobs.Preview, d *diff) (changed bool) {
+	if p.Items > 1 {
+		_ = d.why("it becomes %d messages", p.Items)
+		d.Today.Body = nil
+		return !p.Stored
+	}
+	recorded, made := sentBody(event, e, was)
+	redact := event.source.redact
+	switch {
+	case !made:
+		_ = d.why("no request was made before")
+		canonical(d.Today.Body, p.Request.Body, redact)
+		return true
+	case !bytes.Equal(recorded, p.Request.Body):
+		d.Changes = changes(recorded, p.Request.Body, redact)
+		if !e.UnknownSince.IsZero() && !event.NewKey {
+			_ = d.why("an attempt may have happened with the earlier body, under the same key: the target may refuse this one, or answer for that one")
+		}
+		if len(d.Changes) == 0 {
+			_ = d.why("the same JSON is written with other bytes")
+		}
+		canonical(d.Recorded.Body, recorded, redact)
+		canonical(d.Today.Body, p.Request.Body, redact)
+		return true
+	case was.known() && !was.sameStatement(route.today):
+		_ = d.why("the database runs another statement or other parameters")
+		return true
+	case p.Stored && e.RouteVersion != int(route.inbox.Version):
+		// What today's configuration would make of it, if it were allowed to.
+		again := claimOf(event, e, j.cfg.Now())
+		again.Rendered = nil
+		if fresh := j.previewer.Preview(again); fresh.State == "" && fresh.Items <= 1 && !bytes.Equal(fresh.Request.Body, recorded) {
+			d.Unused = changes(recorded, fresh.Request.Body, redact)
+			_ = d.why("the stored bytes are sent again, since their key belongs to them; today's rendering, which differs, needs a new key")
+		}
+	}
+	return false
+}
+
+// sentBody is what was sent, or would have been; made is false if no request was.
+func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription) (body []byte, made bool) {
+	if e.Rendered != nil {
+		return e.Rendered, true
+	}
+	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
+	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonCondition:
+		return nil, false
+	}
+	return event.Event.Body, !was.renders()
+}
+
+// key reports whether the target, or the route, would not take it for the same.
+func (j *Judge) key(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview, d *diff) (bool, error) {
+	if event.NewKey {
+		_ = d.why("it is sent under a new key: the target will not recognise it")
+	}
+	if p.KeyHash == nil {
+		return event.NewKey, nil
+	}
+	hash := inbox.StoredKeyHash(p.KeyHash, route.stored.KeyWithin, event.Event.ReceivedAt)
+	if bytes.Equal(hash, e.KeyHash) {
+		return event.NewKey, nil
+	}
+	d.Today.KeyHash = hex.EncodeToString(hash)
+	owner, err := inbox.KeyOwner(ctx, j.cfg.Pool, e.RouteID, hash)
+	if err != nil {
+		return false, err
+	}
+	if owner != e.Effect && !owner.IsZero() {
+		d.Today = nil
+		return true, d.why("today's key is owned by effect %s: it becomes a duplicate of that, nothing is sent", owner)
+	}
+	if e.KeyHash == nil {
+		return event.NewKey, nil // it never asked for one
+	}
+	return true, d.why("the key's recipe gives another key: another effect may have happened or happen beside it")
+}
+
+// newRoute judges a route that would take the event and has no effect of it.
+func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgement, bool, error) {
+	d := event.diff(route.Name)
+	e := &inbox.RecordedEffect{RouteID: route.inbox.ID, Route: route.Name}
+	if event.wasUnusable() {
+		_ = d.why("it was recorded as unusable")
+	}
+	p := j.previewer.Preview(claimOf(event, e, j.cfg.Now()))
+	verdict := inbox.VerdictNewRoute
+	switch {
+	case event.unusable != "":
+		verdict = inbox.VerdictCannotRender
+		_ = d.why("it is unusable still: %s", event.unusable)
+	case p.State == inbox.EffectSkipped:
+		return inbox.Judgement{}, false, nil
+	case p.State != "":
+		verdict = inbox.VerdictCannotRender
+		_ = d.why("%s", cannotRender(p))
+	default:
+		_ = d.why("no effect was recorded for this route")
+		d.Today = todayRequest(event, e, route, &p)
+		if p.Items > 1 {
+			d.Today.Body = nil
+			_ = d.why("it becomes %d messages", p.Items)
+		}
+	}
+	judgement, err := d.judgement(inbox.ID{}, route.inbox.ID, verdict)
+	return judgement, err == nil, err
+}
+
+// diff is a diff under construction.
+type diff struct{ inbox.Diff }
+
+func (e *judgedEvent) diff(route string) *diff {
+	return &diff{inbox.Diff{
+		Event: e.Event.ID.String(), EventID: e.Event.EventID, Type: e.Event.Type, Source: e.Source, Route: route,
+		Signature: e.signature, Identity: e.identity,
+	}}
+}
+
+// why adds a reason. It gives nil, so that a verdict can be returned with it.
+func (d *diff) why(format string, args ...any) error {
+	d.Why = append(d.Why, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (d *diff) judgement(effect inbox.ID, route int32, verdict inbox.Verdict) (inbox.Judgement, error) {
+	d.Verdict = verdict
+	var document bytes.Buffer
+	encoder := json.NewEncoder(&document)
+	encoder.SetEscapeHTML(false) // it is shown on terminals, and masks are in angle brackets
+	if err := encoder.Encode(&d.Diff); err != nil {
+		return inbox.Judgement{}, fmt.Errorf("writing the diff of event %s: %w", d.Event, err)
+	}
+	return inbox.Judgement{Effect: effect, RouteID: route, Verdict: verdict, Diff: bytes.TrimSuffix(document.Bytes(), []byte("\n"))}, nil
+}

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/mail"
+	"strings"
+	"time"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/providers"
+)
+
+const (
+	// maxShown bounds a value of a change, maxCanonical a canonical body.
+	maxShown     = 200
+	maxCanonical = 2 << 10
+)
+
+// recordedRequest is the side of a diff that is known from the rows.
+func recordedRequest(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription) *inbox.DiffRequest {
+	out := &inbox.DiffRequest{
+		RouteVersion: e.RouteVersion, Target: was.Target, Kind: was.Kind, Method: was.Method, Address: was.Address, AddressSHA256: was.AddressSHA256,
+		Key: e.Key, KeyHash: hex.EncodeToString(e.KeyHash), State: e.State, Reason: e.Reason, LastCode: e.LastCode, Attempts: e.Attempts,
+	}
+	if !e.FinishedAt.IsZero() {
+		out.FinishedAt = &e.FinishedAt
+	}
+	body, made := sentBody(event, e, was)
+	if made && body != nil {
+		out.Body = describeBody(body, e.Rendered != nil, "stored")
+	}
+	return out
+}
+
+// todayRequest is the side that today's configuration gives.
+func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview) *inbox.DiffRequest {
+	out := &inbox.DiffRequest{
+		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
+		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key, Headers: shownHeaders(p.Request.Headers),
+	}
+	if event.NewKey || e.Key == "" {
+		out.Key = "a new one"
+		delete(out.Headers, http.CanonicalHeaderKey(route.today.KeyHeader))
+	}
+	from := "stored"
+	if p.Rendered {
+		from = "rendered"
+	}
+	out.Body = describeBody(p.Request.Body, p.Rendered || p.Stored, from)
+	return out
+}
+
+// shownHeaders are a request's headers, without values that may be credentials.
+func shownHeaders(h http.Header) map[string]string {
+	if len(h) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(h))
+	for name, values := range h {
+		if len(values) == 0 {
+			continue
+		}
+		out[name] = short([]byte(strings.Join(values, ", ")))
+		if secretName(name) {
+			out[name] = "<secret>"
+		}
+	}
+	return out
+}
+
+func describeBody(content []byte, made bool, from string) *inbox.DiffBody {
+	sum := sha256.Sum256(content)
+	if !made {
+		from = "received"
+	}
+	return &inbox.DiffBody{Bytes: len(content), SHA256: hex.EncodeToString(sum[:]), From: from}
+}
+
+// canonical adds the canonical form, where there is one, masked.
+func canonical(b *inbox.DiffBody, content []byte, redact redaction) {
+	if b == nil {
+		return
+	}
+	if form, err := jcs.Transform(content); err == nil {
+		sum := sha256.Sum256(form)
+		b.CanonicalSHA256 = hex.EncodeToString(sum[:])
+	}
+	if shown, ok := providers.Mask(content, redact.hides); ok {
+		b.Canonical = cutAt(shown, maxCanonical)
+	}
+}
+
+// changes are what differs between two bodies: by path where both are JSON, by
+// header where both are messages, else as a whole without content.
+func changes(before, after []byte, redact redaction) []inbox.Change {
+	if found, ok := providers.Changes(before, after, inbox.MaxChanges, redact.hides); ok {
+		out := make([]inbox.Change, len(found))
+		for i, c := range found {
+			out[i] = inbox.Change{Path: c.Path, Before: short(c.Before), After: short(c.After)}
+		}
+		return out
+	}
+	out := messageChanges(before, after)
+	a, b := describeBody(before, false, ""), describeBody(after, false, "")
+	return append(out, inbox.Change{Path: "$", Before: "sha256:" + a.SHA256, After: "sha256:" + b.SHA256})
+}
+
+// messageChanges are the headers of a mail that a person knows it by.
+func messageChanges(before, after []byte) []inbox.Change {
+	b, errB := mail.ReadMessage(strings.NewReader(string(before)))
+	a, errA := mail.ReadMessage(strings.NewReader(string(after)))
+	if errA != nil || errB != nil {
+		return nil
+	}
+	var out []inbox.Change
+	for _, name := range []string{"From", "To", "Subject"} {
+		if x, y := b.Header.Get(name), a.Header.Get(name); x != y {
+			out = append(out, inbox.Change{Path: name, Before: short([]byte(x)), After: short([]byte(y))})
+		}
+	}
+	return out
+}
+
+func short(value []byte) string { return cutAt(value, maxShown) }
+
+// cutAt bounds a text, and makes it one that JSON can hold.
+func cutAt(value []byte, limit int) string {
+	if len(value) <= limit {
+		return strings.ToValidUTF8(string(value), "?")
+	}
+	return strings.ToValidUTF8(string(value[:limit]), "") + "..."
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

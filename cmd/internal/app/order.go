@@ -1,0 +1,70 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// sequenceOf gives what reads an event's sequence key and number for a route; nil
+// takes what the provider publishes. What cannot be read is empty, and failed is
+// told; it may be nil.
+func sequenceOf(s *config.Source, r *config.Route, failed func(error)) func(a *inbox.Admission, event int) (key, number string) {
+	o := r.Order
+	if o.Key == nil && o.Number == nil {
+		return nil
+	}
+	headers := mentionsHeaders(o.Key) || mentionsHeaders(o.Number)
+	if failed == nil {
+		failed = func(error) {}
+	}
+	return func(a *inbox.Admission, event int) (key, number string) {
+		e := &a.Events[event]
+		in := &expression.Input{
+			Event: expression.Event{
+				ID: e.EventID, Type: e.Type, Source: s.Name, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: a.ReceivedAt,
+			},
+			Body: a.Body[e.Offset : e.Offset+e.Length],
+		}
+		if headers {
+			in.Headers = jobs.HeaderTexts(a.Headers)
+		}
+		key, number = e.SequenceKey, e.SequenceNumber
+		var err error
+		if o.Key != nil {
+			if key, err = o.Key.Name(in); err != nil {
+				failed(err)
+			}
+		}
+		if o.Number != nil {
+			if number, err = placeOf(o, in); err != nil {
+				failed(err)
+			}
+		}
+		return key, number
+	}
+}
+
+// placeOf reads a number exactly, with one spelling for each value. Where every
+// number is waited for, only whole ones have successors.
+func placeOf(o config.Order, in *expression.Input) (string, error) {
+	text, err := o.Number.Number(in)
+	if err != nil {
+		return "", err
+	}
+	n, err := sequence.ParseNumber(text)
+	if err != nil || o.Mode == sequence.Contiguous && !n.Whole() {
+		return "", expression.ErrType
+	}
+	return n.String(), nil
+}
+
+// mentionsHeaders says that an expression may read a header: reading them all for
+// each event is worth avoiding.
+func mentionsHeaders(p *expression.Program) bool {
+	return p != nil && strings.Contains(p.String(), "headers")
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// orderedRoute is a route of this process whose effects wait for each other.
+type orderedRoute struct {
+	source, route string
+	warn          time.Duration
+}
+
+// orderedRoutes gives them by id.
+func (a *App) orderedRoutes() map[int32]orderedRoute {
+	out := map[int32]orderedRoute{}
+	for _, s := range a.settings.Sources {
+		for _, r := range s.Routes {
+			if r.Order.Ordered() {
+				out[a.sources[s.Name].Routes[r.Name].ID] = orderedRoute{source: s.Name, route: r.Name, warn: r.Order.WithDefaults().Warn}
+			}
+		}
+	}
+	return out
+}
+
+// orderCounters are what [inbox.OrderStats] counts.
+var orderCounters = []struct {
+	name, help string
+	value      func(inbox.OrderStats) uint64
+}{
+	{"oncegate_order_held_total", "Effects put behind another one of their key, or behind a gap.", func(s inbox.OrderStats) uint64 { return s.Held }},
+	{"oncegate_order_superseded_total", "Effects passed over for a newer one of their key.", func(s inbox.OrderStats) uint64 { return s.Superseded }},
+	{"oncegate_order_filtered_total", "Effects of a contiguous route that only leave their number behind.", func(s inbox.OrderStats) uint64 { return s.Filtered }},
+	{"oncegate_order_long_gaps_total", "Gaps that lasted longer than the route's warn.", func(s inbox.OrderStats) uint64 { return s.LongGaps }},
+	{"oncegate_order_abandoned_gaps_total", "Gaps that the route's policy ended.", func(s inbox.OrderStats) uint64 { return s.AbandonedGaps }},
+	{"oncegate_order_late_total", "Effects whose number was passed before they came.", func(s inbox.OrderStats) uint64 { return s.Late }},
+	{"oncegate_order_ties_total", "Effects whose number another one of their key has.", func(s inbox.OrderStats) uint64 { return s.Ties }},
+	{"oncegate_order_missing_keys_total", "Effects admitted without a sequence key.", func(s inbox.OrderStats) uint64 { return s.MissingKeys }},
+	{"oncegate_order_missing_numbers_total", "Effects admitted without a sequence number.", func(s inbox.OrderStats) uint64 { return s.MissingNumbers }},
+	{"oncegate_order_held_runnable_total", "Held effects found free to run: an error of Oncegate's, which was mended.", func(s inbox.OrderStats) uint64 { return s.HeldRunnable }},
+}
+
+// orderCollector shows the counters of the ordered routes.
+type orderCollector struct {
+	routes map[int32]orderedRoute
+	take   []func() map[int32]inbox.OrderStats
+	descs  []*prometheus.Desc
+}
+
+func newOrderCollector(routes map[int32]orderedRoute, take []func() map[int32]inbox.OrderStats) *orderCollector {
+	c := &orderCollector{routes: routes, take: take}
+	for _, counter := range orderCounters {
+		c.descs = append(c.descs, prometheus.NewDesc(counter.name, counter.help, []string{"source", "route"}, nil))
+	}
+	return c
+}
+
+// Describe implements [prometheus.Collector].
+func (c *orderCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *orderCollector) Collect(out chan<- prometheus.Metric) {
+	taken := make([]map[int32]inbox.OrderStats, len(c.take))
+	for i, take := range c.take {
+		taken[i] = take()
+	}
+	for id, r := range c.routes {
+		for i, counter := range orderCounters {
+			sum := uint64(0)
+			for _, stats := range taken {
+				sum += counter.value(stats[id])
+			}
+			out <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, float64(sum), r.source, r.route)
+		}
+	}
+}
+
+// orderGauges show how the streams of the ordered routes stand. They are read
+// from the database now and then, with bounded counts.
+type orderGauges struct {
+	held, gaps, oldestGap, blocked *prometheus.GaugeVec
+}
+
+const (
+	// orderGaugesEvery is how often the gauges are read, orderGaugesBound how long
+	// that may take.
+	orderGaugesEvery = 15 * time.Second
+	orderGaugesBound = 5 * time.Second
+)
+
+func newOrderGauges(routes map[int32]orderedRoute) *orderGauges {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
+		for _, r := range routes {
+			g.WithLabelValues(r.source, r.route).Set(0)
+		}
+		return g
+	}
+	return &orderGauges{
+		held:      gauge("oncegate_held_effects", "Effects that wait behind another one of their key, among the first 10,000 that are not settled."),
+		gaps:      gauge("oncegate_gaps", "Sequence keys that wait for a missing number, counted up to 10,000."),
+		oldestGap: gauge("oncegate_oldest_gap_seconds", "How long the oldest missing number has been waited for; 0 without one."),
+		blocked:   gauge("oncegate_blocked_keys", "Sequence keys that a dead or indeterminate effect holds up, counted up to 10,000."),
+	}
+}
+
+func (g *orderGauges) all() []prometheus.Collector {
+	return []prometheus.Collector{g.held, g.gaps, g.oldestGap, g.blocked}
+}
+
+func (g *orderGauges) set(r orderedRoute, s inbox.StreamStats) {
+	g.held.WithLabelValues(r.source, r.route).Set(float64(s.Held))
+	g.gaps.WithLabelValues(r.source, r.route).Set(float64(s.Gaps))
+	g.oldestGap.WithLabelValues(r.source, r.route).Set(s.OldestGap.Seconds())
+	g.blocked.WithLabelValues(r.source, r.route).Set(float64(s.Blocked))
+}
+
+// makeOrderMetrics makes the metrics of ordered routes; without such a route there
+// are none. A process that works also reads how their streams stand.
+func (a *App) makeOrderMetrics() error {
+	routes := a.orderedRoutes()
+	if len(routes) == 0 {
+		return nil
+	}
+	if err := a.collect(newOrderCollector(routes, a.orderStats)); err != nil {
+		return err
+	}
+	if !a.cfg.Work {
+		return nil
+	}
+	gauges := newOrderGauges(routes)
+	if err := a.collect(gauges.all()...); err != nil {
+		return err
+	}
+	told := map[int64]time.Time{} // by stream: since when its gap was
+	read := func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
+		defer cancel()
+		long := map[int64]time.Time{}
+		for id, r := range routes {
+			stats, err := inbox.ReadStreamStats(ctx, a.adminPool, id, r.warn)
+			if err != nil {
+				a.log.WarnContext(ctx, "reading how streams stand failed", slog.String("source", r.source), slog.String("route", r.route), slog.Any("error", err))
+				return
+			}
+			gauges.set(r, stats)
+			for _, gap := range stats.Long {
+				long[gap.Stream] = gap.Since
+				if !told[gap.Stream].Equal(gap.Since) {
+					a.log.WarnContext(ctx, "a sequence number is missing for long", slog.String("source", r.source), slog.String("route", r.route),
+						slog.Int64("stream", gap.Stream), slog.Time("since", gap.Since))
+				}
+			}
+		}
+		told = long
+	}
+	a.starts = append(a.starts, step{name: "order gauges", run: func(ctx context.Context) error {
+		a.every(ctx, "order gauges", orderGaugesEvery, read)
+		return nil
+	}})
+	return nil
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/fetch"
+)
+
+// ReverifyConfig says which kept refusals [Reverify] looks at. Settings, Logger
+// and Source are required.
+type ReverifyConfig struct {
+	Settings *config.Config
+	Logger   *slog.Logger
+
+	// Source is the name of a source of the configuration.
+	Source string
+
+	// The others are those of [inbox.Reverify].
+	Cause         string
+	Since         time.Time
+	DryRun        bool
+	Actor, Reason string
+	Progress      func(r inbox.ReverifyReport)
+
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// ErrConfiguration is wrapped where the configuration does not fit what is asked:
+// trying again cannot help.
+var ErrConfiguration = errors.New("configuration")
+
+// Reverify verifies a source's kept refusals with today's secrets and admits
+// those that verify through a gate of its own, for the routes that the servers
+// were started with.
+func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyReport, err error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	at := slices.IndexFunc(cfg.Settings.Sources, func(s *config.Source) bool { return s.Name == cfg.Source })
+	if at < 0 {
+		return report, fmt.Errorf("%w: there is no source %q", ErrConfiguration, cfg.Source)
+	}
+	s := cfg.Settings.Sources[at]
+	a := &App{
+		cfg: Config{Settings: cfg.Settings, Logger: cfg.Logger, Now: cfg.Now}, settings: cfg.Settings, log: cfg.Logger,
+		registry: newRegistry(""), node: nodeName(),
+	}
+	defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
+	if err := a.openDatabase(ctx); err != nil {
+		return report, err
+	}
+	if err := a.openKeyring(ctx); err != nil {
+		return report, err
+	}
+	if err := a.readRegistered(ctx, s); err != nil {
+		return report, err
+	}
+	keys, err := fetch.New(fetch.Config{Now: cfg.Now, Logger: cfg.Logger})
+	if err != nil {
+		return report, err
+	}
+	provider, err := bound(s, keys)
+	if err != nil {
+		return report, err
+	}
+	secrets := s.Keys()
+	source := &receiver.Source{
+		Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, Secrets: func() []providers.Secret { return secrets },
+	}
+	run := inbox.Reverify{
+		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
+		Actor: cfg.Actor, Reason: cfg.Reason, Progress: cfg.Progress,
+		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
+	}
+	if !cfg.DryRun {
+		if err := a.makeGate(); err != nil {
+			return report, err
+		}
+		for _, step := range a.starts {
+			if err := step.run(ctx); err != nil {
+				return report, fmt.Errorf("starting %s: %w", step.name, err)
+			}
+		}
+		run.Gate = a.gate
+	}
+	return run.Run(ctx)
+}
+
+// readRegistered reads the rows of a source and its routes. It refuses a
+// configuration that no server was started with: effects are written for routes
+// that the workers know.
+func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
+	registry, err := inbox.ReadRegistry(ctx, a.adminPool)
+	if err != nil {
+		return err
+	}
+	registered, known := registry.Sources[s.Name]
+	for _, r := range s.Routes {
+		_, ok := registered.Routes[r.Name]
+		known = known && ok
+	}
+	if !known {
+		return fmt.Errorf("%w: no server was started with source %s and all of its routes yet; start one with this configuration first", ErrConfiguration, s.Name)
+	}
+	a.sources = registry.Sources
+	return nil
+}

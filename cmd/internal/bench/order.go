@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
+)
+
+// orderOptions are what can be chosen for the benchmark of order.
+type orderOptions struct {
+	output  string
+	rounds  int
+	effects int
+	each    int // numbers of a key
+	streams int
+	env     repeated
+}
+
+func parseOrder(args []string) (orderOptions, error) {
+	var o orderOptions
+	var quick bool
+	flags := flag.NewFlagSet("bench order", flag.ContinueOnError)
+	flags.BoolVar(&quick, "quick", false, "a minute: one round of 2,000 effects, 100,000 streams")
+	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
+	flags.IntVar(&o.effects, "effects", 10_000, "in each backlog")
+	flags.IntVar(&o.each, "each", 10, "numbers of each key where there are many keys")
+	flags.IntVar(&o.streams, "streams", 1_000_000, "rows of the table of streams for the last measurement; 0 is not at all")
+	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.output != "table" && o.output != "json" {
+		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
+	}
+	if quick {
+		o.rounds, o.effects, o.streams = 1, 2000, 100_000
+	}
+	if o.rounds < 1 || o.effects < 100 || o.each < 1 || o.streams < 0 || flags.NArg() > 0 {
+		return o, errors.New("--rounds and --each are at least 1, --effects at least 100, --streams not negative, and there are no arguments")
+	}
+	return o, nil
+}
+
+// orderSubject is a backlog of a route: how it is ordered, and how many numbers
+// each key has.
+type orderSubject struct {
+	kind, order string
+	each        int
+}
+
+func (s *orderSubject) name() string { return s.kind + ", " + s.about() }
+
+func (s *orderSubject) about() string {
+	switch {
+	case s.order == "none":
+		return "unordered"
+	case s.each == 0:
+		return s.order + ", one hot key"
+	case s.each == 1:
+		return s.order + ", every key once"
+	}
+	return fmt.Sprintf("%s, %d a key", s.order, s.each)
+}
+
+// subjects are taken next to what they are compared with.
+func (o *orderOptions) subjects() []orderSubject {
+	var out []orderSubject
+	for _, kind := range []string{subjectSQL, subjectForward} {
+		out = append(out,
+			orderSubject{kind, "none", o.each},
+			// Of several numbers in a backlog latest carries out the newest alone, which would
+			// measure something else.
+			orderSubject{kind, "latest", 1},
+			orderSubject{kind, "contiguous", o.each},
+			orderSubject{kind, "contiguous", 0})
+	}
+	return out
+}
+
+// orderReport is the result of the benchmark of order.
+type orderReport struct {
+	Rounds   int               `json:"rounds"`
+	Effects  int               `json:"effects"`
+	Seconds  float64           `json:"seconds"`
+	Settings map[string]string `json:"postgresql_settings"`
+	Drains   []drained         `json:"drains"`
+	Ratios   []ratio           `json:"ratios"`
+	Streams  *streamsReport    `json:"streams,omitempty"`
+}
+
+// streamsReport is what a large table of streams costs.
+type streamsReport struct {
+	Rows      int     `json:"rows"`
+	MiB       float64 `json:"mib"`
+	PerSecond float64 `json:"per_second"`
+	PeakMiB   float64 `json:"worker_peak_rss_mib"`
+}
+
+// What is asked of order: at most twice the time of an unordered route, and of
+// one hot key so many events a second.
+const (
+	mostOrderCost = 2
+	leastHotRate  = 500
+)
+
+// measureOrder works off backlogs of ordered and of unordered routes.
+func measureOrder(ctx context.Context, args []string) (err error) {
+	o, err := parseOrder(args)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	s, err := newStand(ctx)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	d := &orders{orderOptions: o, drains: &drains{stand: s}}
+	if err := d.setUp(ctx); err != nil {
+		return err
+	}
+	defer d.sink.Close()
+	report := &orderReport{Rounds: o.rounds, Effects: o.effects, Settings: settings}
+	subjects := o.subjects()
+	for i := range subjects {
+		report.Drains = append(report.Drains, drained{Subject: subjects[i].kind, About: subjects[i].about()})
+	}
+	for round := range o.rounds {
+		for i := range subjects {
+			if _, err := d.take(ctx, &subjects[i], &report.Drains[i]); err != nil {
+				return fmt.Errorf("%s: %w", subjects[i].name(), err)
+			}
+			progress("round %d of %d  %-34s %8.0f/s", round+1, o.rounds, subjects[i].name(), report.Drains[i].PerSecond[round])
+		}
+	}
+	report.compare(subjects)
+	if o.streams > 0 {
+		if report.Streams, err = d.crowded(ctx); err != nil {
+			return err
+		}
+	}
+	report.Seconds = time.Since(started).Seconds()
+	if o.output == "json" {
+		return writeJSON(os.Stdout, report)
+	}
+	return report.writeTable(os.Stdout)
+}
+
+// compare divides the time of an ordered event by that of an unordered one of the
+// same kind and round.
+func (r *orderReport) compare(subjects []orderSubject) {
+	var unordered []float64
+	for i := range subjects {
+		s := &subjects[i]
+		if s.order == "none" {
+			unordered = r.Drains[i].PerSecond
+			continue
+		}
+		if s.each > 0 {
+			if out, ok := newRatio("time of "+s.name()+" / unordered", unordered, r.Drains[i].PerSecond, 0, mostOrderCost); ok {
+				r.Ratios = append(r.Ratios, out)
+			}
+			continue
+		}
+		hot := newSpread(r.Drains[i].PerSecond)
+		r.Ratios = append(r.Ratios, ratio{
+			What: "events/s of " + s.name(), Median: hot.median, Min: hot.least, Max: hot.most,
+			Target: fmt.Sprintf(">= %d", leastHotRate), Met: hot.median >= leastHotRate,
+		})
+	}
+}
+
+func (r *orderReport) writeTable(w io.Writer) error {
+	fmt.Fprintf(w, "\n%d round(s), backlogs of %d; medians over the rounds and their range. Bodies of 2 KiB.\n", r.Rounds, r.Effects)
+	fmt.Fprintf(w, "PostgreSQL: its durable defaults, with %v. The target of forward shares the machine.\n\n", r.Settings)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "\teach second\tleast\tmost\tworker CPU us each\tPostgreSQL CPU us each\t\n")
+	for _, d := range r.Drains {
+		spread := newSpread(d.PerSecond)
+		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.least, spread.most, median(d.WorkerCPU), median(d.ServerCPU))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if err := writeRatios(w, r.Ratios); err != nil {
+		return err
+	}
+	if s := r.Streams; s != nil {
+		fmt.Fprintf(w, "\nStreams: %d rows take %.0f MiB with their indexes; among them %.0f events/s of sql, contiguous; worker at most %.0f MiB resident\n",
+			s.Rows, s.MiB, s.PerSecond, s.PeakMiB)
+	}
+	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
+	return err
+}
+
+// peak is the most memory that a process has had, in MiB.
+func peak(p *rig.Process) (float64, error) {
+	bytes, err := rig.PeakRSS(p.PID())
+	return float64(bytes) / (1 << 20), err
+}

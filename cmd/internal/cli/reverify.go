@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+)
+
+func (s *shell) refusalsReverifyCommand() *cobra.Command {
+	var f listFlags
+	var d decision
+	var cause string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "reverify --source <name>", Short: "Verify kept refusals with today's secrets, and admit those that verify", Args: cobra.NoArgs,
+		Long: "Verify the kept refusals of a source with the secrets of the configuration, each at the time at\n" +
+			"which it was received, and admit those that verify through the gate, as if they had verified then:\n" +
+			"recorded once, whatever the sender has delivered again since. For the day a rotation was botched.\n\n" +
+			"What is admitted is taken out of the refusals. --dry-run admits nothing and writes nothing.",
+		Example: "  oncegate refusals reverify --source stripe --dry-run\n" +
+			"  oncegate refusals reverify --source stripe --since 12h --reason \"the new secret was missing from 2 to 5\"",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.limit = 1
+			since, _, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			if f.source == "" {
+				return usagef("--source is missing")
+			}
+			if !dryRun {
+				if err := d.check(s, "why did they not verify? (--dry-run needs none.)"); err != nil {
+					return err
+				}
+			}
+			cfg, err := s.loadConfig()
+			if err != nil {
+				return err
+			}
+			quiet := cfg.Log
+			quiet.Level = max(quiet.Level, slog.LevelError)
+			bar := s.progress(-1, "verifying")
+			report, err := app.Reverify(cmd.Context(), app.ReverifyConfig{
+				Settings: cfg, Logger: newLogger(s, quiet), Source: f.source, Cause: cause, Since: since, DryRun: dryRun,
+				Actor: d.actor, Reason: d.reason, Progress: func(r inbox.ReverifyReport) { bar.at(int64(r.Examined)) },
+			})
+			bar.done()
+			switch {
+			case errors.Is(err, app.ErrConfiguration), errors.Is(err, receiver.ErrNotKept):
+				return usagef("%v", err)
+			case err != nil:
+				_ = s.showReverified(report, dryRun) // what was done until then is done
+				if errors.Is(err, inbox.ErrOverloaded) {
+					return laterf("%v; run it again, it goes on where it ended", err)
+				}
+				return err
+			}
+			return s.showReverified(report, dryRun)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "the source; required")
+	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
+	flags.StringVar(&f.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
+	flags.StringVar(&d.reason, "reason", "", "why; required unless --dry-run, it goes into the audit")
+	flags.StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
+	return cmd
+}
+
+func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
+	if s.output == "json" {
+		return s.json(struct {
+			DryRun bool `json:"dry_run"`
+			inbox.ReverifyReport
+		}{dryRun, r})
+	}
+	recorded := "recorded"
+	if dryRun {
+		recorded = "would be recorded"
+	}
+	page(s.out, []pair{
+		{"examined", fmt.Sprint(r.Examined)},
+		{"verified", fmt.Sprint(r.Verified)},
+		{"refused again", fmt.Sprint(r.Refused)},
+		{"unreadable", nonzero(r.Unreadable)},
+		{recorded, count(r.Recorded, "event")},
+		{"known already", count(r.Duplicates, "event")},
+		{"conflicts", nonzero(r.Conflicts)},
+		{"unusable", nonzero(r.Unusable)},
+	})
+	return nil
+}

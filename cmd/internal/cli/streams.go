@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) streamsCommand() *cobra.Command {
+	return group("streams", "List, show, skip or unblock the sequence keys of ordered routes",
+		s.streamsListCommand(), s.streamsShowCommand(), s.streamsSkipCommand(), s.streamsUnblockCommand())
+}
+
+func (s *shell) streamsListCommand() *cobra.Command {
+	var f inbox.StreamFilter
+	cmd := &cobra.Command{
+		Use: "list", Short: "List sequence keys, newest first", Args: cobra.NoArgs,
+		Long: "List the sequence keys of ordered routes, newest first: up to which number each is applied, how\n" +
+			"many effects wait, and for what. --blocked and --gap together show all that stand still.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Limit < 1 || f.Limit > 1000 {
+				return usagef("--limit %d: must be from 1 to 1000", f.Limit)
+			}
+			if f.Before < 0 {
+				return usagef("--before %d: not a stream's id", f.Before)
+			}
+			return showPage(s, cmd, f.Limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.StreamRow, error) {
+				return lister.Streams(ctx, f)
+			}, s.streamTable, func(row inbox.StreamRow) int64 { return row.ID })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.Source, "source", "", "only of this source")
+	flags.StringVar(&f.Route, "route", "", "only of this route")
+	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
+	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
+	flags.Int64Var(&f.Before, "before", 0, "the page after this id")
+	flags.IntVar(&f.Limit, "limit", 50, "size of the page, at most 1000")
+	return cmd
+}
+
+func (s *shell) streamTable(rows []inbox.StreamRow) *table {
+	t := &table{
+		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
+		spare:  []string{"IN FLIGHT", "SOURCE"}, whole: []string{"ID", "KEY", "BLOCKED BY"},
+	}
+	for _, row := range rows {
+		gap := ""
+		if row.GapSince != nil {
+			gap = s.tableClock(*row.GapSince)
+		}
+		t.add(row.Source, row.Route, row.Key, row.Applied, heldCount(row.Held), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
+	}
+	return t
+}
+
+// heldCount says that counting has stopped somewhere.
+func heldCount(n int) string {
+	if n >= inbox.MaxHeld {
+		return fmt.Sprintf("%d+", n)
+	}
+	return fmt.Sprint(n)
+}
+
+func optionalID(id *inbox.ID) string {
+	if id == nil {
+		return ""
+	}
+	return id.String()
+}
+
+func (s *shell) streamsShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <id | source/route/key>", Short: "Show what one sequence key waits for", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			stream, err := inbox.NewLister(pool).Stream(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.showStream(stream)
+		},
+	}
+}
+
+func (s *shell) showStream(d *inbox.StreamDetail) error {
+	if s.output == "json" {
+		d.Waiting = emptyList(d.Waiting)
+		return s.json(d)
+	}
+	page(s.out, streamPairs(d))
+	if len(d.Waiting) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.out)
+	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, whole: []string{"EFFECT", "NUMBER"}}
+	for i := range d.Waiting {
+		e := &d.Waiting[i]
+		t.add(e.Number, e.State, e.Type, e.EventID, optional(e.NextAt), e.ID.String())
+	}
+	t.write(s.out, s.width())
+	return nil
+}
+
+// streamPairs is what is to be known before anything is decided.
+func streamPairs(d *inbox.StreamDetail) []pair {
+	return []pair{
+		{"stream", fmt.Sprint(d.ID)},
+		{"route", d.Source + "/" + d.Route},
+		{"key", d.Key},
+		{"applied", d.Applied},
+		{"held", heldCount(d.Held)},
+		{"gap since", optional(d.GapSince)},
+		{"missing", missing(d)},
+		{"blocked by", streamEffect(d.BlockedByEffect, d.BlockedBy)},
+		{"in flight", streamEffect(d.InFlightEffect, d.InFlight)},
+		{"started", clock(d.StartedAt)},
+		{"updated", clock(d.UpdatedAt)},
+	}
+}
+
+// missing are the numbers that are waited for.
+func missing(d *inbox.StreamDetail) string {
+	if d.MissingFrom == d.MissingTo {
+		return d.MissingFrom
+	}
+	return d.MissingFrom + " to " + d.MissingTo
+}
+
+func streamEffect(e *inbox.StreamEffect, id *inbox.ID) string {
+	if e == nil {
+		return optionalID(id)
+	}
+	parts := []string{e.ID.String(), e.State}
+	if e.Reason != "" {
+		parts = append(parts, e.Reason)
+	}
+	if e.Number != "" {
+		parts = append(parts, "number "+e.Number)
+	}
+	return strings.Join(append(parts, "event "+e.EventID), ", ")
+}

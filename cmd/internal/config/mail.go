@@ -1,0 +1,179 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// mail asks the kind itself whether it can do what is configured.
+func (r *reader) mail(t *Target, where string) {
+	if len(t.Password) > 1 {
+		r.line(t.line, "%s.password: a mail server takes one", where)
+	}
+	_, server := effect.NewMail(t.MailConfig())
+	_, from := effect.NewMessage(effect.MessageConfig{From: t.From, Subject: "x", Text: "x"})
+	if err := errors.Join(server, from); err != nil {
+		for _, line := range lines(err) {
+			r.line(t.line, "%s: %s", where, line)
+		}
+	}
+}
+
+// MailConfig is the target as its kind takes it.
+func (t *Target) MailConfig() effect.MailConfig {
+	cfg := effect.MailConfig{
+		Server: t.SMTP, StartTLS: effect.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
+	}
+	if keys := values(t.Password); len(keys) > 0 {
+		cfg.Password = string(keys[0].Value)
+	}
+	return cfg
+}
+
+// routeMail reads the message of a route; nil if its template has no name.
+func (r *reader) routeMail(f field, where string) *Mail {
+	where += ".mail"
+	m, named := &Mail{}, true
+	r.object(f.value, where, map[string]func(field){
+		"to": func(f field) {
+			r.expression(f.value, where+".to", expression.Texts, func(p *expression.Program) { m.To = p })
+		},
+		"template": func(f field) {
+			parsed(r, f.value, where+".template", &m.Template, checkedName)
+			named = m.Template != ""
+		},
+		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
+		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
+		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
+	})
+	if len(r.peek(f.value, "to")) == 0 {
+		r.at(f.key, "%s: to is missing", where)
+	}
+	if !named {
+		return nil
+	}
+	return m
+}
+
+// routeTemplates reads the files that a route's template names, and checks the
+// message. It comes after the route's target is known.
+func (r *reader) routeTemplates(route *Route, at ast.Node, where string) {
+	where += ".mail"
+	m := route.Mail
+	if m == nil {
+		return
+	}
+	if m.Template != "" {
+		if err := r.templateFiles(route.Target, m); err != nil {
+			r.at(at, "%s.template: %v", where, err)
+			return
+		}
+	}
+	if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
+		for _, line := range lines(err) {
+			r.at(at, "%s: %s", where, line)
+		}
+	}
+}
+
+// longestTemplate bounds a template's file, in bytes.
+const longestTemplate = 1 << 20
+
+// templateFiles reads <name>.subject.txt, <name>.txt and <name>.html from the
+// target's directory, and from nowhere else: no name and no link leads out of it.
+func (r *reader) templateFiles(t *Target, m *Mail) error {
+	switch {
+	case t.Templates == "":
+		return fmt.Errorf("target %s has no templates: name the directory there", t.Name)
+	case m.Subject != "" || m.Text != "" || m.HTML != "":
+		return errors.New("either template, or subject, text and html")
+	}
+	directory := t.Templates
+	if !filepath.IsAbs(directory) {
+		directory = filepath.Join(filepath.Dir(r.file), directory)
+	}
+	root, err := os.OpenRoot(directory)
+	if err != nil {
+		return fmt.Errorf("opening the templates of target %s: %w", t.Name, err)
+	}
+	defer root.Close()
+	for name, into := range map[string]*string{m.Template + ".subject.txt": &m.Subject, m.Template + ".txt": &m.Text, m.Template + ".html": &m.HTML} {
+		if *into, err = readTemplate(root, name); err != nil {
+			return err
+		}
+	}
+	m.Subject = strings.TrimSpace(m.Subject)
+	switch {
+	case m.Subject == "":
+		return fmt.Errorf("%s.subject.txt is missing or empty in %s", m.Template, t.Templates)
+	case m.Text == "" && m.HTML == "":
+		return fmt.Errorf("neither %s.txt nor %s.html is in %s", m.Template, m.Template, t.Templates)
+	}
+	return nil
+}
+
+// readTemplate reads a file; one that does not exist is empty.
+func readTemplate(root *os.Root, name string) (string, error) {
+	file, err := root.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading a template: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, longestTemplate+1))
+	if err != nil {
+		return "", fmt.Errorf("reading a template: %w", err)
+	}
+	if len(content) > longestTemplate {
+		return "", fmt.Errorf("%s is longer than 1 MiB", name)
+	}
+	return string(content), nil
+}
+
+func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
+	out = append(out, item("smtp", t.SMTP), item("from", t.From))
+	for key, value := range map[string]string{"starttls": t.StartTLS, "username": t.Username, "hello": t.Hello, "templates": t.Templates} {
+		if value != "" {
+			out = append(out, item(key, value))
+		}
+	}
+	slices.SortFunc(out[2:], func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
+	if len(t.Password) > 0 {
+		out = append(out, item("password", references(t.Password)))
+	}
+	if len(t.Allow) > 0 {
+		out = append(out, item("allow", prefixTexts(t.Allow)))
+	}
+	return out
+}
+
+func (m *Mail) append(to yaml.MapSlice) yaml.MapSlice {
+	if m == nil {
+		return to
+	}
+	out := yaml.MapSlice{item("to", m.To.String())}
+	if m.Template != "" {
+		return append(to, item("mail", append(out, item("template", m.Template))))
+	}
+	out = append(out, item("subject", m.Subject))
+	if m.Text != "" {
+		out = append(out, item("text", m.Text))
+	}
+	if m.HTML != "" {
+		out = append(out, item("html", m.HTML))
+	}
+	return append(to, item("mail", out))
+}

@@ -1,0 +1,195 @@
+package kills
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Effect is an effect as the database has it at the end.
+type Effect struct {
+	Event    string
+	Route    Route
+	State    inbox.EffectState
+	Reason   string
+	Key      string
+	Attempts int // rows
+	Early    int // attempts given up before their lease had ended
+	Applied  int // rows of the function in the database
+}
+
+// Querier is a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+const readEffects = `
+SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), e.idempotency_key,
+    (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id),
+    (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id AND a.outcome = 'lost' AND a.finished_at < a.started_at + $1::interval),
+    (SELECT count(*) FROM kills_applied k WHERE k.event_id = v.event_id)
+FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id`
+
+// Read reads the effects; the search_path must be the campaign's schema.
+func Read(ctx context.Context, db Querier) ([]Effect, error) {
+	rows, err := db.Query(ctx, readEffects, lease)
+	if err != nil {
+		return nil, fmt.Errorf("reading effects: %w", err)
+	}
+	effects, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Effect])
+	if err != nil {
+		return nil, fmt.Errorf("reading effects: %w", err)
+	}
+	return effects, nil
+}
+
+// Kind says which part of the promise was broken.
+type Kind string
+
+// The kinds of violation.
+const (
+	Lost       Kind = "lost"       // done, and its target knows nothing of it
+	Doubled    Kind = "doubled"    // more than once, or under more than one key
+	Altered    Kind = "altered"    // other bytes than were received, or than in another attempt
+	Resent     Kind = "resent"     // sent again within one attempt
+	Misstated  Kind = "misstated"  // an uncertain end that is not indeterminate
+	Early      Kind = "early"      // taken over before the lease had ended
+	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
+)
+
+// Violation is one way in which the promise was broken.
+type Violation struct {
+	Kind   Kind
+	Detail string
+}
+
+// String is the violation in one line.
+func (v Violation) String() string { return string(v.Kind) + ": " + v.Detail }
+
+// Count says how many violations are of a kind.
+func Count(violations []Violation, kind Kind) int {
+	n := 0
+	for _, v := range violations {
+		if v.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// Check compares what was sent to us and what the targets have heard with the
+// effects.
+func Check(sent map[string][]byte, effects []Effect, heard map[string]Heard) []Violation {
+	c := &checker{}
+	known := map[string]bool{}
+	for i := range effects {
+		e := &effects[i]
+		if known[e.Event] {
+			c.add(Doubled, e, "has two effects")
+		}
+		known[e.Event] = true
+		if e.Early > 0 {
+			c.add(Early, e, "was taken over before its lease had ended")
+		}
+		h := heard[e.Event]
+		switch e.Route {
+		case Idempotent:
+			c.idempotent(e, &h, sent[e.Event])
+		case Once, Mail:
+			c.once(e, &h, sent[e.Event])
+		case Table:
+			c.table(e)
+		}
+	}
+	for event := range sent {
+		if !known[event] {
+			c.found = append(c.found, Violation{Lost, event + " was acknowledged and has no effect"})
+		}
+	}
+	for event := range heard {
+		if _, ok := sent[event]; !ok {
+			c.found = append(c.found, Violation{Doubled, event + " was never sent to us"})
+		}
+	}
+	slices.SortFunc(c.found, func(a, b Violation) int { return strings.Compare(a.String(), b.String()) })
+	return c.found
+}
+
+type checker struct{ found []Violation }
+
+func (c *checker) add(kind Kind, e *Effect, format string, args ...any) {
+	detail := fmt.Sprintf("%s (%s, %s %s after %d attempts) %s", e.Event, e.Route, e.State, e.Reason, e.Attempts, fmt.Sprintf(format, args...))
+	c.found = append(c.found, Violation{kind, detail})
+}
+
+// idempotent: one key and the same bytes until it is known to have happened.
+func (c *checker) idempotent(e *Effect, h *Heard, body []byte) {
+	switch {
+	case e.State != inbox.EffectDone:
+		c.add(Unfinished, e, "is not done")
+	case h.Answered == 0:
+		c.add(Lost, e, "is done and was never answered with success")
+	}
+	c.same(e, h, body)
+}
+
+// once: never more than once, and indeterminate if its end was not seen.
+func (c *checker) once(e *Effect, h *Heard, body []byte) {
+	switch e.State {
+	case inbox.EffectDone:
+		switch {
+		case h.Whole == 0:
+			c.add(Lost, e, "never arrived")
+		case h.Answered < h.Whole:
+			c.add(Misstated, e, "was not answered to the end")
+		}
+	case inbox.EffectIndeterminate:
+	default:
+		c.add(Unfinished, e, "is neither done nor indeterminate")
+	}
+	if h.Whole > 1 {
+		c.add(Doubled, e, "arrived %d times", h.Whole)
+	}
+	c.same(e, h, body)
+}
+
+func (c *checker) table(e *Effect) {
+	if e.State != inbox.EffectDone {
+		c.add(Unfinished, e, "is not done")
+	}
+	switch {
+	case e.Applied == 0:
+		c.add(Lost, e, "was not applied")
+	case e.Applied > 1:
+		c.add(Doubled, e, "was applied %d times", e.Applied)
+	}
+}
+
+// same: every request has the effect's own key and the bytes that we received,
+// and no attempt makes two.
+func (c *checker) same(e *Effect, h *Heard, body []byte) {
+	for key := range h.Keys {
+		if e.Route != Mail && key != e.Key {
+			c.add(Doubled, e, "arrived under another key")
+		}
+	}
+	for sum := range h.Bodies {
+		if e.Route != Mail && sum != sha256.Sum256(body) {
+			c.add(Altered, e, "arrived with other bytes")
+		}
+	}
+	if e.Route == Mail && (len(h.Keys) > 1 || len(h.Bodies) > 1 || h.Keys[""] > 0) {
+		c.add(Altered, e, "is %d different messages", max(len(h.Keys), len(h.Bodies)))
+	}
+	for attempt, n := range h.Attempts {
+		if n > 1 {
+			c.add(Resent, e, "was sent %d times in attempt %s", n, attempt)
+		}
+	}
+}

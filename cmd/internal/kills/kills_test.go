@@ -1,0 +1,107 @@
+package kills_test
+
+import (
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/oncegate/oncegate/cmd/internal/kills"
+	"github.com/oncegate/oncegate/inbox"
+)
+
+var (
+	cycles = flag.Int("cycles", 21, "how often something happens to a worker")
+	seed   = flag.Uint64("seed", 0, "of the order of the steps; 0 draws one")
+)
+
+// TestKills is one test because its parts share a PostgreSQL and the binaries.
+func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for itself
+	world, err := kills.NewWorld(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := world.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Run("campaign", func(t *testing.T) {
+		t.Parallel()
+		result, err := world.Run(t.Context(), kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(result.Summary.String())
+		for i, v := range result.Violations {
+			if i == 20 {
+				t.Errorf("and %d more", len(result.Violations)-i)
+				break
+			}
+			t.Error(v)
+		}
+		if s := &result.Summary; *cycles >= 21 && (s.Repeated < 4 || s.Uncertain < 6 || s.Stops < 2 || s.Cuts < 2) {
+			t.Errorf("too little happened to prove anything: %s", s)
+		}
+		if !t.Failed() {
+			damaged(t, result)
+		}
+	})
+	// A check that has never been seen to fail proves nothing.
+	for wrong, kind := range kills.Noticed {
+		t.Run(string(wrong), func(t *testing.T) {
+			t.Parallel()
+			result, err := world.Run(t.Context(), kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kills.Count(result.Violations, kind) == 0 {
+				t.Errorf("not noticed as %s; found %v", kind, result.Violations)
+			}
+		})
+	}
+}
+
+// damaged changes what a campaign that was in order has left, in the ways that no
+// wrong worker shows.
+func damaged(t *testing.T, r *kills.Result) {
+	t.Helper()
+	for _, m := range []struct {
+		name   string
+		want   kills.Kind
+		route  kills.Route
+		state  inbox.EffectState
+		damage func(*kills.Effect, *kills.Heard)
+	}{
+		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied++ }},
+		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied = 0 }},
+		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Early = 1 }},
+		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.State = inbox.EffectRetry }},
+		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole, h.Answered = 2, 2 }},
+		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.Heard) {
+			e.State, h.Whole, h.Answered = inbox.EffectDone, 1, 0
+		}},
+		{"what never arrived is called done", kills.Lost, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { *h = kills.Heard{} }},
+		{"a given-up effect at a target that deduplicates", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+			e.State = inbox.EffectDead
+		}},
+	} {
+		effects := append([]kills.Effect(nil), r.Effects...)
+		heard := maps.Clone(r.Heard)
+		hit := false
+		for i := range effects {
+			if effects[i].Route == m.route && effects[i].State == m.state && !hit {
+				h := heard[effects[i].Event]
+				m.damage(&effects[i], &h)
+				heard[effects[i].Event] = h
+				hit = true
+			}
+		}
+		if found := kills.Check(r.Sent, effects, heard); !hit || kills.Count(found, m.want) == 0 {
+			t.Errorf("%s: not noticed as %s; found %v", m.name, m.want, found)
+		}
+	}
+}

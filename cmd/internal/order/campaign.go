@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// campaign is one variant on a schema of its own.
+type campaign struct {
+	options
+	variant variant
+	world   *world
+
+	schema string
+	db     *pgx.Conn
+
+	receiver *process
+	mu       sync.Mutex
+	workers  []*process
+	kills    int
+}
+
+// result is what a campaign came to.
+type result struct {
+	variant              variant
+	sequences, length    int
+	deliveries, kills    int
+	attempts             int
+	heldRunnable         float64
+	ingested, elapsed    time.Duration
+	violations           []violation
+	stuck, applied, seed uint64
+}
+
+// String is the result in one line.
+func (r *result) String() string {
+	verdict := "kept"
+	if len(r.violations) > 0 {
+		verdict = fmt.Sprintf("BROKEN in %d ways", len(r.violations))
+	}
+	return fmt.Sprintf("order %s: %s; %d keys of %d numbers in %d deliveries, %d workers killed; %d applied in %d attempts, %d stuck, "+
+		"held found runnable %g; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
+		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable,
+		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length)/r.elapsed.Seconds(), r.seed)
+}
+
+// The target notes what is applied, in the order of commits for each key, and
+// fails as long as an event that is to be slow is young. Nothing in it is unique.
+const makeTarget = `
+CREATE TABLE order_applied (place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, number bigint NOT NULL);
+CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF slow AND now() < received + interval '8 seconds' THEN
+        RAISE EXCEPTION 'not yet' USING ERRCODE = 'lock_not_available';
+    END IF;
+    INSERT INTO order_applied (key, number) VALUES (k, n);
+END $$`
+
+const configuration = `
+database: { work_connections: 6, queue_connections: 8 }
+work: { lease: 3s, sweep_every: 1s, workers: 40 }
+targets:
+  table:
+    kind: sql
+    statement: SELECT order_apply(@key, @number, @received, @slow)
+    parameters: { key: body.key, number: body.number, received: event.received_at, slow: body.slow }
+    timeout: 2s
+    retry: { attempts: 1000, base: 200ms, max: 1s }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:ORDER_SECRET]
+    routes:
+      - { name: table, types: [take], target: table,
+          order: { mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s } }
+`
+
+// run delivers, kills, waits and checks.
+func (c *campaign) run(ctx context.Context) (_ *result, err error) {
+	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // a schedule is no secret
+	c.schema = fmt.Sprintf("order_%s_%d", c.variant.name, os.Getpid())
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
+	plan := c.plan(random)
+	began := time.Now()
+	r := &result{variant: c.variant, sequences: c.sequences(), length: c.length(), deliveries: len(plan), seed: c.seed}
+	killing, stop := context.WithCancel(ctx)
+	defer stop()
+	var killer sync.WaitGroup
+	var killed error
+	killer.Go(func() { killed = c.killWorkers(killing, rand.New(rand.NewPCG(c.seed, 1))) }) //nolint:gosec // a schedule is no secret
+	err = c.ingest(ctx, plan)
+	r.ingested = time.Since(began)
+	if err == nil {
+		err = c.rest(ctx)
+	}
+	r.elapsed = time.Since(began)
+	stop()
+	killer.Wait()
+	if err := errors.Join(err, killed); err != nil {
+		return nil, err
+	}
+	r.kills = c.kills
+	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
+		return nil, err
+	}
+	return r, c.check(ctx, r)
+}
+
+// prepare makes the schema and the target and starts the processes.
+func (c *campaign) prepare(ctx context.Context) error {
+	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	var err error
+	if c.db, err = c.world.connect(ctx, c.schema); err != nil {
+		return err
+	}
+	if _, err := c.db.Exec(ctx, makeTarget); err != nil {
+		return fmt.Errorf("making the target: %w", err)
+	}
+	text := fmt.Appendf(nil, configuration, c.variant.patience, c.variant.onGap)
+	if err := os.WriteFile(filepath.Join(c.world.dir, c.schema+".yml"), text, 0o600); err != nil {
+		return fmt.Errorf("writing the configuration: %w", err)
+	}
+	if c.receiver, err = c.world.serve(ctx, c.schema, "receive"); err != nil {
+		return err
+	}
+	for range c.options.workers {
+		p, err := c.world.serve(ctx, c.schema, "work")
+		if err != nil {
+			return err
+		}
+		c.workers = append(c.workers, p)
+	}
+	return nil
+}
+
+func (c *campaign) close(ctx context.Context) error {
+	var errs []error
+	if c.receiver != nil {
+		errs = append(errs, c.receiver.Kill())
+	}
+	for _, p := range c.workers {
+		errs = append(errs, p.Kill())
+	}
+	if c.db != nil {
+		_, err := c.db.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{c.schema}.Sanitize()+" CASCADE")
+		errs = append(errs, err, c.db.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// killWorkers kills one worker after another, each replaced by a new one, until
+// ctx ends.
+func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
+	for c.kill > 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Duration(random.Int64N(int64(2*c.kill)) + 1)):
+		}
+		i := random.IntN(len(c.workers))
+		if err := c.workers[i].Kill(); err != nil {
+			return err
+		}
+		c.kills++
+		// A worker that is being started is not given up half way: ctx only ends the
+		// killing.
+		p, err := c.world.serve(context.WithoutCancel(ctx), c.schema, "work")
+		if err != nil {
+			return err
+		}
+		c.workers[i] = p
+	}
+	return nil
+}
+
+const countUnsettled = `
+SELECT count(*), coalesce(sum(attempts), 0) FROM effect WHERE state NOT IN ('done', 'superseded', 'skipped', 'duplicate')`
+
+// rest waits until all effects are settled, or until nothing has happened for the
+// campaign's patience.
+func (c *campaign) rest(ctx context.Context) error {
+	var last [2]int
+	for still := time.Duration(0); still < c.patience; still += 200 * time.Millisecond {
+		var now [2]int
+		if err := c.db.QueryRow(ctx, countUnsettled).Scan(&now[0], &now[1]); err != nil {
+			return fmt.Errorf("waiting for the effects: %w", err)
+		}
+		if now[0] == 0 {
+			return nil
+		}
+		if now != last {
+			last, still = now, 0
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return nil
+}

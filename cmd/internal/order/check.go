@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// violation is one way in which the promise was broken.
+type violation string
+
+const readApplied = `SELECT key, number FROM order_applied ORDER BY key, place`
+
+const readUnsettled = `
+SELECT coalesce(s.key_label, ''), e.sequence_number::bigint, e.state || coalesce(' ' || e.reason, '')
+FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+WHERE e.state NOT IN ('done', 'superseded', 'skipped', 'duplicate')
+ORDER BY 1, 2`
+
+const countAttempts = `SELECT count(*) FROM effect_attempt WHERE outcome <> 'skipped'`
+
+// check compares what was applied with what was delivered.
+func (c *campaign) check(ctx context.Context, r *result) error {
+	applied := map[string][]int{}
+	rows, err := c.db.Query(ctx, readApplied)
+	if err != nil {
+		return fmt.Errorf("reading what was applied: %w", err)
+	}
+	var key, state string
+	var number int
+	if _, err := pgx.ForEachRow(rows, []any{&key, &number}, func() error {
+		applied[key] = append(applied[key], number)
+		r.applied++
+		return nil
+	}); err != nil {
+		return fmt.Errorf("reading what was applied: %w", err)
+	}
+	if rows, err = c.db.Query(ctx, readUnsettled); err != nil {
+		return fmt.Errorf("reading what is left: %w", err)
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&key, &number, &state}, func() error {
+		r.violations = append(r.violations, violation(fmt.Sprintf("stuck: %s/%d is %s", key, number, state)))
+		r.stuck++
+		return nil
+	}); err != nil {
+		return fmt.Errorf("reading what is left: %w", err)
+	}
+	if err := c.db.QueryRow(ctx, countAttempts).Scan(&r.attempts); err != nil {
+		return fmt.Errorf("counting attempts: %w", err)
+	}
+	for k := range c.sequences() {
+		name := "k" + strconv.Itoa(k)
+		r.violations = append(r.violations, compare(name, c.expected(), applied[name])...)
+		delete(applied, name)
+	}
+	for name := range applied {
+		r.violations = append(r.violations, violation("alien: "+name+" was never delivered"))
+	}
+	if r.heldRunnable > 0 {
+		r.violations = append(r.violations, violation(fmt.Sprintf("forgotten: %g held effects were found runnable", r.heldRunnable)))
+	}
+	return nil
+}
+
+// expected are the numbers of every sequence that are to be applied.
+func (c *campaign) expected() []int {
+	var out []int
+	for n := 1; n <= c.length(); n++ {
+		if c.variant.taken(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// compare says what is wrong with what was applied of a sequence.
+func compare(key string, want, got []int) []violation {
+	var out []violation
+	seen, last := map[int]int{}, 0
+	for _, n := range got {
+		if seen[n]++; seen[n] == 2 {
+			out = append(out, violation(fmt.Sprintf("doubled: %s/%d", key, n)))
+		}
+		if n < last {
+			out = append(out, violation(fmt.Sprintf("disordered: %s/%d was applied after %d", key, n, last)))
+		}
+		last = max(last, n)
+	}
+	for _, n := range want {
+		if seen[n] == 0 {
+			out = append(out, violation(fmt.Sprintf("lost: %s/%d was not applied", key, n)))
+		}
+		delete(seen, n)
+	}
+	for n := range seen {
+		out = append(out, violation(fmt.Sprintf("alien: %s/%d was not to be applied", key, n)))
+	}
+	return out
+}
+
+// heldRunnable sums what the workers that are alive say they have found.
+func (c *campaign) heldRunnable(ctx context.Context) (float64, error) {
+	sum := 0.0
+	for _, p := range c.workers {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/metrics", nil)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			if name, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(name, "oncegate_order_held_runnable_total{") {
+				n, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
+				}
+				sum += n
+			}
+		}
+		_ = resp.Body.Close()
+		if err := lines.Err(); err != nil {
+			return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
+		}
+	}
+	return sum, nil
+}

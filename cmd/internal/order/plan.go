@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// delivery is one event to be sent, once or again.
+type delivery struct {
+	key    string
+	number int
+}
+
+// plan is what is delivered, in the order in which the ingesters take it: every
+// event at most window places from its own in its sequence, and some of them
+// twice.
+func (c *campaign) plan(random *rand.Rand) []delivery {
+	queues := make([][]delivery, 0, c.keys)
+	for k := range c.sequences() {
+		queues = append(queues, c.shuffled(random, "k"+strconv.Itoa(k)))
+	}
+	var out []delivery
+	for len(queues) > 0 {
+		i := random.IntN(len(queues))
+		out = append(out, queues[i][0])
+		if queues[i] = queues[i][1:]; len(queues[i]) == 0 {
+			queues[i] = queues[len(queues)-1]
+			queues = queues[:len(queues)-1]
+		}
+	}
+	return out
+}
+
+// sequences is how many keys there are, and length how many numbers each has.
+func (c *campaign) sequences() int {
+	if c.variant.hot {
+		return 1
+	}
+	return c.keys
+}
+
+func (c *campaign) length() int {
+	if c.variant.hot {
+		return c.keys * c.events / 10
+	}
+	return c.events
+}
+
+func (c *campaign) shuffled(random *rand.Rand, key string) []delivery {
+	type placed struct {
+		delivery
+		at float64
+	}
+	var all []placed
+	for n := 1; n <= c.length(); n++ {
+		at := float64(n) + random.Float64()*float64(c.window)
+		all = append(all, placed{delivery{key, n}, at})
+		if random.IntN(100) < c.duplicates {
+			all = append(all, placed{delivery{key, n}, at + random.Float64()*float64(2*c.window)})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	out := make([]delivery, len(all))
+	for i, p := range all {
+		out[i] = p.delivery
+	}
+	return out
+}
+
+// taken says whether the route's type takes a number.
+func (v *variant) taken(number int) bool { return number%v.every == 0 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/cmd/internal/devpg"
+	"github.com/oncegate/oncegate/cmd/internal/rig"
+)
+
+const secret = "whsec_order_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
+
+// world is what the variants share: a PostgreSQL of their own and the binary.
+type world struct {
+	dir    string
+	binary string
+	server *devpg.Server
+}
+
+// newWorld builds and starts it all. What it started is in the world also when it
+// fails.
+func newWorld(ctx context.Context) (*world, error) {
+	dir, err := os.MkdirTemp("", "oncegate-order-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	w := &world{dir: dir, binary: filepath.Join(dir, "oncegate")}
+	if err := rig.Build(ctx, "./cmd/oncegate", w.binary); err != nil {
+		return w, err
+	}
+	if w.server, err = devpg.Start(ctx, devpg.Config{Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"}}); err != nil {
+		return w, fmt.Errorf("starting PostgreSQL: %w", err)
+	}
+	return w, nil
+}
+
+func (w *world) close() error {
+	var err error
+	if w.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		err = w.server.Stop(ctx)
+	}
+	return errors.Join(err, os.RemoveAll(w.dir))
+}
+
+// connect opens a connection whose search_path is the schema.
+func (w *world) connect(ctx context.Context, schema string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(w.server.DSN())
+	if err != nil {
+		return nil, fmt.Errorf("reading the server's address: %w", err)
+	}
+	cfg.RuntimeParams["search_path"] = schema
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return conn, nil
+}
+
+// process is a running binary and where it answers.
+type process struct {
+	*rig.Process
+	public, admin string
+}
+
+// serve starts the binary in one role and waits until it is ready.
+func (w *world) serve(ctx context.Context, schema, role string) (*process, error) {
+	public, err1 := rig.FreeAddress()
+	admin, err2 := rig.FreeAddress()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	env := []string{
+		"DATABASE_URL=" + w.server.DSN(), "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=error",
+		"ONCEGATE_PUBLIC=" + public, "ONCEGATE_ADMIN=" + admin,
+	}
+	log := filepath.Join(w.dir, schema+"."+role+".log")
+	p, err := rig.Start(log, env, w.binary, "serve", "--config", filepath.Join(w.dir, schema+".yml"), "--role", role)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := p.Ready(ctx, "http://"+admin+"/readyz"); err != nil {
+		content, _ := os.ReadFile(log)
+		return nil, errors.Join(fmt.Errorf("starting a %s process: %w: %s", role, err, content[max(0, len(content)-1000):]), p.Kill())
+	}
+	return &process{p, public, admin}, nil
+}

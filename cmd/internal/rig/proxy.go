@@ -1,0 +1,199 @@
+package rig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+)
+
+// Cut is where a [Proxy] drops a connection to PostgreSQL.
+type Cut string
+
+// The places. Either way the client cannot tell whether its transaction was
+// committed.
+const (
+	// CutBefore drops it with the COMMIT, which the server never gets.
+	CutBefore Cut = "before COMMIT"
+	// CutAfter drops it with the answer to the COMMIT, which the server has carried
+	// out.
+	CutAfter Cut = "after COMMIT"
+)
+
+// Proxy stands between a process and PostgreSQL. It knows whose connections it
+// carries and can drop one at a commit.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	words    []string
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*carried]struct{}
+	cut   Cut
+	only  string
+	done  chan struct{}
+}
+
+// StartProxy starts a proxy before the server of a connection string, and gives
+// the one that leads through it. It remembers which clients have said one of the
+// words.
+func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, "", errors.New("starting a proxy: the connection string is no URL")
+	}
+	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}}
+	address, err := FreeAddress()
+	if err != nil {
+		return nil, "", err
+	}
+	if p.listener, err = net.Listen("tcp", address); err != nil { //nolint:noctx // binds at once or fails
+		return nil, "", fmt.Errorf("starting a proxy: %w", err)
+	}
+	u.Host = address
+	query := u.Query()
+	query.Set("sslmode", "disable") // it reads what it carries
+	u.RawQuery = query.Encode()
+	p.running.Go(p.accept)
+	return p, u.String(), nil
+}
+
+// CutNext drops the next connection that commits and whose client has ever said
+// the word; the channel is closed when that has happened.
+func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.only, p.done = where, word, make(chan struct{})
+	return p.done
+}
+
+// Spare takes back what [Proxy.CutNext] asked for, if it has not happened yet.
+func (p *Proxy) Spare() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = ""
+}
+
+// Owns reports whether the server sees a connection of this proxy at the port.
+func (p *Proxy) Owns(port int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if address, ok := c.server.LocalAddr().(*net.TCPAddr); ok && address.Port == port {
+			return true
+		}
+	}
+	return false
+}
+
+// Close drops all connections and returns when they are gone.
+func (p *Proxy) Close() error {
+	err := p.listener.Close()
+	p.mu.Lock()
+	for c := range p.conns {
+		c.drop()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+	return err
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.server) //nolint:noctx // on this machine
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		c := &carried{proxy: p, client: client, server: server, said: map[string]bool{}}
+		p.mu.Lock()
+		p.conns[c] = struct{}{}
+		p.mu.Unlock()
+		p.running.Go(func() { c.carry(server, client, c.asked); c.drop() })
+		p.running.Go(func() {
+			c.carry(client, server, c.answered)
+			c.drop()
+			p.mu.Lock()
+			delete(p.conns, c)
+			p.mu.Unlock()
+		})
+	}
+}
+
+// takes reports, once, whether it is this connection that is to be cut.
+func (p *Proxy) takes(c *carried, where Cut) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut != where || !c.said[p.only] {
+		return false
+	}
+	p.cut = ""
+	close(p.done)
+	return true
+}
+
+// carried is one connection through the proxy.
+type carried struct {
+	proxy          *Proxy
+	client, server net.Conn
+
+	last   []byte          // of what the client said, in case a word was torn
+	commit []byte          // the statement that the client has prepared for COMMIT
+	said   map[string]bool // of the proxy's words; under its lock
+}
+
+func (c *carried) drop() { _, _ = c.client.Close(), c.server.Close() }
+
+// carry copies until an end is closed or the look says to stop.
+func (c *carried) carry(to io.Writer, from io.Reader, look func([]byte) bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && look(buffer[:n]) {
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// asked looks at what the client says. COMMIT comes as a query, or as a
+// statement that was prepared under a name and is then run by that.
+func (c *carried) asked(part []byte) (cut bool) {
+	seen := append(c.last, part...) //nolint:gocritic // last is replaced below
+	c.proxy.mu.Lock()
+	for _, word := range c.proxy.words {
+		if bytes.Contains(seen, []byte(word)) {
+			c.said[word] = true
+		}
+	}
+	c.proxy.mu.Unlock()
+	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commit) > 0 && bytes.Contains(part, c.commit)
+	if at := bytes.Index(seen, []byte("\x00COMMIT\x00")); at >= 0 {
+		cut = true
+		if from := bytes.LastIndexByte(seen[:at], 0); from >= 0 && at > from+1 {
+			c.commit = append([]byte{0}, append(bytes.Clone(seen[from+1:at]), 0)...)
+		}
+	}
+	c.last = bytes.Clone(seen[max(0, len(seen)-128):])
+	return cut && c.proxy.takes(c, CutBefore)
+}
+
+// answered looks at what the server says: CommandComplete with the tag COMMIT.
+func (c *carried) answered(part []byte) (cut bool) {
+	return bytes.Contains(part, []byte("C\x00\x00\x00\x0bCOMMIT\x00")) && c.proxy.takes(c, CutAfter)
+}

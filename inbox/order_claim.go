@@ -1,0 +1,72 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// claimOrdered claims effects of ordered routes, those whose turn it is: the others
+// are held, superseded or whatever else their order says.
+func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAnswer, error) {
+	var answers []claimAnswer
+	err := e.ownTx(ctx, func(conn *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) (err error) {
+		o := e.newOrder(send)
+		ids := make([]ID, len(asks))
+		for i := range asks {
+			a := &asks[i]
+			*a = orderAsk{effect: a.effect, token: a.token, jobID: a.jobID, routeID: a.routeID, hash: a.hash}
+			ids[i] = a.effect
+			s := o.stream(a.routeID, a.hash)
+			s.asks = append(s.asks, a)
+		}
+		var first, last pgx.Batch
+		first.Queue("BEGIN")
+		o.queueLock(&first)
+		o.queueNamed(&first, lockAsked, ids)
+		o.queueRead(&first, o.streams)
+		if err := o.begin(ctx, &first, ids); err != nil {
+			return err
+		}
+		if err := o.decide(ctx, ids, &last); err != nil {
+			return err
+		}
+		tokens := make([]ID, len(asks))
+		for i := range asks {
+			tokens[i] = asks[i].token
+		}
+		rows := e.queueReadClaims(&last, ids, tokens)
+		last.Queue("COMMIT")
+		if err := send(ctx, &last); err != nil {
+			return err
+		}
+		o.committed()
+		answers = make([]claimAnswer, len(asks))
+		for i := range asks {
+			answers[i] = rows.answer(asks[i].effect, asks[i].token)
+			if answers[i].claim != nil {
+				answers[i].claim.Late = asks[i].late
+			}
+		}
+		return nil
+	})
+	return answers, err
+}
+
+// ownTx runs f on a connection; f begins and ends the transaction in its batches.
+func (e *Effects) ownTx(ctx context.Context, f func(conn *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) error) error {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	err = f(conn, func(ctx context.Context, b *pgx.Batch) error { return conn.SendBatch(ctx, b).Close() })
+	// A connection with an open transaction is not given back to the pool.
+	if err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.claims.timeout)
+		_, _ = conn.Exec(stop, "ROLLBACK")
+		cancel()
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// orderMove is one effect's next state.
+type orderMove struct {
+	id     ID
+	state  EffectState // empty keeps it: only the job is another
+	token  ID
+	nextAt time.Time
+	reason Reason
+	jobID  int64
+	newJob bool
+}
+
+// orderWrites is what a round of decisions writes.
+type orderWrites struct {
+	streams []orderStream
+	moves   []orderMove
+	below   []supersedeBelow
+	gaps    []abandonedGap
+}
+
+type supersedeBelow struct {
+	routeID int32
+	hash    []byte
+	number  sequence.Number
+	count   *atomic.Uint64
+}
+
+type abandonedGap struct {
+	stream    int64
+	at, since time.Time
+	gap       sequence.Gap
+}
+
+// move does what was decided about one effect. It returns the effect's id if it is
+// claimed.
+func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt time.Time, route EffectRoute, c *routeCounters, w *orderWrites) ID {
+	var ask *orderAsk
+	for _, a := range s.asks {
+		if a.effect == r.id && a.obtained && a.claimed.IsZero() {
+			ask = a
+			break
+		}
+	}
+	waiting := r.state.Waiting() || r.state == EffectHeld
+	if !waiting {
+		return ID{}
+	}
+	late := d.Cause == sequence.CauseLate || d.Cause == sequence.CauseTie
+	ends := func(state EffectState, reason Reason) {
+		w.moves = append(w.moves, orderMove{id: r.id, state: state, reason: reason})
+	}
+	switch d.Action {
+	case sequence.Keep:
+	case sequence.Run:
+		if ask == nil && s.chain != nil && s.chain.claimed.IsZero() && (r.state == EffectHeld || r.due) {
+			ask = s.chain
+		}
+		switch {
+		case ask != nil && (ask.effect.IsZero() || r.due || r.state == EffectHeld):
+			ask.claimed, ask.late = r.id, late
+			w.moves = append(w.moves, orderMove{id: r.id, state: EffectClaimed, token: ask.token, nextAt: s.now.Add(route.Lease), jobID: ask.jobID})
+			if d.Cause == sequence.CauseLate {
+				o.count(func() { c.late.Add(1) })
+			}
+			return r.id
+		case r.state == EffectHeld:
+			w.moves = append(w.moves, orderMove{id: r.id, state: EffectPending, newJob: true})
+		}
+	case sequence.Wait:
+		reason := Reason("")
+		switch {
+		case d.Cause == sequence.CauseTie:
+			reason = ReasonTie
+			o.count(func() { c.ties.Add(1) })
+		case !wakeAt.IsZero():
+			reason = ReasonGap
+		}
+		if ask == nil && d.Cause != sequence.CauseTie && (r.state != EffectHeld || wakeAt.IsZero()) {
+			return ID{} // its own job will come, or it is held already
+		}
+		if r.state != EffectHeld {
+			o.count(func() { c.held.Add(1) })
+		}
+		w.moves = append(w.moves, orderMove{id: r.id, state: EffectHeld, nextAt: wakeAt, reason: reason})
+	case sequence.Pass:
+		reason := Reason("")
+		if d.Cause == sequence.CauseLate {
+			reason = ReasonLate
+			o.count(func() { c.late.Add(1) })
+		}
+		o.count(func() { c.superseded.Add(1) })
+		ends(EffectSuperseded, reason)
+	case sequence.Skip:
+		o.count(func() { c.filtered.Add(1) })
+		ends(EffectSkipped, ReasonType)
+	case sequence.Fail:
+		switch d.Cause {
+		case sequence.CauseTie:
+			o.count(func() { c.ties.Add(1) })
+			ends(EffectDead, ReasonTie)
+		case sequence.CauseLate:
+			o.count(func() { c.late.Add(1) })
+			ends(EffectDead, ReasonLate)
+		case sequence.CauseGap:
+			ends(EffectDead, ReasonGap)
+		default:
+			ends(EffectDead, ReasonNoNumber)
+		}
+	}
+	return ID{}
+}
+
+// jobs gives new jobs to the moves that ask for one.
+func (o *order) jobs(ctx context.Context, w *orderWrites) error {
+	n := 0
+	for i := range w.moves {
+		if w.moves[i].newJob {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	var ids []int64
+	var b pgx.Batch
+	o.store.enqueuer.ReserveTx(&b, n, &ids)
+	if err := o.send(ctx, &b); err != nil {
+		return err
+	}
+	for i := range w.moves {
+		if m := &w.moves[i]; m.newJob {
+			m.jobID, ids = ids[0], ids[1:]
+			o.wakes = append(o.wakes, Wake{JobID: m.jobID, Kind: WakeEffect, ID: m.id})
+		}
+	}
+	return nil
+}
+
+const updateStreams = `
+UPDATE stream s
+SET applied = nullif(a.applied, '')::numeric, in_flight = a.in_flight, gap_since = a.gap_since, warned_at = a.warned_at,
+    blocked_by = a.blocked_by, updated_at = now()
+FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::uuid[])
+    AS a (id, applied, in_flight, gap_since, warned_at, blocked_by)
+WHERE s.id = a.id`
+
+// Only what waits is moved, under its stream's lock. One that is superseded or
+// skipped has done nothing, so that there is no attempt to record; one that is
+// dead at once neither.
+const moveEffects = `
+UPDATE effect e
+SET state = coalesce(nullif(a.state, ''), e.state),
+    lease_token = a.token,
+    lease_until = CASE WHEN a.state = 'claimed' THEN a.next_at END,
+    next_at = CASE a.state WHEN 'claimed' THEN a.next_at WHEN 'held' THEN a.next_at WHEN 'pending' THEN now() WHEN '' THEN e.next_at END,
+    job_id = coalesce(nullif(a.job_id, 0), e.job_id),
+    attempts = CASE WHEN a.state = 'claimed' THEN e.attempts + 1 ELSE e.attempts END,
+    send_started_at = CASE WHEN a.state = 'claimed' THEN NULL ELSE e.send_started_at END,
+    finished_at = CASE WHEN a.state IN ('superseded', 'skipped') THEN now() END,
+    reason = CASE WHEN a.state IN ('claimed', 'pending', '') THEN nullif(e.reason, 'sequence_gap') ELSE nullif(a.reason, '') END
+FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
+    AS a (id, state, token, next_at, reason, job_id)
+WHERE e.id = a.id AND e.state IN ('pending', 'retry', 'held')`
+
+// All that waits below the newest of a key, however many; what is left over is
+// superseded by its own wake-up or the next decision.
+const supersedeBelowNumber = `
+WITH below AS MATERIALIZED (
+    SELECT e.id
+    FROM unnest($1::int[], $2::bytea[], $3::text[]) AS a (route_id, key_hash, number)
+    CROSS JOIN LATERAL (
+        SELECT f.id
+        FROM effect f
+        WHERE f.route_id = a.route_id AND f.sequence_key_hash = a.key_hash AND f.sequence_number < a.number::numeric
+            AND f.state IN ('pending', 'retry', 'held') AND f.reason IS DISTINCT FROM 'sequence_number_taken'
+        ORDER BY f.sequence_number, f.id
+        LIMIT 1000) e),
+passed AS (
+    UPDATE effect e
+    SET state = 'superseded', next_at = NULL, finished_at = now(), reason = NULL
+    FROM below b
+    WHERE e.id = b.id AND e.state IN ('pending', 'retry', 'held')
+    RETURNING e.id, e.route_id)
+SELECT p.route_id, array_agg(p.id)
+FROM passed p
+GROUP BY p.route_id`
+
+// queue queues what was decided.
+func (w *orderWrites) queue(b *pgx.Batch) {
+	w.queueStreams(b)
+	w.queueMoves(b)
+	if len(w.below) > 0 {
+		routes, hashes, numbers := make([]int32, len(w.below)), make([][]byte, len(w.below)), make([]string, len(w.below))
+		counts := map[int32]*atomic.Uint64{}
+		for i, s := range w.below {
+			routes[i], hashes[i], numbers[i], counts[s.routeID] = s.routeID, s.hash, s.number.String(), s.count
+		}
+		b.Queue(supersedeBelowNumber, routes, hashes, numbers).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var routeID int32
+				var ids []ID
+				if err := rows.Scan(&routeID, &ids); err != nil {
+					return err
+				}
+				counts[routeID].Add(uint64(len(ids)))
+			}
+			return rows.Err()
+		})
+	}
+	for _, g := range w.gaps {
+		g.queue(b)
+	}
+}
+
+func (w *orderWrites) queueStreams(b *pgx.Batch) {
+	n := len(w.streams)
+	if n == 0 {
+		return
+	}
+	ids, applied, inFlight := make([]int64, n), make([]string, n), make([]ID, n)
+	gaps, warned, blocked := make([]*time.Time, n), make([]*time.Time, n), make([]ID, n)
+	for i, s := range w.streams {
+		ids[i], applied[i], inFlight[i], gaps[i], warned[i], blocked[i] = s.id, s.applied.String(), s.inFlight, micros(s.gapSince), micros(s.warnedAt), s.blockedBy
+	}
+	b.Queue(updateStreams, ids, applied, inFlight, gaps, warned, blocked)
+}
+
+func (w *orderWrites) queueMoves(b *pgx.Batch) {
+	n := len(w.moves)
+	if n == 0 {
+		return
+	}
+	ids, states, tokens := make([]ID, n), make([]string, n), make([]ID, n)
+	nexts, reasons, jobs := make([]*time.Time, n), make([]string, n), make([]int64, n)
+	var released []ID
+	for i, m := range w.moves {
+		ids[i], states[i], tokens[i], nexts[i], reasons[i], jobs[i] = m.id, string(m.state), m.token, micros(m.nextAt), string(m.reason), m.jobID
+		if m.state == EffectSuperseded || m.state == EffectSkipped {
+			released = append(released, m.id)
+		}
+	}
+	b.Queue(moveEffects, ids, states, tokens, nexts, reasons, jobs)
+	if len(released) > 0 {
+		b.Queue(releaseKeys, released)
+	}
+}
+
+// queue leaves a row for a gap that was given up: nothing is dropped silently.
+func (g abandonedGap) queue(b *pgx.Batch) {
+	before, _ := json.Marshal(map[string]time.Time{"gap_since": g.since}) // both always marshal
+	after, _ := json.Marshal(map[string]string{"first": g.gap.First.String(), "last": g.gap.Last.String()})
+	b.Queue(insertAudit, NewID(g.at), g.at, "oncegate", AuditGapAbandoned, streamObject(g.stream), "the policy's patience ended", before, after)
+}

@@ -1,0 +1,221 @@
+package inbox
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// orderShown is how many effects of a stream a decision is shown at first.
+const orderShown = 16
+
+// Streams come before effects in the order of locks, by their ids.
+const lockStreams = `
+SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp()
+FROM stream s
+JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
+ORDER BY s.id
+FOR UPDATE OF s`
+
+// Without the lock it is wrong; see [EffectsConfig.Unlocked].
+const lockNoStreams = `
+SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp()
+FROM stream s
+JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
+ORDER BY s.id`
+
+// The gate makes them with the first effect of a key; this is for effects that came
+// another way.
+const insertMissingStreams = `
+INSERT INTO stream (route_id, key_hash)
+SELECT DISTINCT k.route_id, k.key_hash
+FROM unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash)
+ORDER BY k.route_id, k.key_hash
+ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
+
+// What a decision has to know of each stream, read after its lock was obtained: each
+// part is a few rows from one end of an index. Part 1 are those above the applied
+// number, one more than shown, so that it is known whether there are more; those put
+// aside as ties take no place. What the modes need of it is said in package sequence. Part 6
+// is the one in flight; part 7, for a route whose policy is not known here, the one
+// whose worker will decide.
+const readOrder = `
+SELECT k.place, e.part, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
+    coalesce(e.job_id, 0),
+    CASE WHEN e.part = 3 OR k.mode = 'latest' AND e.sequence_number = s.applied THEN EXISTS (
+        SELECT FROM effect t WHERE t.route_id = s.route_id AND t.sequence_key_hash = s.key_hash AND t.sequence_number = e.sequence_number AND t.id <> e.id)
+    ELSE false END
+FROM unnest($1::int[], $2::bytea[], $3::text[]) WITH ORDINALITY AS k (route_id, key_hash, mode, place)
+JOIN stream s ON s.route_id = k.route_id AND s.key_hash = k.key_hash
+CROSS JOIN LATERAL (
+    (SELECT 1 AS part, e.* FROM effect e
+    WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+    ORDER BY e.sequence_number, e.id
+    LIMIT $4::int + 1)
+    UNION ALL
+    (SELECT 2, e.* FROM effect e
+    WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+        AND e.state IN ('pending', 'retry', 'held')
+    ORDER BY e.sequence_number, e.id
+    LIMIT 1)
+    UNION ALL
+    (SELECT 3, e.* FROM effect e
+    WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.sequence_number <= s.applied AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+        AND e.state IN ('pending', 'retry', 'held')
+    ORDER BY e.sequence_number, e.id
+    LIMIT $4)
+    UNION ALL
+    (SELECT 4, e.* FROM effect e
+    WHERE k.mode = 'latest' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.sequence_number IS NOT NULL AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+        AND e.state IN ('pending', 'retry', 'held', 'claimed')
+    ORDER BY e.sequence_number DESC, e.id DESC
+    LIMIT $4)
+    UNION ALL
+    (SELECT 5, e.* FROM effect e
+    WHERE k.mode = 'arrival' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.state IN ('pending', 'retry', 'held', 'claimed')
+    ORDER BY e.sequence_number, e.id
+    LIMIT $4)
+    UNION ALL
+    (SELECT 5, e.* FROM effect e
+    WHERE k.mode = 'arrival' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.state = 'indeterminate'
+    ORDER BY e.sequence_number, e.id
+    LIMIT 1)
+    UNION ALL
+    (SELECT 6, e.* FROM effect e WHERE e.id = s.in_flight)
+    UNION ALL
+    (SELECT 7, e.* FROM effect e
+    WHERE k.mode = '' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+        AND e.state = 'held' AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+    ORDER BY e.sequence_number, e.id
+    LIMIT 1)) e`
+
+// The effects that a decision is about. Those to be claimed are locked; one that
+// somebody else has locked is left alone.
+const (
+	readAsked = `
+SELECT e.route_id, e.sequence_key_hash, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
+    coalesce(e.job_id, 0), coalesce(e.reason, '') = 'sequence_number_taken'
+FROM effect e
+WHERE e.id = ANY ($1::uuid[])
+ORDER BY e.id`
+	lockAsked = readAsked + `
+FOR UPDATE OF e SKIP LOCKED`
+)
+
+// orderRow is one effect as a decision sees it.
+type orderRow struct {
+	id       ID
+	number   sequence.Number
+	state    EffectState
+	filtered bool
+	aside    bool
+	twin     bool
+	due      bool
+	jobID    int64
+}
+
+// orderStream is one stream while its lock is held.
+type orderStream struct {
+	routeID int32
+	hash    []byte
+	id      int64 // 0 until its row was found
+
+	applied   sequence.Number
+	gapSince  time.Time
+	warnedAt  time.Time
+	inFlight  ID
+	blockedBy ID
+	startedAt time.Time
+	now       time.Time
+
+	named map[ID]orderRow // to be claimed, or ended in this transaction
+	rows  []orderRow
+	busy  bool // the one in flight is claimed
+	cut   bool
+	shown sequence.Number
+	full  bool // as many rows as are shown at most
+
+	asks  []*orderAsk
+	chain *orderAsk // claims the next one for a worker that goes on
+}
+
+func (s *orderStream) scan(rows pgx.Row) error {
+	var applied string
+	var gap, warned *time.Time
+	if err := rows.Scan(&s.routeID, &s.hash, &s.id, &applied, &gap, &warned, &s.inFlight, &s.blockedBy, &s.startedAt, &s.now); err != nil {
+		return err
+	}
+	s.applied, _ = sequence.ParseNumber(applied) // ours, and therefore a number or none
+	if gap != nil {
+		s.gapSince = *gap
+	}
+	if warned != nil {
+		s.warnedAt = *warned
+	}
+	return nil
+}
+
+// forget prepares the stream for being read again.
+func (s *orderStream) forget() {
+	s.rows, s.busy, s.cut, s.full, s.shown = s.rows[:0], false, false, false, sequence.Number{}
+}
+
+// add takes one row of [readOrder].
+func (s *orderStream) add(part int, row orderRow) {
+	switch part {
+	case 1:
+		if len(s.rows) == orderShown {
+			s.cut = true
+			return
+		}
+		s.shown = row.number
+	case 6:
+		s.busy = row.state == EffectClaimed
+		return
+	}
+	for i := range s.rows {
+		if s.rows[i].id == row.id {
+			return
+		}
+	}
+	s.rows = append(s.rows, row)
+}
+
+// sort brings in the named ones and puts all in their order.
+func (s *orderStream) sort() {
+	s.full = len(s.rows) >= orderShown
+	for id, row := range s.named {
+		if !slices.ContainsFunc(s.rows, func(r orderRow) bool { return r.id == id }) && !row.number.IsZero() {
+			s.rows = append(s.rows, row)
+		}
+	}
+	slices.SortFunc(s.rows, func(a, b orderRow) int {
+		if d := a.number.Compare(b.number); d != 0 {
+			return d
+		}
+		return bytes.Compare(a.id[:], b.id[:])
+	})
+}
+
+// view is the stream as package sequence knows it.
+func (s *orderStream) view() sequence.Stream {
+	view := sequence.Stream{
+		Applied: s.applied, StartedAt: s.startedAt, GapSince: s.gapSince, Warned: !s.warnedAt.IsZero(), Cut: s.cut, Shown: s.shown,
+		Effects: make([]sequence.Effect, len(s.rows)), Busy: s.busy,
+	}
+	for i := range s.rows {
+		r := &s.rows[i]
+		view.Effects[i] = sequence.Effect{Number: r.number, State: sequence.State(r.state), Filtered: r.filtered, Aside: r.aside, Twin: r.twin}
+	}
+	return view
+}

@@ -1,0 +1,80 @@
+package inbox
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// OrderStats counts what order has done to the effects of one route since the
+// process began. Nothing asks the database.
+type OrderStats struct {
+	// Held are effects put behind another one or behind a gap.
+	Held uint64
+	// Superseded are effects passed over for a newer one of their key.
+	Superseded uint64
+	// Filtered are effects that only leave their number behind: the route does not
+	// take their type.
+	Filtered uint64
+	// LongGaps are gaps that lasted longer than the policy's warning time.
+	LongGaps uint64
+	// AbandonedGaps are gaps that the policy ended.
+	AbandonedGaps uint64
+	// Late are effects whose number was passed before they came.
+	Late uint64
+	// Ties are effects whose number another one of their key has.
+	Ties uint64
+	// MissingKeys and MissingNumbers are effects admitted without one.
+	MissingKeys, MissingNumbers uint64
+	// HeldRunnable are held effects that the sweeper found free to run. Anything but
+	// 0 is an error of ours; they were set going.
+	HeldRunnable uint64
+}
+
+// orderCounters are the counters behind [OrderStats], by route.
+type orderCounters struct {
+	mu     sync.RWMutex
+	routes map[int32]*routeCounters
+}
+
+type routeCounters struct {
+	held, superseded, filtered, longGaps, abandonedGaps, late, ties, missingKeys, missingNumbers, heldRunnable atomic.Uint64
+}
+
+func (c *orderCounters) of(route int32) *routeCounters {
+	c.mu.RLock()
+	r := c.routes[route]
+	c.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.routes == nil {
+		c.routes = map[int32]*routeCounters{}
+	}
+	if c.routes[route] == nil {
+		c.routes[route] = new(routeCounters)
+	}
+	return c.routes[route]
+}
+
+func (c *orderCounters) snapshot() map[int32]OrderStats {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make(map[int32]OrderStats, len(c.routes))
+	for id, r := range c.routes {
+		out[id] = OrderStats{
+			Held: r.held.Load(), Superseded: r.superseded.Load(), Filtered: r.filtered.Load(), LongGaps: r.longGaps.Load(),
+			AbandonedGaps: r.abandonedGaps.Load(), Late: r.late.Load(), Ties: r.ties.Load(), MissingKeys: r.missingKeys.Load(),
+			MissingNumbers: r.missingNumbers.Load(), HeldRunnable: r.heldRunnable.Load(),
+		}
+	}
+	return out
+}
+
+// OrderStats gives, by route, what order has done to effects of this process.
+func (e *Effects) OrderStats() map[int32]OrderStats { return e.order.snapshot() }
+
+// OrderStats gives, by route, the effects that this process admitted without a
+// sequence key or number. The other counters are the store's.
+func (g *Gate) OrderStats() map[int32]OrderStats { return g.order.snapshot() }

@@ -1,0 +1,21 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"strconv"
+)
+
+// SequenceKeyHash is how a sequence key is stored: hashed together with its source
+// and route. The lengths keep the parts from running into each other.
+func SequenceKeyHash(source, route, key string) []byte {
+	h := sha256.New()
+	for _, part := range []string{source, route, key} {
+		h.Write([]byte(strconv.Itoa(len(part))))
+		h.Write([]byte{':'})
+		h.Write([]byte(part))
+	}
+	return h.Sum(nil)
+}
+
+// streamObject is how an audit entry names a stream.
+func streamObject(id int64) string { return "stream/" + strconv.FormatInt(id, 10) }

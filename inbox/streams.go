@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// StreamFilter narrows a list of streams; a zero field does not.
+type StreamFilter struct {
+	Source string
+	Route  string
+	// Blocked takes streams that an effect at rest holds up, Gap those that wait for
+	// a missing number. With both, a stream that is one of the two is taken.
+	Blocked, Gap bool
+	// Before is the last ID of the page before this one; zero starts at the newest.
+	Before int64
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// StreamRow is one line of a list of streams: one sequence key of one route.
+type StreamRow struct {
+	ID     int64  `json:"id"`
+	Source string `json:"source"`
+	Route  string `json:"route"`
+	Key    string `json:"key"`
+	// Applied is the highest number that is settled or given up; empty if there is
+	// none.
+	Applied string `json:"applied,omitempty"`
+	// Held is how many effects wait, counted up to [MaxHeld].
+	Held      int        `json:"held"`
+	InFlight  *ID        `json:"in_flight,omitempty"`
+	GapSince  *time.Time `json:"gap_since,omitempty"`
+	BlockedBy *ID        `json:"blocked_by,omitempty"`
+	UpdatedAt time.Time  `json:"updated_at"`
+}
+
+// MaxHeld is how far the held effects of one stream are counted.
+const MaxHeld = 1000
+
+// The held effects are counted for the rows of the page only: the lateral join
+// runs after LIMIT.
+const listStreams = `
+SELECT t.id, t.source, t.route, t.key_label, t.applied, h.held, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
+FROM (
+    SELECT st.id, s.name AS source, r.name AS route, coalesce(st.key_label, '') AS key_label,
+        coalesce(trim_scale(st.applied)::text, '') AS applied, st.in_flight, st.gap_since, st.blocked_by, st.updated_at,
+        st.route_id, st.key_hash
+    FROM stream st
+    JOIN route r ON r.id = st.route_id
+    JOIN source s ON s.id = r.source_id
+    WHERE ($1::text = '' OR s.name = $1)
+      AND ($2::text = '' OR r.name = $2)
+      AND (NOT ($3::boolean OR $4::boolean) OR $3::boolean AND st.blocked_by IS NOT NULL OR $4::boolean AND st.gap_since IS NOT NULL)
+      AND ($5::bigint = 0 OR st.id < $5)
+    ORDER BY st.id DESC
+    LIMIT $6
+) t
+CROSS JOIN LATERAL (
+    SELECT count(*) AS held
+    FROM (SELECT FROM effect e WHERE e.route_id = t.route_id AND e.sequence_key_hash = t.key_hash AND e.state = 'held' LIMIT $7) w
+) h
+ORDER BY t.id DESC`
+
+// Streams gives one page of streams, newest first.
+func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, error) {
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), MaxHeld)
+	if err != nil {
+		return nil, fmt.Errorf("listing streams: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[StreamRow])
+	if err != nil {
+		return nil, fmt.Errorf("listing streams: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,212 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// StreamPass is how a stream goes on that stands still.
+type StreamPass string
+
+// The ways.
+const (
+	// StreamSkip gives up what is waited for: the missing numbers, or the effect that
+	// blocks, which is skipped for good.
+	StreamSkip StreamPass = "skip"
+	// StreamUnblock lets those behind the effect that blocks go on, and leaves it at
+	// rest: whatever becomes of it later comes late.
+	StreamUnblock StreamPass = "unblock"
+)
+
+// PassStream is a decision about a stream that stands still, with who made it and
+// why.
+type PassStream struct {
+	Stream int64
+	As     StreamPass
+
+	// Blocker and MissingTo fence the decision: it holds for the stream as it was
+	// looked at. They are what [StreamDetail] said; both empty is nothing to pass.
+	Blocker   ID
+	MissingTo string
+
+	// Actor and Reason go into the audit. Both are required.
+	Actor, Reason string
+}
+
+// ErrStream is returned for something that a stream's state does not allow.
+var ErrStream = errors.New("the stream's state does not allow it")
+
+// streamSnapshot is a stream as an audit entry shows it.
+type streamSnapshot struct {
+	Applied   string     `json:"applied,omitempty"`
+	GapSince  *time.Time `json:"gap_since,omitempty"`
+	BlockedBy *ID        `json:"blocked_by,omitempty"`
+	// Missing are the numbers that were given up.
+	Missing string `json:"missing,omitempty"`
+	// Effect is the one that was skipped or left behind.
+	Effect *ID `json:"effect,omitempty"`
+}
+
+// PassStream lets a stream go on. An effect is skipped through settle; whatever is
+// next in the stream is woken, and the audit entry written, in the same
+// transaction. It returns [ErrNotFound], or [ErrStream] if the stream no longer
+// waits for what it did, or cannot go on that way.
+func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
+	if p.As != StreamSkip && p.As != StreamUnblock {
+		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
+	}
+	if err := explained(p.Actor, p.Reason); err != nil {
+		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+	}
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+	if err != nil {
+		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+	}
+	return nil
+}
+
+const lockStream = `
+SELECT s.route_id, s.key_hash, coalesce(s.applied::text, ''), s.gap_since, s.blocked_by, now()
+FROM stream s
+WHERE s.id = $1
+FOR UPDATE`
+
+// lockedStream is a stream while a decision about it is carried out.
+type lockedStream struct {
+	route  int32
+	hash   []byte
+	before streamSnapshot
+	now    time.Time
+}
+
+func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) error {
+	if !p.Blocker.IsZero() {
+		// The event comes before the stream in the order of locks.
+		if _, err := tx.Exec(ctx, lockEffectEvent, p.Blocker); err != nil {
+			return err
+		}
+	}
+	var s lockedStream
+	err := tx.QueryRow(ctx, lockStream, p.Stream).Scan(&s.route, &s.hash, &s.before.Applied, &s.before.GapSince, &s.before.BlockedBy, &s.now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	action, after := AuditStreamSkip, streamSnapshot{}
+	blocked := s.before.BlockedBy != nil
+	switch {
+	case blocked != !p.Blocker.IsZero() || blocked && *s.before.BlockedBy != p.Blocker:
+		return fmt.Errorf("%w: it has changed since it was looked at", ErrStream)
+	case blocked && p.As == StreamSkip:
+		after, err = e.skipBlockerTx(ctx, tx, &s, p.Blocker)
+	case blocked:
+		action = AuditStreamUnblock
+		after, err = e.unblockTx(ctx, tx, &s, p)
+	case p.As == StreamUnblock:
+		return fmt.Errorf("%w: no effect blocks it", ErrStream)
+	case s.before.GapSince == nil || p.MissingTo == "":
+		return fmt.Errorf("%w: it waits for nothing", ErrStream)
+	default:
+		after, err = e.giveUpTx(ctx, tx, &s, p)
+	}
+	if err != nil {
+		return err
+	}
+	return auditTx(ctx, tx, audit{
+		at: s.now, actor: p.Actor, action: action, object: streamObject(p.Stream), reason: p.Reason, before: s.before, after: after,
+	})
+}
+
+const lockBlocker = `
+SELECT state, version, coalesce(sequence_number::text, '')
+FROM effect
+WHERE id = $1
+FOR UPDATE`
+
+// skipBlockerTx settles the effect that blocks as skipped.
+func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, blocker ID) (streamSnapshot, error) {
+	out := Settlement{Effect: blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
+	var number string
+	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&out.From, &out.Version, &number)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return streamSnapshot{}, ErrNotFound
+	case err != nil:
+		return streamSnapshot{}, err
+	case !out.From.AtRest():
+		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocked it is %s", ErrStream, out.From)
+	}
+	settled, err := e.settle(ctx, tx, []Settlement{out}, nil)
+	if err != nil {
+		return streamSnapshot{}, err
+	}
+	if !settled[0].Applied {
+		return streamSnapshot{}, fmt.Errorf("%w: it has changed meanwhile", ErrStream)
+	}
+	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker}, nil
+}
+
+const passStream = `
+UPDATE stream
+SET applied = $2::numeric, gap_since = NULL, warned_at = NULL, blocked_by = NULL, updated_at = now()
+WHERE id = $1`
+
+// unblockTx takes the order past the effect that blocks. Where it goes by receipt
+// there is no such place: what may still land blocks whatever comes after it.
+func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+	var (
+		event   ID
+		state   EffectState
+		version int
+		number  string
+	)
+	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&event, &state, &version, &number); err != nil {
+		return streamSnapshot{}, err
+	}
+	if s.before.Applied == "" || number == "" {
+		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)
+	}
+	return streamSnapshot{Applied: number, Effect: &p.Blocker}, e.moveStreamTx(ctx, tx, s, p.Stream, number)
+}
+
+// giveUpTx takes the order to the number before the first one that is recorded.
+func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+	var first, last string
+	err := tx.QueryRow(ctx, missingNumbers, p.Stream).Scan(&first, &last)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && last != p.MissingTo {
+		return streamSnapshot{}, fmt.Errorf("%w: what is missing has changed since it was looked at", ErrStream)
+	}
+	if err != nil {
+		return streamSnapshot{}, err
+	}
+	missing := first
+	if last != first {
+		missing += " to " + last
+	}
+	return streamSnapshot{Applied: last, Missing: missing}, e.moveStreamTx(ctx, tx, s, p.Stream, last)
+}
+
+// moveStreamTx takes the order of a stream to a number, and decides what is next.
+func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, stream int64, number string) error {
+	if _, err := tx.Exec(ctx, passStream, stream, number); err != nil {
+		return err
+	}
+	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() })
+	o.stream(s.route, s.hash)
+	var first, last pgx.Batch
+	o.queueLock(&first)
+	o.queueRead(&first, o.streams)
+	if err := o.begin(ctx, &first, nil); err != nil {
+		return err
+	}
+	if err := o.decide(ctx, nil, &last); err != nil {
+		return err
+	}
+	return o.send(ctx, &last)
+}

@@ -1,0 +1,100 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// A worker that has ended one effect of a sequence goes on with the next, for so many
+// effects or so long; after that it makes room for others.
+const (
+	longestChain = 100
+	chainFor     = 10 * time.Second
+)
+
+// chain is what one job does of one sequence.
+type chain struct {
+	began  time.Time
+	length int
+
+	// next was claimed when the one before it was settled; the settlement was asked
+	// for at asked, so that the lease is no older.
+	next  *inbox.Claim
+	asked time.Time
+}
+
+// ask has a settlement, asked for at now, claim the effect that follows, if the worker
+// may go on.
+func (h *chain) ask(ctx context.Context, now time.Time, w wakeUp, s *inbox.Settlement) {
+	if h == nil {
+		return
+	}
+	s.NewJob = h.length > 0
+	s.Chain = 0
+	if h.length+1 < longestChain && now.Sub(h.began) < chainFor && ctx.Err() == nil {
+		s.Chain = w.jobID
+	}
+}
+
+// follow takes what a settlement claimed, and says what River hears of the effect
+// that was settled.
+func (c *Client) follow(ctx context.Context, w wakeUp, settled inbox.Settled, asked time.Time) error {
+	if settled.Next != nil && w.chain != nil {
+		w.chain.next, w.chain.asked = settled.Next, asked
+		return nil
+	}
+	return c.next(ctx, w, settled.Standing)
+}
+
+// carry makes an attempt for a claim and, in a sequence, goes on with what follows.
+func (c *Client) carry(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
+	route, _ := c.store.Route(claim.RouteID)
+	if route.Order.Ordered() && claim.SequenceKeyHash != nil {
+		w.chain = &chain{began: begun}
+	}
+	for {
+		attempt := c.send
+		if route.InDatabase {
+			attempt = c.actInOrder
+		}
+		err := attempt(ctx, w, claim, begun)
+		if w.chain == nil || w.chain.next == nil {
+			return err
+		}
+		claim, begun = w.chain.next, w.chain.asked
+		w.chain.next = nil
+		w.chain.length++
+		w.effect = claim.Effect
+	}
+}
+
+// actInOrder carries out an effect inside the database whose claim is committed: the
+// effect and its settlement are a second transaction, and nothing is locked while
+// the handler runs.
+func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
+	target := c.cfg.Routes[claim.RouteID].Target
+	known, _ := c.store.Route(claim.RouteID)
+	if c.cfg.Transactionals[target] == nil { // the store knows the route, this client does not
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
+	}
+	left, wait, reason := c.limits[target].enter(false)
+	if left == nil {
+		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
+	}
+	var result effect.Result
+	defer func() { left(result) }()
+	timer := time.NewTimer(known.Lease / 4)
+	defer timer.Stop()
+	select {
+	case c.acting[target] <- struct{}{}:
+		defer func() { <-c.acting[target] }()
+	case <-timer.C:
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, leastParked), begun)
+	case <-ctx.Done():
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonStopped, 0), begun)
+	}
+	return c.actClaimed(ctx, w, claim, inbox.Standing{RouteID: claim.RouteID}, begun, &result)
+}

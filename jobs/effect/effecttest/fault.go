@@ -1,0 +1,112 @@
+package effecttest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/egress/egresstest"
+)
+
+// enough is more than anybody may read of what has no end: what lies in the
+// buffers of both sides counts.
+const enough = 32 << 20
+
+// pour writes until the other side has had enough. It stands for any amount: who
+// takes this much would take all of it.
+func pour(tb testing.TB, conn net.Conn, begin, more string) {
+	_, _ = io.WriteString(conn, begin)
+	junk := strings.Repeat(more, 64<<10/len(more))
+	for taken := 0; ; {
+		n, err := io.WriteString(conn, junk)
+		if err != nil {
+			return
+		}
+		if taken += n; taken > enough {
+			tb.Errorf("it takes %d bytes and goes on", taken)
+			return
+		}
+	}
+}
+
+// dropByDrop writes a byte now and then, for ever.
+func dropByDrop(begin, more string) Script {
+	return func(conn net.Conn, _ Request) {
+		_, _ = io.WriteString(conn, begin)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			<-tick.C
+			next := "x"
+			if i < len(more) {
+				next = more[i : i+1]
+			}
+			if _, err := io.WriteString(conn, next); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// closing ends a connection after its script.
+func closing(script Script) Script {
+	return func(conn net.Conn, req Request) {
+		script(conn, req)
+		_ = conn.Close()
+	}
+}
+
+func pad(n int) string { return strings.Repeat("x", n) }
+
+// certificate is one for 127.0.0.1, and the client's trust in it.
+func certificate(tb testing.TB) (server, client *tls.Config) {
+	tb.Helper()
+	s := httptest.NewTLSServer(nil)
+	tb.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+func handshake(conn net.Conn, config *tls.Config) {
+	_ = tls.Server(conn, config).HandshakeContext(context.Background())
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// forbiddenAddresses are some that nothing may have, in the forms in which they
+// hide.
+func forbiddenAddresses() []string {
+	return []string{
+		"169.254.169.254", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]", "[2002:a9fe:a9fe::]", "[::a9fe:a9fe]",
+		"[::ffff:0:a9fe:a9fe]", "[fd00:ec2::254]", "100.100.100.200", "168.63.129.16",
+		"[fe80::1]", "224.0.0.1", "0.0.0.0", "[::]", "255.255.255.255",
+	}
+}
+
+// rebinding is a resolver whose first answer was public and whose every other one
+// is the loopback interface.
+func rebinding(tb testing.TB) *net.Resolver {
+	tb.Helper()
+	resolver := egresstest.NewNameServer(tb, "93.184.216.34", "127.0.0.1").Resolver()
+	if _, err := resolver.LookupNetIP(tb.Context(), "ip4", "target.example."); err != nil {
+		tb.Fatal(err)
+	}
+	return resolver
+}
+
+// named is an address with a name in the place of its number.
+func named(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	u.Host = net.JoinHostPort("target.example.", u.Port())
+	return u.String()
+}

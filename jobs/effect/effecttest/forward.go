@@ -1,0 +1,310 @@
+package effecttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// ForwardTo is what a sender over HTTP is put before.
+type ForwardTo struct {
+	URL        string
+	Idempotent bool
+	Resolver   *net.Resolver
+}
+
+// NewForward makes a sender to the target that signs with [Secret].
+type NewForward func(tb testing.TB, to ForwardTo) effect.Sender
+
+// Forward are targets over HTTP. keyHeader is where the idempotency key goes.
+func Forward(build NewForward, keyHeader string) Kind {
+	k := Kind{Secrets: secrets()}
+	for status := 200; status <= 599; status++ {
+		k.Cases = append(k.Cases, statusCase(build, status))
+	}
+	k.Cases = append(k.Cases, faultCases(build)...)
+	k.Cases = append(k.Cases, hugeCases(build)...)
+	k.Cases = append(k.Cases, unreachedCases(build)...)
+	k.Cases = append(k.Cases, forbiddenCases(build)...)
+	k.Cases = append(k.Cases, resentCases(build)...)
+	k.Cases = append(k.Cases, retryAfterCases(build)...)
+	k.Cases = append(k.Cases, identicalCase(build, keyHeader))
+	return k
+}
+
+// to puts a sender before a scripted target. A request is taken when it was read
+// to its end.
+func to(build NewForward, idempotent bool, script Script) func(tb testing.TB) Trial {
+	return func(tb testing.TB) Trial {
+		target := NewTarget(tb, script)
+		return trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: idempotent}), target)
+	}
+}
+
+func trialOf(sender effect.Sender, target *Target) Trial {
+	return Trial{Attempt: attempts(sender, nil), Taken: func() []string {
+		var bodies []string
+		if target != nil {
+			for _, r := range target.Requests() {
+				bodies = append(bodies, r.Body)
+			}
+		}
+		return bodies
+	}}
+}
+
+// attempts makes attempts as the worker does: rendered once, before the first.
+func attempts(sender effect.Sender, change func(*effect.Call)) func(ctx context.Context, number int) effect.Result {
+	var rendered []byte
+	return func(ctx context.Context, number int) effect.Result {
+		call := Call(number)
+		if change != nil {
+			change(call)
+		}
+		if number == 1 && call.Rendered == nil {
+			var err error
+			if rendered, err = sender.Render(call); err != nil {
+				return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+			}
+		}
+		if call.Rendered == nil {
+			call.Rendered = rendered
+		}
+		return sender.Send(ctx, call)
+	}
+}
+
+// wanted is the table of what a status means, written apart from the kind's own.
+func wanted(status int) (Topic, effect.Outcome) {
+	switch status {
+	case 408, 409, 425, 429, 503:
+		return Later, effect.Retry
+	}
+	switch status / 100 {
+	case 2:
+		return Succeeds, effect.Done
+	case 3, 4:
+		return Refuses, effect.Dead
+	}
+	return BreaksAfter, effect.Unknown
+}
+
+// statusCase has the target repeat what no result may hold.
+func statusCase(build NewForward, status int) Case {
+	c := Case{Name: strconv.Itoa(status), Code: strconv.Itoa(status), Taken: 1}
+	c.Topic, c.Want = wanted(status)
+	body := "said " + Secret + " and canary-canary-canary-canary\x00\xff"
+	if status == http.StatusNoContent || status == http.StatusNotModified {
+		body = ""
+	}
+	c.Start = to(build, true, func(conn net.Conn, _ Request) {
+		Reply(conn, fmt.Sprintf("%d Whatever", status), http.Header{"Connection": {"close"}}, body)
+	})
+	return c
+}
+
+func faultCases(build NewForward) []Case {
+	write := func(text string) Script {
+		return func(conn net.Conn, _ Request) { _, _ = io.WriteString(conn, text) }
+	}
+	stall := func(text string) Script {
+		return func(conn net.Conn, _ Request) { _, _ = io.WriteString(conn, text); _, _ = io.Copy(io.Discard, conn) }
+	}
+	brief := 500 * time.Millisecond
+	var out []Case
+	for _, c := range []struct {
+		topic  Topic
+		name   string
+		want   effect.Outcome
+		limit  time.Duration
+		script Script
+	}{
+		{BreaksAfter, "closes without a reply", effect.Unknown, 0, write("")},
+		{BreaksAfter, "resets", effect.Unknown, 0, func(conn net.Conn, _ Request) { _ = conn.(*net.TCPConn).SetLinger(0) }},
+		{StallsAfter, "never replies", effect.Unknown, brief, stall("")},
+		{StallsAfter, "stalls in its status line", effect.Unknown, brief, stall("HTTP/1.1 2")},
+		{StallsAfter, "stalls in its headers", effect.Unknown, brief, stall("HTTP/1.1 200 OK\r\nX-A: b\r\n")},
+		{StallsAfter, "stalls in the body after 200", effect.Done, brief, stall("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")},
+		{StallsAfter, "stalls in the body after 500", effect.Unknown, brief, stall("HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n")},
+		{HalfReply, "half a status line", effect.Unknown, 0, write("HTTP/1.1 20")},
+		{HalfReply, "half a header", effect.Unknown, 0, write("HTTP/1.1 200 OK\r\nX-A")},
+		{HalfReply, "half a body after 200", effect.Done, 0, write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal")},
+		{HalfReply, "half a body after 400", effect.Dead, 0, write("HTTP/1.1 400 No\r\nContent-Length: 9\r\n\r\nhal")},
+		{HalfReply, "half a chunk after 200", effect.Done, 0, write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhal")},
+		{HalfReply, "not HTTP", effect.Unknown, 0, write("SSH-2.0-x\r\n\r\n")},
+		{HalfReply, "two lengths", effect.Unknown, 0, write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx")},
+		{HalfReply, "only an informational one", effect.Unknown, 0, write("HTTP/1.1 103 Early Hints\r\n\r\n")},
+		{HalfReply, "another protocol", effect.Unknown, 0, write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")},
+		{SlowReply, "its status line", effect.Unknown, brief, dropByDrop("", "HTTP/1.1 200 OK\r\nX: ")},
+		{SlowReply, "its body after 200", effect.Done, brief, dropByDrop("HTTP/1.1 200 OK\r\n\r\n", "")},
+		{Secrets, "in its headers", effect.Dead, 0, write("HTTP/1.1 400 " + Secret + "\r\nX: " + Secret + "\r\nContent-Length: 0\r\n\r\n")},
+		{Secrets, "cut off by our own limit", effect.Dead, 0, write("HTTP/1.1 400 No\r\n\r\n" + pad(effect.MaxExcerpt-20) + Secret)},
+	} {
+		// A target that cannot deduplicate: nothing may be sent twice.
+		out = append(out, Case{Topic: c.topic, Name: c.name, Want: c.want, Taken: 1, Limit: c.limit, Start: to(build, false, closing(c.script))})
+	}
+	return append(out, unreadCase(build))
+}
+
+// hugeCases have no end; what has been said by then counts.
+func hugeCases(build NewForward) []Case {
+	var out []Case
+	for name, c := range map[string]struct {
+		want        effect.Outcome
+		begin, more string
+	}{
+		"a header":                 {effect.Unknown, "HTTP/1.1 200 OK\r\nX: ", "x"},
+		"headers":                  {effect.Unknown, "HTTP/1.1 200 OK\r\n", "X: y\r\n"},
+		"informational ones":       {effect.Unknown, "", "HTTP/1.1 103 Early Hints\r\n\r\n"},
+		"a body after 200":         {effect.Done, "HTTP/1.1 200 OK\r\n\r\n", "x"},
+		"a body after 500":         {effect.Unknown, "HTTP/1.1 500 No\r\n\r\n", "x"},
+		"10 GB that are announced": {effect.Done, "HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n", "x"},
+		"chunks":                   {effect.Done, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"},
+	} {
+		out = append(out, Case{Topic: HugeReply, Name: name, Want: c.want, Taken: 1, Start: func(tb testing.TB) Trial {
+			return to(build, false, closing(func(conn net.Conn, _ Request) { pour(tb, conn, c.begin, c.more) }))(tb)
+		}})
+	}
+	return out
+}
+
+// unreadCase is a target that accepts and never reads: what was written lies in
+// buffers, and it may read it yet.
+func unreadCase(build NewForward) Case {
+	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: effect.ReasonTimeout, Limit: 500 * time.Millisecond,
+		Start: func(tb testing.TB) Trial {
+			done := tb.Context().Done()
+			address := listen(tb, func(net.Conn) { <-done })
+			sender := build(tb, ForwardTo{URL: "http://" + address + "/"})
+			large := pad(32 << 20)
+			return Trial{Attempt: attempts(sender, func(c *effect.Call) { c.Event.Body = []byte(large) }), Taken: func() []string { return nil }}
+		}}
+}
+
+// unreachedCases end before a byte of the request has left.
+func unreachedCases(build NewForward) []Case {
+	before := func(topic Topic, name, reason string, limit time.Duration, start func(tb testing.TB) ForwardTo) Case {
+		return Case{Topic: topic, Name: name, Want: effect.Retry, Reason: reason, Limit: limit, Start: func(tb testing.TB) Trial {
+			return trialOf(build(tb, start(tb)), nil)
+		}}
+	}
+	secured := func(serve func(net.Conn)) func(tb testing.TB) ForwardTo {
+		return func(tb testing.TB) ForwardTo { return ForwardTo{URL: "https://" + listen(tb, serve) + "/"} }
+	}
+	named := func(answers ...string) func(tb testing.TB) ForwardTo {
+		return func(tb testing.TB) ForwardTo {
+			return ForwardTo{URL: "http://target.example./", Resolver: egresstest.NewNameServer(tb, answers...).Resolver()}
+		}
+	}
+	brief := 500 * time.Millisecond
+	return []Case{
+		before(Unreachable, "nobody listens", effect.ReasonConnect, 0, func(tb testing.TB) ForwardTo { return ForwardTo{URL: "http://" + nobody(tb)} }),
+		before(Unreachable, "there is no such name", effect.ReasonDNS, 0, named("")),
+		before(BreaksBefore, "closes before TLS", effect.ReasonTLS, 0, secured(func(net.Conn) {})),
+		before(BreaksBefore, "speaks no TLS", effect.ReasonTLS, 0, secured(func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n") })),
+		before(BreaksBefore, "has the certificate of a stranger", effect.ReasonTLS, 0, func(tb testing.TB) ForwardTo {
+			server, _ := certificate(tb)
+			return ForwardTo{URL: "https://" + listen(tb, func(conn net.Conn) { handshake(conn, server) }) + "/"}
+		}),
+		before(StallsBefore, "the name server never answers", "", brief, named()),
+		before(StallsBefore, "TLS is never answered", effect.ReasonTLS, brief, secured(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })),
+	}
+}
+
+// Forbidden addresses, as they may be written and as a name server may give them.
+func forbiddenCases(build NewForward) []Case {
+	var out []Case
+	for _, address := range forbiddenAddresses() {
+		out = append(out, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+			return trialOf(build(tb, ForwardTo{URL: "http://" + address + "/"}), nil)
+		}})
+	}
+	out = append(out, Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })
+		names := rebinding(tb)
+		return trialOf(build(tb, ForwardTo{URL: named(target.URL), Resolver: names}), target)
+	}})
+	for _, status := range []string{"301 A", "302 B", "303 C", "307 D", "308 E"} {
+		out = append(out, Case{Topic: Forbidden, Name: "a redirect, " + status, Want: effect.Dead, Reason: effect.ReasonRedirect, Start: func(tb testing.TB) Trial {
+			other := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })
+			target := NewTarget(tb, func(conn net.Conn, _ Request) {
+				Reply(conn, status, http.Header{"Location": {other.URL}, "Connection": {"close"}}, "")
+			})
+			return trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: true}), other) // which is not to have it
+		}})
+	}
+	return out
+}
+
+// A request goes out on a connection that the target closes after reading it: a
+// transport that sends again by itself makes two of it.
+func resentCases(build NewForward) []Case {
+	var out []Case
+	for name, body := range map[string]string{"a body": "{}", "no body": ""} {
+		out = append(out, Case{Topic: BreaksAfter, Name: "on a connection kept alive, with " + name, Want: effect.Unknown, Taken: 1, Start: func(tb testing.TB) Trial {
+			var n atomic.Int64
+			target := NewTarget(tb, func(conn net.Conn, _ Request) {
+				if n.Add(1) == 1 {
+					Reply(conn, "200 OK", nil, "")
+					return
+				}
+				_ = conn.Close()
+			})
+			sender := build(tb, ForwardTo{URL: target.URL, Idempotent: true})
+			trial := trialOf(sender, target)
+			trial.Attempt = attempts(sender, func(c *effect.Call) { c.Event.Body = []byte(body) })
+			if first := trial.Attempt(tb.Context(), 1); first.Outcome != effect.Done {
+				tb.Errorf("the first one: %+v", first)
+			}
+			taken := trial.Taken
+			trial.Taken = func() []string { return taken()[1:] }
+			return trial
+		}})
+	}
+	return out
+}
+
+func retryAfterCases(build NewForward) []Case {
+	var out []Case
+	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "": 0, "-1": 0, "soon": 0, "99999999999999999999": 0, "Mon, 02 Jan 2006 15:04:05 GMT": 0} {
+		out = append(out, Case{
+			Topic: Later, Name: fmt.Sprintf("Retry-After %q", value), Want: effect.Retry, Code: "429", Taken: 1,
+			Start: to(build, true, func(conn net.Conn, _ Request) {
+				Reply(conn, "429 Slow", http.Header{"Retry-After": {value}, "Connection": {"close"}}, "")
+			}),
+			Check: func(tb testing.TB, r effect.Result) {
+				if r.RetryAfter != want {
+					tb.Errorf("%s, want %s", r.RetryAfter, want)
+				}
+			},
+		})
+	}
+	return out
+}
+
+func identicalCase(build NewForward, keyHeader string) Case {
+	return Case{Topic: Repeats, Name: "body and key", Want: effect.Retry, Taken: 1, Start: func(tb testing.TB) Trial {
+		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "503 No", nil, "") })
+		trial := trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: true}), target)
+		trial.Taken = func() []string {
+			var out []string
+			for _, r := range target.Requests() {
+				if got, want := r.Header.Get(keyHeader), Call(1).Key; got != want {
+					tb.Errorf("the key is %q, want %q", got, want)
+				}
+				out = append(out, r.Header.Get(keyHeader)+"\n"+r.Body)
+			}
+			return out
+		}
+		return trial
+	}}
+}

@@ -1,0 +1,46 @@
+package effect
+
+import (
+	"encoding/base64"
+	"errors"
+	"net"
+	"strings"
+)
+
+// maxConversation bounds what a mail server may say in one attempt, certificates
+// included: a reply has no end of its own.
+const maxConversation = 256 << 10
+
+var errTalkative = errors.New("the server says too much")
+
+// bounded is a connection that is read so far and no further.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTalkative
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// withoutPassword takes the password out of what a server says, in every form in
+// which a login sends it.
+func (m *Mail) withoutPassword(said string) string {
+	if m.cfg.Password == "" {
+		return said
+	}
+	for _, form := range []string{
+		m.cfg.Password,
+		base64.StdEncoding.EncodeToString([]byte("\x00" + m.cfg.Username + "\x00" + m.cfg.Password)),
+		base64.StdEncoding.EncodeToString([]byte(m.cfg.Password)),
+	} {
+		said = strings.ReplaceAll(said, form, "<secret>")
+	}
+	return said
+}

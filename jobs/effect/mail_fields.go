@@ -1,0 +1,90 @@
+package effect
+
+import (
+	"fmt"
+	"reflect"
+	"text/template/parse"
+)
+
+// checkFields reports the fields that a template takes from what every message
+// has, and that are none: a misspelt one would make a dead letter of every event.
+// What a body holds only the event shows.
+func checkFields(tree *parse.Tree) (errs []error) {
+	if tree == nil { // it has nothing but definitions
+		return nil
+	}
+	c := &fieldCheck{}
+	c.list(tree.Root, true)
+	return c.errs
+}
+
+type fieldCheck struct{ errs []error }
+
+// list checks the nodes; root says that the dot is what the template is given.
+func (c *fieldCheck) list(l *parse.ListNode, root bool) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			c.pipe(n.Pipe, root)
+		case *parse.TemplateNode:
+			c.pipe(n.Pipe, root)
+		case *parse.IfNode:
+			c.branch(&n.BranchNode, root, root)
+		case *parse.WithNode:
+			c.branch(&n.BranchNode, root, false)
+		case *parse.RangeNode:
+			c.branch(&n.BranchNode, root, false)
+		}
+	}
+}
+
+func (c *fieldCheck) branch(b *parse.BranchNode, root, inside bool) {
+	c.pipe(b.Pipe, root)
+	c.list(b.List, inside)
+	c.list(b.ElseList, root)
+}
+
+func (c *fieldCheck) pipe(p *parse.PipeNode, root bool) {
+	if p == nil {
+		return
+	}
+	for _, command := range p.Cmds {
+		for _, arg := range command.Args {
+			c.argument(arg, root)
+		}
+	}
+}
+
+func (c *fieldCheck) argument(n parse.Node, root bool) {
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		if root {
+			c.field(n.Ident)
+		}
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" && len(n.Ident) > 1 {
+			c.field(n.Ident[1:])
+		}
+	case *parse.ChainNode:
+		c.argument(n.Node, root)
+	case *parse.PipeNode:
+		c.pipe(n, root)
+	}
+}
+
+func (c *fieldCheck) field(names []string) {
+	switch {
+	case names[0] == "Body", names[0] == "To" && len(names) == 1:
+	case names[0] == "Event":
+		if len(names) > 1 {
+			if _, ok := reflect.TypeFor[Event]().FieldByName(names[1]); !ok {
+				c.errs = append(c.errs, fmt.Errorf("unknown field .Event.%s", names[1]))
+			}
+		}
+	default:
+		c.errs = append(c.errs, fmt.Errorf("unknown field .%s; known are .Body, .Event and .To", names[0]))
+	}
+}

@@ -1,0 +1,137 @@
+package jobs
+
+import (
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Previewer tells what the worker would do with a claim, by the same code and
+// without a target, a database or a queue.
+type Previewer struct {
+	// Routes, Senders and Transactionals are those of a [Config].
+	Routes         map[int32]Route
+	Senders        map[string]effect.Sender
+	Transactionals map[string]effect.Transactional
+}
+
+// Preview is what the worker would do with a claim.
+type Preview struct {
+	// Known is false if the configuration has no such route, or its target no kind.
+	Known bool
+	Route Route
+
+	// State is where the effect goes without an attempt: skipped or dead, for Reason.
+	// It is empty if an attempt is made. Said tells more, and quotes nothing of the
+	// event.
+	State  inbox.EffectState
+	Reason inbox.Reason
+	Said   string
+
+	// KeyHash is the key by the route's recipe, before it is fitted to a window; nil
+	// without one.
+	KeyHash []byte
+
+	// Items is how many effects the effect becomes, if more than one.
+	Items int
+
+	// Request is what leaves. Stored: its body is what was stored for the effect.
+	// Rendered: it is made now. Neither: the body as received.
+	Request          effect.Request
+	Stored, Rendered bool
+}
+
+// Preview tells what the worker would do with the claim.
+func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
+	route, ok := p.Routes[claim.RouteID]
+	if !ok {
+		return Preview{}
+	}
+	out.Route = route
+	sender, transactional := p.Senders[route.Target], p.Transactionals[route.Target]
+	if out.Known = sender != nil || transactional != nil; !out.Known {
+		return out
+	}
+	defer func() {
+		if v := recover(); v != nil { // as the worker does it
+			out.State, out.Reason, out.Said = inbox.EffectDead, inbox.ReasonRender, fmt.Sprintf("panic of type %T", v)
+		}
+	}()
+	dead := func(reason inbox.Reason, said string) Preview {
+		out.State, out.Reason, out.Said = inbox.EffectDead, reason, clean(said)
+		return out
+	}
+	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
+		return dead(claim.Event.GoneReason, "")
+	}
+	switch yes, err := wanted(claim, route); {
+	case err != nil:
+		return dead(inbox.ReasonMapping, "when: "+route.When.String()+": "+err.Error())
+	case !yes:
+		out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "when: "+route.When.String()
+		return out
+	}
+	if keyed(claim, route) {
+		var err error
+		if out.KeyHash, err = route.Key.Hash(input(claim, route)); err != nil {
+			return dead(inbox.ReasonMapping, "key: "+err.Error())
+		}
+	}
+	call := callOf(claim, route)
+	out.Stored = claim.Rendered != nil
+	if sender == nil {
+		return p.request(out, transactional, call)
+	}
+	if lists(claim, route) {
+		items, err := itemsOf(claim, route)
+		if err != nil {
+			return dead(inbox.ReasonMapping, "to: "+route.List.Items.String()+": "+err.Error())
+		}
+		if len(items) == 0 {
+			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
+			return out
+		}
+		out.Items = len(items)
+		one := *call
+		if len(items) > 1 {
+			one.Key = inbox.ItemKey(claim, 1)
+		}
+		if call.Rendered, err = safeItem(route.List, &one, items[0]); err != nil {
+			return dead(inbox.ReasonMapping, "message: "+err.Error())
+		}
+		out.Rendered = !out.Stored
+		return p.request(out, sender, call)
+	}
+	rendered, err := mapped(call, claim, route)
+	if err != nil {
+		return dead(inbox.ReasonMapping, "map: "+err.Error())
+	}
+	if call.Rendered == nil && rendered == nil {
+		if rendered, err = safeRender(sender, call); err != nil {
+			return dead(inbox.ReasonRender, err.Error())
+		}
+	}
+	if call.Rendered == nil {
+		call.Rendered, out.Rendered = rendered, rendered != nil
+	}
+	return p.request(out, sender, call)
+}
+
+func (p *Previewer) request(out Preview, kind any, call *effect.Call) Preview {
+	shown, ok := kind.(effect.Previewer)
+	if !ok {
+		out.Request.Body = call.Event.Body
+		if call.Rendered != nil {
+			out.Request.Body = call.Rendered
+		}
+		return out
+	}
+	r, failure := shown.Preview(call)
+	if failure != nil {
+		out.State, out.Reason, out.Said = inbox.EffectDead, inbox.ReasonOf(failure.Reason), failure.Excerpt
+		return out
+	}
+	out.Request = r
+	return out
+}
