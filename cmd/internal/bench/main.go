@@ -40,6 +40,7 @@ var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
 	{"effects", "effects carried out, beside River itself", measureEffects},
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
+	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
 	// Processes that benchmarks start beside the binary.
 	{"naive", "", serveNaive},
