@@ -94,7 +94,7 @@ func TestPruneMuseum(t *testing.T) {
 			`DELETE FROM effect e WHERE state IN ('done', 'superseded', 'skipped') AND finished_at < now() - interval '14 days'
 				AND NOT EXISTS (SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id WHERE i.effect_id = e.id AND r.state = 'planned')`,
 			`DELETE FROM inbox_event e WHERE received_at < now() - interval '7 days' AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)`),
-			"was taken for new"},
+			"has lost its event while its effect was"},
 		"counts from the wrong end": {statement(`DELETE FROM effect WHERE state = 'pending' AND next_at > now() - interval '14 days'`), "was removed while it was pending"},
 	} {
 		t.Run(name, func(t *testing.T) {

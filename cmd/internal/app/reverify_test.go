@@ -42,7 +42,7 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 	}
 	send := func(secret, id string) int {
 		t.Helper()
-		body := `{"id":"` + id + `","object":"event","created":1700000000,"type":"invoice.paid"}`
+		body := fmt.Sprintf(`{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.PublicAddr().String()+"/in/stripe", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
