@@ -119,6 +119,16 @@ type Config struct {
 	// is the default of 20 s.
 	StopTimeout time.Duration
 
+	// Prune makes the passes of prune; nil leaves them to somebody else.
+	Prune *inbox.Pruner
+
+	// PruneEvery is how often a pass is made. 0 is the default of 1 min, -1 is never.
+	PruneEvery time.Duration
+
+	// Pruned is called after each pass of this process, if set. It must not block for
+	// long.
+	Pruned func(ctx context.Context, report inbox.PruneReport)
+
 	// LeaderElectionDisabled keeps this process from River's maintenance.
 	LeaderElectionDisabled bool
 
@@ -157,7 +167,11 @@ type Client struct {
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
-	nudge   *nudger
+
+	// stopping ends when Stop begins: for what need not be waited for.
+	stopping context.Context //nolint:containedctx // it is the client's own life
+	stopAll  context.CancelFunc
+	nudge    *nudger
 
 	mu      sync.Mutex
 	started bool
@@ -180,6 +194,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random}
+	c.stopping, c.stopAll = context.WithCancel(context.Background())
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -270,6 +285,9 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &effectWorker{client: c})
 	river.AddWorker(workers, &rearmWorker{client: c})
+	if c.cfg.Prune != nil {
+		river.AddWorker(workers, &pruneWorker{client: c})
+	}
 	queues := map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}}
 	if c.cfg.Replays != nil {
 		river.AddWorker(workers, &replayWorker{client: c})
@@ -279,6 +297,7 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{
 		Queues:              queues,
 		Workers:             workers,
+		PeriodicJobs:        c.periodic(),
 		Middleware:          []rivertype.Middleware{&guard{}},
 		Logger:              c.log,
 		FetchCooldown:       orDefault(c.cfg.FetchCooldown, DefaultFetchCooldown),
@@ -334,6 +353,7 @@ func (c *Client) Stop(ctx context.Context) error {
 	defer c.mu.Unlock()
 	running := c.started && !c.stopped
 	c.stopped = true
+	c.stopAll()
 	if !running {
 		return nil
 	}

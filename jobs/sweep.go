@@ -56,6 +56,9 @@ type SweepReport struct {
 	Woken int
 	// Expired counts the leases that had ended, and were settled.
 	Expired int
+	// Freed counts the held effects that were free to run, and were set going. It is 0
+	// as long as nothing is wrong.
+	Freed int
 	// Complete is false if the budget ended first.
 	Complete bool
 }
@@ -146,6 +149,8 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 			return
 		case err != nil:
 			s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
+		case report.Freed > 0:
+			s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
 		case report.Woken > 0 || report.Expired > 0:
 			s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
 		}
@@ -165,6 +170,15 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 // Sweep makes one sweep, from where the one before it ended if its budget ran
 // out. It is not for concurrent use.
 func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
+	report, err := s.sweepOverdue(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Freed, err = s.cfg.Store.CheckHeld(ctx)
+	return report, err
+}
+
+func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 	var report SweepReport
 	began := s.cfg.Now()
 	for s.cfg.Now().Sub(began) < s.cfg.Budget {
