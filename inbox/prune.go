@@ -106,6 +106,15 @@ type PruneReport struct {
 	Busy    time.Duration `json:"-"` // Elapsed without the pauses
 }
 
+// Removed is how many rows went, of all tables; days of bodies are not counted by
+// rows.
+func (r *PruneReport) Removed() (sum int64) {
+	for _, n := range r.Rows {
+		sum += n
+	}
+	return sum
+}
+
 // PruneProgress is how far a pass is.
 type PruneProgress struct {
 	Step    string // what is being walked
@@ -154,8 +163,12 @@ type pass struct {
 	keep   *retention
 	report PruneReport
 
-	ends  time.Time // zero is never
-	pause time.Duration
+	budget time.Time // the end of the pass; zero is never
+	ends   time.Time // the end of the step
+	pause  time.Duration
+
+	// short are the places, by table, at which walks ended before their end.
+	short map[string][]string
 }
 
 // errPassOver: the budget ended, or the context did; what is left is for the next pass.
@@ -182,10 +195,10 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 	if err := p.checkRun(&run); err != nil {
 		return PruneReport{}, err
 	}
-	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}}
+	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
 	began := p.cfg.Now()
 	if p.cfg.Budget > 0 {
-		s.ends = began.Add(p.cfg.Budget)
+		s.budget = began.Add(p.cfg.Budget)
 	}
 	acquired, err := p.cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -211,6 +224,9 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
 	err = s.everything(ctx)
+	for errors.Is(err, errPassOver) && s.left(ctx) {
+		err = s.everything(ctx) // a step that was short of time has some more
+	}
 	s.report.Complete = err == nil && len(s.report.Contended) == 0
 	if errors.Is(err, errPassOver) {
 		err = nil
@@ -256,7 +272,8 @@ func (s *pass) everything(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		s.bodies, s.keptBodies, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
 	}
-	ends, short := s.ends, false
+	ends, short := s.budget, false
+	clear(s.short)
 	for i, step := range steps {
 		if !ends.IsZero() {
 			left := ends.Sub(s.cfg.Now())
@@ -274,6 +291,12 @@ func (s *pass) everything(ctx context.Context) error {
 		return errPassOver
 	}
 	return nil
+}
+
+// left reports whether the budget allows another round, and locks did not end the
+// last one.
+func (s *pass) left(ctx context.Context) bool {
+	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.budget.IsZero() || s.budget.Sub(s.cfg.Now()) > s.cfg.Budget/10)
 }
 
 // over reports whether the step has to end.

@@ -131,7 +131,7 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		return err
 	}
 	s.report.Partitions = append(s.report.Partitions, p.name)
-	s.cfg.Progress(PruneProgress{Step: p.name, Removed: s.removed(), Done: 1})
+	s.cfg.Progress(PruneProgress{Step: p.name, Removed: s.report.Removed(), Done: 1})
 	return nil
 }
 

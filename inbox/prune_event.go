@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -47,13 +48,13 @@ SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results)`
 // events removes tombstones: one walk for each horizon, since a source with a
 // long one must not be looked at again and again by the walk of a short one.
 func (s *pass) events(ctx context.Context) error {
-	for _, g := range s.bySource(func(h Horizons) time.Duration { return h.Tombstone + tombstoneSlack }) {
-		cutoff := s.keep.cutoff(g.horizon)
+	for _, g := range s.bySource(tombstones) {
+		cutoff := s.reached(s.keep.cutoff(g.horizon))
 		w := &walk{
-			name: "inbox_event/" + g.horizon.String(), table: "inbox_event", first: ID{}.String(), every: anew,
+			name: eventWalk(g.horizon), table: "inbox_event", first: ID{}.String(), every: anew, partial: cutoff != s.keep.cutoff(g.horizon),
 			done: through(s.keep.cutoff(2*g.horizon), cutoff),
 			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
-				return s.eventBatch(ctx, tx, g, position, n)
+				return s.eventBatch(ctx, tx, g, cutoff, position, n)
 			},
 		}
 		if err := s.take(ctx, w); err != nil {
@@ -63,7 +64,21 @@ func (s *pass) events(ctx context.Context) error {
 	return nil
 }
 
-func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, position string, n int) (stretch, error) {
+// reached keeps the walk over events behind that over effects, where that did
+// not come to its end in this pass: events whose effects are still there would be
+// passed by, and found again only a day later.
+func (s *pass) reached(cutoff ID) ID {
+	for _, position := range s.short["effect"] {
+		if at, err := ParseID(position); err == nil {
+			if at = FirstID(at.Time()); bytes.Compare(at[:], cutoff[:]) < 0 {
+				cutoff = at
+			}
+		}
+	}
+	return cutoff
+}
+
+func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff ID, position string, n int) (stretch, error) {
 	after, err := ParseID(position)
 	if err != nil {
 		return stretch{}, err
@@ -74,7 +89,7 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, positi
 		ids  []ID
 	)
 	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneDead), s.run.includes(PruneReplay)
-	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, after.floor(), s.keep.cutoff(g.horizon), n, g.ids).
+	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, after.floor(), cutoff, n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
 		return stretch{}, err

@@ -125,15 +125,9 @@ func (s *pass) settleChunk(ctx context.Context, tx pgx.Tx, query string, args ..
 	if err != nil {
 		return 0, err
 	}
-	for i, end := range ends {
-		if !end.Applied {
-			continue
-		}
-		settled++
-		if group[i].From == EffectIndeterminate {
-			if _, err := tx.Exec(ctx, forgetIndeterminate, group[i].Event, group[i].Effect); err != nil {
-				return 0, err
-			}
+	for _, end := range ends {
+		if end.Applied {
+			settled++
 		}
 	}
 	return settled, nil

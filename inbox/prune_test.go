@@ -271,5 +271,8 @@ func TestPruneRunsOnce(t *testing.T) {
 	}
 	_ = held.Conn().Close(t.Context())
 	held.Release()
-	p.prune(t) // a lost connection has lost its lock
+	inboxtest.Until(t, "a lost connection to have lost its lock", func() bool {
+		report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{})
+		return err == nil && report.Complete
+	})
 }

@@ -30,6 +30,10 @@ type walk struct {
 	// become due since, each pass.
 	patient bool
 
+	// partial walks have an end that is nearer than it should be: they do not count as
+	// having come to it.
+	partial bool
+
 	// batch looks at up to n rows after position and removes those it may.
 	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error)
 
@@ -86,8 +90,11 @@ func (s *pass) take(ctx context.Context, w *walk) error {
 		return nil
 	}
 	ended, err := s.batches(ctx, w, &position)
-	if ended {
+	if ended && !w.partial {
 		completed = &s.keep.now
+	} else {
+		completed = nil
+		s.short[w.table] = append(s.short[w.table], position)
 	}
 	// Also when it is told to stop: the next pass is to go on from here.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -135,7 +142,7 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 		if got.last != "" {
 			*position = got.last
 		}
-		progress := PruneProgress{Step: w.table, Removed: s.removed()}
+		progress := PruneProgress{Step: w.table, Removed: s.report.Removed()}
 		if w.done != nil {
 			progress.Done = w.done(*position)
 		}
@@ -154,13 +161,6 @@ func (s *pass) count(w *walk, got stretch) {
 	s.report.Batches++
 	s.report.Rows[w.table] += got.removed
 	s.report.Left += max(int64(got.due)-got.removed, 0)
-}
-
-func (s *pass) removed() (sum int64) {
-	for _, n := range s.report.Rows {
-		sum += n
-	}
-	return sum
 }
 
 // resize aims at the time that a batch may take.

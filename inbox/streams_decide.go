@@ -124,7 +124,7 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 }
 
 const lockBlocker = `
-SELECT event_id, state, version, coalesce(sequence_number::text, '')
+SELECT state, version, coalesce(sequence_number::text, '')
 FROM effect
 WHERE id = $1
 FOR UPDATE`
@@ -132,9 +132,8 @@ FOR UPDATE`
 // skipBlockerTx settles the effect that blocks as skipped.
 func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, blocker ID) (streamSnapshot, error) {
 	out := Settlement{Effect: blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
-	var event ID
 	var number string
-	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&event, &out.From, &out.Version, &number)
+	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&out.From, &out.Version, &number)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return streamSnapshot{}, ErrNotFound
@@ -149,12 +148,6 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	}
 	if !settled[0].Applied {
 		return streamSnapshot{}, fmt.Errorf("%w: it has changed meanwhile", ErrStream)
-	}
-	// A result that said the outcome was unknown is no longer what is known.
-	if out.From == EffectIndeterminate {
-		if _, err := tx.Exec(ctx, forgetIndeterminate, event, blocker); err != nil {
-			return streamSnapshot{}, err
-		}
 	}
 	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker}, nil
 }

@@ -81,6 +81,9 @@ type Config struct {
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
+	// Replays, if set, are carried out here.
+	Replays *inbox.Replays
+
 	// Targets are the limits of targets, by name; one that is missing has the
 	// defaults.
 	Targets map[string]Target
@@ -115,6 +118,16 @@ type Config struct {
 	// StopTimeout is how long Stop lets attempts finish before it cancels them. 0
 	// is the default of 20 s.
 	StopTimeout time.Duration
+
+	// Prune makes the passes of prune; nil leaves them to somebody else.
+	Prune *inbox.Pruner
+
+	// PruneEvery is how often a pass is made. 0 is the default of 1 min, -1 is never.
+	PruneEvery time.Duration
+
+	// Pruned is called after each pass of this process, if set. It must not block for
+	// long.
+	Pruned func(ctx context.Context, report inbox.PruneReport)
 
 	// LeaderElectionDisabled keeps this process from River's maintenance.
 	LeaderElectionDisabled bool
@@ -154,7 +167,11 @@ type Client struct {
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
-	nudge   *nudger
+
+	// stopping ends when Stop begins: for what need not be waited for.
+	stopping context.Context //nolint:containedctx // it is the client's own life
+	stopAll  context.CancelFunc
+	nudge    *nudger
 
 	mu      sync.Mutex
 	started bool
@@ -177,6 +194,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random}
+	c.stopping, c.stopAll = context.WithCancel(context.Background())
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -198,7 +216,7 @@ func New(cfg Config) (*Client, error) {
 	c.nudge = newNudger(cfg.Pool, c.now)
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
-		Expired: c.expired,
+		Expired: c.expired, Replays: cfg.Replays,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper
@@ -267,10 +285,19 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &effectWorker{client: c})
 	river.AddWorker(workers, &rearmWorker{client: c})
+	if c.cfg.Prune != nil {
+		river.AddWorker(workers, &pruneWorker{client: c})
+	}
+	queues := map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}}
+	if c.cfg.Replays != nil {
+		river.AddWorker(workers, &replayWorker{client: c})
+		queues[replayQueue] = river.QueueConfig{MaxWorkers: replayWorkers}
+	}
 	timeout := 10*time.Second + longest + 5*time.Second
 	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{
-		Queues:              map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}},
+		Queues:              queues,
 		Workers:             workers,
+		PeriodicJobs:        c.periodic(),
 		Middleware:          []rivertype.Middleware{&guard{}},
 		Logger:              c.log,
 		FetchCooldown:       orDefault(c.cfg.FetchCooldown, DefaultFetchCooldown),
@@ -326,6 +353,7 @@ func (c *Client) Stop(ctx context.Context) error {
 	defer c.mu.Unlock()
 	running := c.started && !c.stopped
 	c.stopped = true
+	c.stopAll()
 	if !running {
 		return nil
 	}

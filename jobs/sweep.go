@@ -39,6 +39,10 @@ type SweeperConfig struct {
 	// settled, after the commit, if set. It must not block.
 	Expired func(ctx context.Context, s inbox.Settlement)
 
+	// Replays, if set, are looked after too: one that runs and whose job is not live
+	// gets a new one, and a plan that nobody ran expires.
+	Replays *inbox.Replays
+
 	// Now defaults to time.Now. It only measures the budget; what is overdue is
 	// decided by the database's clock.
 	Now func() time.Time
@@ -149,6 +153,11 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 			s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
 		case report.Woken > 0 || report.Expired > 0:
 			s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
+		}
+		if woken, err := s.SweepReplays(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.WarnContext(ctx, "sweeping replays", "error", clean(err.Error()))
+		} else if woken > 0 {
+			s.cfg.Logger.InfoContext(ctx, "replays woken", "woken", woken)
 		}
 		select {
 		case <-ctx.Done():

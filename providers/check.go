@@ -119,7 +119,10 @@ func (d *decoder) check(s *Spec) {
 		d.link("docs", s.Docs)
 	}
 	for _, m := range s.Request.Methods {
-		d.choice("request.methods", m, []string{"POST", "PUT"}, []string{"GET", "DELETE", "PATCH"})
+		d.choice("request.methods", m, []string{"POST", "PUT", "GET"}, []string{"DELETE", "PATCH"})
+		if m == http.MethodGet && slices.ContainsFunc(s.Verify.Credential, func(c CredentialSpec) bool { return c.Scheme == "query" }) {
+			d.at("request.methods", "GET does not go with a credential in the query: the address of such a delivery is recorded as its content")
+		}
 	}
 	for _, e := range s.Request.Encodings {
 		d.choice("request.encodings", e, nil, []string{"gzip", "deflate"})

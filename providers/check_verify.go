@@ -167,14 +167,14 @@ func (d *decoder) parts(v *VerifySpec) {
 		case given != 1:
 			d.at(where, "is one of body, body-base64, timestamp, method, url, path, query, {literal}, {header}, {json}, {form}, {query}")
 		case p.Word != "":
-			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret"}, []string{"body-sha256", "body-crc32"})
+			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret", "body-sha256"}, []string{"body-crc32"})
 		case p.JSON != "":
 			d.path(where+".json", p.JSON)
 		}
 		for _, h := range p.Header {
 			d.headerName(where+".header", h)
 		}
-		body = body || p.Word == "body" || p.Word == "body-base64" || p.Word == "document" || p.Word == "form-sorted" || p.Form != "" && p.Form == d.formJSON
+		body = body || p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "document" || p.Word == "form-sorted" || p.Form != "" && p.Form == d.formJSON
 		secret = secret || p.Word == "secret"
 		stamped = stamped || p.Word == "timestamp"
 	}

@@ -193,7 +193,7 @@ func (s *Spec) covered(f *Field) bool {
 		})
 	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "" || f.Body != "":
 		return signs(func(p *Part) bool {
-			return p.Word == "body" || p.Word == "body-base64" || p.Word == "form-sorted" ||
+			return p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "form-sorted" ||
 				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
 		}) &&
 			s.Verify.Authenticates != "origin"
@@ -225,8 +225,9 @@ func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
 
 // Limits are what the receiver checks before it reads or verifies.
 type Limits struct {
-	// Methods are the HTTP methods of deliveries and handshakes.
-	Methods []string
+	// Methods are the HTTP methods of deliveries and handshakes, Deliveries those of
+	// deliveries alone.
+	Methods, Deliveries []string
 	// MaxBody is in bytes.
 	MaxBody int64
 	// ContentTypes are media types without parameters; empty takes any.
@@ -245,6 +246,7 @@ func (p *Provider) Limits() Limits {
 	slices.Sort(methods)
 	return Limits{
 		Methods:      slices.Compact(methods),
+		Deliveries:   slices.Clone(p.spec.Request.Methods),
 		MaxBody:      int64(p.spec.Request.MaxBody),
 		ContentTypes: slices.Clone(p.spec.Request.ContentTypes),
 		Encodings:    slices.Clone(p.spec.Request.Encodings),

@@ -69,7 +69,7 @@ func newExtraction(s *Spec) *extraction {
 // values are what a scheme found, to be read like the fields of a form.
 // Where there is one event, it is appended to one.
 func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
-	whole := Item{Length: len(req.Body)}
+	whole := Item{Length: len(req.Payload())}
 	s := newSource(req)
 	defer s.done()
 	s.envelope, s.form = req.Body, values
@@ -120,8 +120,8 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 
 // open finds the document in the body and walks it.
 func (x *extraction) open(s *source) error {
-	if x.form && isForm(s.req) {
-		form, err := parseForm(s.req.Body)
+	if x.form && (isForm(s.req) || s.req.bodiless()) {
+		form, err := parseForm(s.req.Payload())
 		if err != nil {
 			return err
 		}

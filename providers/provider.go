@@ -41,6 +41,17 @@ type Request struct {
 	Proxied bool
 }
 
+// Payload is what the request brings: its body or, where it came by GET, the query
+// of its address, which is written as a form is.
+func (r *Request) Payload() []byte {
+	if r.bodiless() {
+		return []byte(urlPart(r.URL, "query"))
+	}
+	return r.Body
+}
+
+func (r *Request) bodiless() bool { return r.Method == http.MethodGet && len(r.Body) == 0 }
+
 // Secret is a signing secret that cannot print itself.
 type Secret struct {
 	// Name tells secrets of one source apart in metrics and, for operations, names

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -47,5 +48,27 @@ func TestSecretsKeepApart(t *testing.T) {
 			})
 		}
 		done.Wait()
+	}
+}
+
+// A signature far too long is refused for its length, before anything decodes it:
+// it costs no more memory than one that is a byte too short.
+func TestLongSignatureIsNotDecoded(t *testing.T) { //nolint:paralleltest // allocations are counted
+	for name, digits := range map[string]string{"github": "sha256=%s", "shopify": "%s", "ably": "%s", "sanity": "t=1700000000000,v1=%s", "stripe": "t=1700000000,v1=%s"} {
+		p := load(t, name)
+		secrets := []providers.Secret{{Name: "s", Value: []byte("a secret of some length")}}
+		cost := func(length int) float64 {
+			req := &providers.Request{Method: http.MethodPost, Header: http.Header{}, Body: []byte(`{}`), ReceivedAt: noon}
+			req.Header.Set(p.Spec().Verify.Signature.Headers[0], fmt.Sprintf(digits, strings.Repeat("0", length)))
+			return testing.AllocsPerRun(20, func() {
+				var refusal *providers.Refusal
+				if _, err := p.Verify(req, secrets); !errors.As(err, &refusal) || refusal.Reason != providers.ReasonMalformed {
+					t.Fatalf("%s: %d digits: %v", name, length, err)
+				}
+			})
+		}
+		if short, long := cost(40), cost(8000); long > short {
+			t.Errorf("%s: a signature of 8000 digits costs %v allocations, one of 40 %v", name, long, short)
+		}
 	}
 }

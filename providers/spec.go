@@ -28,6 +28,13 @@ type Spec struct {
 	// unread. Keys are paths of this spec; a field without an entry is sdk or docs.
 	Confidence map[string]string `yaml:"confidence"`
 
+	// None are the paths of this spec of which the provider has none, such as
+	// occurred_at or handshakes, so that what is not written here is known to be
+	// absent and not forgotten. Undocumented are those of which its documentation
+	// says nothing, such as windows.ack_within.
+	None         []string `yaml:"none"`
+	Undocumented []string `yaml:"undocumented"`
+
 	// Settings are what a source of this provider adds in its configuration, beside
 	// the secrets.
 	Settings []SettingSpec `yaml:"settings"`
@@ -66,7 +73,8 @@ type SettingSpec struct {
 
 // RequestSpec bounds what is read before anything is verified.
 type RequestSpec struct {
-	// Methods default to POST; those of handshakes are added.
+	// Methods default to POST; those of handshakes are added. What comes by GET has
+	// its fields in the address, and they are read as those of a form.
 	Methods []string `yaml:"methods"`
 
 	// ContentTypes are media types without parameters; empty takes any.
@@ -197,6 +205,7 @@ type KeySelectSpec struct {
 }
 
 // Part is a piece of the signed bytes: one of the words body, body-base64,
+// body-sha256 (the digest's 32 bytes),
 // document (the JSON document: the body, or the field form_json of a form),
 // timestamp, method, url, path, query, form-sorted (names and values of a form,
 // sorted by name), secret (only with plain digests), or one of literal, header,

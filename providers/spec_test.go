@@ -106,6 +106,7 @@ func TestParseRefuses(t *testing.T) {
 		"sequence: { kind: version }":                                                                         "go together",
 		"body: { form_json: payload }\nsplit: { form: events }":                                               "another field than",
 		"body: { format: xml }":                                                                               "not implemented",
+		"request: { methods: [GET] }\nverify: { family: static, credential: [{ scheme: query, name: key }] }": "does not go with a credential in the query",
 		"request: { encodings: [gzip] }":                                                                      "not implemented",
 		"request: { max_body: 1000MiB }":                                                                      "at most 64MiB",
 		"ack: { status: 500 }":                                                                                "not a success",

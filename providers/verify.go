@@ -2,6 +2,7 @@ package providers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/subtle"
 	"io"
 	"strings"
@@ -106,6 +107,9 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 			_, _ = out.WriteString(urlPart(req.URL, part.Word))
 		case part.Word == "body-base64":
 			_, _ = out.Write(base64Body(req.Body))
+		case part.Word == "body-sha256":
+			sum := sha256.Sum256(req.Body)
+			_, _ = out.Write(sum[:])
 		case part.Word == "secret":
 			_, _ = out.Write(key)
 		case part.Word == "document":

@@ -282,6 +282,9 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	)
 	cfg := config(&gate{}, newProvider())
 	cfg.Metrics = metrics
+	open := *cfg.Sources["shop"]
+	open.Provider = unproved{newProvider()}
+	cfg.Sources["open"] = &open
 	handler := newReceiver(t, cfg)
 	handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, &answerCase{body: event}))
 	scraped := httptest.NewRecorder()
@@ -296,6 +299,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		`oncegate_deliveries_total{outcome="recorded",source="shop"} 1`,
 		`oncegate_delivery_seconds_count{source="shop"} 1`,
 		`oncegate_body_bytes_sum{source="shop"} 25`,
+		`oncegate_unproved_sources{source="open"} 1`,
 	} {
 		if !strings.Contains(scraped.Body.String(), "\n"+line+"\n") {
 			t.Errorf("no line %s in\n%s", line, scraped.Body)

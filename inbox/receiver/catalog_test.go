@@ -247,3 +247,70 @@ var _ receiver.Provider = (*providers.Provider)(nil)
 var _ receiver.RefusalKeeper = (*inbox.Refusals)(nil)
 
 var _ receiver.Accepter = (*inbox.Gate)(nil)
+
+// A secret that a handshake brings is answered, shown to the operator among the
+// refusals, in full and with what to do, and trusted by nobody.
+func TestArrivedSecretIsShownOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, "asana", "the secret we have")
+	hello := func(brought string) *httptest.ResponseRecorder {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader("{}"))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Hook-Secret", brought)
+		return s.send(req)
+	}
+	if answer := hello("a planted secret"); answer.Code != 200 || answer.Header().Get("X-Hook-Secret") != "a planted secret" {
+		t.Fatalf("%d %v", answer.Code, answer.Header())
+	}
+	kept := s.refusals.refusals()
+	if len(kept) != 1 || string(kept[0].Body) != "a planted secret" || !kept[0].Whole || kept[0].SourceID != 7 ||
+		!strings.Contains(kept[0].Diagnosis, "add it to the source") || strings.Contains(kept[0].Diagnosis, "planted") || len(kept[0].Headers) > 0 {
+		t.Fatalf("the operator is shown %+v", kept)
+	}
+	if answer := s.send(s.request(t, "a planted secret", `{"events":[{"action":"added"}]}`)); answer.Code != 401 {
+		t.Errorf("a planted secret verifies: %d", answer.Code)
+	}
+	if seen := s.gate.admissions(); len(seen) != 0 {
+		t.Errorf("the gate saw %+v", seen)
+	}
+	before := len(s.refusals.refusals())
+	if answer := hello("the secret we have"); answer.Code != 200 || len(s.refusals.refusals()) != before {
+		t.Errorf("%d; a secret that is known already is shown as new", answer.Code)
+	}
+}
+
+// What comes by GET is recorded as the form that its query is; where the provider
+// delivers by POST alone, a GET is no delivery.
+func TestDeliveryByGET(t *testing.T) {
+	t.Parallel()
+	s := open(t, "twilio", "12345")
+	get := func(query string) *http.Request {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/in/shop?"+query, nil)
+		signed := providers.Request{Method: req.Method, URL: "http://example.com/in/shop?" + query, Header: req.Header, ReceivedAt: now}
+		if err := s.provider.Sign(&signed, s.secret, ""); err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
+	const query = "CallSid=CA1&CallStatus=completed&SequenceNumber=3"
+	if answer := s.send(get(query)); answer.Code != 200 {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	seen := s.gate.admissions()
+	if len(seen) != 1 || string(seen[0].Body) != query || !strings.Contains(string(seen[0].Headers), "application/x-www-form-urlencoded") {
+		t.Fatalf("the gate saw %+v", seen)
+	}
+	event := seen[0].Events[0]
+	if event.EventID != "CA1:completed:3" || event.Type != "completed" || event.Offset != 0 || event.Length != len(query) || event.Unusable != "" {
+		t.Errorf("%+v", event)
+	}
+	spoiled := get(query)
+	spoiled.URL.RawQuery = strings.Replace(query, "completed", "failed", 1)
+	if answer := s.send(spoiled); answer.Code != 401 {
+		t.Errorf("a changed query is answered with %d", answer.Code)
+	}
+	github := open(t, "github", "a secret")
+	if answer := github.send(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/in/shop?id=1", nil)); answer.Code != 405 {
+		t.Errorf("GitHub does not deliver by GET: %d", answer.Code)
+	}
+}

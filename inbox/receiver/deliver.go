@@ -133,8 +133,8 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		r.arrived(req, &incoming, reply.Arrived)
 		return result{outcome: outcomeHandshake, reply: reply}, false
 	}
-	if incoming.Method == http.MethodGet || incoming.Method == http.MethodHead || incoming.Method == http.MethodOptions {
-		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by these
+	if !source.deliveries[incoming.Method] {
+		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by it
 	}
 	delivery, err := source.Provider.Verify(&incoming, secrets)
 	if err != nil {
@@ -154,8 +154,8 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 
 	admission := inbox.Admission{
 		Source:      source.Inbox,
-		Body:        body.buf,
-		Headers:     marshalHeaders(req.http.Header, source.keep),
+		Body:        incoming.Payload(),
+		Headers:     marshalHeaders(payloadHeaders(&incoming), source.keep),
 		ReceivedAt:  incoming.ReceivedAt,
 		Traceparent: traceparent(req.http.Header),
 		IDUnsigned:  delivery.IDUnsigned,

@@ -41,6 +41,17 @@ func keptHeaders(p Provider, wanted []string) []string {
 	return names
 }
 
+// payloadHeaders are the headers that go with what is recorded: the query of a
+// delivery by GET is recorded as the form that it is.
+func payloadHeaders(req *providers.Request) http.Header {
+	if req.Method != http.MethodGet || len(req.Body) > 0 {
+		return req.Header
+	}
+	header := req.Header.Clone()
+	header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return header
+}
+
 // numberedHeaders is how many of a numbered header are kept: what is tried.
 const numberedHeaders = 8
 

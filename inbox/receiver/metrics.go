@@ -21,6 +21,7 @@ type Metrics struct {
 	bytes      *prometheus.HistogramVec
 	secrets    *prometheus.CounterVec
 	suspected  *prometheus.CounterVec
+	unproved   *prometheus.GaugeVec
 	unknown    prometheus.Counter
 
 	inFlight          atomic.Int64
@@ -52,6 +53,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "oncegate_suspected_replays_total", Help: "Events whose exact bytes were recorded under another id before.",
 		}, []string{"source"}),
 	}
+	m.unproved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "oncegate_unproved_sources", Help: "1 for each source whose provider proves nothing, so that anybody can deliver to it.",
+	}, []string{"source"})
 	m.unknown = m.refusals.WithLabelValues("", string(reasonUnknownSource))
 	if reg == nil {
 		return m, nil
@@ -64,7 +68,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	}, func() float64 { return float64(m.bodyBytesInFlight.Load()) })
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, inFlight, bodyBytes,
+		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.unproved, inFlight, bodyBytes,
 	} {
 		errs = append(errs, reg.Register(c))
 	}

@@ -241,6 +241,7 @@ type endpoint struct {
 	name         string
 	maxBody      int64
 	methods      map[string]bool
+	deliveries   map[string]bool // the methods that are more than handshakes
 	allow        string
 	contentTypes map[string]bool
 	encodings    map[string]bool
@@ -265,6 +266,7 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 		name:         name,
 		maxBody:      s.MaxBody,
 		methods:      set(limits.Methods, strings.ToUpper),
+		deliveries:   set(limits.Deliveries, strings.ToUpper),
 		allow:        strings.Join(limits.Methods, ", "),
 		contentTypes: set(limits.ContentTypes, strings.ToLower),
 		encodings:    set(limits.Encodings, strings.ToLower),
@@ -279,6 +281,9 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 	}
 	if e.maxBody == 0 {
 		e.maxBody = limits.MaxBody
+	}
+	if p, ok := s.Provider.(interface{ Unproved() bool }); ok && p.Unproved() {
+		metrics.unproved.WithLabelValues(name).Set(1)
 	}
 	if e.maxBody <= 0 || peak(e.maxBody) > budget {
 		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size fits into BodyBytes (%d) while it grows", name, e.maxBody, budget))

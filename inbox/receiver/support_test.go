@@ -91,9 +91,14 @@ type provider struct {
 
 func newProvider() *provider {
 	return &provider{limits: providers.Limits{
-		Methods: []string{"GET", "POST"}, MaxBody: maxBody, ContentTypes: []string{"application/json"},
+		Methods: []string{"GET", "POST"}, Deliveries: []string{"POST"}, MaxBody: maxBody, ContentTypes: []string{"application/json"},
 	}}
 }
+
+// unproved is a provider that proves nothing.
+type unproved struct{ *provider }
+
+func (unproved) Unproved() bool { return true }
 
 func (p *provider) Limits() providers.Limits { return p.limits }
 func (p *provider) IsOperation() bool        { return p.operation }

@@ -74,7 +74,8 @@ type ForwardConfig struct {
 	// Timeout bounds one attempt. 0 leaves it to the caller's context.
 	Timeout time.Duration
 
-	// Connections bounds the idle connections kept to the target. It defaults to 64.
+	// Connections bounds the idle connections kept to the target. It defaults to 512:
+	// attempts begin in groups, and one that finds none idle has to connect.
 	Connections int
 
 	// Allow are the private networks that the target's name may lead to. An address
@@ -147,7 +148,7 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 		errs = append(errs, errors.New("timeout and connections must not be negative"))
 	}
 	if cfg.Connections == 0 {
-		f.cfg.Connections = 64
+		f.cfg.Connections = 512
 	}
 	if cfg.Now == nil {
 		f.cfg.Now = time.Now

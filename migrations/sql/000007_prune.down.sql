@@ -11,7 +11,6 @@ ALTER TABLE effect RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_thre
 ALTER TABLE inbox_event RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold,
     autovacuum_vacuum_insert_scale_factor, autovacuum_analyze_scale_factor, autovacuum_vacuum_cost_delay);
 DROP INDEX effect_held_idx;
-DROP INDEX replay_item_event_idx;
 DROP TABLE prune_walk;
 ALTER TABLE source DROP COLUMN tombstone;
 DROP TABLE retention_class;

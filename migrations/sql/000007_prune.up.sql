@@ -26,7 +26,7 @@ CREATE TABLE prune_walk (
 ) WITH (fillfactor = 50);
 
 -- Is the event in a replay; what did replays say of it.
-CREATE INDEX replay_item_event_idx ON replay_item (event_id);
+CREATE INDEX IF NOT EXISTS replay_item_event_idx ON replay_item (event_id);
 
 -- The oldest held effect of a route: its key must not go before it.
 CREATE INDEX effect_held_idx ON effect (route_id, id) WHERE state = 'held';

@@ -154,7 +154,7 @@ func (s *suite) delivery(d *providers.Delivery) {
 		if (item.EventID == "") == (item.Unusable == "") {
 			s.fail("delivery", "an item has an id or is unusable, exactly one of them")
 		}
-		if item.Offset < 0 || item.Length < 0 || item.Offset+item.Length > len(s.vector.Body) {
+		if item.Offset < 0 || item.Length < 0 || item.Offset+item.Length > len(s.vector.Request().Payload()) {
 			s.fail("delivery", "an item lies outside the body")
 		}
 		if len(item.EventID) > 255 || len(item.Type) > 255 {

@@ -106,7 +106,9 @@ func (s *suite) inBody() bool {
 		return true
 	}
 	if s.data() {
-		return !slices.ContainsFunc(v.Signed, func(p providers.Part) bool { return p.Word == "body" || p.Word == "body-base64" })
+		return !slices.ContainsFunc(v.Signed, func(p providers.Part) bool {
+			return p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256"
+		})
 	}
 	return v.Family != "jwt" && v.Family != "rfc9421" && v.Family != "adobe-io"
 }

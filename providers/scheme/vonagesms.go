@@ -117,6 +117,11 @@ func (VonageSMS) Sign(in *Input, secret []byte) error {
 	fields.Set("timestamp", strconv.FormatInt(in.ReceivedAt.Unix(), 10))
 	fields.Del(vonageField)
 	fields.Set(vonageField, hex.EncodeToString(vonageSum(in, secret, vonageMessage(fields))))
-	in.Body = []byte(fields.Encode())
+	if len(in.Body) > 0 {
+		in.Body = []byte(fields.Encode())
+		return nil
+	}
+	address, _, _ := strings.Cut(in.URL, "?")
+	in.URL = address + "?" + fields.Encode()
 	return nil
 }

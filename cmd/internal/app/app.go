@@ -94,6 +94,7 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Now = failingNow(cfg.Now)
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
 		node: nodeName(), failed: make(chan error, 2),

@@ -45,6 +45,22 @@ const (
 	wrongGuess        = "work-guess"
 )
 
+// skewedClock is how many seconds the machine's clock is ahead: not a point, but
+// told in the same way.
+const skewedClock = "clock"
+
+func failingNow(now func() time.Time) func() time.Time {
+	name, seconds, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":")
+	if name != skewedClock {
+		return now
+	}
+	ahead, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		panic("ONCEGATE_FAILPOINT: want clock:seconds")
+	}
+	return func() time.Time { return now().Add(time.Duration(ahead) * time.Second) }
+}
+
 // wrongOnPurpose reports whether the process is to be wrong in the way.
 func wrongOnPurpose(way string) bool {
 	name, _, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":")
@@ -180,7 +196,7 @@ func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effec
 	again := *call
 	switch {
 	case wrongOnPurpose(wrongSettleFirst):
-		time.AfterFunc(50*time.Millisecond, func() { sender.Send(context.WithoutCancel(ctx), call) })
+		time.AfterFunc(500*time.Millisecond, func() { sender.Send(context.WithoutCancel(ctx), call) })
 		return effect.Result{Outcome: effect.Done}
 	case wrongOnPurpose(wrongFreshKeys):
 		again.Key += "-" + strconv.Itoa(call.Attempt)
@@ -196,6 +212,9 @@ func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effec
 	return result
 }
 
+// careless is a client as anybody would make it.
+var careless = &http.Client{Timeout: time.Second}
+
 // resendable sends as one would without thinking of it: net/http may send such a
 // request a second time when a connection that was kept alive breaks.
 func resendable(ctx context.Context, call *effect.Call) effect.Result {
@@ -205,7 +224,7 @@ func resendable(ctx context.Context, call *effect.Call) effect.Result {
 	}
 	req.Header.Set("Idempotency-Key", call.Key)
 	req.Header.Set("Oncegate-Attempt", strconv.Itoa(call.Attempt))
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := careless.Do(req)
 	if err != nil {
 		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection}
 	}

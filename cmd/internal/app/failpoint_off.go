@@ -3,6 +3,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -13,6 +15,8 @@ import (
 // The binary that is shipped has no fail points.
 
 func failingAcquire(*pgxpool.Pool) inbox.Acquire { return nil }
+
+func failingNow(now func() time.Time) func() time.Time { return now }
 
 func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
 

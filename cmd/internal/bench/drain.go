@@ -271,7 +271,8 @@ func (d *drains) idling(ctx context.Context) (perSecond float64, err error) {
 	defer func() { err = errors.Join(err, p.Stop(30*time.Second)) }()
 	progress("watching an idle process for %s", d.idle)
 	var before, after int64
-	waitUntil(time.Now().Add(5 * time.Second)) // it has just started
+	// It has just started, and a backend may count what it did 10 s later.
+	waitUntil(time.Now().Add(15 * time.Second))
 	began := time.Now()
 	if err := d.db.QueryRow(ctx, readTransactions).Scan(&before); err != nil {
 		return 0, fmt.Errorf("counting transactions: %w", err)

@@ -76,8 +76,23 @@ func (s *shell) root() *cobra.Command {
 		return usagef("%s; see `%s --help`", oneLine(err.Error()), cmd.CommandPath())
 	})
 	root.AddCommand(
-		s.serveCommand(), s.devCommand(), s.migrateCommand(), s.configCommand(), s.sendCommand(),
-		s.eventsCommand(), s.effectsCommand(), s.streamsCommand(), s.refusalsCommand(), s.providersCommand(), s.auditCommand(), s.keysCommand(), s.versionCommand(),
+		s.serveCommand(),
+		s.devCommand(),
+		s.migrateCommand(),
+		s.configCommand(),
+		s.sendCommand(),
+		s.eventsCommand(),
+		s.effectsCommand(),
+		s.deadCommand(),
+		s.replayCommand(),
+		s.streamsCommand(),
+		s.refusalsCommand(),
+		s.providersCommand(),
+		s.pruneCommand(),
+		s.eraseCommand(),
+		s.auditCommand(),
+		s.keysCommand(),
+		s.versionCommand(),
 	)
 	wrapArgs(root)
 	return root

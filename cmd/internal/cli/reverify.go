@@ -97,10 +97,3 @@ func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
 	})
 	return nil
 }
-
-func nonzero(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}

@@ -210,3 +210,11 @@ func page(w io.Writer, pairs []pair) {
 		}
 	}
 }
+
+// nonzero leaves out of a page what there was none of.
+func nonzero(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

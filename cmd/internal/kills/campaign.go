@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -179,11 +180,11 @@ func (c *Campaign) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.receive(ctx)
+	return c.receive(ctx, "")
 }
 
-// receive starts the process that takes the events; nothing happens to it.
-func (c *Campaign) receive(ctx context.Context) error {
+// receive starts the process that takes the events; it is never killed.
+func (c *Campaign) receive(ctx context.Context, failpoint string) error {
 	admin, err := rig.FreeAddress()
 	if err != nil {
 		return err
@@ -192,13 +193,20 @@ func (c *Campaign) receive(ctx context.Context) error {
 		return err
 	}
 	log := filepath.Join(c.world.dir, c.schema+"-receive.log")
-	env := append(c.seats[0].env[:len(c.seats[0].env):len(c.seats[0].env)],
+	env := append(slices.Clip(c.seats[0].env),
 		"DATABASE_URL="+c.world.server.DSN(), "ONCEGATE_ADMIN="+admin, "ONCEGATE_PUBLIC="+c.public)
-	if c.receiver, err = rig.Start(log, env, c.world.shipped, "serve", "--config", c.config, "--role", "receive"); err != nil {
+	binary := c.world.shipped
+	if failpoint != "" {
+		binary, env = c.world.failing, append(env, "ONCEGATE_FAILPOINT="+failpoint)
+	}
+	if c.receiver, err = rig.Start(log, env, binary, "serve", "--config", c.config, "--role", "receive"); err != nil {
 		return err
 	}
 	timed, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	if failpoint != "" {
+		return c.alarmed(timed, c.receiver, admin, log)
+	}
 	if err := c.receiver.Ready(timed, "http://"+admin+"/readyz"); err != nil {
 		return fmt.Errorf("starting the receiver: %w: %s", err, tail(log))
 	}

@@ -20,6 +20,7 @@ type Effect struct {
 	Reason   string
 	Key      string
 	Attempts int // rows
+	Early    int // attempts given up before their lease had ended
 	Applied  int // rows of the function in the database
 }
 
@@ -31,12 +32,13 @@ type Querier interface {
 const readEffects = `
 SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), e.idempotency_key,
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id),
+    (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id AND a.outcome = 'lost' AND a.finished_at < a.started_at + $1::interval),
     (SELECT count(*) FROM kills_applied k WHERE k.event_id = v.event_id)
 FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id`
 
 // Read reads the effects; the search_path must be the campaign's schema.
 func Read(ctx context.Context, db Querier) ([]Effect, error) {
-	rows, err := db.Query(ctx, readEffects)
+	rows, err := db.Query(ctx, readEffects, lease)
 	if err != nil {
 		return nil, fmt.Errorf("reading effects: %w", err)
 	}
@@ -57,6 +59,7 @@ const (
 	Altered    Kind = "altered"    // other bytes than were received, or than in another attempt
 	Resent     Kind = "resent"     // sent again within one attempt
 	Misstated  Kind = "misstated"  // an uncertain end that is not indeterminate
+	Early      Kind = "early"      // taken over before the lease had ended
 	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
 )
 
@@ -91,6 +94,9 @@ func Check(sent map[string][]byte, effects []Effect, heard map[string]Heard) []V
 			c.add(Doubled, e, "has two effects")
 		}
 		known[e.Event] = true
+		if e.Early > 0 {
+			c.add(Early, e, "was taken over before its lease had ended")
+		}
 		h := heard[e.Event]
 		switch e.Route {
 		case Idempotent:

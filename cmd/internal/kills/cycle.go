@@ -13,6 +13,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
+// client delivers, and asks whether a process is ready.
+var client = &http.Client{Timeout: 10 * time.Second}
+
 // errPatience is wrapped by what says that something did not happen in time.
 var errPatience = errors.New("it did not happen")
 
@@ -55,9 +58,9 @@ func (c *Campaign) deliver(ctx context.Context, event string) error {
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, time.Now(), body))
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is delivered again
+			return false, nil
 		}
 		defer resp.Body.Close()
 		_, _ = io.Copy(io.Discard, resp.Body) // the status says it all
@@ -109,6 +112,8 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 		return c.reset(ctx, event, resetRead)
 	case connReused:
 		return c.resetKept(ctx, s.route)
+	case skewClocks:
+		return c.skew(ctx, s.route)
 	case cutBefore:
 		return c.cut(ctx, rig.CutBefore)
 	case cutAfter:
@@ -195,8 +200,8 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		return err
 	}
 	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {
-		refused, err1 := s.said("effect was taken over", effect)
-		gaveUp, err2 := s.said("wake-up put off", "settling", effect) // what is left of the lease is short
+		refused, err1 := said(s.log, "effect was taken over", effect)
+		gaveUp, err2 := said(s.log, "wake-up put off", "settling", effect) // what is left of the lease is short
 		return refused || gaveUp, errors.Join(err1, err2)
 	})
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	cycles = flag.Int("cycles", 20, "how often something happens to a worker")
+	cycles = flag.Int("cycles", 21, "how often something happens to a worker")
 	seed   = flag.Uint64("seed", 0, "of the order of the steps; 0 draws one")
 )
 
 // TestKills is one test because its parts share a PostgreSQL and the binaries.
-func TestKills(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
+func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for itself
 	world, err := kills.NewWorld(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestKills(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			}
 			t.Error(v)
 		}
-		if s := &result.Summary; *cycles >= 20 && (s.Repeated < 4 || s.Uncertain < 6 || s.Stops < 2 || s.Cuts < 2) {
+		if s := &result.Summary; *cycles >= 21 && (s.Repeated < 4 || s.Uncertain < 6 || s.Stops < 2 || s.Cuts < 2) {
 			t.Errorf("too little happened to prove anything: %s", s)
 		}
 		if !t.Failed() {
@@ -78,6 +78,7 @@ func damaged(t *testing.T, r *kills.Result) {
 	}{
 		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied++ }},
 		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied = 0 }},
+		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Early = 1 }},
 		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.State = inbox.EffectRetry }},
 		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole, h.Answered = 2, 2 }},
 		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.Heard) {

@@ -1,7 +1,6 @@
 package kills
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +80,9 @@ func (c *Campaign) take(ctx context.Context, s *seat, failpoint string) error {
 	c.summary.Starts++
 	timed, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	if failpoint == clockAhead {
+		return c.alarmed(timed, p, s.admin, s.log)
+	}
 	err = p.Ready(timed, "http://"+s.admin+"/readyz")
 	if failpoint != "" && errors.Is(err, rig.ErrEnded) {
 		return nil // it passed the point at once
@@ -101,24 +103,6 @@ func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
 		h.release <- false
 	}
 	return c.take(ctx, s, "")
-}
-
-// said reports whether the worker's log has a line with all the words.
-func (s *seat) said(words ...string) (bool, error) {
-	content, err := os.ReadFile(s.log)
-	if err != nil {
-		return false, fmt.Errorf("reading a log: %w", err)
-	}
-lines:
-	for line := range bytes.Lines(content) {
-		for _, w := range words {
-			if !bytes.Contains(line, []byte(w)) {
-				continue lines
-			}
-		}
-		return true, nil
-	}
-	return false, nil
 }
 
 func tail(path string) string {

@@ -15,6 +15,7 @@ const (
 	connReused     how = "reset a connection kept alive"
 	cutBefore      how = "cut off before COMMIT"
 	cutAfter       how = "cut off after COMMIT"
+	skewClocks     how = "a worker's clock 2 h ahead, the receiver's 10 min behind"
 )
 
 // step is one cycle.
@@ -48,6 +49,7 @@ var steps = []step{
 	{Table, killRead},
 	{Table, cutBefore},
 	{Table, cutAfter},
+	{Once, skewClocks},
 }
 
 // Wrong is a way to break the promise on purpose, to see whether it is noticed.

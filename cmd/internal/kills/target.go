@@ -103,6 +103,7 @@ func (t *target) serve(conn net.Conn) {
 			reset(conn)
 			t.script.done <- resetUnread
 			return
+		case "", holdRead, holdAnswer, resetRead, resetReused: // later
 		}
 		event, err := t.read(reader)
 		if err != nil {
@@ -126,6 +127,7 @@ func (t *target) serve(conn net.Conn) {
 			reset(conn)
 			t.script.done <- resetRead
 			return
+		case "", holdUnread, resetUnread, resetReused: // was to happen before
 		}
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 			return

@@ -60,6 +60,9 @@ func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// lease is that of the configuration.
+const lease = time.Second
+
 // %t says whether the target that cannot deduplicate is configured as if it could.
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 50 }

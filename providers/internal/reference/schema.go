@@ -87,7 +87,7 @@ func (s *schema) reference(t reflect.Type) map[string]any {
 	object := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	if t == reflect.TypeFor[providers.Part]() {
 		s.defs[t.Name()] = map[string]any{"anyOf": []any{
-			map[string]any{"type": "string", "enum": []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret"}}, object,
+			map[string]any{"type": "string", "enum": []string{"body", "body-base64", "body-sha256", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret"}}, object,
 		}}
 		return ref
 	}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// makePruner makes what the job of prune runs.
+func (a *App) makePruner() (*inbox.Pruner, error) {
+	return inbox.NewPruner(inbox.PruneConfig{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
+}
+
+// pruneMetrics tell how pruning keeps up. The gauges are those of the process
+// that made the last pass; the counters add up.
+type pruneMetrics struct {
+	log    *slog.Logger
+	pruner *inbox.Pruner
+
+	mu     sync.Mutex
+	watch  inbox.PruneWatch
+	behind bool
+
+	rows       *prometheus.CounterVec
+	partitions prometheus.Counter
+	passes     *prometheus.CounterVec
+	seconds    prometheus.Histogram
+	incoming   prometheus.Gauge
+	drained    prometheus.Gauge
+	backlog    prometheus.Gauge
+	oldest     prometheus.Gauge
+	headroom   prometheus.Gauge
+}
+
+func (a *App) newPruneMetrics(pruner *inbox.Pruner) (*pruneMetrics, error) {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	m := &pruneMetrics{
+		log: a.log, pruner: pruner,
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_pruned_rows_total", Help: "Rows removed because they were past their horizon, by table.",
+		}, []string{"table"}),
+		partitions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oncegate_pruned_partitions_total", Help: "Days of bodies removed.",
+		}),
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_prune_passes_total", Help: "Passes of prune, by how they ended; skipped left because another one was under way.",
+		}, []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "oncegate_prune_pass_seconds", Help: "How long a pass took.", Buckets: []float64{.05, .1, .5, 1, 5, 10, 20, 45, 60},
+		}),
+		incoming: gauge("oncegate_prune_incoming_rows_per_second", "Events written, over the last hour."),
+		drained:  gauge("oncegate_prune_drained_rows_per_second", "Events removed, over the last hour."),
+		backlog:  gauge("oncegate_prune_backlog_rows", "Events that are due and were not reached, counted up to 100,000."),
+		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest of the backlog has been due."),
+		headroom: gauge("oncegate_prune_headroom_ratio", "How many times faster events can be removed than they come in; 0 is not known yet."),
+	}
+	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
+}
+
+// pruned is told of each pass of this process.
+func (m *pruneMetrics) pruned(ctx context.Context, report inbox.PruneReport) {
+	if !report.Obtained {
+		m.passes.WithLabelValues("skipped").Inc()
+		return
+	}
+	outcome := "short"
+	if report.Complete {
+		outcome = "complete"
+	}
+	m.passes.WithLabelValues(outcome).Inc()
+	m.seconds.Observe(report.Elapsed.Seconds())
+	m.partitions.Add(float64(len(report.Partitions)))
+	for table, n := range report.Rows {
+		m.rows.WithLabelValues(table).Add(float64(n))
+	}
+	sample, err := m.pruner.Sample(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			m.log.WarnContext(ctx, "reading how pruning keeps up failed", slog.Any("error", err))
+		}
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pace := m.watch.Add(sample, report)
+	m.incoming.Set(pace.IncomingPerSecond)
+	m.drained.Set(pace.DrainedPerSecond)
+	m.backlog.Set(float64(pace.Backlog))
+	m.oldest.Set(pace.Oldest.Seconds())
+	m.headroom.Set(pace.Headroom)
+	if pace.Behind && !m.behind {
+		m.log.WarnContext(ctx, "pruning falls behind: for an hour, less was removed than came in",
+			slog.Float64("incoming_per_second", pace.IncomingPerSecond), slog.Float64("drained_per_second", pace.DrainedPerSecond),
+			slog.Int64("backlog", pace.Backlog), slog.Duration("oldest_due", pace.Oldest))
+	}
+	m.behind = pace.Behind
+}

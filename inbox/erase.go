@@ -1,0 +1,308 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// Erase asks for everything of an event to go but its tombstone.
+type Erase struct {
+	// Source and EventID are the event's key.
+	Source, EventID string
+
+	// Actor and Reason go into the audit. Both are required.
+	Actor, Reason string
+
+	// Keyring opens refusals and bodies that are sealed; nil where nothing is.
+	Keyring *seal.Keyring
+}
+
+// Erased counts what went.
+type Erased struct {
+	Event ID `json:"event"`
+
+	// Body is true if the bytes of the event were there. They are blanked where other
+	// events share the delivery, else the delivery goes with its headers.
+	Body   bool `json:"body"`
+	Shared bool `json:"shared"`
+
+	// Others are events of the same delivery whose bytes overlap: they had the same
+	// content, and lost it too.
+	Others int `json:"others"`
+
+	Effects     int  `json:"effects"`      // whose rendered request or result went
+	Attempts    int  `json:"attempts"`     // whose excerpt went
+	Duplicates  int  `json:"duplicates"`   // effects of other events that showed the result
+	Results     int  `json:"results"`      // documents of operations
+	Diffs       int  `json:"diffs"`        // of replays
+	Refusals    int  `json:"refusals"`     // that named the event
+	Unreadable  int  `json:"unreadable"`   // refusals under a key that is not in the keyring
+	NotSearched bool `json:"not_searched"` // the id is too short to be looked for in refusals
+}
+
+// ErrInFlight is returned by [EraseEvent] while an effect of the event may still
+// be carried out: it could not be without its body.
+var ErrInFlight = errors.New("an effect of the event is not at rest yet: wait until it is, or settle it first")
+
+const findErased = `
+SELECT e.id, e.body_id, s.id
+FROM inbox_event e JOIN source s ON s.id = e.source_id
+WHERE s.name = $1 AND e.event_id = $2`
+
+// The events of the delivery, found by their common millisecond; locked in the
+// order of ids.
+const lockSiblings = `
+SELECT e.id, e.class, e.body_offset, e.body_length
+FROM inbox_event e
+WHERE e.id >= $1 AND e.id < $2 AND e.body_id = $3
+ORDER BY e.id
+FOR UPDATE OF e`
+
+// All effects of the events, and of those what is not at rest.
+const lockErasedEffects = `
+WITH held AS MATERIALIZED (SELECT e.id, e.state FROM effect e WHERE e.event_id = ANY ($1::uuid[]) ORDER BY e.id FOR UPDATE OF e)
+SELECT coalesce(array_agg(id ORDER BY id), '{}'), count(*) FILTER (WHERE state IN ('pending', 'claimed', 'retry', 'held')) FROM held`
+
+const (
+	eraseEffects = `
+UPDATE effect SET rendered = NULL, rendered_key_id = NULL, result = NULL, result_key_id = NULL
+WHERE id = ANY ($1::uuid[]) AND (rendered IS NOT NULL OR result IS NOT NULL)`
+
+	eraseAttempts = `
+UPDATE effect_attempt SET excerpt = NULL, excerpt_sealed = NULL, excerpt_key_id = NULL
+WHERE effect_id = ANY ($1::uuid[]) AND (excerpt IS NOT NULL OR excerpt_sealed IS NOT NULL)`
+
+	// A duplicate shows its owner's result; its event's document has it too.
+	eraseDuplicates = `
+WITH shown AS (
+    UPDATE effect SET result = NULL, result_key_id = NULL
+    WHERE duplicate_of = ANY ($1::uuid[]) AND result IS NOT NULL AND NOT id = ANY ($1::uuid[])
+    RETURNING event_id)
+SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
+
+	eraseResults = `DELETE FROM operation_result WHERE event_id = ANY ($1::uuid[])`
+
+	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
+
+	// The hashes stay: by them a redelivery is still known for what it is.
+	eraseEvents = `UPDATE inbox_event SET class = 'erased', conflict_paths = NULL WHERE id = ANY ($1::uuid[])`
+
+	deleteBody = `DELETE FROM inbox_body WHERE class = $1 AND id = $2`
+
+	readErasedBody = `SELECT key_id, body FROM inbox_body WHERE class = $1 AND id = $2 FOR UPDATE`
+
+	writeErasedBody = `UPDATE inbox_body SET body = $3, key_id = $4 WHERE class = $1 AND id = $2`
+)
+
+// EraseEvent removes the bodies, rendered requests, results and excerpts of one
+// event, what replays and refusals quote of it, and the documents of operations.
+// Its key and hashes stay, so that a redelivery is still a duplicate, and so does
+// what was decided about it. It cannot be undone. It returns [ErrNotFound], or
+// [ErrInFlight] while an effect is not at rest.
+//
+// Where a delivery carried several events, the bytes of this one are blanked
+// inside the body and the others keep theirs at the same places; a signature over
+// such a body no longer verifies. The headers stay until the last of its events is
+// erased.
+func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error) {
+	var out Erased
+	if err := explained(r.Actor, r.Reason); err != nil {
+		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
+	}
+	var source int32
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		source, err = r.eraseTx(ctx, tx, &out)
+		return err
+	})
+	if err == nil {
+		// Refusals belong to no event, so they can go after it: in small steps, since all
+		// of the source's have to be looked through.
+		err = r.eraseRefusals(ctx, pool, source, &out)
+	}
+	if err == nil {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return r.audit(ctx, tx, "done", &out) })
+	}
+	if err != nil {
+		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
+	}
+	return out, nil
+}
+
+// erased is an event that loses its content.
+type erased struct {
+	id             ID
+	class          string
+	offset, length int
+}
+
+func (e *erased) overlaps(o *erased) bool {
+	return e.offset < o.offset+o.length && o.offset < e.offset+e.length
+}
+
+func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int32, err error) {
+	var body ID
+	err = tx.QueryRow(ctx, findErased, r.Source, r.EventID).Scan(&out.Event, &body, &source)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, ErrNotFound
+	}
+	if err != nil {
+		return 0, err
+	}
+	going, left, err := siblings(ctx, tx, out.Event, body)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]ID, len(going))
+	for i := range going {
+		ids[i] = going[i].id
+	}
+	out.Others = len(going) - 1
+	var effects []ID
+	var underway int
+	if err := tx.QueryRow(ctx, lockErasedEffects, ids).Scan(&effects, &underway); err != nil {
+		return 0, err
+	}
+	if underway > 0 {
+		return 0, ErrInFlight
+	}
+	if err := r.eraseBody(ctx, tx, going, left, body, out); err != nil {
+		return 0, err
+	}
+	var events []ID
+	if err := tx.QueryRow(ctx, eraseDuplicates, effects).Scan(&out.Duplicates, &events); err != nil {
+		return 0, err
+	}
+	for _, step := range []struct {
+		sql   string
+		ids   []ID
+		count *int
+	}{
+		{eraseEffects, effects, &out.Effects},
+		{eraseAttempts, effects, &out.Attempts},
+		{eraseResults, append(events, ids...), &out.Results},
+		{eraseDiffs, ids, &out.Diffs},
+		{eraseEvents, ids, new(int)},
+	} {
+		tag, err := tx.Exec(ctx, step.sql, step.ids)
+		if err != nil {
+			return 0, err
+		}
+		*step.count = int(tag.RowsAffected())
+	}
+	return source, r.audit(ctx, tx, "begun", out)
+}
+
+// siblings are the events of the delivery: those that go, and those that keep
+// their bytes.
+func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (going, left []erased, err error) {
+	first, after := body.siblings()
+	rows, err := tx.Query(ctx, lockSiblings, first, after, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e erased, err error) {
+		err = row.Scan(&e.id, &e.class, &e.offset, &e.length)
+		return e, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(all, func(e erased) bool { return e.id == id })
+	if i < 0 {
+		return nil, nil, ErrNotFound // pruned while it was looked for
+	}
+	going = []erased{all[i]}
+	for _, e := range all {
+		switch {
+		case e.id == id || e.class == erasedClass:
+		case e.overlaps(&all[i]):
+			going = append(going, e)
+		default:
+			left = append(left, e)
+		}
+	}
+	return going, left, nil
+}
+
+// eraseBody blanks the bytes of the events, or removes the body if no other event
+// needs it. A body may be there twice: of one that was kept beyond its day, only
+// the events that needed it point at the copy.
+func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, going, left []erased, body ID, out *Erased) error {
+	var classes []string
+	for i := range going {
+		if c := going[i].class; c != erasedClass && !slices.Contains(classes, c) {
+			classes = append(classes, c)
+		}
+	}
+	for i := range left {
+		if c := left[i].class; !slices.Contains(classes, c) {
+			classes = append(classes, c)
+		}
+	}
+	for _, class := range classes {
+		stays := slices.ContainsFunc(left, func(e erased) bool { return e.class == class })
+		if !stays {
+			tag, err := tx.Exec(ctx, deleteBody, class, body)
+			if err != nil {
+				return err
+			}
+			out.Body = out.Body || tag.RowsAffected() > 0
+			continue
+		}
+		found, err := r.blank(ctx, tx, class, body, going)
+		if err != nil {
+			return err
+		}
+		out.Body, out.Shared = out.Body || found, out.Shared || found
+	}
+	return nil
+}
+
+// blank puts spaces where the events were, and seals the body again.
+func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id ID, going []erased) (found bool, err error) {
+	var keyID *int32
+	var stored []byte
+	err = tx.QueryRow(ctx, readErasedBody, class, id).Scan(&keyID, &stored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	content, err := r.Keyring.Open(bodyPlace(id), keyID, stored)
+	if err != nil {
+		return false, fmt.Errorf("opening the delivery that it shares with other events: %w", err)
+	}
+	content = bytes.Clone(content)
+	for _, e := range going {
+		if e.offset < 0 || e.length < 0 || e.offset+e.length > len(content) {
+			return false, errors.New("the event lies outside its body")
+		}
+		copy(content[e.offset:], bytes.Repeat([]byte{' '}, e.length))
+	}
+	if keyID != nil {
+		content, keyID = r.Keyring.Ring().Seal(bodyPlace(id), content)
+	}
+	_, err = tx.Exec(ctx, writeErasedBody, class, id, content, keyID)
+	return true, err
+}
+
+func (r *Erase) audit(ctx context.Context, tx pgx.Tx, step string, out *Erased) error {
+	var now time.Time
+	if err := tx.QueryRow(ctx, readClock).Scan(&now); err != nil {
+		return err
+	}
+	return auditTx(ctx, tx, audit{
+		at: now, actor: r.Actor, action: AuditErase, object: "event/" + out.Event.String(), reason: r.Reason,
+		before: map[string]string{"source": r.Source, "step": step}, after: out,
+	})
+}

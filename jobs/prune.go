@@ -1,0 +1,82 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// The pace of pruning: a pass a minute, of which it may use so much. What is left
+// of it is for the next pass.
+const (
+	DefaultPruneEvery  = time.Minute
+	DefaultPruneBudget = 45 * time.Second
+
+	// pruneGrace is how long after its budget a pass may still be in its last batch.
+	pruneGrace = 90 * time.Second
+)
+
+// kindPrune is the kind of the job. Stored: never change.
+const kindPrune = "prune"
+
+// pruneArgs is one pass of prune.
+type pruneArgs struct{}
+
+// Kind implements [river.JobArgs].
+func (pruneArgs) Kind() string { return kindPrune }
+
+// InsertOpts implements [river.JobArgsWithInsertOpts].
+func (pruneArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: queueName, MaxAttempts: maxAttempts}
+}
+
+// pruneWorker makes one bounded pass a job. The pass has a lock of its own, so it
+// does not matter how many nodes are given one.
+type pruneWorker struct {
+	river.WorkerDefaults[pruneArgs]
+	client *Client
+}
+
+// Timeout implements [river.Worker].
+func (w *pruneWorker) Timeout(*river.Job[pruneArgs]) time.Duration {
+	return DefaultPruneBudget + pruneGrace
+}
+
+// Work implements [river.Worker]. A pass that fails is not tried again: the next
+// one is due soon enough.
+func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
+	c := w.client
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A stop ends the pass between two batches, and need not wait for its budget.
+	defer context.AfterFunc(c.stopping, cancel)()
+	report, err := c.cfg.Prune.Run(ctx, inbox.PruneRun{})
+	if c.cfg.Pruned != nil && (err == nil || report.Obtained) {
+		c.cfg.Pruned(ctx, report)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		c.log.ErrorContext(ctx, "pruning failed", slog.String("error", clean(err.Error())))
+	case report.Removed() > 0 || len(report.Partitions) > 0:
+		c.log.InfoContext(ctx, "pruned", slog.Int64("rows", report.Removed()), slog.Any("partitions", report.Partitions),
+			slog.Int64("kept", report.Kept), slog.Bool("complete", report.Complete), slog.Duration("elapsed", report.Elapsed))
+	}
+	return nil
+}
+
+// periodic are the jobs that the leader inserts by itself.
+func (c *Client) periodic() []*river.PeriodicJob {
+	if c.cfg.Prune == nil || c.cfg.PruneEvery < 0 {
+		return nil
+	}
+	every := river.PeriodicInterval(cmp.Or(c.cfg.PruneEvery, DefaultPruneEvery))
+	return []*river.PeriodicJob{
+		river.NewPeriodicJob(every, func() (river.JobArgs, *river.InsertOpts) { return pruneArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true}),
+	}
+}
