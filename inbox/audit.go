@@ -20,6 +20,14 @@ const (
 	AuditResolveDone AuditAction = "effect.resolve.done"
 	// AuditResolveResend: an indeterminate effect is sent again.
 	AuditResolveResend AuditAction = "effect.resolve.resend"
+	// AuditDiscard: a dead effect will not happen.
+	AuditDiscard AuditAction = "effect.discard"
+	// AuditDiscardEvent: an event that nothing can be done for was seen.
+	AuditDiscardEvent AuditAction = "event.discard"
+	// AuditReplayPlan, AuditReplayRun and AuditReplayCancel are the steps of a replay.
+	AuditReplayPlan   AuditAction = "replay.plan"
+	AuditReplayRun    AuditAction = "replay.run"
+	AuditReplayCancel AuditAction = "replay.cancel"
 	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
 	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
 	// AuditPrune: what prune leaves alone by itself was taken by name.
@@ -54,6 +62,18 @@ INSERT INTO audit (id, at, actor, action, object, reason, before, after) VALUES 
 
 // auditTx writes an entry in the transaction that does what it says.
 func auditTx(ctx context.Context, tx pgx.Tx, a audit) error {
+	var b pgx.Batch
+	if err := a.queue(&b); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("auditing %s: %w", a.action, err)
+	}
+	return nil
+}
+
+// queue queues the entry.
+func (a *audit) queue(b *pgx.Batch) error {
 	before, err := json.Marshal(a.before)
 	if err != nil {
 		return fmt.Errorf("auditing %s: %w", a.action, err)
@@ -62,9 +82,7 @@ func auditTx(ctx context.Context, tx pgx.Tx, a audit) error {
 	if err != nil {
 		return fmt.Errorf("auditing %s: %w", a.action, err)
 	}
-	if _, err := tx.Exec(ctx, insertAudit, NewID(a.at), a.at, a.actor, a.action, a.object, a.reason, before, after); err != nil {
-		return fmt.Errorf("auditing %s: %w", a.action, err)
-	}
+	b.Queue(insertAudit, NewID(a.at), a.at, a.actor, a.action, a.object, a.reason, before, after)
 	return nil
 }
 

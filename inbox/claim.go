@@ -131,7 +131,7 @@ WHERE e.id = d.id`
 const readClaims = `
 SELECT e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.rearms, coalesce(e.reason, ''), now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since,
+    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
@@ -219,14 +219,13 @@ func (row *claimRow) scan(r pgx.Rows, keys *seal.Keyring) error {
 
 		state      string
 		wait       int64
-		rearms     int
-		reason     Reason
+		fresh      *Trigger
 		occurredAt pgtype.Timestamptz
 		unknown    pgtype.Timestamptz
 		c          = &row.claim
 	)
 	err := r.Scan(&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
-		&wait, &c.Attempt, &c.Version, &rearms, &reason, &c.StartedAt, &c.Key, &c.Rendered, &renderedKey,
+		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &renderedKey,
 		&c.Item, &c.KeyHash, &unknown,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
@@ -248,20 +247,18 @@ func (row *claimRow) scan(r pgx.Rows, keys *seal.Keyring) error {
 	row.standing.State = EffectState(state)
 	row.standing.RouteID = c.RouteID
 	row.standing.Wait = time.Duration(wait) * time.Microsecond
-	c.Trigger = triggerOf(c.Attempt, rearms, reason, row.standing.Unfinished)
+	c.Trigger = triggerOf(c.Attempt, fresh, row.standing.Unfinished)
 	return nil
 }
 
-func triggerOf(attempt, rearms int, reason Reason, unfinished bool) Trigger {
+func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
 	switch {
 	case unfinished:
 		return TriggerSweep
 	case attempt > 1:
 		return TriggerAutomatic
-	case reason == ReasonResent:
-		return TriggerManual
-	case rearms > 0:
-		return TriggerRearm
+	case fresh != nil:
+		return *fresh
 	}
 	return TriggerInitial
 }

@@ -71,6 +71,8 @@ const (
 	TriggerInitial   Trigger = "initial"
 	TriggerAutomatic Trigger = "automatic"
 	TriggerRearm     Trigger = "rearm"
+	// TriggerReplay: the first attempt of a replay.
+	TriggerReplay Trigger = "replay"
 	// TriggerManual: a person had it sent again.
 	TriggerManual Trigger = "manual"
 	// TriggerSweep: the run before did not end, the sweeper woke this one.

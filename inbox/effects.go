@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -132,6 +133,9 @@ type Effects struct {
 	postpones grouped[postponement, struct{}]
 	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
 	settles   grouped[Settlement, Settled]
+
+	heldMu sync.Mutex // guards heldAt
+	heldAt heldCursor
 
 	unnumbered     grouped[claimAsk, claimAnswer]
 	ordered        grouped[orderAsk, claimAnswer]

@@ -12,6 +12,8 @@ const (
 	// WakeRearm asks for fresh attempts of an event's dead effects; its ID is the
 	// event's.
 	WakeRearm WakeKind = "rearm"
+	// WakeReplay asks for the next items of a running replay; its ID is the replay's.
+	WakeReplay WakeKind = "replay"
 )
 
 // Wake is one job to insert.
@@ -21,6 +23,9 @@ type Wake struct {
 	JobID int64
 	Kind  WakeKind
 	ID    ID
+
+	// Last: behind the wake-ups of what is delivered now.
+	Last bool
 }
 
 // Enqueuer adds the wake-ups of a group of admissions to the queue, inside the

@@ -10,6 +10,17 @@ const (
 	ReadFirst      = readFirst
 )
 
+// Statements about dead letters and replays, for the tests of their plans.
+const (
+	ListDead     = listDead
+	GroupDead    = groupDead
+	FindDead     = findDead
+	ScopeEffects = scopeEffects
+)
+
+// DeadArgs are the parameters of a filter, and those that follow them.
+func DeadArgs(f DeadFilter, more ...any) []any { return append(f.args(), more...) }
+
 // Statements about streams, for the tests of their plans.
 const (
 	ReadStreamStatsSQL = readStreamStats

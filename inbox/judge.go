@@ -31,6 +31,13 @@ const (
 	VerdictCannotRender Verdict = "cannot_render"
 )
 
+// Verdicts are all of them.
+func Verdicts() []Verdict {
+	return []Verdict{
+		VerdictSame, VerdictDone, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNoRoute, VerdictNewRoute, VerdictCannotRender,
+	}
+}
+
 // RecordedEvent is an event with its effects as they stand, read for a plan.
 type RecordedEvent struct {
 	Event    ClaimedEvent

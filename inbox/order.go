@@ -36,6 +36,9 @@ type order struct {
 
 	counts []func() // for the counters, once it is committed
 	wakes  []Wake
+
+	checking bool // nothing has happened: held effects are looked at
+	found    int  // that were free to run
 }
 
 func (e *Effects) newOrder(send func(context.Context, *pgx.Batch) error) *order {
@@ -120,7 +123,9 @@ func (o *order) queueRead(b *pgx.Batch, streams []*orderStream) {
 	for i, s := range streams {
 		s.forget()
 		if route, known := o.store.routes[s.routeID]; known {
-			modes[i] = string(route.Order.Mode)
+			if modes[i] = string(route.Order.Mode); !route.Order.Ordered() {
+				modes[i] = string(sequence.None)
+			}
 		}
 	}
 	b.Queue(readOrder, routes, hashes, modes, orderShown).Query(func(rows pgx.Rows) error {
@@ -202,7 +207,14 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 		o.delegate(s, w)
 		return false
 	}
-	plan := sequence.Decide(route.Order, s.view(), s.now)
+	now := s.now
+	if o.checking {
+		now = s.still()
+	}
+	plan := sequence.Decide(route.Order, s.view(), now)
+	if o.checking && s.unfinished(&plan) {
+		return false
+	}
 	counters := o.store.order.of(s.routeID)
 	next := orderStream{routeID: s.routeID, id: s.id, applied: plan.Applied, gapSince: plan.GapSince, inFlight: s.inFlight}
 	if !s.busy {

@@ -77,6 +77,10 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 			return r.id
 		case r.state == EffectHeld:
 			w.moves = append(w.moves, orderMove{id: r.id, state: EffectPending, newJob: true})
+			if o.checking && route.Order.Ordered() {
+				o.found++
+				o.count(func() { c.heldRunnable.Add(1) })
+			}
 		}
 	case sequence.Wait:
 		reason := Reason("")
@@ -87,7 +91,7 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 		case !wakeAt.IsZero():
 			reason = ReasonGap
 		}
-		if ask == nil && d.Cause != sequence.CauseTie && (r.state != EffectHeld || wakeAt.IsZero()) {
+		if ask == nil && d.Cause != sequence.CauseTie && (r.state != EffectHeld || wakeAt.IsZero() || o.checking) {
 			return ID{} // its own job will come, or it is held already
 		}
 		if r.state != EffectHeld {

@@ -42,7 +42,8 @@ ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 // number, one more than shown, so that it is known whether there are more; those put
 // aside as ties take no place. What the modes need of it is said in package sequence. Part 6
 // is the one in flight; part 7, for a route whose policy is not known here, the one
-// whose worker will decide.
+// whose worker will decide; part 8, for a route that is no longer ordered, those that
+// are held still.
 const readOrder = `
 SELECT k.place, e.part, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
     coalesce(e.job_id, 0),
@@ -97,7 +98,12 @@ CROSS JOIN LATERAL (
     WHERE k.mode = '' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.state = 'held' AND e.reason IS DISTINCT FROM 'sequence_number_taken'
     ORDER BY e.sequence_number, e.id
-    LIMIT 1)) e`
+    LIMIT 1)
+    UNION ALL
+    (SELECT 8, e.* FROM effect e
+    WHERE k.mode = 'none' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held'
+    ORDER BY e.sequence_number, e.id
+    LIMIT $4)) e`
 
 // The effects that a decision is about. Those to be claimed are locked; one that
 // somebody else has locked is left alone.

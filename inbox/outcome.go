@@ -53,7 +53,7 @@ type EffectOutcome struct {
 const MaxOutcomeEffects = 1000
 
 // A duplicate is what its owner is: who repeats an effect gets the first one's
-// outcome. The rows of an event's effects are counted before they are cut off.
+// outcome. What was discarded did not happen. The rows of an event's effects are counted before they are cut off.
 // One that was given up after an attempt whose outcome is unknown may have
 // happened: a caller who took it for failed would do it twice. An effect that
 // became several is done when they are written; only they say what happened.
@@ -71,9 +71,11 @@ LEFT JOIN LATERAL (
         coalesce(e.duplicate_of, e.id) AS result_of,
         count(*) OVER () AS total,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
-        count(*) FILTER (WHERE coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
+        count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
+            AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
         count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate'
-            OR coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
+            OR (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
+                AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate') AND NOT (e.item = 0 AND EXISTS (
             SELECT FROM effect i WHERE i.event_id = e.event_id AND i.route_id = e.route_id AND i.item = 1))) OVER () AS happened
     FROM effect e

@@ -42,7 +42,7 @@ FOR UPDATE OF s`
 
 // A row that somebody else has locked is being worked on.
 const lockOverdue = `
-SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.rearms, coalesce(e.reason, ''), e.unfinished,
+SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
 FROM effect e
@@ -61,14 +61,13 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 		for rows.Next() {
 			var (
 				o                   Overdue
-				rearms              int
-				reason              Reason
+				fresh               *Trigger
 				unfinished          bool
 				sendStarted, leased *time.Time
 				unknown             *time.Time
 				age                 int64
 			)
-			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &rearms, &reason, &unfinished,
+			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
 				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
 			if err != nil {
 				return err
@@ -83,7 +82,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				o.unknown = *unknown
 			}
 			o.age = time.Duration(age) * time.Microsecond
-			o.trigger = triggerOf(o.attempt, rearms, reason, unfinished)
+			o.trigger = triggerOf(o.attempt, fresh, unfinished)
 			overdue = append(overdue, o)
 		}
 		return rows.Err()

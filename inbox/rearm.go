@@ -64,7 +64,7 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		if _, err := tx.Exec(ctx, lockEffectStream, id); err != nil {
 			return err
 		}
-		s := Settlement{Effect: id, From: EffectDead, State: EffectPending, Rearm: true}
+		s := Settlement{Effect: id, From: EffectDead, State: EffectPending, Rearm: true, Trigger: TriggerRearm}
 		var rearms int
 		var rested bool
 		var unknownFor int64

@@ -90,9 +90,9 @@ const (
 	ReasonOther Reason = "other"
 )
 
-// known says of each reason whether a fresh attempt may end otherwise: the
+// Known says of each reason whether a fresh attempt may end otherwise: the
 // target may have been mended since. It is also the closed set.
-func (r Reason) known() (retriable, ok bool) {
+func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
@@ -111,14 +111,14 @@ func (r Reason) known() (retriable, ok bool) {
 // Retriable reports whether re-arm may give a dead effect of this reason fresh
 // attempts.
 func (r Reason) Retriable() bool {
-	retriable, _ := r.known()
+	retriable, _ := r.Known()
 	return retriable
 }
 
 // ReasonOf takes a reason from a kind. What is not in the set becomes
 // [ReasonOther], so that no target can choose what we store.
 func ReasonOf(s string) Reason {
-	if _, ok := Reason(s).known(); ok {
+	if _, ok := Reason(s).Known(); ok {
 		return Reason(s)
 	}
 	return ReasonOther

@@ -43,6 +43,7 @@ type effectSnapshot struct {
 	Attempts    int         `json:"attempts"`
 	Version     int         `json:"version"`
 	SendStarted *time.Time  `json:"send_started_at,omitempty"`
+	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
 
 // The event comes first in the order of locks: whoever renders an operation's
@@ -113,7 +114,7 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		if err != nil {
 			return err
 		}
-		s.State, s.Rearm, s.JobID, s.Reason = EffectPending, true, ids[0], ReasonResent
+		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, ids[0], ReasonResent
 		wakes = []Wake{{JobID: ids[0], Kind: WakeEffect, ID: r.Effect}}
 		after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: before.Version + 1}
 		action = AuditResolveResend

@@ -32,6 +32,10 @@ func documentPlace(event ID) seal.Place {
 	return seal.Place{Table: "operation_result", Column: "document", Row: event}
 }
 
+func diffPlace(replay ID, position int64) seal.Place {
+	return seal.Place{Table: "replay_item", Column: "diff", Row: replay, Item: position}
+}
+
 func refusalPlace(id ID, column string) seal.Place {
 	return seal.Place{Table: "refusal", Column: column, Row: id}
 }

@@ -48,7 +48,7 @@ type Settlement struct {
 	// Outcome is what the attempt's row will say; no row is written without it,
 	// and then the attempt is not counted either.
 	Outcome   AttemptOutcome
-	Trigger   Trigger
+	Trigger   Trigger // of that attempt; with Rearm, of the first one to come
 	StartedAt time.Time
 
 	// Recognised: the target said that it knew the key.
@@ -158,7 +158,8 @@ settled AS (
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
         version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
-        rearms = CASE WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
+        rearms = CASE WHEN a.rearm AND a.trigger = 'replay' THEN 0 WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
+        fresh_trigger = CASE WHEN a.rearm THEN nullif(a.trigger, '') ELSE e.fresh_trigger END,
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
     FROM held a
     WHERE e.id = a.id

@@ -330,3 +330,7 @@ func senders(s *sink) map[string]effect.Sender {
 	}
 	return map[string]effect.Sender{once: s}
 }
+
+func testLogger(tb testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

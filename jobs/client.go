@@ -81,6 +81,9 @@ type Config struct {
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
+	// Replays, if set, are carried out here.
+	Replays *inbox.Replays
+
 	// Targets are the limits of targets, by name; one that is missing has the
 	// defaults.
 	Targets map[string]Target
@@ -213,7 +216,7 @@ func New(cfg Config) (*Client, error) {
 	c.nudge = newNudger(cfg.Pool, c.now)
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
-		Expired: c.expired,
+		Expired: c.expired, Replays: cfg.Replays,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper
@@ -285,9 +288,14 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	if c.cfg.Prune != nil {
 		river.AddWorker(workers, &pruneWorker{client: c})
 	}
+	queues := map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}}
+	if c.cfg.Replays != nil {
+		river.AddWorker(workers, &replayWorker{client: c})
+		queues[replayQueue] = river.QueueConfig{MaxWorkers: replayWorkers}
+	}
 	timeout := 10*time.Second + longest + 5*time.Second
 	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{
-		Queues:              map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}},
+		Queues:              queues,
 		Workers:             workers,
 		PeriodicJobs:        c.periodic(),
 		Middleware:          []rivertype.Middleware{&guard{}},

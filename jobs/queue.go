@@ -14,6 +14,14 @@ import (
 const (
 	queueName = river.QueueDefault
 
+	// replayQueue is for the jobs that work on replays, so that none of them takes a
+	// worker from the effects.
+	replayQueue = "replay"
+
+	// lastPriority is River's lowest, for the wake-ups of replayed effects: what is
+	// delivered now goes first.
+	lastPriority = 4
+
 	// maxAttempts is River's own limit. It means nothing to us (attempts are
 	// counted in the effect's row) and only has to be out of the way.
 	maxAttempts = 1000
@@ -43,6 +51,19 @@ func (rearmArgs) Kind() string { return string(inbox.WakeRearm) }
 // InsertOpts implements [river.JobArgsWithInsertOpts].
 func (rearmArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueName, MaxAttempts: maxAttempts}
+}
+
+// replayArgs asks for the next items of a running replay.
+type replayArgs struct {
+	Replay inbox.ID `json:"replay"`
+}
+
+// Kind implements [river.JobArgs].
+func (replayArgs) Kind() string { return string(inbox.WakeReplay) }
+
+// InsertOpts implements [river.JobArgsWithInsertOpts].
+func (replayArgs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: replayQueue, MaxAttempts: maxAttempts}
 }
 
 // QueueConfig configures a [Queue]. Everything has a default.
@@ -94,11 +115,11 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 // The columns left out have River's own defaults, and so do the values here: a
 // test keeps both true.
 const insertJobs = `
-INSERT INTO river_job (id, args, kind, max_attempts, queue, tags)
+INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags)
 SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
-    jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE 'effect' END, w.id::text),
-    w.kind, $4::smallint, $5::text, '{}'
-FROM unnest($1::bigint[], $2::text[], $3::uuid[]) AS w (job_id, kind, id)`
+    jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE w.kind END, w.id::text),
+    w.kind, $4::smallint, CASE w.kind WHEN 'replay' THEN '` + replayQueue + `' ELSE $5::text END, w.priority, '{}'
+FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[]) AS w (job_id, kind, id, priority)`
 
 // The topic and the payload are those that River's client sends and its
 // producers understand.
@@ -115,10 +136,14 @@ func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 	jobIDs := make([]int64, len(wakes))
 	kinds := make([]string, len(wakes))
 	ids := make([]inbox.ID, len(wakes))
+	priorities := make([]int16, len(wakes))
 	for i, w := range wakes {
-		jobIDs[i], kinds[i], ids[i] = w.JobID, string(w.Kind), w.ID
+		jobIDs[i], kinds[i], ids[i], priorities[i] = w.JobID, string(w.Kind), w.ID, river.PriorityDefault
+		if w.Last {
+			priorities[i] = lastPriority
+		}
 	}
-	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName)
+	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities)
 	if q.mayNotify() {
 		b.Queue(notifyWorkers)
 	}

@@ -39,6 +39,10 @@ type SweeperConfig struct {
 	// settled, after the commit, if set. It must not block.
 	Expired func(ctx context.Context, s inbox.Settlement)
 
+	// Replays, if set, are looked after too: one that runs and whose job is not live
+	// gets a new one, and a plan that nobody ran expires.
+	Replays *inbox.Replays
+
 	// Now defaults to time.Now. It only measures the budget; what is overdue is
 	// decided by the database's clock.
 	Now func() time.Time
@@ -52,6 +56,9 @@ type SweepReport struct {
 	Woken int
 	// Expired counts the leases that had ended, and were settled.
 	Expired int
+	// Freed counts the held effects that were free to run, and were set going. It is 0
+	// as long as nothing is wrong.
+	Freed int
 	// Complete is false if the budget ended first.
 	Complete bool
 }
@@ -142,8 +149,15 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 			return
 		case err != nil:
 			s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
+		case report.Freed > 0:
+			s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
 		case report.Woken > 0 || report.Expired > 0:
 			s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
+		}
+		if woken, err := s.SweepReplays(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.WarnContext(ctx, "sweeping replays", "error", clean(err.Error()))
+		} else if woken > 0 {
+			s.cfg.Logger.InfoContext(ctx, "replays woken", "woken", woken)
 		}
 		select {
 		case <-ctx.Done():
@@ -156,6 +170,15 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 // Sweep makes one sweep, from where the one before it ended if its budget ran
 // out. It is not for concurrent use.
 func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
+	report, err := s.sweepOverdue(ctx)
+	if err != nil {
+		return report, err
+	}
+	report.Freed, err = s.cfg.Store.CheckHeld(ctx)
+	return report, err
+}
+
+func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 	var report SweepReport
 	began := s.cfg.Now()
 	for s.cfg.Now().Sub(began) < s.cfg.Budget {

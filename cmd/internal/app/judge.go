@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -40,6 +41,7 @@ type Judge struct {
 	sources   map[int32]*judgedSource
 	routes    map[int32]*judgedRoute
 	previewer jobs.Previewer
+	versions  sync.Map // of routeVersion to routeDescription, as they are met
 
 	// Unregistered are the routes of the configuration that no server has been
 	// started with, as source/route; nothing can be replayed to them yet. Stale are
@@ -166,8 +168,25 @@ func (j *Judge) Judge(ctx context.Context, r *inbox.RecordedEvent) ([]inbox.Judg
 	return out, nil
 }
 
+type routeVersion struct {
+	route   int32
+	version int
+}
+
 // version is what a route was when an effect was recorded.
 func (j *Judge) version(e *inbox.RecordedEffect) (routeDescription, error) {
+	key := routeVersion{e.RouteID, e.RouteVersion}
+	if met, ok := j.versions.Load(key); ok {
+		return met.(routeDescription), nil
+	}
+	d, err := j.describe(e)
+	if err == nil {
+		j.versions.Store(key, d)
+	}
+	return d, err
+}
+
+func (j *Judge) describe(e *inbox.RecordedEffect) (routeDescription, error) {
 	v, ok := j.registry.Version(e.RouteID, e.RouteVersion)
 	if !ok {
 		return routeDescription{Target: e.Target}, nil

@@ -79,6 +79,9 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 	if verdict == inbox.VerdictSame {
 		d.Today = nil
 	}
+	if d.Today != nil {
+		d.Today.Headers = shownHeaders(p.Request.Headers, route.today.KeyHeader)
+	}
 	return verdict, nil
 }
 
@@ -212,6 +215,7 @@ func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgemen
 	default:
 		_ = d.why("no effect was recorded for this route")
 		d.Today = todayRequest(event, e, route, &p)
+		d.Today.Headers = shownHeaders(p.Request.Headers, route.today.KeyHeader)
 		if p.Items > 1 {
 			d.Today.Body = nil
 			_ = d.why("it becomes %d messages", p.Items)

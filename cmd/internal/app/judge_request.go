@@ -41,11 +41,10 @@ func recordedRequest(event *judgedEvent, e *inbox.RecordedEffect, was routeDescr
 func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview) *inbox.DiffRequest {
 	out := &inbox.DiffRequest{
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
-		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key, Headers: shownHeaders(p.Request.Headers),
+		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key,
 	}
 	if event.NewKey || e.Key == "" {
 		out.Key = "a new one"
-		delete(out.Headers, http.CanonicalHeaderKey(route.today.KeyHeader))
 	}
 	from := "stored"
 	if p.Rendered {
@@ -55,11 +54,13 @@ func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRout
 	return out
 }
 
-// shownHeaders are a request's headers, without values that may be credentials.
-func shownHeaders(h http.Header) map[string]string {
+// shownHeaders are a request's headers, without values that may be credentials;
+// the key is told apart.
+func shownHeaders(h http.Header, keyHeader string) map[string]string {
 	if len(h) == 0 {
 		return nil
 	}
+	h.Del(keyHeader)
 	out := make(map[string]string, len(h))
 	for name, values := range h {
 		if len(values) == 0 {

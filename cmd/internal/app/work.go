@@ -36,6 +36,10 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: a.workPool, Store: store})
+	if err != nil {
+		return err
+	}
 	a.orderStats = append(a.orderStats, store.OrderStats)
 	metrics, err := newWorkMetrics(a.registry)
 	if err != nil {
@@ -57,7 +61,7 @@ func (a *App) makeWork() error {
 		return err
 	}
 	client, err := jobs.New(jobs.Config{
-		Pool: a.queuePool, Store: store, Routes: routes,
+		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays,
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,

@@ -39,6 +39,7 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
 	{"effects", "effects carried out, beside River itself", measureEffects},
+	{"replay", "replays planned and run, and what they do to live deliveries", measureReplay},
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
 	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},

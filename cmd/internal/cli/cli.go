@@ -83,6 +83,8 @@ func (s *shell) root() *cobra.Command {
 		s.sendCommand(),
 		s.eventsCommand(),
 		s.effectsCommand(),
+		s.deadCommand(),
+		s.replayCommand(),
 		s.streamsCommand(),
 		s.refusalsCommand(),
 		s.providersCommand(),

@@ -30,11 +30,22 @@ func (d *decision) check(s *shell, question string) error {
 	if strings.TrimSpace(d.reason) == "" {
 		return usagef("--reason is missing: %s It goes into the audit", question)
 	}
+	return d.whose(s)
+}
+
+// whose fills in the actor, and refuses a decision without one.
+func (d *decision) whose(s *shell) error {
 	d.actor = cmp.Or(d.actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
 	if d.actor == "" {
 		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
 	}
 	return nil
+}
+
+// asks reports whether there is somebody who can be asked.
+func (s *shell) asks() bool {
+	in, ok := s.in.(*os.File)
+	return ok && isTerminal(in)
 }
 
 // typed has a word typed by somebody who has seen the facts: show writes them to
@@ -44,13 +55,12 @@ func (s *shell) typed(d decision, word string, show func()) error {
 	if d.yes {
 		return nil
 	}
-	in, ok := s.in.(*os.File)
-	if !ok || !isTerminal(in) {
+	if !s.asks() {
 		return usagef("nobody can be asked here: add --yes")
 	}
 	show()
 	fmt.Fprintf(s.err, "Type %s to go on: ", word)
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	line, _ := bufio.NewReader(s.in).ReadString('\n')
 	if strings.TrimSpace(line) != word {
 		return &failure{text: "not confirmed; nothing was changed"}
 	}

@@ -37,12 +37,8 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 	if f.state != "" && !slices.Contains(states, f.state) {
 		return since, before, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
 	}
-	if f.since != "" {
-		if ago, err := config.ParseDuration(f.since); err == nil {
-			since = time.Now().Add(-ago)
-		} else if since, err = time.Parse(time.RFC3339, f.since); err != nil {
-			return since, before, usagef("--since %q: neither a duration such as 2h nor an instant such as 2026-11-20T12:00:00Z", f.since)
-		}
+	if since, err = parseInstant("--since", f.since); err != nil {
+		return since, before, err
 	}
 	if f.before != "" {
 		if before, err = inbox.ParseID(f.before); err != nil {
@@ -50,6 +46,20 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 		}
 	}
 	return since, before, nil
+}
+
+// parseInstant reads a duration before now or an instant; nothing is no time.
+func parseInstant(flag, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if ago, err := config.ParseDuration(text); err == nil {
+		return time.Now().Add(-ago), nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, usagef("%s %q: neither a duration such as 2h nor an instant such as 2026-11-20T12:00:00Z", flag, text)
+	}
+	return at, nil
 }
 
 func effectStates() []string {

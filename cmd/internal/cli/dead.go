@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) deadCommand() *cobra.Command {
+	return group("dead", "List, show, replay or discard dead letters",
+		s.deadListCommand(), s.deadShowCommand(), s.deadReplayCommand(), s.deadDiscardCommand())
+}
+
+// deadFlags narrow dead letters, for what lists them and for what acts on them.
+type deadFlags struct {
+	list                                     listFlags
+	target, reason, class, text, id, tillEnd string
+}
+
+func (f *deadFlags) add(cmd *cobra.Command) {
+	classes := make([]string, 0, len(inbox.ErrorClasses()))
+	for _, c := range inbox.ErrorClasses() {
+		classes = append(classes, string(c))
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.list.source, "source", "", "only of this source")
+	flags.StringVar(&f.list.kind, "type", "", "only of this event type")
+	flags.StringVar(&f.list.route, "route", "", "only of this route")
+	flags.StringVar(&f.target, "target", "", "only to this target")
+	flags.StringVar(&f.reason, "dead-reason", "", "only with this reason, such as attempts_exhausted; of events: unusable, beyond_retention")
+	flags.StringVar(&f.class, "error-class", "", "only of this class of errors: "+strings.Join(classes, ", "))
+	flags.StringVar(&f.text, "text", "", "only where the last attempts said this")
+	flags.StringVar(&f.id, "event-id", "", "only with this event id of the sender's")
+	flags.StringVar(&f.list.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	flags.StringVar(&f.tillEnd, "until", "", "only received before: likewise")
+	f.list.limit = 1
+}
+
+func (f *deadFlags) filter() (inbox.DeadFilter, error) {
+	var out inbox.DeadFilter
+	if f.class != "" && !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(f.class)) {
+		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
+	}
+	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(admissions(), f.reason) {
+		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
+	}
+	since, _, err := f.list.parse(nil)
+	if err != nil {
+		return out, err
+	}
+	until, err := parseInstant("--until", f.tillEnd)
+	if err != nil {
+		return out, err
+	}
+	if !until.IsZero() && until.Before(since) {
+		return out, usagef("--until is before --since: nothing could match")
+	}
+	return inbox.DeadFilter{
+		Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Reason: f.reason, ErrorClass: inbox.ErrorClass(f.class),
+		EventID: f.id, Text: f.text, Since: since, Until: until,
+	}, nil
+}
+
+func (s *shell) deadListCommand() *cobra.Command {
+	var f deadFlags
+	var grouped bool
+	var export string
+	var limit int
+	cmd := &cobra.Command{
+		Use: "list", Short: "List dead letters, newest first, or grouped", Args: cobra.NoArgs,
+		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and events\n" +
+			"admitted as unusable or beyond_retention. --group sums them up by what looks like one fault;\n" +
+			"--export jsonl writes all of them, one JSON object a line.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := f.filter()
+			if err != nil {
+				return err
+			}
+			if limit < 1 || limit > 1000 {
+				return usagef("--limit %d: must be from 1 to 1000", limit)
+			}
+			if export != "" && export != "jsonl" {
+				return usagef("--export %q is unknown; known is jsonl", clean(export))
+			}
+			if export != "" && grouped {
+				return usagef("--export and --group exclude each other")
+			}
+			_, before, err := f.list.parse(nil)
+			if err != nil {
+				return err
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
+			switch {
+			case grouped:
+				groups, err := lister.DeadGroups(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return s.show(deadGroupTable(groups), emptyList(groups))
+			case export != "":
+				out := bufio.NewWriter(s.out)
+				lines := json.NewEncoder(out)
+				lines.SetEscapeHTML(false)
+				if err := lister.EachDead(cmd.Context(), filter, func(row *inbox.DeadRow) error { return lines.Encode(row) }); err != nil {
+					return err
+				}
+				return out.Flush()
+			}
+			rows, err := lister.Dead(cmd.Context(), filter, before, limit)
+			if err != nil {
+				return err
+			}
+			if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
+				return err
+			}
+			return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
+	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
+	cmd.Flags().StringVar(&f.list.before, "before", "", "the page after this id")
+	cmd.Flags().IntVar(&limit, "limit", 50, "size of the page, at most 1000")
+	return cmd
+}
+
+func (s *shell) deadTable(rows []inbox.DeadRow) *table {
+	t := &table{
+		header: []string{"DIED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "SAID", "ID"},
+		spare:  []string{"SAID", "TARGET", "ATTEMPTS", "TYPE", "CODE", "SOURCE"}, whole: []string{"ID"},
+	}
+	for _, row := range rows {
+		died := ""
+		if row.DiedAt != nil {
+			died = s.tableClock(*row.DiedAt)
+		}
+		attempts := ""
+		if row.Route != "" {
+			attempts = fmt.Sprint(row.Attempts)
+		}
+		t.add(died, row.Source, row.Type, row.EventID, row.Route, row.Target, row.Reason, row.Code, attempts, cut(oneLine(row.Said), 80), row.ID.String())
+	}
+	return t
+}
+
+func deadGroupTable(groups []inbox.DeadGroup) *table {
+	t := &table{
+		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
+		spare:  []string{"TARGET", "FIRST"}, whole: []string{"EXAMPLE", "COUNT"},
+	}
+	for _, g := range groups {
+		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, g.Reason, g.Code, clock(g.First), clock(g.Last), g.Example.String())
+	}
+	return t
+}
+
+func (s *shell) deadShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <id>", Short: "Show one dead letter", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseIDs(args)
+			if err != nil {
+				return err
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			keys, err := s.keyring()
+			if err != nil {
+				return err
+			}
+			lister := inbox.NewLister(pool).WithKeyring(keys)
+			effect, err := lister.Effect(cmd.Context(), ids[0])
+			switch {
+			case err == nil && effect.State != string(inbox.EffectDead):
+				return &failure{text: fmt.Sprintf("effect %s is %s, not dead; `oncegate effects show` shows it", effect.ID, effect.State)}
+			case err == nil:
+				return s.showEffect(effect)
+			case !errors.Is(err, inbox.ErrNotFound):
+				return err
+			}
+			event, err := lister.Event(cmd.Context(), ids[0].String())
+			switch {
+			case errors.Is(err, inbox.ErrNotFound):
+				return &failure{text: fmt.Sprintf("neither an effect nor an event has the id %s", ids[0])}
+			case err != nil:
+				return err
+			case !slices.Contains(admissions()[:2], event.Admission):
+				return &failure{text: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; `oncegate events show` shows it", event.ID, event.Admission)}
+			}
+			return s.showEvent(event)
+		},
+	}
+}
+
+// parseIDs reads the ids of effects and events from the command line.
+func parseIDs(args []string) ([]inbox.ID, error) {
+	ids := make([]inbox.ID, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = inbox.ParseID(arg); err != nil {
+			return nil, usagef("%q is not an id; `oncegate dead list` shows them", clean(arg))
+		}
+	}
+	return ids, nil
+}

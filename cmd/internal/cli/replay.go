@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+func (s *shell) replayCommand() *cobra.Command {
+	return group("replay", "Plan, run, watch or cancel replays",
+		s.replayPlanCommand(), s.replayRunCommand(), s.replayStatusCommand(), s.replayCancelCommand(), s.replayListCommand(), s.replayItemsCommand())
+}
+
+// withReplays opens the database for one command about replays.
+func (s *shell) withReplays(cmd *cobra.Command, do func(*inbox.Replays) error) error {
+	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (inbox.Judge, error) { return nil, nil }, do)
+}
+
+// withPlanner is withReplays for a command that plans: it reads the configuration
+// too, to say what would be sent today. That of `oncegate dev` is its own, and its
+// plans go without.
+func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) error {
+	cfg, err := s.loadConfig()
+	if err != nil {
+		if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
+			return s.withReplays(cmd, do)
+		}
+		return err
+	}
+	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (inbox.Judge, error) {
+		judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Logger: newLogger(s, cfg.Log)})
+		if err != nil {
+			return nil, err
+		}
+		for _, route := range judge.Unregistered {
+			fmt.Fprintf(s.err, "oncegate: no server has been started with route %s yet: nothing is planned for it\n", clean(route))
+		}
+		for _, route := range judge.Stale {
+			fmt.Fprintf(s.err, "oncegate: route %s is not what the servers were started with: restart them before the replay is run\n", clean(route))
+		}
+		return judge, nil
+	}, do)
+}
+
+func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
+	pool, err := s.openPool(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	keys, err := s.keyring()
+	if err != nil {
+		return err
+	}
+	judge, err := judging(cmd.Context(), pool)
+	if err != nil {
+		return err
+	}
+	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
+	if err != nil {
+		return err
+	}
+	replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
+	if err != nil {
+		return err
+	}
+	return do(replays)
+}
+
+func parseReplay(text string) (inbox.ID, error) {
+	id, err := inbox.ParseID(text)
+	if err != nil {
+		return id, usagef("%q is not a replay's id; `oncegate replay list` shows them", clean(text))
+	}
+	return id, nil
+}
+
+func (s *shell) replayRunCommand() *cobra.Command {
+	var d decision
+	var digest string
+	var rate float32
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "run <plan>", Short: "Run a planned replay", Args: cobra.ExactArgs(1),
+		Long: "Run a planned replay: exactly what was planned, each effect only if it is still as it was then. The\n" +
+			"workers carry it out, behind what is delivered now. --digest is what the plan printed, or its first\n" +
+			"8 characters; on a terminal they are asked for. A replay that runs already is woken, in case its job\n" +
+			"was lost.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseReplay(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.check(s, "why is it replayed?"); err != nil {
+				return err
+			}
+			if rate < 0 || rate > 1e6 {
+				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
+			}
+			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+				replay, err := replays.Status(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+			})
+		},
+	}
+	d.add(cmd)
+	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the plan printed")
+	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as fast as it goes")
+	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
+	return cmd
+}
+
+// runReplay starts a plan that somebody has seen.
+func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
+	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
+		if !s.asks() {
+			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
+		}
+		if err := s.typed(d, replay.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, replay) }); err != nil {
+			return err
+		}
+		start.Digest = replay.Digest
+	}
+	was := replay.State
+	replay, err := replays.Start(cmd.Context(), start)
+	switch {
+	case errors.Is(err, inbox.ErrDigest):
+		return &failure{text: oneLine(err.Error()) + "; look at it again with `oncegate replay status " + start.ID.String() + "`"}
+	case err != nil:
+		return err
+	}
+	if follow {
+		return s.follow(cmd, replays, replay)
+	}
+	if s.output == "json" {
+		return s.json(replay)
+	}
+	verb := "runs now"
+	if was == inbox.ReplayRunning {
+		verb = "is running already, and was woken"
+	}
+	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", replay.ID, verb, replay.ID)
+	return nil
+}
+
+func (s *shell) replayCancelCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "cancel <plan>", Short: "End a replay: what is not done stays as it was", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseReplay(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.check(s, "why is it cancelled?"); err != nil {
+				return err
+			}
+			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+				replay, err := replays.Cancel(cmd.Context(), inbox.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(replay)
+				}
+				fmt.Fprintf(s.out, "replay %s is cancelled: %d of %s had been acted on, the rest is as it was\n",
+					id, replay.Summary.Acted(), plural(replay.Summary.ToDo, "item", "items"))
+				return nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
+
+func (s *shell) replayListCommand() *cobra.Command {
+	var state, before string
+	var limit int
+	states := []string{"planning", "planned", "running", "cancelled", "done", "expired"}
+	cmd := &cobra.Command{
+		Use: "list", Short: "List replays, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := listFlags{state: state, before: before, limit: limit}
+			_, last, err := f.parse(states)
+			if err != nil {
+				return err
+			}
+			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+				rows, err := replays.List(cmd.Context(), inbox.ReplayState(state), last, limit)
+				if err != nil {
+					return err
+				}
+				t := &table{header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ID"}, spare: []string{"REASON", "ACTOR"}, whole: []string{"ID"}}
+				for i := range rows {
+					r := &rows[i]
+					t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.ID.String())
+				}
+				if err := s.show(t, emptyList(rows)); err != nil {
+					return err
+				}
+				return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only in this state: "+strings.Join(states, ", "))
+	cmd.Flags().StringVar(&before, "before", "", "the page after this id")
+	cmd.Flags().IntVar(&limit, "limit", 50, "size of the page, at most 1000")
+	return cmd
+}
+
+func (s *shell) replayItemsCommand() *cobra.Command {
+	var f inbox.ItemFilter
+	var verdict, outcome string
+	cmd := &cobra.Command{
+		Use: "items <plan>", Short: "List the items of a replay, in the order in which they run", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseReplay(args[0])
+			if err != nil {
+				return err
+			}
+			if f.Limit < 1 || f.Limit > 1000 {
+				return usagef("--limit %d: must be from 1 to 1000", f.Limit)
+			}
+			if f.Verdict = inbox.Verdict(verdict); verdict != "" && !slices.Contains(inbox.Verdicts(), f.Verdict) {
+				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(inbox.Verdicts()))
+			}
+			if f.Outcome = inbox.ItemOutcome(outcome); outcome != "" && !slices.Contains(inbox.ItemOutcomes(), f.Outcome) {
+				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(inbox.ItemOutcomes()))
+			}
+			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+				if _, err := replays.Status(cmd.Context(), id); err != nil {
+					return err
+				}
+				items, err := replays.Items(cmd.Context(), id, f)
+				if err != nil {
+					return err
+				}
+				if err := s.show(itemTable(items), emptyList(items)); err != nil {
+					return err
+				}
+				if s.output == "table" && len(items) == f.Limit {
+					fmt.Fprintf(s.err, "oncegate: there may be more: add --after %d\n", items[len(items)-1].Position)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&verdict, "verdict", "", "only with this verdict: "+joined(inbox.Verdicts()))
+	cmd.Flags().StringVar(&outcome, "outcome", "", "only with this outcome: "+joined(inbox.ItemOutcomes()))
+	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
+	cmd.Flags().Int64Var(&f.After, "after", 0, "the page after this position")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "size of the page, at most 1000")
+	return cmd
+}
+
+func joined[T ~string](words []T) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return strings.Join(out, ", ")
+}
+
+func itemTable(items []inbox.ReplayItem) *table {
+	t := &table{
+		header: []string{"#", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
+		spare:  []string{"TARGET", "TYPE", "SOURCE", "STATE"}, whole: []string{"EFFECT", "ACTION"},
+	}
+	for i := range items {
+		it := &items[i]
+		effect := ""
+		if it.Effect != nil {
+			effect = it.Effect.String()
+		}
+		outcome := string(it.Outcome)
+		if it.Detail != "" {
+			outcome += " (" + it.Detail + ")"
+		}
+		t.add(fmt.Sprint(it.Position), it.Source, it.Type, it.EventID, it.Route, it.Target, would(it.Action, it.LeftOut), string(it.Verdict), outcome, it.State, effect)
+	}
+	return t
+}
+
+// would says what a run does with an item.
+func would(action inbox.ReplayAction, leftOut inbox.LeftOut) string {
+	if action == inbox.ActionNone {
+		return "left out: " + string(leftOut)
+	}
+	return string(action)
+}

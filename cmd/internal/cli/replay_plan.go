@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// planFlags are what a plan is made of.
+type planFlags struct {
+	dead    deadFlags
+	options inbox.ReplayOptions
+	file    string
+	all     bool
+}
+
+func (f *planFlags) add(cmd *cobra.Command) {
+	f.dead.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.file, "ids", "", "the effects and events of this file: an id a line, or what `dead list --export jsonl` wrote; - is stdin")
+	flags.BoolVar(&f.all, "all", false, "everything at rest")
+	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "also what may have happened: it may happen twice")
+	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "also what happened, with --new-key: it happens twice")
+	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "also what was discarded")
+	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also effects for routes that take the events today and did not when they came")
+	flags.BoolVar(&f.options.NewKey, "new-key", false, "under new idempotency keys, rendered anew: targets recognise nothing")
+}
+
+func (f *planFlags) scope(s *shell, args []string) (inbox.ReplayScope, error) {
+	scope := inbox.ReplayScope{All: f.all}
+	var err error
+	if scope.DeadFilter, err = f.dead.filter(); err != nil {
+		return scope, err
+	}
+	if scope.IDs, err = parseIDs(args); err != nil {
+		return scope, err
+	}
+	if f.file == "" {
+		return scope, nil
+	}
+	in := s.in
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return scope, usagef("--ids: %v", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	ids, err := readIDs(in)
+	if err != nil {
+		return scope, err
+	}
+	scope.IDs = append(scope.IDs, ids...)
+	return scope, nil
+}
+
+// readIDs reads one id a line, or the "id" of one JSON object a line. Empty lines
+// and those that begin with # are nothing.
+func readIDs(in io.Reader) ([]inbox.ID, error) {
+	var ids []inbox.ID
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if line[0] == '{' {
+			var row struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal([]byte(line), &row); err != nil {
+				return nil, usagef("--ids: line %d is neither an id nor a JSON object with one", n)
+			}
+			line = row.ID
+		}
+		id, err := inbox.ParseID(line)
+		if err != nil {
+			return nil, usagef("--ids: line %d: %q is not an id", n, clean(cut(line, 60)))
+		}
+		if ids = append(ids, id); len(ids) > inbox.MaxReplayIDs {
+			return nil, usagef("--ids: more than %d ids", inbox.MaxReplayIDs)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, usagef("--ids: %v", err)
+	}
+	if len(ids) == 0 {
+		return nil, usagef("--ids: there is no id in it")
+	}
+	return ids, nil
+}
+
+func (s *shell) replayPlanCommand() *cobra.Command {
+	var f planFlags
+	var d decision
+	var show int
+	cmd := &cobra.Command{
+		Use: "plan [id...]", Short: "Write down what a replay would do, and do nothing",
+		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which are\n" +
+			"left out and why. Say which by ids or a filter; there is no implicit everything. The plan can be\n" +
+			"run for an hour, by `replay run` with its digest.",
+		Example: "  oncegate replay plan --source stripe --route billing --since 12h\n" +
+			"  oncegate dead list --text 'no such customer' --export jsonl | oncegate replay plan --ids -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if show < 0 || show > 1000 {
+				return usagef("--show %d: must be from 0 to 1000", show)
+			}
+			scope, err := f.scope(s, args)
+			if err != nil {
+				return err
+			}
+			if err := d.whose(s); err != nil {
+				return err
+			}
+			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
+				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+				if err != nil {
+					return err
+				}
+				if err := s.showReplay(cmd, replays, replay, show); err != nil {
+					return err
+				}
+				if s.output == "table" && replay.Summary.ToDo > 0 {
+					fmt.Fprintf(s.out, "\nnothing was done; to do it: oncegate replay run %s --digest %s --reason ...\n", replay.ID, replay.Digest[:inbox.MinDigest])
+				}
+				return nil
+			})
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&d.reason, "reason", "", "why it is planned")
+	cmd.Flags().StringVar(&d.actor, "actor", "", "who plans (default $ONCEGATE_ACTOR, then $USER)")
+	cmd.Flags().IntVar(&show, "show", 0, "show that many items, with their diffs")
+	return cmd
+}
+
+// plan makes a plan, with a bar, and says what is wrong with what was asked.
+func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanReplay) (*inbox.Replay, error) {
+	bar := s.progress(-1, "planning")
+	ask.Progress = func(n int) { bar.at(int64(n)) }
+	replay, err := replays.Plan(cmd.Context(), ask)
+	bar.done()
+	switch {
+	case errors.Is(err, inbox.ErrScope):
+		return nil, usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
+	case errors.Is(err, inbox.ErrReplayScope):
+		return nil, usagef("%s", oneLine(err.Error()))
+	}
+	return replay, err
+}
+
+func (s *shell) deadReplayCommand() *cobra.Command {
+	var f planFlags
+	var d decision
+	var rate float32
+	var dryRun, follow bool
+	cmd := &cobra.Command{
+		Use: "replay [id...]", Short: "Plan and run a replay of dead letters in one step",
+		Long: "Plan a replay and run it: the short way of `replay plan` and `replay run`, by the same rules. On a\n" +
+			"terminal the plan is shown and its digest asked for; elsewhere it needs --yes.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			scope, err := f.scope(s, args)
+			if err != nil {
+				return err
+			}
+			if rate < 0 || rate > 1e6 {
+				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
+			}
+			if dryRun {
+				err = d.whose(s)
+			} else {
+				err = d.check(s, "why are they replayed?")
+			}
+			if err != nil {
+				return err
+			}
+			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
+				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+				if err != nil {
+					return err
+				}
+				if dryRun || replay.Summary.ToDo == 0 {
+					return s.showReplay(cmd, replays, replay, 0)
+				}
+				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: replay.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+			})
+		},
+	}
+	f.add(cmd)
+	d.add(cmd)
+	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as fast as it goes")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only plan")
+	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
+	return cmd
+}

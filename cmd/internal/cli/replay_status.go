@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) replayStatusCommand() *cobra.Command {
+	var follow bool
+	var show int
+	cmd := &cobra.Command{
+		Use: "status <plan>", Short: "Show a replay and how far it has come", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseReplay(args[0])
+			if err != nil {
+				return err
+			}
+			if show < 0 || show > 1000 {
+				return usagef("--show %d: must be from 0 to 1000", show)
+			}
+			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+				replay, err := replays.Status(cmd.Context(), id)
+				if err != nil {
+					return err
+				}
+				if follow {
+					return s.follow(cmd, replays, replay)
+				}
+				return s.showReplay(cmd, replays, replay, show)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
+	cmd.Flags().IntVar(&show, "show", 0, "show that many items, with their diffs")
+	return cmd
+}
+
+// followEvery is how often a replay that is followed is looked at.
+const followEvery = 500 * time.Millisecond
+
+// follow watches a running replay to its end.
+func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay) error {
+	bar := s.progress(int64(replay.Summary.ToDo), "replaying")
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for replay.State == inbox.ReplayRunning || replay.State == inbox.ReplayPlanning {
+		bar.total(int64(replay.Summary.ToDo))
+		bar.at(int64(replay.Summary.Acted()))
+		select {
+		case <-cmd.Context().Done():
+			bar.done()
+			return cmd.Context().Err()
+		case <-tick.C:
+		}
+		var err error
+		if replay, err = replays.Status(cmd.Context(), replay.ID); err != nil {
+			bar.done()
+			return err
+		}
+	}
+	bar.done()
+	return s.showReplay(cmd, replays, replay, 0)
+}
+
+// shownReplay is a replay with what was asked for of its items, as JSON.
+type shownReplay struct {
+	*inbox.Replay
+	ETA    string             `json:"eta,omitempty"`
+	Stands map[string]int     `json:"effects_now,omitempty"`
+	Items  []inbox.ReplayItem `json:"items,omitempty"`
+}
+
+func (s *shell) showReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, show int) error {
+	out := shownReplay{Replay: replay}
+	if left, ok := replay.ETA(); ok {
+		out.ETA = left.String()
+	}
+	var err error
+	if replay.Summary.Acted() > 0 {
+		if out.Stands, err = replays.Standings(cmd.Context(), replay.ID); err != nil {
+			return err
+		}
+	}
+	if show > 0 {
+		if out.Items, err = replays.Items(cmd.Context(), replay.ID, inbox.ItemFilter{Limit: show}); err != nil {
+			return err
+		}
+	}
+	if s.output == "json" {
+		return s.json(out)
+	}
+	s.showSummary(s.out, replay)
+	if replay.Summary.Acted() > 0 {
+		fmt.Fprintln(s.out)
+		page(s.out, append(counted("items", replay.Summary.Outcomes), counted("effects now", out.Stands)...))
+	}
+	if out.ETA != "" {
+		page(s.out, []pair{{"left", "about " + out.ETA}})
+	}
+	for i := range out.Items {
+		s.showItem(&out.Items[i])
+	}
+	return nil
+}
+
+// counted lists counts by name under one heading.
+func counted[K ~string](heading string, counts map[K]int) []pair {
+	names := make([]K, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	pairs := make([]pair, len(names))
+	for i, name := range names {
+		pairs[i] = pair{heading + ": " + string(name), fmt.Sprint(counts[name])}
+	}
+	return pairs
+}
+
+// showSummary writes what a plan holds, the largest part first.
+func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
+	expires := ""
+	if r.State == inbox.ReplayPlanned {
+		expires = optional(r.ExpiresAt)
+	}
+	rate := ""
+	if r.Rate > 0 {
+		rate = fmt.Sprintf("%g a second", r.Rate)
+	}
+	missing := ""
+	if r.Summary.Unknown > 0 {
+		missing = fmt.Sprintf("%d of the ids name nothing, such as %s", r.Summary.Unknown, r.Summary.Missing[0])
+	}
+	page(w, []pair{
+		{"replay", r.ID.String()},
+		{"state", string(r.State)},
+		{"actor", r.Actor},
+		{"reason", r.Reason},
+		{"planned", clock(r.CreatedAt)},
+		{"expires", expires},
+		{"started", optional(r.StartedAt)},
+		{"ended", optional(r.FinishedAt)},
+		{"rate", rate},
+		{"items", fmt.Sprintf("%d, %d to do", r.Summary.Items, r.Summary.ToDo)},
+		{"unknown", missing},
+		{"digest", r.Digest},
+	})
+	if len(r.Summary.Groups) == 0 {
+		return
+	}
+	groups := slices.Clone(r.Summary.Groups)
+	slices.SortStableFunc(groups, func(a, b inbox.ReplayGroup) int { return b.Count - a.Count })
+	t := &table{header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "ACTION", "VERDICT"}, whole: []string{"ACTION", "VERDICT"}}
+	for _, g := range groups {
+		t.add(fmt.Sprint(g.Count), g.Source, g.Name, g.Target, would(g.Action, g.LeftOut), string(g.Verdict))
+	}
+	fmt.Fprintln(w)
+	t.write(w, s.width())
+}
+
+// showItem writes one item with what a replay would change.
+func (s *shell) showItem(it *inbox.ReplayItem) {
+	fmt.Fprintln(s.out)
+	effect := "to be made"
+	if it.Effect != nil {
+		effect = it.Effect.String()
+	}
+	pairs := []pair{
+		{"#", fmt.Sprint(it.Position)},
+		{"effect", effect},
+		{"key", it.Source + "/" + it.EventID},
+		{"type", it.Type},
+		{"route", it.Route},
+		{"action", would(it.Action, it.LeftOut)},
+		{"verdict", string(it.Verdict)},
+		{"outcome", string(it.Outcome)},
+		{"detail", it.Detail},
+		{"now", it.State},
+	}
+	page(s.out, append(pairs, diffPairs(it.Diff)...))
+}

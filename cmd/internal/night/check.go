@@ -1,0 +1,241 @@
+package night
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Effect is an effect as the database has it.
+type Effect struct {
+	Source, EventID, Route, State, Key string
+	Version                            int
+}
+
+// Evidence is what was seen of a night from outside, and what the database says
+// in the end.
+type Evidence struct {
+	Events   []Event
+	Plans    []Plan
+	After    map[string]Effect
+	Requests []Request
+	Done     map[string]int // by key: what the targets did
+	Applied  []string       // keys of what was done in the database
+	Address  map[string]string
+
+	// PlanChanged are the tables that planning changed, PlanSent the requests that
+	// went out meanwhile.
+	PlanChanged []string
+	PlanSent    int
+}
+
+// Expect says by hand what a plan has to say of an event's effect for billing.
+// Total and type decide what today's route of stripe takes; a condition is not
+// asked of what may have happened.
+func Expect(e *Event) inbox.Verdict {
+	switch {
+	case e.Source == "github":
+		return inbox.VerdictSame // what was rendered is sent again
+	case e.Source == "orders":
+		return inbox.VerdictOtherTarget
+	case e.Type == "invoice.voided":
+		return inbox.VerdictNoRoute
+	case e.Mode == Unavailable && e.Total == 0:
+		return inbox.VerdictNoRoute
+	}
+	return inbox.VerdictOtherBody
+}
+
+// Check compares the books and gives what does not agree, one line each.
+func Check(v *Evidence) []string {
+	c := &checker{Evidence: v, requests: map[string][]placed{}}
+	for i, r := range v.Requests {
+		c.requests[r.Key] = append(c.requests[r.Key], placed{r, i})
+	}
+	c.planning()
+	c.verdicts()
+	for i := range v.Plans {
+		c.outcomes(&v.Plans[i], i == len(v.Plans)-1)
+	}
+	c.books()
+	return c.found
+}
+
+type placed struct {
+	Request
+	place int
+}
+
+type checker struct {
+	*Evidence
+	requests map[string][]placed // by key
+	found    []string
+}
+
+func (c *checker) failf(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// planning: a plan writes nothing but itself and its audit, and sends nothing.
+func (c *checker) planning() {
+	for _, table := range c.PlanChanged {
+		if !slices.Contains([]string{"replay", "replay_item", "audit"}, table) {
+			c.failf("planning changed table %s", table)
+		}
+	}
+	if c.PlanSent > 0 {
+		c.failf("planning sent %d requests", c.PlanSent)
+	}
+}
+
+// verdicts: the first plan has an item for each effect that failed, and says of it
+// what is expected.
+func (c *checker) verdicts() {
+	planned := map[string]inbox.Verdict{}
+	for _, it := range c.Plans[0].Items {
+		planned[it.Source+"/"+it.EventID+"/"+it.Route] = it.Verdict
+	}
+	failed := 0
+	for i := range c.Events {
+		e := &c.Events[i]
+		got, ok := planned[e.Source+"/"+e.ID+"/billing"]
+		switch {
+		case e.Mode == Up && ok:
+			c.failf("%s/%s had happened and is in the plan", e.Source, e.ID)
+		case e.Mode != Up && !ok:
+			c.failf("%s/%s failed and is not in the plan", e.Source, e.ID)
+		case e.Mode != Up && got != Expect(e):
+			c.failf("%s/%s: the plan says %s, want %s", e.Source, e.ID, got, Expect(e))
+		}
+		if e.Mode != Up {
+			failed++
+		}
+	}
+	if len(planned) != failed {
+		c.failf("the plan has %d items for %d failed effects", len(planned), failed)
+	}
+}
+
+// outcomes: each item of a plan came to what the plan said.
+func (c *checker) outcomes(p *Plan, last bool) {
+	for i := range p.Items {
+		it := &p.Items[i]
+		name := it.Source + "/" + it.EventID + "/" + it.Route
+		if it.Effect == nil {
+			c.failf("%s: the plan makes an effect; nothing asked for one", name)
+			continue
+		}
+		before, known := p.Before[it.Effect.String()]
+		if !known {
+			c.failf("%s: the plan names an effect that was not there", name)
+			continue
+		}
+		sent := c.between(before.Key, p.From, p.To)
+		switch it.Outcome {
+		case inbox.ItemReplayed:
+			c.predicted(name, it, &before, sent)
+		case inbox.ItemLeftOut, "":
+			if it.Outcome == "" && last {
+				c.failf("%s: the last run did not come to it", name)
+			}
+			if len(sent) > 0 {
+				c.failf("%s was left as it was, and %d requests went out", name, len(sent))
+			}
+			if after := c.After[it.Effect.String()]; it.Outcome == inbox.ItemLeftOut && after != before {
+				c.failf("%s was left out, and changed from %+v to %+v", name, before, after)
+			}
+		default:
+			c.failf("%s: outcome %s", name, it.Outcome)
+		}
+		c.untouched(p, it, name, &before)
+	}
+}
+
+// untouched: what a cancelled run did not come to is in the next plan as it was.
+func (c *checker) untouched(p *Plan, it *inbox.ReplayItem, name string, before *Effect) {
+	if it.Outcome != "" || p == &c.Plans[len(c.Plans)-1] {
+		return
+	}
+	next := &c.Plans[slices.IndexFunc(c.Plans, func(q Plan) bool { return q.Replay.ID == p.Replay.ID })+1]
+	if now := next.Before[it.Effect.String()]; now != *before {
+		c.failf("%s was not acted on, and changed from %+v to %+v", name, *before, now)
+	}
+}
+
+// predicted: what went out is what the plan said, and it is done.
+func (c *checker) predicted(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
+	diff, err := inbox.ReadDiff(it.Diff)
+	if err != nil || diff.Recorded == nil || diff.Verdict != it.Verdict {
+		c.failf("%s: its diff cannot be read (%v) or is of another verdict", name, err)
+		return
+	}
+	said := diff.Recorded
+	if diff.Today != nil {
+		said = diff.Today
+	}
+	if (it.Verdict == inbox.VerdictSame) != (diff.Today == nil) {
+		c.failf("%s: verdict %s, and today's request is told: %v", name, it.Verdict, diff.Today != nil)
+	}
+	if len(sent) == 0 {
+		c.failf("%s was replayed, and no request went out", name)
+	}
+	for _, r := range sent {
+		switch {
+		case said.Body == nil || r.Body != said.Body.SHA256:
+			c.failf("%s: another body went out than the plan said", name)
+		case r.Key != said.Key:
+			c.failf("%s: another key went out than the plan said", name)
+		case r.Path != c.Address[said.Target]:
+			c.failf("%s: it went to %s, and the plan said %s", name, r.Path, said.Target)
+		}
+	}
+	if after := c.After[it.Effect.String()]; after.State != string(inbox.EffectDone) || after.Version != before.Version+1 {
+		c.failf("%s was replayed and is %s, version %d after %d", name, after.State, after.Version, before.Version)
+	}
+}
+
+// between are the requests under a key in a stretch of the books.
+func (c *checker) between(key string, from, to int) []placed {
+	all := c.requests[key]
+	return slices.DeleteFunc(slices.Clone(all), func(r placed) bool { return r.place < from || r.place >= to })
+}
+
+// books: everything that is done was done once, and nothing else was.
+func (c *checker) books() {
+	wanted := map[string]bool{}
+	for i := range c.Events {
+		e := &c.Events[i]
+		wanted[e.Source+"/"+e.ID] = e.Mode == Up || Expect(e) != inbox.VerdictNoRoute
+	}
+	applied := map[string]int{}
+	for _, key := range c.Applied {
+		applied[key]++
+	}
+	done := map[string]bool{}
+	for id, e := range c.After {
+		name := e.Source + "/" + e.EventID
+		times := c.Done[e.Key]
+		if e.Route == "table" {
+			times = applied[e.Key]
+		}
+		switch should := e.Route != "billing" || wanted[name]; {
+		case should && (e.State != string(inbox.EffectDone) || times != 1):
+			c.failf("effect %s of %s is %s and happened %d times", id, name, e.State, times)
+		case !should && e.State != string(inbox.EffectDead):
+			c.failf("effect %s of %s has no route and is %s", id, name, e.State)
+		}
+		done[e.Key] = true
+	}
+	for key := range c.Done {
+		if !done[key] {
+			c.failf("a target did something under key %s, which no effect has", key)
+		}
+	}
+	if len(done) != len(c.After) {
+		c.failf("%d effects have %d keys", len(c.After), len(done))
+	}
+	if len(wanted) != len(c.Events) {
+		c.failf("%d events are %d", len(c.Events), len(wanted))
+	}
+}

@@ -1,0 +1,262 @@
+package inbox
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Discard is a decision that dead letters will not happen.
+type Discard struct {
+	// IDs names them; Filter finds them. One of them is required: All takes every
+	// dead letter there is.
+	IDs    []ID
+	Filter DeadFilter
+	All    bool
+
+	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
+	// the default of 1,000, and 100,000 is the most.
+	Max int
+
+	// DryRun counts them and changes nothing.
+	DryRun bool
+
+	// Actor and Reason go into the audit. Both are required, but for a dry run.
+	Actor, Reason string
+
+	// Progress, if set, is called after each transaction with how many are done.
+	Progress func(done, of int)
+}
+
+// Discarded is what became of a [Discard].
+type Discarded struct {
+	// Matched is how many dead letters were named or found.
+	Matched int `json:"matched"`
+	// Discarded is how many are skipped now.
+	Discarded int `json:"discarded"`
+	// Changed is how many were no longer dead when their turn came.
+	Changed int `json:"changed"`
+}
+
+// The bounds of [Discard.Max].
+const (
+	DefaultDiscards = 1000
+	MaxDiscards     = 100_000
+)
+
+// ErrScope is returned for a request that names nothing to act on.
+var ErrScope = errors.New("say which: ids or a filter, or all of them by name")
+
+// ErrBound is returned for a request that more rows match than it allows.
+var ErrBound = errors.New("more match than allowed")
+
+// discardChunk is how many dead letters one transaction discards. Each gets an
+// audit entry.
+const discardChunk = 200
+
+const findDead = `
+(SELECT e.id, false
+FROM effect e
+JOIN route r ON r.id = e.route_id
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source s ON s.id = v.source_id
+WHERE e.state = 'dead' AND ` + narrowEffects + `
+ORDER BY e.id
+LIMIT $11)
+UNION ALL
+(SELECT v.id, true
+FROM inbox_event v
+JOIN source s ON s.id = v.source_id
+WHERE ` + narrowEvents + `
+ORDER BY v.id
+LIMIT $11)`
+
+const findDeadByID = `
+SELECT a.id, e.id IS NULL, coalesce(e.state, v.admission),
+    e.state = 'dead' OR v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
+        AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = v.id)
+FROM unnest($1::uuid[]) AS a (id)
+LEFT JOIN effect e ON e.id = a.id
+LEFT JOIN inbox_event v ON v.id = a.id
+ORDER BY a.id`
+
+// Discard settles dead effects as skipped, so that those behind them in a
+// sequence go on and their keys are free, and takes events that nothing can be
+// done for off the list. It goes through settle, a few at a time, each with an
+// audit entry that has the body's hash and the state before; a call that was cut
+// short is simply made again. Attempts and bytes stay until their retention ends.
+// Of ids that are not dead letters it returns [ErrNotFound] or [ErrState].
+func (e *Effects) Discard(ctx context.Context, d Discard) (Discarded, error) {
+	out, err := e.discard(ctx, d)
+	if err != nil {
+		return out, fmt.Errorf("discarding dead letters: %w", err)
+	}
+	return out, nil
+}
+
+func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
+	if len(d.IDs) == 0 && d.Filter.IsZero() && !d.All {
+		return Discarded{}, ErrScope
+	}
+	if !d.DryRun {
+		if err := explained(d.Actor, d.Reason); err != nil {
+			return Discarded{}, err
+		}
+	}
+	if d.Max == 0 {
+		d.Max = DefaultDiscards
+	}
+	d.Max = min(d.Max, MaxDiscards)
+	effects, events, err := e.findDead(ctx, d)
+	if err != nil {
+		return Discarded{}, err
+	}
+	out := Discarded{Matched: len(effects) + len(events)}
+	if out.Matched > d.Max {
+		return out, fmt.Errorf("%w: at most %d", ErrBound, d.Max)
+	}
+	if d.DryRun {
+		return out, nil
+	}
+	for _, part := range []struct {
+		ids []ID
+		do  func(context.Context, pgx.Tx, Discard, []ID) (int, error)
+	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
+		for ids := part.ids; len(ids) > 0; {
+			chunk := ids[:min(discardChunk, len(ids))]
+			ids = ids[len(chunk):]
+			var n int
+			err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+				n, err = part.do(ctx, tx, d, chunk)
+				return err
+			})
+			if err != nil {
+				return out, err
+			}
+			out.Discarded += n
+			out.Changed += len(chunk) - n
+			if d.Progress != nil {
+				d.Progress(out.Discarded+out.Changed, out.Matched)
+			}
+		}
+	}
+	return out, nil
+}
+
+// findDead gives one more than d.Max, so that it is seen.
+func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID, err error) {
+	var id ID
+	var event bool
+	if len(d.IDs) == 0 {
+		if err := d.Filter.searchable(ctx, e.pool); err != nil {
+			return nil, nil, err
+		}
+		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.args(), d.Max+1)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		_, err = pgx.ForEachRow(rows, []any{&id, &event}, func() error {
+			if event {
+				events = append(events, id)
+			} else {
+				effects = append(effects, id)
+			}
+			return nil
+		})
+		return effects, events, err
+	}
+	var state *string
+	var dead *bool
+	rows, err := e.pool.Query(ctx, findDeadByID, d.IDs)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&id, &event, &state, &dead}, func() error {
+		switch {
+		case state == nil:
+			return fmt.Errorf("%w: neither an effect nor an event has the id %s", ErrNotFound, id)
+		case dead == nil || !*dead:
+			return fmt.Errorf("%w: %s is %s, not a dead letter", ErrState, id, *state)
+		case event:
+			events = append(events, id)
+		default:
+			effects = append(effects, id)
+		}
+		return nil
+	})
+	return effects, events, err
+}
+
+func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, error) {
+	held, err := lockEffectsTx(ctx, tx, ids, nil)
+	if err != nil {
+		return 0, err
+	}
+	var group []Settlement
+	for _, id := range ids {
+		if h := held[id]; h != nil && h.state == EffectDead {
+			group = append(group, Settlement{
+				Effect: id, From: EffectDead, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
+				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			})
+		}
+	}
+	if len(group) == 0 {
+		return 0, nil
+	}
+	settled, err := e.settle(ctx, tx, group, nil)
+	if err != nil {
+		return 0, err
+	}
+	var b pgx.Batch
+	for i, s := range group {
+		if !settled[i].Applied {
+			return 0, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
+		}
+		h := held[s.Effect]
+		a := audit{
+			at: h.now, actor: d.Actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: d.Reason,
+			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
+		}
+		if err := a.queue(&b); err != nil {
+			return 0, err
+		}
+	}
+	return len(group), tx.SendBatch(ctx, &b).Close()
+}
+
+const discardEvents = `
+UPDATE inbox_event v
+SET discarded_at = now()
+FROM (SELECT i.id FROM inbox_event i WHERE i.id = ANY ($1::uuid[]) AND i.discarded_at IS NULL ORDER BY i.id FOR NO KEY UPDATE) a
+WHERE v.id = a.id
+RETURNING v.id, v.admission, v.body_sha256, now()`
+
+func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, error) {
+	rows, err := tx.Query(ctx, discardEvents, ids)
+	if err != nil {
+		return 0, err
+	}
+	var (
+		b         pgx.Batch
+		id        ID
+		admission string
+		sha       []byte
+		now       time.Time
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &admission, &sha, &now}, func() error {
+		a := audit{
+			at: now, actor: d.Actor, action: AuditDiscardEvent, object: "event/" + id.String(), reason: d.Reason,
+			before: map[string]string{"admission": admission, "body_sha256": hex.EncodeToString(sha)}, after: map[string]any{"discarded_at": now},
+		}
+		return a.queue(&b)
+	})
+	if err != nil || b.Len() == 0 {
+		return 0, err
+	}
+	return b.Len(), tx.SendBatch(ctx, &b).Close()
+}

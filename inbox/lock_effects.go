@@ -1,0 +1,100 @@
+package inbox
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// lockedEffect is an effect whose row the caller has locked, with its event and its
+// stream, before it moves it out of a state at rest.
+type lockedEffect struct {
+	effect, event ID
+	routeID       int32
+	state         EffectState
+	reason        Reason
+	attempts      int
+	version       int
+	item          int
+	key           string
+	sequenceKey   []byte
+	bodySHA256    []byte
+	bodyKept      bool
+	rendered      bool
+	now           time.Time
+}
+
+// Results of operations are rendered under their events' locks, those of
+// duplicates too.
+const lockEffectEvents = `
+SELECT v.id
+FROM inbox_event v
+WHERE v.id = ANY (ARRAY (
+    SELECT f.event_id FROM effect f WHERE f.id = ANY ($1::uuid[]) OR f.duplicate_of = ANY ($1::uuid[])
+    UNION ALL
+    SELECT unnest($2::uuid[])))
+ORDER BY v.id
+FOR NO KEY UPDATE OF v`
+
+const lockEffectStreams = `
+SELECT s.id
+FROM stream s
+WHERE (s.route_id, s.key_hash) IN (
+    SELECT e.route_id, e.sequence_key_hash
+    FROM effect e
+    WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
+ORDER BY s.id
+FOR UPDATE OF s`
+
+const lockEffects = `
+SELECT e.id, e.event_id, e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.item, e.idempotency_key,
+    e.sequence_key_hash, v.body_sha256, e.rendered IS NOT NULL,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class IN (v.class, 'kept')), now()
+FROM effect e
+JOIN inbox_event v ON v.id = e.event_id
+WHERE e.id = ANY ($1::uuid[])
+ORDER BY e.id
+FOR UPDATE OF e`
+
+// lockEffectsTx locks effects in the order in which everybody does: their events,
+// their streams, themselves. What is not there is not in the answer. Further
+// events are locked with theirs.
+func lockEffectsTx(ctx context.Context, tx pgx.Tx, ids, events []ID) (map[ID]*lockedEffect, error) {
+	held := make(map[ID]*lockedEffect, len(ids))
+	var b pgx.Batch
+	b.Queue(lockEffectEvents, ids, events)
+	b.Queue(lockEffectStreams, ids)
+	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			h := new(lockedEffect)
+			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.item, &h.key,
+				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.now)
+			if err != nil {
+				return err
+			}
+			held[h.effect] = h
+		}
+		return rows.Err()
+	})
+	return held, tx.SendBatch(ctx, &b).Close()
+}
+
+// bodyGone reports whether nothing could be sent any more: an item of a list was
+// rendered when it was written.
+func (h *lockedEffect) bodyGone() bool { return !h.bodyKept && (h.item == 0 || !h.rendered) }
+
+// snapshot is the effect as an audit entry shows it.
+func (h *lockedEffect) snapshot() effectSnapshot {
+	return effectSnapshot{
+		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, BodySHA256: hex.EncodeToString(h.bodySHA256),
+	}
+}
+
+// A result that says that something failed was true when it was rendered; what
+// moves its effects on makes it anew.
+const forgetResults = `
+DELETE FROM operation_result d
+WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (
+    SELECT f.event_id FROM effect f WHERE f.id = ANY ($1::uuid[]) OR f.duplicate_of = ANY ($1::uuid[])))`

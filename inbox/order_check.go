@@ -1,0 +1,122 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// heldPage is how many held effects one check looks at.
+const heldPage = 500
+
+// One page of what is held and waits for no time, without locks; and of their
+// streams those in which nothing is claimed.
+const pageHeld = `
+WITH page AS MATERIALIZED (
+    SELECT e.id, e.route_id, e.sequence_key_hash
+    FROM effect e
+    WHERE e.state = 'held' AND (e.route_id, e.id) > ($1::int, coalesce($2::uuid, '00000000-0000-0000-0000-000000000000'))
+        AND e.next_at IS NULL AND e.sequence_key_hash IS NOT NULL AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+    ORDER BY e.route_id, e.id
+    LIMIT $3),
+last AS (SELECT route_id, id FROM page ORDER BY route_id DESC, id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM page), (SELECT route_id FROM last), (SELECT id FROM last), p.route_id, p.sequence_key_hash
+FROM (SELECT DISTINCT route_id, sequence_key_hash FROM page) p
+LEFT JOIN stream s ON s.route_id = p.route_id AND s.key_hash = p.sequence_key_hash
+WHERE NOT EXISTS (SELECT FROM effect f WHERE f.id = s.in_flight AND f.state = 'claimed')`
+
+// heldCursor is the last held effect looked at.
+type heldCursor struct {
+	routeID int32
+	id      ID
+}
+
+// CheckHeld proves of a page of held effects that they are held for a reason; it goes
+// on where the call before ended. One that is not is set going and counted in
+// [OrderStats]: there must never be one, except of a route that is no longer ordered.
+// The sweeper calls it.
+func (e *Effects) CheckHeld(ctx context.Context) (found int, err error) {
+	e.heldMu.Lock()
+	defer e.heldMu.Unlock()
+	found, err = e.checkHeld(ctx)
+	if err != nil {
+		return found, fmt.Errorf("checking held effects: %w", err)
+	}
+	return found, nil
+}
+
+func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
+	rows, err := e.pool.Query(ctx, pageHeld, e.heldAt.routeID, e.heldAt.id, heldPage)
+	if err != nil {
+		return 0, err
+	}
+	var examined int
+	var last heldCursor
+	var routeID int32
+	var hash []byte
+	o := e.newOrder(nil)
+	o.checking = true
+	_, err = pgx.ForEachRow(rows, []any{&examined, &last.routeID, &last.id, &routeID, &hash}, func() error {
+		if _, known := e.routes[routeID]; known {
+			o.stream(routeID, append([]byte(nil), hash...))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if e.heldAt = last; examined < heldPage {
+		e.heldAt = heldCursor{}
+	}
+	if len(o.streams) == 0 {
+		return 0, nil
+	}
+	err = e.ownTx(ctx, func(_ *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) error {
+		o.send = send
+		var first, lastBatch pgx.Batch
+		first.Queue("BEGIN")
+		o.queueLock(&first)
+		o.queueRead(&first, o.streams)
+		if err := o.begin(ctx, &first, nil); err != nil {
+			return err
+		}
+		if err := o.decide(ctx, nil, &lastBatch); err != nil {
+			return err
+		}
+		lastBatch.Queue("COMMIT")
+		return send(ctx, &lastBatch)
+	})
+	if err == nil {
+		o.committed()
+		found = o.found
+	}
+	return found, err
+}
+
+// still is the time at which a check decides: nothing that only time brings about is
+// the check's to do.
+func (s *orderStream) still() time.Time {
+	switch {
+	case !s.gapSince.IsZero():
+		return s.gapSince
+	case s.applied.IsZero():
+		return s.startedAt
+	}
+	return s.now
+}
+
+// unfinished reports whether an effect whose own job is still to come would move the
+// stream on: what is behind it is rightly held until then.
+func (s *orderStream) unfinished(plan *sequence.Plan) bool {
+	for i, d := range plan.Decisions {
+		if s.rows[i].state.Waiting() && d.Action != sequence.Keep && d.Action != sequence.Wait && d.Action != sequence.Run {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,351 @@
+package inbox
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ReplayState is where a replay stands. Stored: never change.
+type ReplayState string
+
+// The states of a replay. Stored: never change.
+const (
+	// ReplayPlanning: its items are being written.
+	ReplayPlanning ReplayState = "planning"
+	// ReplayPlanned: it waits to be run, until it expires.
+	ReplayPlanned ReplayState = "planned"
+	// ReplayRunning: its items are being carried out.
+	ReplayRunning ReplayState = "running"
+	// ReplayCancelled: what is not done stays as it was.
+	ReplayCancelled ReplayState = "cancelled"
+	// ReplayDone: every item has had its turn.
+	ReplayDone ReplayState = "done"
+	// ReplayExpired: it was not run in time.
+	ReplayExpired ReplayState = "expired"
+)
+
+// ReplayAction is what a run does to an item. Stored: never change.
+type ReplayAction string
+
+// The actions. Stored: never change.
+const (
+	// ActionReplay gives the effect fresh attempts under its own key.
+	ActionReplay ReplayAction = "replay"
+	// ActionNewKey gives it fresh attempts under a new key: the target cannot
+	// recognise it.
+	ActionNewKey ReplayAction = "new_key"
+	// ActionCreate makes an effect for a route that takes the event today.
+	ActionCreate ReplayAction = "create"
+	// ActionNone leaves the effect as it is; [LeftOut] says why.
+	ActionNone ReplayAction = "none"
+)
+
+// LeftOut is why a plan leaves an effect as it is. Stored: never change.
+type LeftOut string
+
+// Why effects are left out. Stored: never change.
+const (
+	// LeftOutDone: it happened.
+	LeftOutDone LeftOut = "done"
+	// LeftOutIndeterminate: it may have happened.
+	LeftOutIndeterminate LeftOut = "indeterminate"
+	// LeftOutInProgress: it goes on by itself.
+	LeftOutInProgress LeftOut = "in_progress"
+	// LeftOutSettled: it was superseded or skipped.
+	LeftOutSettled LeftOut = "settled"
+	// LeftOutBodyGone: the body was pruned, nothing could be sent.
+	LeftOutBodyGone LeftOut = "body_gone"
+	// LeftOutNoRoute: no route leads there today.
+	LeftOutNoRoute LeftOut = "no_route"
+	// LeftOutCannotRender: today's configuration cannot make the request.
+	LeftOutCannotRender LeftOut = "cannot_render"
+	// LeftOutKeyWindow: it may have happened, and the target no longer knows its key.
+	LeftOutKeyWindow LeftOut = "key_window"
+	// LeftOutListed: it is in the plan already, by another of its duplicates.
+	LeftOutListed LeftOut = "listed"
+	// LeftOutOwnerGone: it is a duplicate, and its owner was pruned.
+	LeftOutOwnerGone LeftOut = "owner_gone"
+)
+
+// ItemOutcome is what became of an item. Stored: never change.
+type ItemOutcome string
+
+// The outcomes. Stored: never change.
+const (
+	// ItemReplayed: the effect has fresh attempts.
+	ItemReplayed ItemOutcome = "replayed"
+	// ItemCreated: the effect was made.
+	ItemCreated ItemOutcome = "created"
+	// ItemLeftOut: as the plan said.
+	ItemLeftOut ItemOutcome = "left_out"
+	// ItemChanged: the effect was no longer as it was planned, and was left alone.
+	ItemChanged ItemOutcome = "changed"
+	// ItemGone: the effect was pruned or erased meanwhile.
+	ItemGone ItemOutcome = "gone"
+	// ItemBodyGone: its body was.
+	ItemBodyGone ItemOutcome = "body_gone"
+	// ItemExists: somebody else made the effect.
+	ItemExists ItemOutcome = "exists"
+)
+
+// ItemOutcomes are all of them.
+func ItemOutcomes() []ItemOutcome {
+	return []ItemOutcome{ItemReplayed, ItemCreated, ItemLeftOut, ItemChanged, ItemGone, ItemBodyGone, ItemExists}
+}
+
+// ReplayOptions are what a plan takes in beside dead effects.
+type ReplayOptions struct {
+	// IncludeDone replays effects that happened. It needs NewKey: under the old key a
+	// target would recognise them.
+	IncludeDone bool `json:"include_done,omitempty"`
+
+	// IncludeIndeterminate replays effects that may have happened, and forgets since
+	// when: they may happen twice.
+	IncludeIndeterminate bool `json:"include_indeterminate,omitempty"`
+
+	// IncludeDiscarded replays effects that an operator discarded.
+	IncludeDiscarded bool `json:"include_discarded,omitempty"`
+
+	// NewKey gives every replayed effect a new idempotency key and renders it anew.
+	NewKey bool `json:"new_key,omitempty"`
+
+	// NewRoutes makes effects for routes that take the events today and did not when
+	// they came. It needs a judge.
+	NewRoutes bool `json:"new_routes,omitempty"`
+}
+
+// Replay is a plan and how far it has come.
+type Replay struct {
+	ID      ID            `json:"id"`
+	State   ReplayState   `json:"state"`
+	Scope   ReplayScope   `json:"scope"`
+	Options ReplayOptions `json:"options"`
+	Summary ReplaySummary `json:"summary"`
+
+	// Digest is the SHA-256 over the items, in hex; empty while planning.
+	Digest string `json:"digest,omitempty"`
+	// Actor planned it. Reason is why it was planned or, once it runs, why it runs.
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Rate is how many items a second a run takes; 0 is as many as it can.
+	Rate float32 `json:"rate,omitempty"`
+
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// Now is the database's time when this was read.
+	Now time.Time `json:"-"`
+}
+
+// Left is how many items a run has still to take.
+func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
+
+// ETA is how long the rest of a running replay will take at its rate or, if it
+// has none, at the pace so far; ok is false where that cannot be said yet.
+func (r *Replay) ETA() (left time.Duration, ok bool) {
+	if r.State != ReplayRunning || r.StartedAt == nil {
+		return 0, false
+	}
+	if r.Rate > 0 {
+		return time.Duration(float64(r.Left()) / float64(r.Rate) * float64(time.Second)).Round(time.Second), true
+	}
+	acted, elapsed := r.Summary.Acted(), r.Now.Sub(*r.StartedAt)
+	if acted == 0 || elapsed < time.Second {
+		return 0, false
+	}
+	return time.Duration(float64(elapsed) * float64(r.Left()) / float64(acted)).Round(time.Second), true
+}
+
+// ReplaySummary counts the items of a replay.
+type ReplaySummary struct {
+	Items int `json:"items"`
+	// ToDo is how many of them a run acts on.
+	ToDo int `json:"to_do"`
+	// Unknown is how many of the ids asked for name nothing; Missing are some of them.
+	Unknown int      `json:"unknown,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+	// Groups are the items by what would happen to them, in no order.
+	Groups []ReplayGroup `json:"groups,omitempty"`
+	// Outcomes count what has become of those that a run has acted on.
+	Outcomes map[ItemOutcome]int `json:"outcomes,omitempty"`
+}
+
+// Acted is how many items have had their turn.
+func (s *ReplaySummary) Acted() int {
+	n := 0
+	for _, count := range s.Outcomes {
+		n += count
+	}
+	return n
+}
+
+// ReplayGroup is items of one route to which the same would happen.
+type ReplayGroup struct {
+	Route   int32        `json:"route_id"`
+	Source  string       `json:"source"`
+	Name    string       `json:"route"`
+	Target  string       `json:"target"`
+	Action  ReplayAction `json:"action"`
+	LeftOut LeftOut      `json:"left_out,omitempty"`
+	// Verdict is empty where no configuration was asked.
+	Verdict Verdict `json:"verdict,omitempty"`
+	Count   int     `json:"count"`
+}
+
+func (s *ReplaySummary) add(g ReplayGroup) {
+	s.Items++
+	if g.Action != ActionNone {
+		s.ToDo++
+	}
+	for i := range s.Groups {
+		h := &s.Groups[i]
+		if h.Route == g.Route && h.Action == g.Action && h.LeftOut == g.LeftOut && h.Verdict == g.Verdict {
+			h.Count++
+			return
+		}
+	}
+	g.Count = 1
+	s.Groups = append(s.Groups, g)
+}
+
+// ReplaysConfig configures a [Replays]. Pool and Store are required.
+type ReplaysConfig struct {
+	// Pool runs plans, two connections each, and the steps of a run.
+	Pool *pgxpool.Pool
+
+	// Store settles the effects and enqueues their wake-ups. To wake what waits
+	// behind them it has to know the routes.
+	Store *Effects
+
+	// Judge says what today's configuration would do; without one a plan has no
+	// verdicts and no new routes. Only Plan asks it.
+	Judge Judge
+
+	// Expiry is how long a plan may be run. 0 is the default of 1 h.
+	Expiry time.Duration
+
+	// Page is how many items are planned by one transaction, Chunk how many are
+	// carried out by one. They default to 500 and 200.
+	Page, Chunk int
+}
+
+// Replays plans replays and carries them out. A replay is rows: whoever does the
+// next step, only one does it. All times are the database's.
+type Replays struct {
+	pool   *pgxpool.Pool
+	store  *Effects
+	judge  Judge
+	expiry time.Duration
+	page   int
+	chunk  int
+}
+
+// NewReplays makes a Replays, or reports what is wrong with cfg.
+func NewReplays(cfg ReplaysConfig) (*Replays, error) {
+	if cfg.Pool == nil || cfg.Store == nil {
+		return nil, errors.New("replays need a pool and the store of effects")
+	}
+	if cfg.Expiry < 0 || cfg.Page < 0 || cfg.Chunk < 0 {
+		return nil, errors.New("the expiry, page and chunk of replays must not be negative")
+	}
+	r := &Replays{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk}
+	if r.expiry == 0 {
+		r.expiry = time.Hour
+	}
+	if r.page == 0 {
+		r.page = 500
+	}
+	if r.chunk == 0 {
+		r.chunk = 200
+	}
+	return r, nil
+}
+
+const replayColumns = `
+id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
+    finished_at, now()`
+
+func scanReplay(row pgx.CollectableRow) (Replay, error) {
+	var r Replay
+	var scope, options, summary, digest []byte
+	var expires, started, finished pgtype.Timestamptz
+	err := row.Scan(&r.ID, &r.State, &scope, &options, &summary, &digest, &r.Actor, &r.Reason, &r.Rate, &r.CreatedAt,
+		&expires, &started, &finished, &r.Now)
+	if err != nil {
+		return r, err
+	}
+	r.Digest = hex.EncodeToString(digest)
+	for at, to := range map[*pgtype.Timestamptz]**time.Time{&expires: &r.ExpiresAt, &started: &r.StartedAt, &finished: &r.FinishedAt} {
+		if at.Valid {
+			*to = &at.Time
+		}
+	}
+	for text, to := range map[*[]byte]any{&scope: &r.Scope, &options: &r.Options, &summary: &r.Summary} {
+		if err := json.Unmarshal(*text, to); err != nil {
+			return r, fmt.Errorf("reading replay %s: %w", r.ID, err)
+		}
+	}
+	return r, nil
+}
+
+const readReplay = `SELECT ` + replayColumns + ` FROM replay WHERE id = $1`
+
+// The replay's row is locked first of all, before any event: that is what makes
+// its steps follow one another.
+const lockReplay = readReplay + ` FOR UPDATE`
+
+func oneReplay(ctx context.Context, db querier, sql string, id ID) (*Replay, error) {
+	rows, err := db.Query(ctx, sql, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, scanReplay)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("replay %s: %w", id, ErrNotFound)
+	}
+	return &r, err
+}
+
+const readStands = `
+SELECT e.state, count(*)
+FROM replay_item i
+JOIN effect e ON e.id = i.effect_id
+WHERE i.replay_id = $1 AND i.outcome IN ('replayed', 'created')
+GROUP BY e.state`
+
+// Standings counts by state where the effects stand now that a replay has moved on.
+func (r *Replays) Standings(ctx context.Context, id ID) (map[string]int, error) {
+	rows, err := r.pool.Query(ctx, readStands, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
+	}
+	out := map[string]int{}
+	var state string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error {
+		out[state] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
+	}
+	return out, nil
+}
+
+// Status gives a replay. It returns [ErrNotFound] if there is none.
+func (r *Replays) Status(ctx context.Context, id ID) (*Replay, error) {
+	out, err := oneReplay(ctx, r.pool, readReplay, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading a replay: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,107 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Their events are locked already.
+const readNewEvents = `
+SELECT v.id, s.name, v.event_id, r.id, r.name, r.version,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class IN (v.class, 'kept')), now()
+FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)
+JOIN inbox_event v ON v.id = a.event_id
+JOIN source s ON s.id = v.source_id
+JOIN route r ON r.id = a.route_id
+ORDER BY v.id`
+
+// The unique constraint decides who makes the effect.
+const insertNewEffect = `
+INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
+VALUES ($1, $2, $3, $4, $5, $6, 'pending', now(), 'replay')
+ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING
+RETURNING id`
+
+// createTx makes the effects of routes that did not take the events when they
+// came.
+func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, items []*stepItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	type place struct {
+		event ID
+		route int32
+	}
+	wanted := map[place]*stepItem{}
+	events, routes := make([]ID, len(items)), make([]int32, len(items))
+	for i, it := range items {
+		it.outcome = ItemGone
+		wanted[place{it.event, it.route}] = it
+		events[i], routes[i] = it.event, it.route
+	}
+	type newEffect struct {
+		place
+		id      ID
+		key     string
+		version int32
+	}
+	rows, err := tx.Query(ctx, readNewEvents, events, routes)
+	if err != nil {
+		return err
+	}
+	var (
+		e                      newEffect
+		source, eventID, route string
+		kept                   bool
+		now                    time.Time
+		news                   []newEffect
+	)
+	_, err = pgx.ForEachRow(rows, []any{&e.event, &source, &eventID, &e.route, &route, &e.version, &kept, &now}, func() error {
+		if !kept {
+			wanted[e.place].outcome = ItemBodyGone
+			return nil
+		}
+		e.id, e.key = NewID(now), idempotencyKey(source, eventID, route)
+		news = append(news, e)
+		return nil
+	})
+	if err != nil || len(news) == 0 {
+		return err
+	}
+	jobIDs, err := r.store.reserveTx(ctx, tx, len(news))
+	if err != nil {
+		return err
+	}
+	var b pgx.Batch
+	var wakes []Wake
+	for i, n := range news {
+		it := wanted[n.place]
+		b.Queue(insertNewEffect, n.id, n.event, n.route, n.version, n.key, jobIDs[i]).QueryRow(func(row pgx.Row) error {
+			var id ID
+			err := row.Scan(&id)
+			switch {
+			case errors.Is(err, pgx.ErrNoRows):
+				it.outcome = ItemExists
+			case err == nil:
+				it.outcome, it.effect = ItemCreated, id
+				wakes = append(wakes, Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: id, Last: true})
+			}
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return err
+	}
+	if len(wakes) == 0 {
+		return nil
+	}
+	var wake pgx.Batch
+	r.store.enqueuer.EnqueueTx(&wake, wakes)
+	return tx.SendBatch(ctx, &wake).Close()
+}

@@ -1,0 +1,134 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// judgeChunk is how many events are read at once, but for their bodies, which are
+// read one after another.
+const judgeChunk = 50
+
+// An event's effects as they stand. Of the items of a list those that were asked
+// for are enough: the first one stands for their route.
+const readRecordedEffects = `
+SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
+    e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
+    coalesce(e.last_code, ''), e.finished_at
+FROM effect e
+JOIN route r ON r.id = e.route_id
+WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
+ORDER BY e.event_id, e.route_id, e.item`
+
+const readRecordedEvents = `
+SELECT v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), v.source_id, s.name,
+    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id
+FROM inbox_event v
+JOIN source s ON s.id = v.source_id
+LEFT JOIN LATERAL (
+    SELECT p.headers, p.body, p.key_id
+    FROM inbox_body p
+    WHERE p.class IN (v.class, 'kept') AND p.id = v.body_id
+    LIMIT 1) b ON true
+WHERE v.id = ANY ($1::uuid[])
+ORDER BY v.id`
+
+// eachRecorded calls do for each of the events with its effects, and the bytes of
+// one delivery at a time.
+func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, newKey bool, do func(*RecordedEvent) error) error {
+	events = slices.SortedFunc(slices.Values(events), func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	for events = slices.Compact(events); len(events) > 0; {
+		chunk := events[:min(judgeChunk, len(events))]
+		events = events[len(chunk):]
+		recorded, err := recordedEffects(ctx, pool, keys, chunk, effects)
+		if err != nil {
+			return err
+		}
+		rows, err := pool.Query(ctx, readRecordedEvents, chunk)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			r, err := scanRecordedEvent(rows, keys)
+			if err == nil {
+				r.Effects, r.NewKey = recorded[r.Event.ID], newKey
+				err = do(r)
+			}
+			if err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error) {
+	r := new(RecordedEvent)
+	var occurred pgtype.Timestamptz
+	var bodyID ID
+	var keyID *int32
+	err := rows.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
+		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID)
+	if err != nil {
+		return nil, err
+	}
+	if occurred.Valid {
+		r.Event.OccurredAt = occurred.Time
+	}
+	if r.Delivery != nil {
+		var errs [2]error
+		r.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), keyID, r.Event.Headers)
+		r.Delivery, errs[1] = keys.Open(bodyPlace(bodyID), keyID, r.Delivery)
+		if errors.Join(errs[:]...) != nil || r.Offset+r.Length > len(r.Delivery) {
+			r.Event.Headers, r.Delivery, r.Event.GoneReason = nil, nil, ReasonSealed
+		}
+	}
+	if r.Event.BodyGone = r.Delivery == nil; !r.Event.BodyGone {
+		r.Event.Body = r.Delivery[r.Offset : r.Offset+r.Length]
+	}
+	return r, nil
+}
+
+func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID) (map[ID][]RecordedEffect, error) {
+	rows, err := pool.Query(ctx, readRecordedEffects, events, effects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[ID][]RecordedEffect, len(events))
+	for rows.Next() {
+		var event ID
+		var r RecordedEffect
+		var unknown, finished pgtype.Timestamptz
+		var keyID *int32
+		err := rows.Scan(&event, &r.Effect, &r.RouteID, &r.Route, &r.RouteVersion, &r.Target, &r.Item, &r.State, &r.Reason, &r.Version,
+			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished)
+		if err != nil {
+			return nil, err
+		}
+		if r.Rendered, err = keys.Open(renderedPlace(r.Effect), keyID, r.Rendered); err != nil {
+			return nil, fmt.Errorf("reading the request of effect %s: %w", r.Effect, err)
+		}
+		if unknown.Valid {
+			r.UnknownSince = unknown.Time
+		}
+		if finished.Valid {
+			r.FinishedAt = finished.Time
+		}
+		out[event] = append(out[event], r)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,250 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ReplayStep is what one step of a run did.
+type ReplayStep struct {
+	// State is where the replay stands now: while it is running there is more to do.
+	State ReplayState
+	// Items is how many items the step took.
+	Items int
+	// Wait is how long the rate says until the next one.
+	Wait time.Duration
+}
+
+// Step takes the next items of a running replay, all in one transaction: the
+// effects' way out of their rest, the items' outcomes and the wake-ups. A process
+// that dies leaves the step undone or done. Two that work on one replay take
+// turns. An effect that is no longer as it was planned is left alone.
+func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
+	var step ReplayStep
+	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) (err error) {
+		step, err = r.stepTx(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return ReplayStep{}, fmt.Errorf("a step of replay %s: %w", id, err)
+	}
+	return step, nil
+}
+
+const readPace = `
+SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
+
+const readChunk = `
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
+FROM replay_item i
+WHERE i.replay_id = $1 AND i.outcome IS NULL
+ORDER BY i.position
+LIMIT $2`
+
+// A step that was late is not caught up by more than a second's worth.
+const markStep = `
+UPDATE replay
+SET summary = $2, state = $3, finished_at = CASE WHEN $3 = 'done' THEN now() END,
+    next_at = greatest(next_at, now() - interval '1 second') + $4::bigint * interval '1 microsecond'
+WHERE id = $1`
+
+func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, error) {
+	replay, err := oneReplay(ctx, tx, lockReplay, id)
+	if err != nil {
+		return ReplayStep{}, err
+	}
+	step := ReplayStep{State: replay.State}
+	if replay.State != ReplayRunning {
+		return step, nil
+	}
+	limit := r.chunk
+	if replay.Rate > 0 {
+		var wait int64
+		if err := tx.QueryRow(ctx, readPace, id).Scan(&wait); err != nil {
+			return step, err
+		}
+		if wait > 0 {
+			step.Wait = time.Duration(wait) * time.Microsecond
+			return step, nil
+		}
+		// A quarter of a second's worth at once, so that a rate is not a row of jolts.
+		limit = min(limit, max(int(replay.Rate/4), 1))
+	}
+	items, err := readItemsTx(ctx, tx, id, limit)
+	if err != nil {
+		return step, err
+	}
+	var pause time.Duration
+	if len(items) > 0 {
+		if err := r.applyTx(ctx, tx, replay, items); err != nil {
+			return step, err
+		}
+		if replay.Rate > 0 {
+			pause = time.Duration(float64(len(items)) / float64(replay.Rate) * float64(time.Second))
+		}
+	}
+	if step.Items = len(items); step.Items < limit {
+		step.State = ReplayDone
+	}
+	summary, err := json.Marshal(replay.Summary)
+	if err != nil {
+		return step, err
+	}
+	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds())
+	return step, err
+}
+
+// stepItem is one item of a step.
+type stepItem struct {
+	planItem
+	outcome ItemOutcome
+	detail  string
+}
+
+func readItemsTx(ctx context.Context, tx pgx.Tx, id ID, limit int) ([]stepItem, error) {
+	rows, err := tx.Query(ctx, readChunk, id, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (i stepItem, err error) {
+		err = row.Scan(&i.position, &i.effect, &i.event, &i.route, &i.version, &i.action)
+		return i, err
+	})
+}
+
+// An item that made an effect names it.
+const markItems = `
+UPDATE replay_item i
+SET outcome = a.outcome, detail = nullif(a.detail, ''), acted_at = now(), effect_id = a.effect_id
+FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, effect_id)
+WHERE i.replay_id = $1 AND i.position = a.position`
+
+// applyTx gives each item its turn and its outcome.
+func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem) error {
+	var moved, made []*stepItem
+	for i := range items {
+		if items[i].action == ActionCreate {
+			made = append(made, &items[i])
+		} else {
+			moved = append(moved, &items[i])
+		}
+	}
+	var effects, events []ID
+	for _, it := range moved {
+		effects = append(effects, it.effect)
+	}
+	for _, it := range made {
+		events = append(events, it.event)
+	}
+	held, err := lockEffectsTx(ctx, tx, effects, events)
+	if err != nil {
+		return err
+	}
+	if err := r.replayTx(ctx, tx, replay, moved, held); err != nil {
+		return err
+	}
+	if err := r.createTx(ctx, tx, made); err != nil {
+		return err
+	}
+	n := len(items)
+	positions, outcomes, details, effectIDs := make([]int64, n), make([]string, n), make([]string, n), make([]ID, n)
+	if replay.Summary.Outcomes == nil {
+		replay.Summary.Outcomes = map[ItemOutcome]int{}
+	}
+	for i := range items {
+		positions[i], outcomes[i], details[i], effectIDs[i] = items[i].position, string(items[i].outcome), items[i].detail, items[i].effect
+		replay.Summary.Outcomes[items[i].outcome]++
+	}
+	_, err = tx.Exec(ctx, markItems, replay.ID, positions, outcomes, details, effectIDs)
+	return err
+}
+
+// Under a new key nothing is known of the old one, and the request is rendered
+// anew; who includes what is indeterminate has decided that the target knows
+// nothing of the attempts so far.
+const markFresh = `
+UPDATE effect e
+SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL,
+    rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END
+FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
+WHERE e.id = a.id`
+
+// replayTx gives the effects, which are locked, fresh attempts.
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem, held map[ID]*lockedEffect) error {
+	var going []*stepItem
+	for _, it := range items {
+		h := held[it.effect]
+		switch {
+		case h == nil:
+			it.outcome = ItemGone
+		case h.version != it.version || !replayable(h.state):
+			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.state, h.version)
+		case h.bodyGone():
+			it.outcome = ItemBodyGone
+		default:
+			going = append(going, it)
+		}
+	}
+	if len(going) == 0 {
+		return nil
+	}
+	jobIDs, err := r.store.reserveTx(ctx, tx, len(going))
+	if err != nil {
+		return err
+	}
+	group, wakes := make([]Settlement, len(going)), make([]Wake, len(going))
+	ids := make([]ID, len(going))
+	var fresh []ID
+	var keys []string
+	for i, it := range going {
+		h := held[it.effect]
+		ids[i] = it.effect
+		group[i] = Settlement{
+			Effect: it.effect, From: h.state, Version: h.version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
+			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+		}
+		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true}
+		if it.action == ActionNewKey {
+			fresh, keys = append(fresh, it.effect), append(keys, freshKey(h.key, h.version+1))
+		} else if replay.Options.IncludeIndeterminate {
+			fresh, keys = append(fresh, it.effect), append(keys, "")
+		}
+	}
+	settled, err := r.store.settle(ctx, tx, group, wakes)
+	if err != nil {
+		return err
+	}
+	for i, it := range going {
+		if !settled[i].Applied {
+			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, it.effect)
+		}
+		it.outcome = ItemReplayed
+	}
+	if len(fresh) > 0 {
+		if _, err := tx.Exec(ctx, markFresh, fresh, keys); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, forgetResults, ids)
+	return err
+}
+
+// replayable says that a plan may have taken an effect in that state in.
+func replayable(s EffectState) bool {
+	return s.AtRest() || s == EffectDone || s == EffectSkipped
+}
+
+var freshSuffix = regexp.MustCompile(`~v[0-9]+$`)
+
+// freshKey derives an effect's key for the version that a replay begins: the
+// first key with the version behind it, so that the same step, made again, gives
+// the same one.
+func freshKey(key string, version int) string {
+	return freshSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
+}

@@ -1,0 +1,391 @@
+// Package jobstest tries the order of sequences on a real PostgreSQL: it delivers
+// shuffled and repeated events to a gate, has several nodes carry them out and kills
+// them, and judges what came of it. Tests and scripts choose the sizes.
+package jobstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Campaign is one trial. URL and Schema name a migrated schema of its own; Keys and
+// Events are required.
+type Campaign struct {
+	URL, Schema string
+
+	// Keys is how many sequences there are, Events how many numbers each has.
+	Keys, Events int
+
+	// Window is how far apart from its place a number may be delivered. Duplicates is
+	// the part of the deliveries that is delivered again.
+	Window     int
+	Duplicates float64
+
+	// Ingesters deliver at once. Nodes is how many processes' worth of workers there
+	// are, Workers how many effects each carries out at once. They default to 8, 2 and
+	// 8.
+	Ingesters, Nodes, Workers int
+
+	// Kills is how many nodes are cut off from the database, one after the other, and
+	// replaced; what they have claimed they never settle.
+	Kills int
+
+	// Takes, if set, is which numbers the route takes; the others only leave their
+	// number behind.
+	Takes func(number int) bool
+
+	// Slow, if set, is which numbers fail until SlowFor has passed since their first
+	// attempt.
+	Slow    func(number int) bool
+	SlowFor time.Duration
+
+	// AdmitFirst starts the nodes when everything is admitted, so that no number is
+	// ever missing.
+	AdmitFirst bool
+
+	// InDatabase acts by a handler in the database, exactly once; otherwise effects go
+	// to a target that deduplicates.
+	InDatabase bool
+
+	// Policy is the route's; its mode defaults to contiguous from 1.
+	Policy sequence.Policy
+
+	// Unlocked leaves the streams unlocked. The campaign must then fail.
+	Unlocked bool
+
+	// Patience is how long nothing may happen before what is left counts as stuck. It
+	// defaults to 15 s.
+	Patience time.Duration
+
+	Seed   uint64
+	Logger *slog.Logger
+}
+
+// Report is what came of a campaign.
+type Report struct {
+	// Effects is how many there were, Applied how many numbers were applied.
+	Effects, Applied int
+
+	// Wrong is everything that must not have happened: out of order, twice, not at
+	// all, stuck. At most the first 20; Errors counts them all.
+	Wrong  []string
+	Errors int
+
+	// Deadlocks the server reported. HeldRunnable are held effects that the sweepers
+	// found free to run. Abandoned are gaps that were given up.
+	Deadlocks               int
+	HeldRunnable, Abandoned uint64
+
+	// Stats are the stores' counters, of all nodes together.
+	Held, Superseded, Late, Filtered uint64
+
+	// Admitted is how long the deliveries took, Elapsed how long everything did.
+	Admitted, Elapsed time.Duration
+}
+
+// Err is nil if the campaign came out as it must.
+func (r *Report) Err() error {
+	if r.Errors == 0 && r.Deadlocks == 0 && r.HeldRunnable == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%d errors, %d deadlocks, %d held effects found runnable", r.Errors, r.Deadlocks, r.HeldRunnable)
+	for _, w := range r.Wrong {
+		err = errors.Join(err, errors.New(w))
+	}
+	return err
+}
+
+const (
+	campaignLease = 2 * time.Second
+	campaignRoute = "ordered"
+)
+
+type campaign struct {
+	Campaign
+	admin  *pgxpool.Pool
+	source *inbox.Source
+	route  int32
+	ledger ledger
+	trace  tracer
+	random *rand.Rand
+
+	mu    sync.Mutex
+	nodes []*node
+	past  []*inbox.Effects // of all nodes, also of those killed
+}
+
+// Run runs the campaign to its end. The error says that it could not be run; what it
+// found is in the report.
+func (c Campaign) Run(ctx context.Context) (*Report, error) {
+	r := &campaign{Campaign: c.withDefaults()}
+	r.random = rand.New(rand.NewPCG(r.Seed, 1)) //nolint:gosec // repeatable, not secret
+	admin, err := inbox.OpenPool(ctx, r.URL, r.Schema, inbox.PoolAdmin, 4)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	r.admin = admin
+	if err := r.register(ctx); err != nil {
+		return nil, err
+	}
+	began := time.Now() //nolint:forbidigo // a trial's own clock
+	if !r.AdmitFirst {
+		if err := r.startNodes(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer r.stopNodes()
+	killed := r.killAll(ctx)
+	if err := r.admit(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{Admitted: time.Since(began)} //nolint:forbidigo // as above
+	if r.AdmitFirst {
+		if err := r.startNodes(ctx); err != nil {
+			return nil, err
+		}
+	}
+	<-killed
+	if err := r.settleDown(ctx); err != nil {
+		return nil, err
+	}
+	report.Elapsed = time.Since(began) //nolint:forbidigo // as above
+	r.stopNodes()
+	return report, r.judge(ctx, report)
+}
+
+func (c Campaign) withDefaults() Campaign {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&c.Ingesters, 8)
+	set(&c.Nodes, 2)
+	set(&c.Workers, 8)
+	if c.Policy.Mode == "" {
+		c.Policy.Mode, c.Policy.Start = sequence.Contiguous, "1"
+	}
+	if c.Takes == nil {
+		c.Takes = func(int) bool { return true }
+	}
+	if c.Slow == nil {
+		c.Slow = func(int) bool { return false }
+	}
+	if c.Patience == 0 {
+		c.Patience = 15 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+const appliedTable = `
+CREATE TABLE applied (
+    place     bigint GENERATED ALWAYS AS IDENTITY,
+    key_name  text NOT NULL,
+    number    int NOT NULL)`
+
+func (c *campaign) register(ctx context.Context) error {
+	if _, err := c.admin.Exec(ctx, appliedTable); err != nil {
+		return err
+	}
+	if err := inbox.EnsurePartitions(ctx, c.admin, []string{"default"}, time.Now(), 1); err != nil { //nolint:forbidigo // a trial's own clock
+		return err
+	}
+	kind := "forward"
+	if c.InDatabase {
+		kind = "handler"
+	}
+	registered, err := inbox.Register(ctx, c.admin, []inbox.SourceRow{{
+		Name: "orders", Provider: "test", Class: "default",
+		Routes: []inbox.RouteRow{{Name: campaignRoute, Target: "sink", Kind: kind, Digest: []byte{1}}},
+	}})
+	if err != nil {
+		return err
+	}
+	row := registered["orders"]
+	c.route = row.Routes[campaignRoute].ID
+	c.source = &inbox.Source{
+		ID: row.ID, Name: "orders", Class: "default",
+		Routes: []inbox.Route{{
+			ID: c.route, Version: 1, Name: campaignRoute, Types: []string{"taken"}, Target: "sink", Kind: kind, Order: c.Policy,
+		}},
+	}
+	return nil
+}
+
+// unsettled is what is left to do.
+const unsettled = `SELECT count(*) FROM effect WHERE finished_at IS NULL`
+
+// settleDown waits until everything is settled, or nothing has happened for too long.
+func (c *campaign) settleDown(ctx context.Context) error {
+	left, since := -1, time.Now() //nolint:forbidigo // a trial's own clock
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var n int
+		if err := c.admin.QueryRow(ctx, unsettled).Scan(&n); err != nil {
+			return err
+		}
+		now := time.Now() //nolint:forbidigo // as above
+		if n == 0 || n == left && now.Sub(since) > c.Patience {
+			return nil
+		}
+		if n != left {
+			left, since = n, now
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// event is one delivery of the campaign.
+type event struct{ key, number int }
+
+func (e event) keyName() string { return fmt.Sprintf("order_%d", e.key) }
+
+// deliveries are all events, each key's within its window, some twice, in the order
+// in which they are delivered.
+func (c *campaign) deliveries() []event {
+	all := make([]event, 0, c.Keys*c.Events)
+	for number := 1; number <= c.Events; number++ {
+		for key := range c.Keys {
+			all = append(all, event{key, number})
+		}
+	}
+	if c.Window > 0 {
+		for i := range all {
+			if j := i + c.random.IntN(c.Window)*c.Keys; j < len(all) {
+				all[i], all[j] = all[j], all[i]
+			}
+		}
+	}
+	var out []event
+	for i, e := range all {
+		out = append(out, e)
+		if c.random.Float64() < c.Duplicates {
+			out = append(out, all[c.random.IntN(i+1)])
+		}
+	}
+	return out
+}
+
+func (c *campaign) admit(ctx context.Context) error {
+	pool, err := inbox.OpenPool(ctx, c.URL, c.Schema, inbox.PoolGate, 6)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if pool, err = c.trace.pool(ctx, pool, nil); err != nil {
+		return err
+	}
+	defer pool.Close()
+	clock := inbox.NewClock(c.admin, time.Now)
+	if err := clock.Start(ctx); err != nil {
+		return err
+	}
+	defer clock.Stop()
+	gate, err := inbox.NewGate(inbox.GateConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: clock, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	if err := gate.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = gate.Stop(context.WithoutCancel(ctx)) }()
+	feed := make(chan event)
+	var ingesters sync.WaitGroup
+	errs := make(chan error, c.Ingesters)
+	for range c.Ingesters {
+		ingesters.Go(func() {
+			for e := range feed {
+				if err := c.deliver(ctx, gate, e); err != nil {
+					select {
+					case errs <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for _, e := range c.deliveries() {
+		feed <- e
+	}
+	close(feed)
+	ingesters.Wait()
+	close(errs)
+	return <-errs
+}
+
+func (c *campaign) deliver(ctx context.Context, gate *inbox.Gate, e event) error {
+	body := []byte(fmt.Sprintf(`{"key":%q,"number":%d}`, e.keyName(), e.number)) //nolint:perfsprint // it reads better
+	kind := "taken"
+	if !c.Takes(e.number) {
+		kind = "left"
+	}
+	_, err := gate.Accept(ctx, &inbox.Admission{
+		Source: c.source, Body: body, Headers: []byte(`{}`), ReceivedAt: time.Now(), //nolint:forbidigo // a trial's own clock
+		Events: []inbox.NewEvent{{
+			EventID: fmt.Sprintf("%s/%d", e.keyName(), e.number), Type: kind, Length: len(body),
+			SequenceKey: e.keyName(), SequenceNumber: fmt.Sprint(e.number),
+		}},
+	})
+	return err
+}
+
+// attempt is what both kinds do with an event.
+func (c *campaign) attempt(e *effect.Event) (event, effect.Result) {
+	at, err := parseEvent(e.Body)
+	if err != nil {
+		return at, effect.Result{Outcome: effect.Dead, Reason: effect.ReasonHandler}
+	}
+	if c.Slow(at.number) && c.ledger.since(at) < c.SlowFor {
+		return at, effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTimeout}
+	}
+	return at, effect.Result{Outcome: effect.Done}
+}
+
+// target deduplicates by key, and keeps a ledger of what begins.
+type target struct{ c *campaign }
+
+func (target) Render(*effect.Call) ([]byte, error) { return nil, nil }
+func (target) Idempotent() bool                    { return true }
+
+func (t target) Send(_ context.Context, call *effect.Call) effect.Result {
+	at, r := t.c.attempt(&call.Event)
+	t.c.ledger.begins(at)
+	return r
+}
+
+// inside acts in the database.
+type inside struct{ c *campaign }
+
+func (h inside) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect.Result {
+	at, r := h.c.attempt(&call.Event)
+	h.c.ledger.begins(at)
+	if r.Outcome != effect.Done {
+		return r
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO applied (key_name, number) VALUES ($1, $2)`, at.keyName(), at.number); err != nil {
+		return effect.SQLFailure(err)
+	}
+	return r
+}

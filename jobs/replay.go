@@ -1,0 +1,98 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+const (
+	// replayWorkers is how many replays a process works on at once. One replay's
+	// steps follow one another whoever makes them.
+	replayWorkers = 2
+
+	// replaySlice is how long one job works before another replay has its turn.
+	replaySlice = 5 * time.Second
+
+	// stepTimeout bounds one step. What it had not committed was not done.
+	stepTimeout = 30 * time.Second
+)
+
+// replayWorker works the jobs of running replays.
+type replayWorker struct {
+	river.WorkerDefaults[replayArgs]
+	client *Client
+}
+
+// Work implements [river.Worker]. It makes steps until the replay is at its end
+// or another one may want to go on; then, or where the rate says to wait, it
+// snoozes.
+func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
+	c := w.client
+	for begun := c.now(); ctx.Err() == nil; {
+		firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+		step, err := c.cfg.Replays.Step(firm, job.Args.Replay)
+		cancel()
+		switch {
+		case errors.Is(err, inbox.ErrNotFound):
+			return nil
+		case err != nil:
+			return c.trouble(ctx, "a step of a replay", err)
+		case step.State != inbox.ReplayRunning:
+			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
+			return nil
+		case step.Wait > time.Second, c.now().Sub(begun) >= replaySlice:
+			return river.JobSnooze(step.Wait)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(step.Wait):
+		}
+	}
+	return context.Canceled
+}
+
+// Few replays run at once, and each has one job.
+const lostReplays = `
+SELECT p.id
+FROM replay p
+LEFT JOIN LATERAL (
+    SELECT ` + liveJob + ` AS live
+    FROM river_job j, (SELECT 0::bigint AS lease) r
+    WHERE j.id = p.job_id
+    LIMIT 1) j ON true
+WHERE p.state = 'running' AND NOT coalesce(j.live, false)
+ORDER BY p.id
+LIMIT $1`
+
+// SweepReplays gives running replays whose job is not live a new one, and ends
+// plans that were not run in time. It returns how many were woken.
+func (s *Sweeper) SweepReplays(ctx context.Context) (int, error) {
+	if s.cfg.Replays == nil {
+		return 0, nil
+	}
+	if err := s.cfg.Replays.Expire(ctx); err != nil {
+		return 0, err
+	}
+	// A job that runs has a slice and a step before it says so anew.
+	rows, err := s.cfg.Pool.Query(ctx, lostReplays, s.cfg.Chunk, 3*s.cfg.MinRunning.Microseconds())
+	if err != nil {
+		return 0, fmt.Errorf("reading running replays: %w", err)
+	}
+	lost, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
+	if err != nil {
+		return 0, fmt.Errorf("reading running replays: %w", err)
+	}
+	for i, id := range lost {
+		if err := s.cfg.Replays.Wake(ctx, id); err != nil {
+			return i, err
+		}
+	}
+	return len(lost), nil
+}

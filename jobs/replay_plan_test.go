@@ -1,0 +1,347 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	done := inbox.ReplayOptions{IncludeDone: true, NewKey: true}
+	unknown := inbox.ReplayOptions{IncludeIndeterminate: true}
+	discarded := inbox.ReplayOptions{IncludeDiscarded: true}
+	for name, c := range map[string]struct {
+		change  string
+		options inbox.ReplayOptions
+		action  inbox.ReplayAction
+		left    inbox.LeftOut
+	}{
+		"dead":                      {``, inbox.ReplayOptions{}, inbox.ActionReplay, ""},
+		"dead, under a new key":     {``, inbox.ReplayOptions{NewKey: true}, inbox.ActionNewKey, ""},
+		"done":                      {`state = 'done', finished_at = now()`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutDone},
+		"done, old key":             {`state = 'done', finished_at = now()`, inbox.ReplayOptions{NewKey: true}, inbox.ActionNone, inbox.LeftOutDone},
+		"done, asked for":           {`state = 'done', finished_at = now()`, done, inbox.ActionNewKey, ""},
+		"indeterminate":             {`state = 'indeterminate'`, done, inbox.ActionNone, inbox.LeftOutIndeterminate},
+		"indeterminate, asked for":  {`state = 'indeterminate'`, unknown, inbox.ActionReplay, ""},
+		"pending":                   {`state = 'pending', next_at = now()`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
+		"retry":                     {`state = 'retry', next_at = now()`, done, inbox.ActionNone, inbox.LeftOutInProgress},
+		"claimed":                   {`state = 'claimed', next_at = now(), lease_token = gen_random_uuid(), lease_until = now()`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
+		"held":                      {`state = 'held'`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
+		"superseded":                {`state = 'superseded', finished_at = now()`, done, inbox.ActionNone, inbox.LeftOutSettled},
+		"skipped by a condition":    {`state = 'skipped', reason = 'condition_false', finished_at = now()`, discarded, inbox.ActionNone, inbox.LeftOutSettled},
+		"discarded":                 {`state = 'skipped', reason = 'discarded', finished_at = now()`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutSettled},
+		"discarded, asked for":      {`state = 'skipped', reason = 'discarded', finished_at = now()`, discarded, inbox.ActionReplay, ""},
+		"past its key's window":     {`unknown_since = now() - interval '2 h'`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutKeyWindow},
+		"within its key's window":   {`unknown_since = now() - interval '1 min'`, inbox.ReplayOptions{}, inbox.ActionReplay, ""},
+		"past it, asked for":        {`unknown_since = now() - interval '2 h'`, unknown, inbox.ActionReplay, ""},
+		"a duplicate without owner": {`state = 'duplicate', duplicate_of = gen_random_uuid(), finished_at = now()`, unknown, inbox.ActionNone, inbox.LeftOutOwnerGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.keys.window = time.Hour
+			id := b.admit(repeatable, 1)[0]
+			b.died()
+			if c.change != "" {
+				b.exec(`UPDATE effect SET ` + c.change)
+			}
+			r := b.replays(inbox.ReplaysConfig{})
+			p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+			if err != nil || len(items) != 1 {
+				t.Fatalf("%+v, %v", items, err)
+			}
+			if items[0].Action != c.action || items[0].LeftOut != c.left {
+				t.Errorf("%s %s, want %s %s", items[0].Action, items[0].LeftOut, c.action, c.left)
+			}
+			before := b.row(id)
+			start(t, r, p)
+			run(t, r, p.ID)
+			after := b.row(id)
+			if moved := after.State == "pending" && after.Version == before.Version+1; moved != (c.action != inbox.ActionNone) {
+				t.Errorf("%+v became %+v", before, after)
+			}
+			if c.action == inbox.ActionNone && (after.State != before.State || after.Version != before.Version || after.JobID != before.JobID) {
+				t.Errorf("%+v became %+v, want it left alone", before, after)
+			}
+		})
+	}
+}
+
+func TestABodyThatIsGoneIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]string{"before the plan": "plan", "before the run": "run"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.admit(repeatable, 1)[0]
+			b.died()
+			r := b.replays(inbox.ReplaysConfig{})
+			if when == "plan" {
+				b.exec(`DELETE FROM inbox_body`)
+			}
+			p := plan(t, r, everything(), inbox.ReplayOptions{})
+			if when == "run" {
+				b.exec(`DELETE FROM inbox_body`)
+			}
+			start(t, r, p)
+			run(t, r, p.ID)
+			if row := b.row(id); row.State != "dead" || row.Version != 1 {
+				t.Errorf("%+v", row)
+			}
+			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+			if err != nil || len(items) != 1 || (when == "plan") != (items[0].LeftOut == inbox.LeftOutBodyGone) || (when == "run") != (items[0].Outcome == inbox.ItemBodyGone) {
+				t.Errorf("%+v, %v", items, err)
+			}
+		})
+	}
+}
+
+func TestPlansNeedAScope(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.replays(inbox.ReplaysConfig{})
+	id := []inbox.ID{inbox.NewID(time.Now())}
+	for name, ask := range map[string]inbox.PlanReplay{
+		"nothing said":         {Actor: actor},
+		"ids and a filter":     {Actor: actor, Scope: inbox.ReplayScope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"all and a filter":     {Actor: actor, Scope: inbox.ReplayScope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"done, same key":       {Actor: actor, Scope: everything(), Options: inbox.ReplayOptions{IncludeDone: true}},
+		"new routes, no judge": {Actor: actor, Scope: everything(), Options: inbox.ReplayOptions{NewRoutes: true}},
+		"unusable, no judge":   {Actor: actor, Scope: inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
+	} {
+		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, inbox.ErrReplayScope) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.Plan(t.Context(), inbox.PlanReplay{Scope: everything()}); !errors.Is(err, inbox.ErrUnexplained) {
+		t.Errorf("without an actor: %v", err)
+	}
+	if n := b.count(`SELECT count(*) FROM replay`); n != 0 {
+		t.Errorf("%d plans were written", n)
+	}
+	p := plan(t, r, inbox.ReplayScope{IDs: id}, inbox.ReplayOptions{})
+	if p.Summary.Unknown != 1 || !slices.Equal(p.Summary.Missing, []string{id[0].String()}) || p.Summary.Items != 0 {
+		t.Errorf("%+v", p.Summary)
+	}
+}
+
+func TestAPlanCanBeCancelledWhileItIsMade(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 4)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{Page: 1})
+	_, err := r.Plan(t.Context(), inbox.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
+		if items != 2 {
+			return
+		}
+		list, err := r.List(t.Context(), inbox.ReplayPlanning, inbox.ID{}, 0)
+		if err != nil || len(list) != 1 || list[0].Summary.Items != 2 {
+			t.Errorf("%+v, %v", list, err)
+			return
+		}
+		if _, err := r.Cancel(t.Context(), inbox.CancelReplay{ID: list[0].ID, Actor: actor, Reason: why}); err != nil {
+			t.Error(err)
+		}
+	}})
+	if err == nil {
+		t.Fatal("the plan went on")
+	}
+	if n := b.count(`SELECT count(*) FROM replay WHERE state = 'cancelled'`); n != 1 {
+		t.Errorf("%d cancelled", n)
+	}
+}
+
+func TestPlansExpire(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 1)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	old, fresh := plan(t, r, everything(), inbox.ReplayOptions{}), plan(t, r, everything(), inbox.ReplayOptions{})
+	b.exec(`UPDATE replay SET expires_at = now() WHERE id = $1`, old.ID)
+	b.exec(`INSERT INTO replay (id, state, scope, actor, expires_at) VALUES (gen_random_uuid(), 'planning', '{}', 'gone', now())`)
+	if err := r.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[inbox.ID]inbox.ReplayState{old.ID: inbox.ReplayExpired, fresh.ID: inbox.ReplayPlanned} {
+		if p, err := r.Status(t.Context(), id); err != nil || p.State != want {
+			t.Errorf("%+v, %v, want %s", p, err, want)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM replay WHERE actor = 'gone' AND state = 'cancelled'`); n != 1 {
+		t.Error("a plan that nobody makes any more goes on")
+	}
+}
+
+func TestADuplicateActsOnItsOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 3)
+	b.died()
+	b.exec(`UPDATE effect SET state = 'duplicate', duplicate_of = $1, finished_at = now(), reason = NULL WHERE id <> $1`, ids[0])
+	r := b.replays(inbox.ReplaysConfig{Page: 1})
+	p := plan(t, r, inbox.ReplayScope{IDs: ids[1:]}, inbox.ReplayOptions{})
+	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	if err != nil || len(items) != 2 || items[0].Effect == nil || *items[0].Effect != ids[0] || items[0].Asked == nil ||
+		items[0].Action != inbox.ActionReplay || items[1].LeftOut != inbox.LeftOutListed {
+		t.Fatalf("%+v, %v", items, err)
+	}
+	start(t, r, p)
+	run(t, r, p.ID)
+	if row := b.row(ids[0]); row.State != "pending" || row.Version != 2 {
+		t.Errorf("the owner: %+v", row)
+	}
+	if row := b.row(ids[1]); row.State != "duplicate" || row.Version != 1 {
+		t.Errorf("the duplicate: %+v", row)
+	}
+}
+
+func TestAReplayFollowsItsSequence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 6)
+	b.died()
+	// Numbers against the order of the ids, in two sequences; two effects have none.
+	b.exec(`UPDATE effect e SET sequence_key_hash = CASE WHEN n < 5 THEN sha256(convert_to((n % 2)::text, 'UTF8')) END, sequence_number = CASE WHEN n < 5 THEN 10 - n END
+		FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM effect) o WHERE o.id = e.id`)
+	r := b.replays(inbox.ReplaysConfig{Page: 2, Chunk: 1})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	run(t, r, p.ID)
+	got := b.text(`SELECT string_agg(coalesce(e.sequence_number::text, '-'), ' ' ORDER BY e.sequence_key_hash NULLS FIRST, i.position) FROM replay_item i JOIN effect e ON e.id = i.effect_id`)
+	byHash := b.text(`SELECT string_agg(coalesce(sequence_number::text, '-'), ' ' ORDER BY sequence_key_hash NULLS FIRST, sequence_number) FROM effect`)
+	if got != byHash {
+		t.Errorf("positions give %s, want %s", got, byHash)
+	}
+	if n := b.count(`SELECT count(*) FROM (SELECT position - lag(position) OVER (ORDER BY acted_at, position) AS d FROM replay_item) x WHERE d < 0`); n != 0 {
+		t.Error("items were not taken in their order")
+	}
+}
+
+// judgeFunc is what a test says of today's configuration.
+type judgeFunc func(*inbox.RecordedEvent) []inbox.Judgement
+
+func (j judgeFunc) Judge(_ context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+	return j(r), nil
+}
+
+func TestAJudgeIsHeard(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	verdicts := []inbox.Verdict{
+		inbox.VerdictSame, inbox.VerdictOtherTarget, inbox.VerdictOtherBody, inbox.VerdictOtherKey, inbox.VerdictNoRoute, inbox.VerdictCannotRender,
+	}
+	ids := b.admit(repeatable, len(verdicts))
+	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
+	b.died()
+	var judged []inbox.RecordedEvent
+	r := b.replays(inbox.ReplaysConfig{Page: 4, Judge: judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
+		judged = append(judged, *r)
+		i := slices.Index(ids, r.Event.ID)
+		return []inbox.Judgement{
+			{Effect: r.Effects[0].Effect, RouteID: r.Effects[0].RouteID, Verdict: verdicts[i], Diff: json.RawMessage(fmt.Sprintf(`{"verdict":%q}`, verdicts[i]))},
+			{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute},
+		}
+	})})
+	before := b.dump()
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if after := b.dump(); after != before {
+		t.Error("planning has written more than the plan")
+	}
+	if n := b.count(`SELECT count(*) FROM river_job`); n != 0 {
+		t.Errorf("planning has made %d jobs", n)
+	}
+	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	if err != nil || len(items) != len(ids) {
+		t.Fatalf("%d items, %v; new routes were not asked for", len(items), err)
+	}
+	for i, it := range items {
+		if it.Verdict != verdicts[i] || string(it.Diff) != fmt.Sprintf(`{"verdict":%q}`, verdicts[i]) {
+			t.Errorf("%+v", it)
+		}
+		if left := it.Action == inbox.ActionNone; left != (i >= 4) {
+			t.Errorf("%s: %s %s", it.Verdict, it.Action, it.LeftOut)
+		}
+	}
+	for _, e := range judged {
+		if len(e.Effects) != 1 || e.Effects[0].State != inbox.EffectDead || e.Effects[0].Key == "" || !bytes.Contains(e.Delivery, e.Event.Body) || len(e.Event.Body) != 10 || e.Source != "shop" {
+			t.Errorf("judged %+v", e)
+		}
+	}
+	only, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Verdict: inbox.VerdictNoRoute})
+	if err != nil || len(only) != 1 || only[0].LeftOut != inbox.LeftOutNoRoute {
+		t.Errorf("%+v, %v", only, err)
+	}
+}
+
+func (b *bundle) dump() string {
+	b.tb.Helper()
+	out := ""
+	for _, name := range []string{"source", "route", "inbox_event", "inbox_body", "effect", "effect_attempt", "effect_key", "operation_result", "stream", "outbox", "refusal", "river_job"} {
+		out += b.text(`SELECT string_agg(x::text, E'\n' ORDER BY x::text) FROM ` + name + ` x`)
+	}
+	return out
+}
+
+func TestNewRoutesGetTheirEffects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 4)
+	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
+	b.exec(`DELETE FROM effect WHERE id = $1`, ids[3])
+	b.exec(`UPDATE inbox_event SET admission = 'beyond_retention', admission_detail = 'too old' WHERE id = $1`, ids[3])
+	b.exec(`DELETE FROM river_job`)
+	says := judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
+		out := []inbox.Judgement{{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute}, {RouteID: b.routes[within], Verdict: inbox.VerdictNewRoute}}
+		for _, e := range r.Effects {
+			out = append(out, inbox.Judgement{Effect: e.Effect, RouteID: e.RouteID, Verdict: inbox.VerdictDone})
+		}
+		return out
+	})
+	r := b.replays(inbox.ReplaysConfig{Judge: says, Page: 2})
+	p := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, inbox.ReplayOptions{NewRoutes: true})
+	if p.Summary.ToDo != 3 || p.Summary.Items != 3 {
+		t.Fatalf("%+v", p.Summary)
+	}
+	// Somebody else is faster for one, and one loses its body.
+	b.exec(`INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at) VALUES (gen_random_uuid(), $1, $2, 1, 'other', 'pending', now())`, ids[0], b.routes[once])
+	b.exec(`UPDATE inbox_event SET body_id = gen_random_uuid() WHERE id = $1`, ids[1])
+	start(t, r, p)
+	run(t, r, p.ID)
+	p, err := r.Status(t.Context(), p.ID)
+	if err != nil || p.Summary.Outcomes[inbox.ItemExists] != 1 || p.Summary.Outcomes[inbox.ItemBodyGone] != 1 || p.Summary.Outcomes[inbox.ItemCreated] != 1 {
+		t.Fatalf("%+v, %v", p.Summary, err)
+	}
+	beyond := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, inbox.ReplayOptions{})
+	if beyond.Summary.ToDo != 1 {
+		t.Fatalf("%+v", beyond.Summary)
+	}
+	start(t, r, beyond)
+	run(t, r, beyond.ID)
+	lister := inbox.NewLister(b.pool)
+	if rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0); err != nil || len(rows) != 0 {
+		t.Errorf("%+v, %v: an event with an effect is no dead letter", rows, err)
+	}
+	target := &sink{}
+	b.client(jobs.Config{Replays: r, Senders: senders(target)})
+	b.eventually("the new effects", func() bool {
+		return b.count(`SELECT count(*) FROM effect WHERE route_id = $1 AND state = 'done' AND fresh_trigger = 'replay'`, b.routes[once]) == 2
+	})
+	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE trigger = 'replay'`); n != 2 {
+		t.Errorf("%d attempts of a replay", n)
+	}
+	if n := b.count(`SELECT count(*) FROM replay_item i JOIN effect e ON e.id = i.effect_id AND e.event_id = i.event_id WHERE i.outcome = 'created'`); n != 2 {
+		t.Errorf("%d items name the effect they made", n)
+	}
+}

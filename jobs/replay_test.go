@@ -1,0 +1,442 @@
+package jobs_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// replays are on the bundle's own pool.
+func (b *bundle) replays(cfg inbox.ReplaysConfig) *inbox.Replays {
+	b.tb.Helper()
+	return b.replaysOn(b.work, cfg)
+}
+
+func (b *bundle) replaysOn(pool *pgxpool.Pool, cfg inbox.ReplaysConfig) *inbox.Replays {
+	b.tb.Helper()
+	cfg.Pool = pool
+	if cfg.Store == nil {
+		cfg.Store = b.store("node-1")
+	}
+	r, err := inbox.NewReplays(cfg)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return r
+}
+
+// died lets every effect there is use up its attempts: with the rows of two of
+// them, and no job.
+func (b *bundle) died() {
+	b.tb.Helper()
+	b.exec(`DELETE FROM river_job`)
+	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', last_code = '503', next_at = NULL, attempts = 2`)
+	b.exec(`INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
+		SELECT e.id, n, 1, CASE n WHEN 1 THEN 'initial' ELSE 'automatic' END, 'old', now(), now(), CASE n WHEN 1 THEN 'retry' ELSE 'dead' END, '503', 'closed for the night'
+		FROM effect e, generate_series(1, 2) n`)
+}
+
+const actor, why = "ann", "the bank is back"
+
+func plan(tb testing.TB, r *inbox.Replays, scope inbox.ReplayScope, o inbox.ReplayOptions) *inbox.Replay {
+	tb.Helper()
+	p, err := r.Plan(tb.Context(), inbox.PlanReplay{Scope: scope, Options: o, Actor: actor})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func start(tb testing.TB, r *inbox.Replays, p *inbox.Replay) {
+	tb.Helper()
+	if _, err := r.Start(tb.Context(), inbox.StartReplay{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// run makes steps until the replay has ended, and gives how many items they took.
+func run(tb testing.TB, r *inbox.Replays, id inbox.ID) int {
+	tb.Helper()
+	for n := 0; ; {
+		step, err := r.Step(tb.Context(), id)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if n += step.Items; step.State != inbox.ReplayRunning {
+			return n
+		}
+	}
+}
+
+func everything() inbox.ReplayScope {
+	return inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop"}}
+}
+
+func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 3)
+	b.died()
+	attempts := b.text(`SELECT string_agg(a::text, E'\n' ORDER BY a) FROM effect_attempt a`)
+	bodies := b.text(`SELECT string_agg(body::text, '' ORDER BY id) FROM inbox_body`)
+	r := b.replays(inbox.ReplaysConfig{Chunk: 2})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if p.State != inbox.ReplayPlanned || p.Summary.Items != 3 || p.Summary.ToDo != 3 || len(p.Digest) != 64 {
+		t.Fatalf("%+v", p)
+	}
+	b.exec(`UPDATE effect SET rearms = 3`) // a replay gives redeliveries their say back
+	target := &sink{idempotent: true}
+	b.client(jobs.Config{Replays: r, Senders: senders(target)})
+	start(t, r, p)
+	for _, id := range ids {
+		b.eventuallyState(id, inbox.EffectDone)
+		if row := b.row(id); row.Version != 2 || row.Attempts != 1 || row.Rearms != 0 || target.got(id) != 1 {
+			t.Errorf("%+v, sent %d times; want one fresh attempt under the same key", row, target.got(id))
+		}
+	}
+	b.eventually("the replay to end", func() bool {
+		p, err := r.Status(t.Context(), p.ID)
+		return err == nil && p.State == inbox.ReplayDone && p.FinishedAt != nil && p.Left() == 0
+	})
+	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE version = 2 AND attempt = 1 AND trigger = 'replay'`); n != 3 {
+		t.Errorf("%d attempts say that they are of a replay, want 3", n)
+	}
+	if b.text(`SELECT string_agg(a::text, E'\n' ORDER BY a) FROM effect_attempt a WHERE version = 1`) != attempts ||
+		b.text(`SELECT string_agg(body::text, '' ORDER BY id) FROM inbox_body`) != bodies {
+		t.Error("the first attempts or the bytes have changed")
+	}
+	if got := b.text(`SELECT string_agg(action || ' by ' || actor, ', ' ORDER BY id) FROM audit`); got != "replay.plan by ann, replay.run by ann" {
+		t.Errorf("the audit says %q", got)
+	}
+	stands, err := r.Standings(t.Context(), p.ID)
+	if err != nil || stands["done"] != 3 {
+		t.Errorf("%v, %v", stands, err)
+	}
+}
+
+func (b *bundle) text(sql string, args ...any) string {
+	b.tb.Helper()
+	var s *string
+	if err := b.pool.QueryRow(b.tb.Context(), sql, args...).Scan(&s); err != nil {
+		b.tb.Fatal(err)
+	}
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func TestANewKeyIsDerivedAndKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(once, 1)[0]
+	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now(), rendered = 'old bytes', unknown_since = now()`)
+	r := b.replays(inbox.ReplaysConfig{})
+	for version := 2; version <= 3; version++ {
+		p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, inbox.ReplayOptions{IncludeDone: true, NewKey: true})
+		start(t, r, p)
+		run(t, r, p.ID)
+		want := fmt.Sprintf("key-%s~v%d", id, version)
+		if got := b.text(`SELECT idempotency_key FROM effect WHERE rendered IS NULL AND unknown_since IS NULL`); got != want {
+			t.Errorf("key %q, want %q", got, want)
+		}
+		b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
+	}
+}
+
+func TestAReplayUnderTheOldKeySendsTheOldBytes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.died()
+	b.exec(`UPDATE effect SET rendered = 'old bytes', unknown_since = now()`)
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	run(t, r, p.ID)
+	if row := b.row(id); string(row.Rendered) != "old bytes" || b.text(`SELECT idempotency_key FROM effect WHERE unknown_since IS NOT NULL`) != "key-"+id.String() {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestAReplayIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change string
+		start  inbox.StartReplay
+		want   error
+	}{
+		"another digest":           {``, inbox.StartReplay{Digest: "0123456789abcdef", Actor: actor, Reason: why}, inbox.ErrDigest},
+		"too little of the digest": {``, inbox.StartReplay{Digest: "0", Actor: actor, Reason: why}, inbox.ErrDigest},
+		"no reason":                {``, inbox.StartReplay{Actor: actor}, inbox.ErrUnexplained},
+		"no actor":                 {``, inbox.StartReplay{Reason: why}, inbox.ErrUnexplained},
+		"expired":                  {`UPDATE replay SET expires_at = now()`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrReplayState},
+		"cancelled":                {`UPDATE replay SET state = 'cancelled'`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrReplayState},
+		"planning still":           {`UPDATE replay SET state = 'planning'`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrReplayState},
+		"an item more": {`INSERT INTO replay_item (replay_id, position, event_id, route_id, action) SELECT id, 99, id, 1, 'create' FROM replay`,
+			inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrDigest},
+		"another effect":  {`UPDATE replay_item SET effect_id = gen_random_uuid()`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrDigest},
+		"another version": {`UPDATE replay_item SET effect_version = 2`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrDigest},
+		"another action":  {`UPDATE replay_item SET action = 'new_key'`, inbox.StartReplay{Actor: actor, Reason: why}, inbox.ErrDigest},
+		"a rate below 0":  {``, inbox.StartReplay{Actor: actor, Reason: why, Rate: -1}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.admit(repeatable, 1)[0]
+			b.died()
+			r := b.replays(inbox.ReplaysConfig{})
+			p := plan(t, r, everything(), inbox.ReplayOptions{})
+			if c.change != "" {
+				b.exec(c.change)
+			}
+			c.start.ID = p.ID
+			if _, err := r.Start(t.Context(), c.start); err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Fatalf("%v, want %v", err, c.want)
+			}
+			if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 || b.row(id).State != "dead" {
+				t.Errorf("%+v, %v, %+v", step, err, b.row(id))
+			}
+			if n := b.count(`SELECT count(*) FROM river_job`); n != 0 {
+				t.Errorf("%d jobs", n)
+			}
+		})
+	}
+	b := setup(t)
+	if _, err := b.replays(inbox.ReplaysConfig{}).Start(t.Context(), inbox.StartReplay{ID: inbox.NewID(time.Now()), Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(b *bundle, id inbox.ID)
+		want   inbox.ItemOutcome
+	}{
+		"rearmed": {func(b *bundle, id inbox.ID) {
+			if n, err := b.store("node-1").Rearm(b.tb.Context(), id); n != 1 || err != nil {
+				b.tb.Fatalf("%d rearmed, %v", n, err)
+			}
+		}, inbox.ItemChanged},
+		"rearmed and dead again": {func(b *bundle, _ inbox.ID) { b.exec(`UPDATE effect SET version = 2`) }, inbox.ItemChanged},
+		"discarded": {func(b *bundle, id inbox.ID) {
+			if _, err := b.store("node-1").Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: actor, Reason: why}); err != nil {
+				b.tb.Fatal(err)
+			}
+			b.exec(`UPDATE effect SET version = 2`) // and more
+		}, inbox.ItemChanged},
+		"erased": {func(b *bundle, _ inbox.ID) { b.exec(`DELETE FROM effect`) }, inbox.ItemGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.admit(repeatable, 1)[0]
+			b.died()
+			r := b.replays(inbox.ReplaysConfig{})
+			p := plan(t, r, everything(), inbox.ReplayOptions{})
+			start(t, r, p)
+			c.change(b, id)
+			before := b.text(`SELECT max(e::text) FROM effect e`)
+			run(t, r, p.ID)
+			if after := b.text(`SELECT max(e::text) FROM effect e`); after != before {
+				t.Errorf("%s became %s", before, after)
+			}
+			p, err := r.Status(t.Context(), p.ID)
+			if err != nil || p.Summary.Outcomes[c.want] != 1 || p.State != inbox.ReplayDone {
+				t.Errorf("%+v, %v", p, err)
+			}
+		})
+	}
+}
+
+// A redelivery asks for fresh attempts of what is dead, and finds nothing to do
+// for what a replay has moved on.
+func TestARedeliveryDuringAReplayIsHarmless(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 20)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{Chunk: 3})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	var wait sync.WaitGroup
+	store := b.store("node-1")
+	wait.Go(func() {
+		for _, id := range slices.Backward(ids) {
+			if _, err := store.Rearm(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wait.Go(func() { run(t, r, p.ID) })
+	wait.Wait()
+	if n := b.count(`SELECT count(*) FROM effect WHERE state = 'pending' AND version = 2`); n != len(ids) {
+		t.Errorf("%d effects have fresh attempts once, want %d", n, len(ids))
+	}
+	target := &sink{idempotent: true}
+	b.client(jobs.Config{Replays: r, Senders: senders(target)})
+	for _, id := range ids {
+		b.eventuallyState(id, inbox.EffectDone)
+		if target.got(id) != 1 {
+			t.Errorf("sent %d times", target.got(id))
+		}
+	}
+}
+
+func TestCancelLeavesWhatIsNotDone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 5
+	ids := b.admit(repeatable, n)
+	for steps := 0; steps <= n; steps++ {
+		b.exec(`DELETE FROM effect_attempt`)
+		b.exec(`UPDATE effect SET version = 1`)
+		b.died()
+		r := b.replays(inbox.ReplaysConfig{Chunk: 1})
+		p := plan(t, r, everything(), inbox.ReplayOptions{})
+		if steps > 0 {
+			start(t, r, p)
+		}
+		for range steps {
+			if _, err := r.Step(t.Context(), p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := r.Cancel(t.Context(), inbox.CancelReplay{ID: p.ID, Actor: actor, Reason: why})
+		if err != nil || c.State != inbox.ReplayCancelled || c.FinishedAt == nil {
+			t.Fatalf("after %d steps: %+v, %v", steps, c, err)
+		}
+		if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 || step.State != inbox.ReplayCancelled {
+			t.Errorf("a step after it: %+v, %v", step, err)
+		}
+		if moved := b.count(`SELECT count(*) FROM effect WHERE state = 'pending' AND version = 2 AND job_id IN (SELECT id FROM river_job)`); moved != steps {
+			t.Errorf("%d moved after %d steps", moved, steps)
+		}
+		if left := b.count(`SELECT count(*) FROM effect e JOIN replay_item i ON i.effect_id = e.id
+			WHERE i.replay_id = $1 AND i.outcome IS NULL AND e.state = 'dead' AND e.version = 1`, p.ID); left != n-steps {
+			t.Errorf("%d left after %d steps", left, steps)
+		}
+		if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrReplayState) {
+			t.Errorf("run again: %v", err)
+		}
+		if _, err := r.Cancel(t.Context(), inbox.CancelReplay{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrReplayState) {
+			t.Errorf("cancelled twice: %v", err)
+		}
+	}
+	_ = ids
+	if got := b.count(`SELECT count(*) FROM audit WHERE action = 'replay.cancel' AND before ->> 'state' IN ('planned', 'running') AND after ->> 'state' = 'cancelled'`); got != n+1 {
+		t.Errorf("%d cancellations in the audit", got)
+	}
+}
+
+func TestTheRatePacesTheSteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 12)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 20}); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`UPDATE replay SET next_at = now() - interval '10 min'`)
+	// Each step takes a quarter of a second's worth and puts the next one off by as
+	// much; what was late is made up for by a second's worth, not more.
+	step := func(items int, ahead float64) {
+		t.Helper()
+		s, err := r.Step(t.Context(), p.ID)
+		if err != nil || s.Items != items {
+			t.Fatalf("%+v, %v, want %d items", s, err, items)
+		}
+		var got float64
+		if err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM r.next_at - max(i.acted_at)) FROM replay r, replay_item i GROUP BY r.id`).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got < ahead-0.001 || got > ahead+0.001 {
+			t.Errorf("the next step is %f s after this one, want %f", got, ahead)
+		}
+	}
+	step(5, -0.75)
+	b.exec(`UPDATE replay SET next_at = now() + interval '1 h'`)
+	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 0 || s.Wait < 59*time.Minute || s.State != inbox.ReplayRunning {
+		t.Fatalf("%+v, %v, want it to wait", s, err)
+	}
+	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
+	step(5, -0.75)
+	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
+	step(2, -0.9)
+	p, err := r.Status(t.Context(), p.ID)
+	if err != nil || p.State != inbox.ReplayDone || p.Rate != 20 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestALostReplayJobIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 3)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	sweeper, err := jobs.NewSweeper(jobs.SweeperConfig{
+		Pool: b.work, Store: b.store("node-1"), Replays: r, Logger: testLogger(t), Every: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(want int) {
+		t.Helper()
+		if n, err := sweeper.SweepReplays(t.Context()); err != nil || n != want {
+			t.Fatalf("%d woken, %v, want %d", n, err, want)
+		}
+	}
+	sweep(0)
+	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now()`)
+	sweep(0)
+	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now() - interval '1 min'`)
+	sweep(1)
+	sweep(0)
+	b.exec(`TRUNCATE river_job`)
+	sweep(1)
+	b.client(jobs.Config{Replays: r})
+	for _, id := range ids {
+		b.eventuallyState(id, inbox.EffectDone)
+	}
+	b.eventually("the replay to end", func() bool {
+		p, err := r.Status(t.Context(), p.ID)
+		return err == nil && p.State == inbox.ReplayDone
+	})
+	b.exec(`TRUNCATE river_job`)
+	sweep(0)
+}
+
+func TestResultsThatSayFailureAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 3)
+	b.died()
+	// The third is a duplicate of the second, which stays as it is.
+	b.exec(`UPDATE effect SET state = 'duplicate', duplicate_of = $1, finished_at = now(), reason = NULL WHERE id = $2`, ids[0], ids[2])
+	for i, status := range []string{"failed", "done", "failed"} {
+		b.exec(`INSERT INTO operation_result (event_id, status, document, rendered_at) VALUES ($1, $2, 'x', now())`, ids[i], status)
+	}
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, inbox.ReplayScope{IDs: ids[:2]}, inbox.ReplayOptions{})
+	start(t, r, p)
+	run(t, r, p.ID)
+	if got := b.text(`SELECT string_agg(status, ' ') FROM operation_result`); got != "done" {
+		t.Errorf("the results that stand are %q, want only what is done", got)
+	}
+}
+
+// dump is everything but plans and the audit, as text.
