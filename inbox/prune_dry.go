@@ -63,7 +63,7 @@ events AS MATERIALIZED (
     JOIN sources s ON s.id = e.source_id
     WHERE e.id < s.tombstones_id
         AND greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < s.tombstones
-        AND ('dead' = ANY ($10::text[]) OR e.admission NOT IN ('unusable', 'beyond_retention'))
+        AND ('dead' = ANY ($10::text[]) OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
         AND NOT EXISTS (
             SELECT FROM effect f WHERE f.event_id = e.id AND NOT EXISTS (SELECT FROM effects g WHERE g.id = f.id))
         AND NOT EXISTS (SELECT FROM replayed i WHERE i.event_id = e.id)),
