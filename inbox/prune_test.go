@@ -236,6 +236,32 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	}
 }
 
+// What a stream that stands still will count as settled stays, or its number would
+// be missing.
+func TestPruneLeavesWhatStreamsCount(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	behind, ahead := p.deliver(t, "behind", 40*day, inbox.EffectDone), p.deliver(t, "ahead", 40*day, inbox.EffectSkipped)
+	for number, id := range map[int]inbox.ID{5: behind, 8: ahead} {
+		p.exec(t, `UPDATE effect SET sequence_key_hash = sha256('k'), sequence_number = $2 WHERE event_id = $1`, id, number)
+	}
+	p.exec(t, `INSERT INTO stream (route_id, key_hash, applied, gap_since) VALUES ($1, sha256('k'), 6, now())`, p.source.Routes[0].ID)
+	counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, counts, p.prune(t))
+	_, one, _ := p.has(t, behind)
+	if _, other, _ := p.has(t, ahead); one || !other {
+		t.Errorf("number 5 is there: %t, number 8: %t; want the second alone", one, other)
+	}
+	p.exec(t, `UPDATE stream SET applied = 8, gap_since = NULL`)
+	p.prune(t)
+	if _, other, _ := p.has(t, ahead); other {
+		t.Error("number 8 stayed though it was passed")
+	}
+}
+
 // A source that keeps its tombstones longer than its class, and one whose class
 // was never registered.
 func TestPruneGoesByTheSource(t *testing.T) {
