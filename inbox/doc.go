@@ -8,8 +8,10 @@
 //     effects and the jobs that will carry them out are committed together. A
 //     fault of ours is a 5xx, never a 2xx and never a 4xx.
 //  2. An event is recorded at most once for (source, event id), however often
-//     and however concurrently it is delivered, for as long as its row lives.
-//     Only a verified delivery can take a key.
+//     and however concurrently it is delivered, for as long as its row lives:
+//     its tombstone horizon. After that, an event whose own signed time is older
+//     than the horizon is held for a person. Where none is signed, that is all
+//     that can be said. Only a verified delivery can take a key.
 //  3. An effect inside our database happens exactly once. An effect on an
 //     idempotent target is sent with one stable key and an identical body until
 //     it is known to have happened. An effect on a target that cannot
@@ -85,6 +87,27 @@
 // becomes pending like any other, and the claim decides by the policy for late
 // ones. A duplicate is replayed as its owner. An effect made for a route that is
 // new to an event has no place in a sequence.
+//
+// # How things go
+//
+// A [Pruner] removes what is past its horizon ([Horizons]) and needed by nothing:
+// whole days of bodies, settled effects with their attempts, then events that have
+// no effect left, keys and streams that nothing can ask for any more, and records.
+// Only one pass runs at a time, but every batch is safe without that: rows are
+// locked with SKIP LOCKED by one statement and looked at again by the next. A walk
+// goes on where the last pass ended and begins anew once a day; what was left
+// behind is found then.
+//
+// A body that is still needed when its day goes is copied to the class "kept", and
+// its event's pointer with it: before the day is detached, and again after, when
+// nobody new can reach it. In between, and if a pass is killed there until the next
+// one, a body that became needed that very moment counts as gone: its effect is
+// dead with that reason, and can be replayed. A body belongs to the class under
+// which it came; if its source keeps bodies for longer since, it is kept.
+//
+// [EraseEvent] removes the content of one event. Its pointer then names the class
+// "erased", which no body has. Tombstones outlive the gate's horizon by an hour, so
+// that no event falls between known and too old.
 //
 // # Where this differs from the design it was built on
 //
