@@ -163,12 +163,12 @@ func (n *Night) rest(ctx context.Context) error {
 	return n.ended(ctx)
 }
 
-// tables is a hash of every table of ours. What River keeps changes by itself; of
-// its jobs those count that are new.
+// tables is a hash of every table of ours. What River keeps, and how far prune has
+// walked, changes by itself; of River's jobs those count that are new.
 func (n *Night) tables(ctx context.Context) (map[string]string, error) {
 	rows, err := n.db.Query(ctx, `
 		SELECT relname::text FROM pg_class
-		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%'`)
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%' AND relname <> 'prune_walk'`)
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}
