@@ -55,13 +55,36 @@
 // A caller that is not a provider gets a result: [Operations] renders it once
 // all effects of the event are at rest, stores it, and every later answer is
 // those bytes. Whoever asks first renders, under the event's lock; the worker
-// tells of each attempt's end so that this is soon. A result of indeterminate is
-// the only one that is replaced: resolving an effect ([Effects.Resolve]) forgets
-// it in the same transaction.
+// tells of each attempt's end so that this is soon. What moves an effect out of
+// its rest by decision forgets a result that is no longer true, in the same
+// transaction: resolving ([Effects.Resolve]) one of indeterminate, a replay any
+// that says less than done. Until the effects are at rest again the caller is
+// told that it goes on: told of a failure that is being mended, he would call
+// again under a new key, and it would happen twice.
 //
 // SQL callers emit into the outbox in their own transactions; a [Relay] admits
 // the rows through the gate and then deletes them. It looks from the front each
 // time, since rows become visible in another order than their ids.
+//
+// # How a replay goes
+//
+// [Replays.Plan] writes down, item by item, what a run would do: each effect with
+// its version, whether it gets fresh attempts or why not, and what the [Judge]
+// says would be sent today. [Replays.Start] takes a plan whose digest, made anew
+// over its rows, is the one that was shown. [Replays.Step] then takes a few items
+// at a time in one transaction under the lock of the replay's row: the effects
+// leave their rest through settle, compared by state and version, the items get
+// their outcomes, the wake-ups their lowest priority. So a process may die
+// anywhere, two may work on one replay, and a cancellation leaves each item done
+// or as it was. A replay's rate is kept by the database's clock, in its row. Its
+// job is only a wake-up too: the sweeper finds a running replay that has none.
+//
+// Under its own key an effect sends the bytes that were stored for it, whatever
+// the configuration says today: one key, one body. Under a new key, which is the
+// old one with the version behind it, it is rendered anew. An ordered effect
+// becomes pending like any other, and the claim decides by the policy for late
+// ones. A duplicate is replayed as its owner. An effect made for a route that is
+// new to an event has no place in a sequence.
 //
 // # Where this differs from the design it was built on
 //

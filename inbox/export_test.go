@@ -8,6 +8,14 @@ const (
 	ReadEvents     = readEvents
 	BumpDeliveries = bumpDeliveries
 	ReadFirst      = readFirst
+
+	InsertStreams  = insertStreams
+	LockStreams    = lockStreams
+	LockAsked      = lockAsked
+	ReadOrder      = readOrder
+	MoveEffects    = moveEffects
+	SupersedeBelow = supersedeBelowNumber
+	PageHeld       = pageHeld
 )
 
 // Statements about dead letters and replays, for the tests of their plans.
@@ -33,3 +41,19 @@ func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
 
 // LockPruneSpace is the first half of prune's lock.
 const LockPruneSpace = lockPruneSpace
+
+// SetUpPass are the settings under which the statements of prune are planned.
+const SetUpPass = setUpPass
+
+// PruneStatements are the statements of prune and erase, for the tests of their
+// plans; %[1]s is a day of bodies.
+var PruneStatements = map[string]string{
+	"lock events": lockDueEvents, "delete events": deleteEvents, "lock effects": lockDueEffects, "delete effects": deleteEffects,
+	"lock keys": lockDueKeys, "delete keys": deleteKeys, "under way": underWay, "oldest at rest": oldestAtRest,
+	"lock streams": lockDueStreams, "delete streams": deleteStreams, "at rest": dueAtRest, "held": dueHeld,
+	"refusals": deleteRefusals, "replay items": deleteReplayItems, "replays": deleteReplays, "audits": deleteAudits,
+	"keep bodies": keepBodies, "lock kept": lockKeptBodies, "delete kept": deleteKeptBodies, "backlog": countBacklog,
+	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,
+	"erase attempts": eraseAttempts, "erase duplicates": eraseDuplicates, "erase results": eraseResults, "erase diffs": eraseDiffs,
+	"erase events": eraseEvents, "source refusals": readSourceRefusals,
+}

@@ -54,6 +54,10 @@ type RecordedEvent struct {
 	// rendered anew.
 	NewKey bool
 
+	// ForgetUnknown: the plan takes in what may have happened, and a run forgets since
+	// when that is so.
+	ForgetUnknown bool
+
 	// Effects are all that the event has, in whatever state.
 	Effects []RecordedEffect
 }
@@ -78,6 +82,9 @@ type RecordedEffect struct {
 	// UnknownSince is when the first attempt began whose outcome at an idempotent
 	// target is not known; zero if there was none.
 	UnknownSince time.Time
+
+	// Lost: what was stored before the first send is sealed under a key that is lost.
+	Lost bool
 
 	// Rendered is what was stored before the first send; nil if nothing was sent or
 	// the body was sent as received. A replay under the effect's own key sends these

@@ -175,7 +175,7 @@ type pass struct {
 var errPassOver = errors.New("the pass is over")
 
 // What is left over after a lost connection is a lock that went with it.
-const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(current_schema()))`
+const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(coalesce(current_schema(), '')))`
 
 // Every statement of a pass finds its rows through an index. A lost deletion
 // comes back as a row that is due, so its commits need not wait for the disk; a

@@ -176,14 +176,17 @@ SELECT coalesce((SELECT i.inhdetachpending FROM pg_inherits i WHERE i.inhrelid =
 // A body is needed as long as the event may still be worked on, is a dead letter
 // itself, is in an open replay, or its source keeps bodies for longer than the
 // class did under which it came ($1, $2: sources and the ids from which they keep).
+// OFFSET 0 keeps the planner from reading all effects at once into a hash.
 const neededEvent = `(
     e.admission IN ('unusable', 'beyond_retention')
     OR EXISTS (
         SELECT FROM effect f
-        WHERE f.event_id = e.id AND f.state IN ('pending', 'claimed', 'retry', 'held', 'dead', 'indeterminate'))
+        WHERE f.event_id = e.id AND f.state IN ('pending', 'claimed', 'retry', 'held', 'dead', 'indeterminate')
+        OFFSET 0)
     OR EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))
+        WHERE i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running')
+        OFFSET 0)
     OR EXISTS (SELECT FROM unnest($1::int[], $2::uuid[]) AS l (id, since) WHERE l.id = e.source_id AND e.id >= l.since))`
 
 // The events of a day are those whose ids are of the day: the gate makes the ids

@@ -17,9 +17,9 @@ const removableEffect = `
         SELECT FROM effect d
         WHERE d.duplicate_of = e.id AND (d.finished_at >= $1::timestamptz OR d.finished_at IS NULL))
     AND NOT EXISTS (SELECT FROM effect_key k WHERE k.effect_id = e.id)
-    AND ($2::boolean OR NOT EXISTS (
+    AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE i.effect_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running')))`
+        WHERE NOT $2::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))`
 
 const lockDueEffects = `
 WITH page AS MATERIALIZED (

@@ -17,9 +17,9 @@ const removableEvent = `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
     AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention'))
     AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
-    AND ($3::boolean OR NOT EXISTS (
+    AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running')))`
+        WHERE NOT $3::boolean AND i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))`
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.

@@ -21,9 +21,9 @@ CROSS JOIN LATERAL (
     SELECT e.id, e.event_id, e.state, e.route_id, e.version, e.sequence_key_hash
     FROM effect e
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state IN ('dead', 'indeterminate') AND e.state = ANY ($3::text[])
-        AND ($4::boolean OR NOT EXISTS (
+        AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running')))
+            WHERE NOT $4::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running'))
     ORDER BY e.id
     LIMIT $5) f
 LIMIT $5`
@@ -35,9 +35,9 @@ CROSS JOIN LATERAL (
     SELECT e.id, e.event_id, e.state, e.route_id, e.version, e.sequence_key_hash
     FROM effect e
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state = 'held'
-        AND ($3::boolean OR NOT EXISTS (
+        AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running')))
+            WHERE NOT $3::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running'))
     ORDER BY e.id
     LIMIT $4) f
 LIMIT $4`

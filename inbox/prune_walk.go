@@ -173,14 +173,14 @@ func (s *pass) resize(size int, took time.Duration) int {
 }
 
 // space makes the pause after a batch that removed something: as long as it
-// takes to stay within the rate, and at least as long as the batch took, so that
-// prune never has more than half of what it shares.
+// takes to stay within the rate, and at least half as long as the batch took, so
+// that what it shares is never prune's alone.
 func (s *pass) space(ctx context.Context, got stretch, took time.Duration) error {
 	if got.removed == 0 || s.cfg.Rate < 0 {
 		return ctx.Err()
 	}
 	slot := time.Duration(float64(got.removed) / float64(s.cfg.Rate) * float64(time.Second))
-	return s.rest(ctx, max(slot-took, min(took, s.cfg.Batch)))
+	return s.rest(ctx, max(slot-took, min(took, s.cfg.Batch)/2))
 }
 
 // rest waits, or returns ctx's error.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +43,7 @@ ORDER BY v.id`
 
 // eachRecorded calls do for each of the events with its effects, and the bytes of
 // one delivery at a time.
-func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, newKey bool, do func(*RecordedEvent) error) error {
+func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, o ReplayOptions, do func(*RecordedEvent) error) error {
 	events = slices.SortedFunc(slices.Values(events), func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
 	for events = slices.Compact(events); len(events) > 0; {
 		chunk := events[:min(judgeChunk, len(events))]
@@ -60,7 +59,7 @@ func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, e
 		for rows.Next() {
 			r, err := scanRecordedEvent(rows, keys)
 			if err == nil {
-				r.Effects, r.NewKey = recorded[r.Event.ID], newKey
+				r.Effects, r.NewKey, r.ForgetUnknown = recorded[r.Event.ID], o.NewKey, o.IncludeIndeterminate
 				err = do(r)
 			}
 			if err != nil {
@@ -120,7 +119,7 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 			return nil, err
 		}
 		if r.Rendered, err = keys.Open(renderedPlace(r.Effect), keyID, r.Rendered); err != nil {
-			return nil, fmt.Errorf("reading the request of effect %s: %w", r.Effect, err)
+			r.Rendered, r.Lost = nil, true
 		}
 		if unknown.Valid {
 			r.UnknownSince = unknown.Time

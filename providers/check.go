@@ -134,7 +134,7 @@ func (d *decoder) check(s *Spec) {
 	d.verify(&s.Verify)
 	d.modes(s)
 	d.choice("body.format", s.Body.Format, []string{"json", "any"}, []string{"xml"})
-	if s.Body.FormJSON != "" && !s.Body.Form {
+	if s.Body.FormJSON != "" && !s.Body.Form && !s.Body.Multipart {
 		d.at("body.form_json", "needs body.form: true")
 	}
 	if s.Split.Form != "" && s.Split.Form != s.Body.FormJSON {
@@ -234,7 +234,7 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 		if !strings.Contains(s.Split.JSON, nestedMark) {
 			d.at(where+".parent", "goes only with a split of several arrays; say envelope")
 		}
-	case f.Form != "" && !s.Body.Form:
+	case f.Form != "" && !s.Body.Form && !s.Body.Multipart:
 		d.at(where+".form", "needs body.form: true")
 	}
 	if f.Body != "" && (f.Body != "sha256" || !strings.HasPrefix(where, "identity.hash[") || len(s.Identity.Hash) < 2) {

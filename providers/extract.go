@@ -19,6 +19,7 @@ type extraction struct {
 	item, envelope *pathSet
 	format         string
 	form           bool
+	multipart      bool
 	formJSON       string
 	split          int      // slot of the array in the envelope; -1 if not split
 	nested         []nested // the arrays inside its elements
@@ -42,7 +43,7 @@ func newExtraction(s *Spec) *extraction {
 		envelope = newPathSet()
 	}
 	x := &extraction{
-		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, formJSON: s.Body.FormJSON,
+		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, multipart: s.Body.Multipart, formJSON: s.Body.FormJSON,
 		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
 	}
 	if s.Split.JSON != "" {
@@ -120,11 +121,11 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 
 // open finds the document in the body and walks it.
 func (x *extraction) open(s *source) error {
-	if x.form && (isForm(s.req) || s.req.bodiless()) {
-		form, err := parseForm(s.req.Payload())
-		if err != nil {
-			return err
-		}
+	form, is, err := x.fields(s.req)
+	if err != nil {
+		return err
+	}
+	if is {
 		s.form, s.inForm = merge(form, s.form), true
 		document, ok, err := one(form[x.formJSON])
 		if err != nil {
@@ -143,6 +144,18 @@ func (x *extraction) open(s *source) error {
 	}
 	s.envelopeSpans = spans
 	return err
+}
+
+// fields reads the payload as a form, if it is one of those the provider sends.
+func (x *extraction) fields(req *Request) (form url.Values, is bool, err error) {
+	if x.form && (isForm(req) || req.bodiless()) {
+		form, err = parseForm(req.Payload())
+		return form, true, err
+	}
+	if x.multipart {
+		return parseMultipart(req)
+	}
+	return nil, false, nil
 }
 
 func isForm(req *Request) bool {

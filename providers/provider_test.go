@@ -31,7 +31,7 @@ func accept(t *testing.T, p *providers.Provider, body string, headers ...string)
 	return d.Items
 }
 
-func custom(t *testing.T, spec string) *providers.Provider {
+func custom(t testing.TB, spec string) *providers.Provider {
 	t.Helper()
 	p, err := catalog.Parse("custom", []byte(spec))
 	if err != nil {

@@ -272,6 +272,10 @@ type BodySpec struct {
 	// the form field that then holds the JSON document.
 	Form     bool   `yaml:"form"`
 	FormJSON string `yaml:"form_json"`
+
+	// Multipart lets the body also be multipart/form-data. Fields named form are
+	// then read in its texts; its files are kept with the body and not read.
+	Multipart bool `yaml:"multipart"`
 }
 
 // SplitSpec makes one delivery several events: all are recorded or none.

@@ -41,6 +41,7 @@ var benchmarks = []benchmark{
 	{"effects", "effects carried out, beside River itself", measureEffects},
 	{"replay", "replays planned and run, and what they do to live deliveries", measureReplay},
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
+	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
 	// Processes that benchmarks start beside the binary.
 	{"naive", "", serveNaive},

@@ -25,10 +25,6 @@ type draft struct {
 	at     time.Time
 }
 
-// chosenAt is when events of a chosen id are said to have been made: the first
-// second of 2026.
-const chosenAt = 1767225600
-
 // draft makes the delivery from the provider's example or from a file, with the
 // event id and type that were asked for, wherever the provider puts them.
 func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
@@ -43,9 +39,10 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	}
 	made := d.at
 	if f.eventID != "" {
-		// A chosen id names one event: its payload is the same in every run, or the
-		// second would be a conflict with the first.
-		made = time.Unix(chosenAt, 0)
+		// A chosen id names one event: its payload is the same in every run of a day, or
+		// the second would be a conflict with the first. It is not older than that, or it
+		// would be held for its age.
+		made = d.at.UTC().Truncate(24 * time.Hour)
 	}
 	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(made.Unix(), 10),
 		"{{now_rfc3339}}", made.UTC().Format(time.RFC3339))

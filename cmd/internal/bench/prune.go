@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// pruneOptions are what can be chosen for the benchmark of prune.
+type pruneOptions struct {
+	output  string
+	rows    int
+	expired int
+	pairs   int
+	seconds float64
+	body    int // MiB of the day of bodies that is dropped
+	churn   int // rounds
+	rate    int
+}
+
+func parsePrune(args []string) (pruneOptions, error) {
+	var o pruneOptions
+	var quick bool
+	flags := flag.NewFlagSet("bench prune", flag.ContinueOnError)
+	flags.BoolVar(&quick, "quick", false, "a minute: 200,000 rows, one pair of 4 s, 100 MiB of bodies, 3 rounds of churn")
+	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.IntVar(&o.rows, "rows", 5_000_000, "rows of the gate")
+	flags.IntVar(&o.expired, "expired", 2_000_000, "of them past their horizon; filled up again after each pair")
+	flags.IntVar(&o.pairs, "pairs", 7, "pairs of measurements, without prune and with it")
+	flags.Float64Var(&o.seconds, "seconds", 20, "of each measurement")
+	flags.IntVar(&o.body, "body", 2048, "MiB of the day of bodies that is dropped; 0 is not at all")
+	flags.IntVar(&o.churn, "churn", 8, "rounds of writing and pruning as much again, to watch the size of the table; 0 is not at all")
+	flags.IntVar(&o.rate, "rate", 0, "rows a second that prune may remove; 0 is its default, -1 is as many as it can")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.output != "table" && o.output != "json" {
+		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
+	}
+	if quick {
+		o.rows, o.expired, o.pairs, o.seconds, o.body, o.churn = 200_000, 150_000, 1, 4, 100, 3
+	}
+	if o.expired < 1000 || o.rows < o.expired || o.pairs < 1 || o.seconds < 1 || o.body < 0 || o.churn < 0 || flags.NArg() > 0 {
+		return o, errors.New("--expired is at least 1000 and at most --rows, --pairs and --seconds at least 1, the others are not negative, and there are no arguments")
+	}
+	return o, nil
+}
+
+// pruneReport is the result of the benchmark of prune.
+type pruneReport struct {
+	Rows     int               `json:"rows"`
+	Expired  int               `json:"expired"`
+	Settings map[string]string `json:"postgresql_settings"`
+	Peak     float64           `json:"peak_per_second"`
+	Rate     float64           `json:"delivered_per_second"`
+
+	// Pair by pair: the latency of acknowledgements without prune and beside it, and
+	// what prune removed meanwhile.
+	Alone   []float64 `json:"alone_p99_ms"`
+	Beside  []float64 `json:"beside_p99_ms"`
+	Removed []float64 `json:"removed_per_second"`
+	Ratios  []ratio   `json:"ratios"`
+
+	Day   *dayReport  `json:"day,omitempty"`
+	Churn []churnSize `json:"churn,omitempty"`
+
+	// Second is what a second pruner said while the first was at work.
+	Second string `json:"second_pruner"`
+}
+
+// dayReport is what became of a large day of bodies.
+type dayReport struct {
+	MiB     float64 `json:"mib"`
+	Seconds float64 `json:"seconds"`
+	// The longest wait of a delivery meanwhile, and in as long a time without prune.
+	LongestBeside float64 `json:"longest_beside_ms"`
+	LongestAlone  float64 `json:"longest_alone_ms"`
+}
+
+// churnSize is the gate's table after a round.
+type churnSize struct {
+	TableMiB float64 `json:"table_mib"`
+	IndexMiB float64 `json:"index_mib"`
+}
+
+// The targets.
+const (
+	leastRemoved = 15_000 // gate rows a second
+	mostSlower   = 1.5    // p99 beside prune to p99 alone
+)
+
+// measurePruning prunes a large gate while deliveries go on.
+func measurePruning(ctx context.Context, args []string) (err error) {
+	o, err := parsePrune(args)
+	if err != nil {
+		return err
+	}
+	s, err := newStand(ctx)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	config, err := s.write("oncegate.yml", configuration)
+	if err != nil {
+		return err
+	}
+	_, address, err := s.serve(ctx, config, "receive")
+	if err != nil {
+		return err
+	}
+	pool, err := inbox.OpenPool(ctx, s.server.DSN(), schema, inbox.PoolAdmin, 4)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	b := &pruneBench{pruneOptions: o, stand: s, address: address, pool: pool}
+	r := &pruneReport{Rows: o.rows, Expired: o.expired, Settings: settings}
+	if err := b.measure(ctx, r); err != nil {
+		return err
+	}
+	if o.output == "json" {
+		return writeJSON(os.Stdout, r)
+	}
+	return r.writeTable(os.Stdout)
+}
+
+type pruneBench struct {
+	pruneOptions
+	*stand
+	address string
+	pool    *pgxpool.Pool
+	runs    uint32
+	seeded  int
+}
+
+func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
+	progress("measuring the peak")
+	got, err := b.load(ctx, 0, 3*time.Second)
+	if err != nil {
+		return err
+	}
+	r.Peak = got.perSecond()
+	r.Rate = r.Peak / 2
+	progress("%.0f deliveries/s; writing %d rows of the gate, %d of them past their horizon", r.Peak, b.rows, b.expired)
+	if err := b.seed(ctx, b.rows-b.expired, false); err != nil {
+		return err
+	}
+	if err := b.seed(ctx, b.expired, true); err != nil {
+		return err
+	}
+	if _, err := b.db.Exec(ctx, `VACUUM (ANALYZE) oncegate.inbox_event`); err != nil {
+		return fmt.Errorf("vacuuming: %w", err)
+	}
+	for pair := 1; pair <= b.pairs; pair++ {
+		if err := b.pair(ctx, r, pair); err != nil {
+			return err
+		}
+	}
+	if x, ok := newRatio("p99 of acknowledgements beside prune / alone", r.Beside, r.Alone, 0, mostSlower); ok {
+		r.Ratios = append(r.Ratios, x)
+	}
+	ones := slices.Repeat([]float64{1}, len(r.Removed))
+	if x, ok := newRatio("gate rows removed/s", r.Removed, ones, leastRemoved, 0); ok {
+		r.Ratios = append(r.Ratios, x)
+	}
+	if b.body > 0 {
+		if err := b.day(ctx, r); err != nil {
+			return err
+		}
+	}
+	if b.churn > 0 {
+		return b.watchSize(ctx, r)
+	}
+	return nil
+}
+
+// pair measures with prune and without, in turn first.
+func (b *pruneBench) pair(ctx context.Context, r *pruneReport, pair int) error {
+	measured := time.Duration(b.seconds * float64(time.Second))
+	var alone, beside, removed float64
+	for i := range 2 {
+		if (pair+i)%2 == 0 {
+			got, err := b.load(ctx, r.Rate, measured)
+			if err != nil {
+				return err
+			}
+			alone = got.quantile(.99)
+			continue
+		}
+		var report inbox.PruneReport
+		var wg sync.WaitGroup
+		var pruned error
+		wg.Go(func() { report, pruned = b.prune(ctx, measured+time.Second, nil) })
+		if pair == 1 {
+			wg.Go(func() { r.Second = b.second(ctx) })
+		}
+		got, err := b.load(ctx, r.Rate, measured)
+		wg.Wait()
+		if err := errors.Join(err, pruned); err != nil {
+			return err
+		}
+		beside, removed = got.quantile(.99), float64(report.Rows["inbox_event"])/report.Elapsed.Seconds()
+		if err := b.seed(ctx, int(report.Rows["inbox_event"]), true); err != nil {
+			return err
+		}
+	}
+	r.Alone, r.Beside, r.Removed = append(r.Alone, alone), append(r.Beside, beside), append(r.Removed, removed)
+	progress("%d/%d  p99 %.2f ms alone, %.2f ms beside prune, which removed %.0f rows/s", pair, b.pairs, alone, beside, removed)
+	return nil
+}
+
+// load sends deliveries; a rate of 0 is as fast as they are answered.
+func (b *pruneBench) load(ctx context.Context, rate float64, measured time.Duration) (*outcome, error) {
+	b.runs++
+	w := workload{connections: 64, kind: unique, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured}
+	return generate(ctx, b.address, b.runs, w, func() {}, func() {})
+}
+
+// prune makes one pass with the defaults.
+func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(inbox.PruneProgress)) (inbox.PruneReport, error) {
+	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: b.pool, Budget: budget, Rate: b.rate, Progress: told})
+	if err != nil {
+		return inbox.PruneReport{}, err
+	}
+	return pruner.Run(ctx, inbox.PruneRun{Anew: true})
+}
+
+// second tries to prune beside the first.
+func (b *pruneBench) second(ctx context.Context) string {
+	<-time.After(time.Second)
+	report, err := b.prune(ctx, time.Second, nil)
+	switch {
+	case err != nil:
+		return err.Error()
+	case report.Obtained:
+		return "worked too: wrong"
+	}
+	return "left"
+}
+
+func (r *pruneReport) writeTable(w io.Writer) error {
+	fmt.Fprintf(w, "Gate of %d rows, %d past their horizon; deliveries at %.0f/s, half of the peak, 64 connections, %d bytes\n\n", r.Rows, r.Expired, r.Rate, bodySize)
+	fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")
+	for i := range r.Alone {
+		fmt.Fprintf(w, "  %-6d %11.2f ms %12.2f ms %14.0f\n", i+1, r.Alone[i], r.Beside[i], r.Removed[i])
+	}
+	if err := writeRatios(w, r.Ratios); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nA second pruner: %s\n", r.Second)
+	if d := r.Day; d != nil {
+		fmt.Fprintf(w, "A day of %.0f MiB went in %.2f s; the longest wait of a delivery meanwhile %.1f ms, without prune %.1f ms\n", d.MiB, d.Seconds, d.LongestBeside, d.LongestAlone)
+	}
+	for i, size := range r.Churn {
+		fmt.Fprintf(w, "After round %d of churn: table %.0f MiB, indexes %.0f MiB\n", i, size.TableMiB, size.IndexMiB)
+	}
+	return nil
+}

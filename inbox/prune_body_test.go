@@ -1,0 +1,151 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// An interrupted detach, a detached day that was not dropped, a class that left
+// the configuration, and a day that somebody reads for long.
+func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	dead := p.deliver(t, "dead", 20*day, inbox.EffectDead)
+	p.deliver(t, "done", 20*day, inbox.EffectDone)
+	p.deliver(t, "detached", 19*day, inbox.EffectDone)
+	deadThere := p.deliver(t, "dead-there", 19*day, inbox.EffectDead)
+	name := func(ago time.Duration) string {
+		return "inbox_body_default" + time.Now().Add(-ago).UTC().Format("_20060102")
+	}
+	// The first phase of a detach commits, the second waits for this reader: it is
+	// cancelled there.
+	reader, err := p.pool.BeginTx(t.Context(), pgx.TxOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Exec(t.Context(), `SELECT count(*) FROM inbox_body`); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := p.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, set := range []string{`SET statement_timeout = '500ms'`, `SET lock_timeout = 0`} {
+		if _, err := conn.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "ALTER TABLE inbox_body_default DETACH PARTITION "+name(20*day)+" CONCURRENTLY"); err == nil {
+		t.Fatal("the detach did not wait for the reader")
+	}
+	if n := p.count(t, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhdetachpending AND c.relnamespace = current_schema()::regnamespace`); n != 1 {
+		t.Fatalf("%d detaches are pending, want 1", n)
+	}
+	_ = reader.Rollback(context.WithoutCancel(t.Context()))
+	p.exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*day))
+	report := p.prune(t)
+	if got := strings.Join(report.Partitions, " "); !strings.Contains(got, name(20*day)) || !strings.Contains(got, name(19*day)) {
+		t.Errorf("%s: want both days", got)
+	}
+	for _, id := range []inbox.ID{dead, deadThere} {
+		if event, effect, body := p.has(t, id); !event || !effect || !body {
+			t.Errorf("the dead one's event %t, effect %t, body %t: all have to stay", event, effect, body)
+		}
+	}
+	// Kept bodies go in their turn.
+	p.exec(t, `UPDATE effect SET state = 'skipped', finished_at = now() WHERE state = 'dead'`)
+	if report := p.prune(t); report.Rows["inbox_body"] != 2 {
+		t.Errorf("%d kept bodies went, want 2", report.Rows["inbox_body"])
+	}
+}
+
+func TestPruneFollowsClasses(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.register(t, inbox.ClassRow{Name: "brief", Horizons: inbox.Horizons{Body: day, Tombstone: 2 * day, Effects: day, Refusals: day, Audit: day}})
+	p.source.Class = "brief"
+	old := p.deliver(t, "old", 5*day, inbox.EffectDone) // its partitions are made as it arrives
+	p.source.Class = "default"
+	// The source keeps bodies for longer now than the class did under which it came.
+	if report := p.prune(t); report.Kept != 1 {
+		t.Errorf("%d bodies were kept, want 1", report.Kept)
+	}
+	if _, _, body := p.has(t, old); !body {
+		t.Error("the body went, though its source keeps bodies for a week")
+	}
+	if n := p.count(t, `SELECT count(*) FROM pg_class WHERE relname = $1 AND relnamespace = current_schema()::regnamespace`,
+		"inbox_body_brief"+time.Now().Add(-5*day).UTC().Format("_20060102")); n != 0 {
+		t.Error("the day of the class that is no longer used is still there")
+	}
+	p.exec(t, `UPDATE retention_class SET body = interval '3 days', effects = interval '3 days'`)
+	if report := p.prune(t); report.Rows["inbox_body"] != 1 {
+		t.Errorf("%d kept bodies went, want 1: its source keeps them for 3 days now", report.Rows["inbox_body"])
+	}
+}
+
+// Deliveries go on while days are dropped, also ones for which no day was made.
+func TestPruneWhileDelivering(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	for i := range 12 {
+		p.deliver(t, fmt.Sprint("old-", i), time.Duration(9+i)*day, inbox.EffectDone)
+	}
+	p.exec(t, "DROP TABLE inbox_body_default"+time.Now().UTC().Format("_20060102"))
+	p.at.Store(time.Now().UnixNano())
+	var stop atomic.Bool
+	done := make(chan int)
+	go func() {
+		n := 0
+		for ; !stop.Load(); n++ {
+			if _, err := p.gate.Accept(t.Context(), inboxtest.Admission(p.source, fmt.Sprint("new-", n))); err != nil {
+				t.Errorf("delivery %d: %v", n, err)
+			}
+		}
+		done <- n
+	}()
+	inboxtest.Until(t, "deliveries", func() bool { return p.gate.Stats().Partitions > 0 })
+	report := p.prune(t)
+	stop.Store(true)
+	if n := <-done; n == 0 || len(report.Partitions) < 12 {
+		t.Errorf("%d deliveries, %d days dropped", n, len(report.Partitions))
+	}
+}
+
+// Somebody who holds on to a day makes prune give way, say so and succeed later;
+// deliveries do not wait behind it.
+func TestPruneGivesWay(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	id := p.deliver(t, "old", 20*day, inbox.EffectDone)
+	holder, err := p.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.Exec(t.Context(), `SELECT body FROM inbox_body`); err != nil {
+		t.Fatal(err)
+	}
+	report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{})
+	if err != nil || report.Complete || len(report.Contended) == 0 {
+		t.Errorf("%+v, %v: want a pass that gave way", report, err)
+	}
+	p.at.Store(time.Now().UnixNano())
+	if _, err := p.gate.Accept(t.Context(), inboxtest.Admission(p.source, "new")); err != nil {
+		t.Error(err)
+	}
+	_ = holder.Rollback(context.WithoutCancel(t.Context()))
+	p.prune(t)
+	if _, effect, body := p.has(t, id); effect || body {
+		t.Error("the next pass left it too")
+	}
+}

@@ -1,0 +1,41 @@
+package jobs_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// Prune runs without being asked, one pass a job, and a stop does not wait for it.
+func TestPruneIsScheduled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if err := inbox.RegisterClasses(t.Context(), b.pool, []inbox.ClassRow{{Name: "default", Horizons: inbox.Horizons{
+		Body: time.Hour, Tombstone: time.Hour, Effects: time.Hour, Refusals: time.Hour, Audit: time.Hour,
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`INSERT INTO audit (id, actor, action, object) SELECT (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0')
+		|| '70008' || lpad(to_hex(n), 15, '0'))::uuid, 'a', 'b', 'c' FROM generate_series(1, 10) n`)
+	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: b.pool, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passes, removed atomic.Int64
+	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report inbox.PruneReport) {
+		passes.Add(1)
+		removed.Add(report.Rows["audit"])
+	}})
+	b.within(60*time.Second, "two passes", func() bool { return passes.Load() >= 2 })
+	if removed.Load() != 10 {
+		t.Errorf("%d rows went, want 10", removed.Load())
+	}
+	b.stop(c)
+	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'prune' AND attempt > 1`); n > 0 {
+		t.Errorf("%d passes were tried again", n)
+	}
+}
