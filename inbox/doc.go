@@ -17,8 +17,14 @@
 //     it is known to have happened. An effect on a target that cannot
 //     deduplicate is sent at most once; if its outcome is unknown it is
 //     indeterminate and waits for a person, never retried by itself.
-//  4. Nothing is dropped silently: refused, duplicate, conflicting, dead and
-//     indeterminate are counted, and what a person must see is a row.
+//  4. An effect begins only when its predecessor in the same sequence key is
+//     settled, or passed over by the route's policy; in our database a newer
+//     version is never overwritten by an older one; one stuck key never holds up
+//     another. An attempt whose end was not seen may still land late at an
+//     outside target, which is told the sequence number so that it can refuse.
+//  5. Nothing is dropped silently: refused, duplicate, conflicting, held,
+//     superseded, skipped, dead and indeterminate are counted, and what a person
+//     must see is a row.
 //
 // Our tables are the truth; river_job is only a wake-up. Truncating it loses and
 // doubles nothing.
@@ -52,18 +58,57 @@
 // sending it again does no harm, and a redelivery or a replay may. A caller is
 // told indeterminate of it and not failed, since he would call under a new key.
 //
+// # How order is kept
+//
+// What package sequence decides about a stream is decided in the claim and in
+// the settlement, under the lock of the stream's row, in two round trips: the
+// first locks and reads, the second writes what was decided and commits. The
+// lock is never held while anything is attempted. Whichever of two comes second
+// sees what the first has done, so that no wake-up is lost: an effect is held
+// only under the lock, and whoever ends what is before it looks for it under the
+// lock. The gate takes no such lock: what it admits is pending with a job of its
+// own, which decides. A worker claims the next effect of a key in the transaction
+// that settles the one before, and goes on with it; any other caller gives it a
+// job. A process that does not know a route's policy wakes the first that is
+// held, and the worker that claims it decides. Held effects have no job and no
+// time, but for the first behind a gap; the sweeper looks through them and must
+// find none that is free.
+//
 // # What becomes of an operation
 //
 // A caller that is not a provider gets a result: [Operations] renders it once
 // all effects of the event are at rest, stores it, and every later answer is
 // those bytes. Whoever asks first renders, under the event's lock; the worker
-// tells of each attempt's end so that this is soon. A result of indeterminate is
-// the only one that is replaced: resolving an effect ([Effects.Resolve]) forgets
-// it in the same transaction.
+// tells of each attempt's end so that this is soon. What moves an effect out of
+// its rest by decision forgets a result that is no longer true, in the same
+// transaction: resolving ([Effects.Resolve]) one of indeterminate, a replay any
+// that says less than done. Until the effects are at rest again the caller is
+// told that it goes on: told of a failure that is being mended, he would call
+// again under a new key, and it would happen twice.
 //
 // SQL callers emit into the outbox in their own transactions; a [Relay] admits
 // the rows through the gate and then deletes them. It looks from the front each
 // time, since rows become visible in another order than their ids.
+//
+// # How a replay goes
+//
+// [Replays.Plan] writes down, item by item, what a run would do: each effect with
+// its version, whether it gets fresh attempts or why not, and what the [Judge]
+// says would be sent today. [Replays.Start] takes a plan whose digest, made anew
+// over its rows, is the one that was shown. [Replays.Step] then takes a few items
+// at a time in one transaction under the lock of the replay's row: the effects
+// leave their rest through settle, compared by state and version, the items get
+// their outcomes, the wake-ups their lowest priority. So a process may die
+// anywhere, two may work on one replay, and a cancellation leaves each item done
+// or as it was. A replay's rate is kept by the database's clock, in its row. Its
+// job is only a wake-up too: the sweeper finds a running replay that has none.
+//
+// Under its own key an effect sends the bytes that were stored for it, whatever
+// the configuration says today: one key, one body. Under a new key, which is the
+// old one with the version behind it, it is rendered anew. An ordered effect
+// becomes pending like any other, and the claim decides by the policy for late
+// ones. A duplicate is replayed as its owner. An effect made for a route that is
+// new to an event has no place in a sequence.
 //
 // # How things go
 //
@@ -98,5 +143,8 @@
 // half as large and cost more each. Two small packages stand beside those of the
 // design, because more than one of them needs each: egress, the one guard of
 // everything that leaves, and expression, which evaluates the configuration's
-// expressions about an event.
+// expressions about an event. In mode latest an unknown outcome counts as applied:
+// an older version must not follow what may have happened. In mode arrival an
+// effect's sequence number is the time of its receipt, so that a target can refuse
+// there too.
 package inbox

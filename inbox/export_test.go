@@ -8,6 +8,14 @@ const (
 	ReadEvents     = readEvents
 	BumpDeliveries = bumpDeliveries
 	ReadFirst      = readFirst
+
+	InsertStreams  = insertStreams
+	LockStreams    = lockStreams
+	LockAsked      = lockAsked
+	ReadOrder      = readOrder
+	MoveEffects    = moveEffects
+	SupersedeBelow = supersedeBelowNumber
+	PageHeld       = pageHeld
 )
 
 // Statements about dead letters and replays, for the tests of their plans.

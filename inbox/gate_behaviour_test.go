@@ -392,6 +392,14 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned 
 		"insert": {inbox.InsertEvents, "", 19, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
 		"bump":   {inbox.BumpDeliveries, "", 2, []string{"Index Scan using inbox_event_pkey"}},
 		"first":  {inbox.ReadFirst, "", 1, []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
+
+		"streams":      {inbox.InsertStreams, "", 3, []string{"Conflict Arbiter Indexes: stream_key"}},
+		"lock_streams": {inbox.LockStreams, "", 2, []string{"Index Scan using stream_key"}},
+		"lock_asked":   {inbox.LockAsked, "", 1, []string{"effect_pkey"}},
+		"order":        {inbox.ReadOrder, "", 4, []string{"stream_key", "effect_sequence_idx", "effect_open_idx", "effect_pkey", "Index Scan Backward using effect_open_idx"}},
+		"move":         {inbox.MoveEffects, "", 6, []string{"Index Scan using effect_pkey"}},
+		"below":        {inbox.SupersedeBelow, "", 3, []string{"effect_open_idx"}},
+		"held":         {inbox.PageHeld, "", 3, []string{"effect_held_idx", "stream_key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := pool.Exec(t.Context(), "PREPARE p_"+name+" AS "+test.sql); err != nil {

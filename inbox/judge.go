@@ -14,7 +14,8 @@ type Verdict string
 const (
 	// VerdictSame: the same request would leave, under the same key.
 	VerdictSame Verdict = "same"
-	// VerdictDone: it happened; replaying it is left out unless asked for.
+	// VerdictDone: it happened, or its sequence has passed it; replaying it is left out
+	// unless asked for.
 	VerdictDone Verdict = "skipped_done"
 	// VerdictOtherTarget: the route leads elsewhere now.
 	VerdictOtherTarget Verdict = "other_target"
@@ -54,6 +55,10 @@ type RecordedEvent struct {
 	// rendered anew.
 	NewKey bool
 
+	// ForgetUnknown: the plan takes in what may have happened, and a run forgets since
+	// when that is so.
+	ForgetUnknown bool
+
 	// Effects are all that the event has, in whatever state.
 	Effects []RecordedEffect
 }
@@ -79,15 +84,21 @@ type RecordedEffect struct {
 	// target is not known; zero if there was none.
 	UnknownSince time.Time
 
+	// Lost: what was stored before the first send is sealed under a key that is lost.
+	Lost bool
+
 	// Rendered is what was stored before the first send; nil if nothing was sent or
 	// the body was sent as received. A replay under the effect's own key sends these
 	// bytes again: one key, one body.
 	Rendered []byte
 
+	// Applied is how far the effect's sequence has come; empty if it has none.
 	SequenceKeyHash []byte
 	SequenceNumber  string
-	LastCode        string
-	FinishedAt      time.Time
+	Applied         string
+
+	LastCode   string
+	FinishedAt time.Time
 }
 
 // Judgement is what would become of one effect today. Effect is zero for a route

@@ -40,7 +40,8 @@ ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 // What a decision has to know of each stream, read after its lock was obtained: each
 // part is a few rows from one end of an index. Part 1 are those above the applied
 // number, one more than shown, so that it is known whether there are more; those put
-// aside as ties take no place. What the modes need of it is said in package sequence. Part 6
+// aside as ties take no place. What the modes need of it is said in package sequence; of indeterminate ones, mode
+// arrival needs the one that blocks. Part 6
 // is the one in flight; part 7, for a route whose policy is not known here, the one
 // whose worker will decide; part 8, for a route that is no longer ordered, those that
 // are held still.
@@ -87,10 +88,7 @@ CROSS JOIN LATERAL (
     LIMIT $4)
     UNION ALL
     (SELECT 5, e.* FROM effect e
-    WHERE k.mode = 'arrival' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
-        AND e.state = 'indeterminate'
-    ORDER BY e.sequence_number, e.id
-    LIMIT 1)
+    WHERE k.mode = 'arrival' AND e.id = s.blocked_by AND e.state = 'indeterminate')
     UNION ALL
     (SELECT 6, e.* FROM effect e WHERE e.id = s.in_flight)
     UNION ALL

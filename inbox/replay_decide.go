@@ -139,7 +139,7 @@ func (p *planning) decide(c *candidate) (ReplayAction, LeftOut) {
 
 // judgeEffects has the judge say what would be sent; some of it cannot be.
 func (p *planning) judgeEffects(ctx context.Context, items []planItem, places map[ID]int, events, effects []ID) error {
-	return eachRecorded(ctx, p.pool, p.store.keys, events, effects, p.ask.Options.NewKey, func(r *RecordedEvent) error {
+	return eachRecorded(ctx, p.pool, p.store.keys, events, effects, p.ask.Options, func(r *RecordedEvent) error {
 		judgements, err := p.judge.Judge(ctx, r)
 		if err != nil {
 			return err

@@ -269,7 +269,7 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 // events plans the effects that the events of a page would get today.
 func (p *planning) events(ctx context.Context, events []ID) error {
 	var items []planItem
-	err := eachRecorded(ctx, p.pool, p.store.keys, events, nil, p.ask.Options.NewKey, func(r *RecordedEvent) error {
+	err := eachRecorded(ctx, p.pool, p.store.keys, events, nil, p.ask.Options, func(r *RecordedEvent) error {
 		judgements, err := p.judge.Judge(ctx, r)
 		if err != nil {
 			return err

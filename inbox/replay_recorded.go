@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -23,9 +22,11 @@ const judgeChunk = 50
 const readRecordedEffects = `
 SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
     e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
-    coalesce(e.last_code, ''), e.finished_at
+    coalesce(e.last_code, ''), e.finished_at,
+    coalesce(t.applied::text, '')
 FROM effect e
 JOIN route r ON r.id = e.route_id
+LEFT JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
 WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
 ORDER BY e.event_id, e.route_id, e.item`
 
@@ -44,7 +45,7 @@ ORDER BY v.id`
 
 // eachRecorded calls do for each of the events with its effects, and the bytes of
 // one delivery at a time.
-func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, newKey bool, do func(*RecordedEvent) error) error {
+func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, o ReplayOptions, do func(*RecordedEvent) error) error {
 	events = slices.SortedFunc(slices.Values(events), func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
 	for events = slices.Compact(events); len(events) > 0; {
 		chunk := events[:min(judgeChunk, len(events))]
@@ -60,7 +61,7 @@ func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, e
 		for rows.Next() {
 			r, err := scanRecordedEvent(rows, keys)
 			if err == nil {
-				r.Effects, r.NewKey = recorded[r.Event.ID], newKey
+				r.Effects, r.NewKey, r.ForgetUnknown = recorded[r.Event.ID], o.NewKey, o.IncludeIndeterminate
 				err = do(r)
 			}
 			if err != nil {
@@ -115,12 +116,12 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 		var unknown, finished pgtype.Timestamptz
 		var keyID *int32
 		err := rows.Scan(&event, &r.Effect, &r.RouteID, &r.Route, &r.RouteVersion, &r.Target, &r.Item, &r.State, &r.Reason, &r.Version,
-			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished)
+			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished, &r.Applied)
 		if err != nil {
 			return nil, err
 		}
 		if r.Rendered, err = keys.Open(renderedPlace(r.Effect), keyID, r.Rendered); err != nil {
-			return nil, fmt.Errorf("reading the request of effect %s: %w", r.Effect, err)
+			r.Rendered, r.Lost = nil, true
 		}
 		if unknown.Valid {
 			r.UnknownSince = unknown.Time

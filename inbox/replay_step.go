@@ -211,7 +211,7 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 		}
 		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true}
 		if it.action == ActionNewKey {
-			fresh, keys = append(fresh, it.effect), append(keys, freshKey(h.key, h.version+1))
+			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.key, h.version+1))
 		} else if replay.Options.IncludeIndeterminate {
 			fresh, keys = append(fresh, it.effect), append(keys, "")
 		}
@@ -242,9 +242,9 @@ func replayable(s EffectState) bool {
 
 var freshSuffix = regexp.MustCompile(`~v[0-9]+$`)
 
-// freshKey derives an effect's key for the version that a replay begins: the
+// FreshKey derives an effect's key for the version that a replay begins: the
 // first key with the version behind it, so that the same step, made again, gives
 // the same one.
-func freshKey(key string, version int) string {
+func FreshKey(key string, version int) string {
 	return freshSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
 }

@@ -44,9 +44,10 @@ func newNudger(pool *pgxpool.Pool, now func() time.Time) *nudger {
 // after notes a short snooze and passes on what River is to hear.
 func (n *nudger) after(err error) error {
 	if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err); ok && snooze.Duration < longSnooze {
-		at := n.now().Add(max(snooze.Duration, snoozeWritten))
+		at := n.now().Add(max(snooze.Duration, snoozeWritten)).UnixNano()/int64(nudgeEvery) + 1
 		n.mu.Lock()
-		n.due[at.UnixNano()/int64(nudgeEvery)+1] = struct{}{}
+		n.due[at] = struct{}{}
+		n.due[at+int64(time.Second/nudgeEvery)] = struct{}{} // River may be slow in writing it
 		n.mu.Unlock()
 	}
 	return err

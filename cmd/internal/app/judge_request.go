@@ -43,8 +43,11 @@ func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRout
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
 		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key,
 	}
-	if event.NewKey || e.Key == "" {
+	switch {
+	case e.Key == "":
 		out.Key = "a new one"
+	case event.NewKey:
+		out.Key = inbox.FreshKey(e.Key, e.Version+1)
 	}
 	from := "stored"
 	if p.Rendered {

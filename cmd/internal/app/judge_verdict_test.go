@@ -30,6 +30,15 @@ func TestVerdicts(t *testing.T) {
 `
 	const mailed = `      - { name: a, types: ["invoice.*"], target: post, mail: { to: body.data.object.email, subject: "Paid {{ .Body.data.object.total }}", text: hello } }
 `
+	ordered := func(mode string) string {
+		return strings.ReplaceAll(forwardRoute, "target:", "order: { mode: "+mode+", key: body.data.object.id, number: '7' }, target:")
+	}
+	sequenced := func(number, applied string) func(r *inbox.RecordedEvent) {
+		return func(r *inbox.RecordedEvent) {
+			e := &r.Effects[0]
+			e.SequenceKeyHash, e.SequenceNumber, e.Applied = inbox.SequenceKeyHash("stripe", "a", "in_1"), number, applied
+		}
+	}
 	stored := func(text string) func(r *inbox.RecordedEvent) {
 		return func(r *inbox.RecordedEvent) { r.Effects[0].Rendered = []byte(text) }
 	}
@@ -52,7 +61,7 @@ func TestVerdicts(t *testing.T) {
 		"indeterminate": {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectIndeterminate }, want: inbox.VerdictSame},
 		"done, under a new key": {
 			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.NewKey, r.Effects[0].State = true, inbox.EffectDone },
-			want: inbox.VerdictOtherKey, says: []string{"under a new key", `"key":"a new one"`}, without: []string{`"Idempotency-Key"`},
+			want: inbox.VerdictOtherKey, says: []string{"under a new key", `"key":"stripe/evt_1/a~v2"`}, without: []string{`"Idempotency-Key"`},
 		},
 		"another target": {
 			yesterday: forwardRoute, today: `      - { name: a, types: ["invoice.*"], target: other }
@@ -98,6 +107,28 @@ func TestVerdicts(t *testing.T) {
 		"another key, since the target has forgotten it": {
 			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt },
 			now: time.Unix(1700000000+3600, 0), want: inbox.VerdictOtherKey, says: []string{"key_window"}, without: []string{`"today"`},
+		},
+		"forgotten, and asked for all the same": {
+			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) {
+				r.ForgetUnknown, r.Effects[0].State, r.Effects[0].UnknownSince = true, inbox.EffectIndeterminate, r.Event.ReceivedAt
+			},
+			now: time.Unix(1700000000+3600, 0), want: inbox.VerdictSame,
+		},
+		"cannot render: what is stored is sealed under a lost key": {
+			yesterday: mapped, event: func(r *inbox.RecordedEvent) { r.Effects[0].Lost = true },
+			want: inbox.VerdictCannotRender, says: []string{"sealed under a key that is lost"}, without: []string{`"body"`},
+		},
+		"passed: a newer version was applied": {
+			yesterday: ordered("latest"), event: sequenced("7", "8"), want: inbox.VerdictDone, says: []string{"a newer version, 8, was applied"}, without: []string{"sequence_"},
+		},
+		"not passed: the same version": {yesterday: ordered("latest"), event: sequenced("7", "7"), want: inbox.VerdictSame},
+		"passed: late ones are dropped": {
+			yesterday: ordered("contiguous"), event: sequenced("7", "7"), want: inbox.VerdictDone, says: []string{"has passed it, at 7: late ones are dropped"},
+		},
+		"not passed: it blocks": {yesterday: ordered("contiguous"), event: sequenced("7", "6"), want: inbox.VerdictSame},
+		"another place in the sequence": {
+			yesterday: ordered("latest"), event: sequenced("9", ""), want: inbox.VerdictSame,
+			says: []string{`{"path":"sequence_number","before":"9","after":"7"}`}, without: []string{"sequence_key"},
 		},
 		"the key is still known": {
 			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt },
@@ -157,18 +188,22 @@ func TestVerdicts(t *testing.T) {
 
 // wrongJudges overlook something that is recorded.
 var wrongJudges = map[string]func(r *inbox.RecordedEvent){
-	"the bytes that are stored":      func(r *inbox.RecordedEvent) { r.Effects[0].Rendered = nil },
-	"what may have happened":         func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = time.Time{} },
-	"that new keys are asked for":    func(r *inbox.RecordedEvent) { r.NewKey = false },
-	"where an effect stands":         func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },
-	"what the route was":             func(r *inbox.RecordedEvent) { r.Effects[0].RouteVersion = 2 },
-	"the key that was asked for":     func(r *inbox.RecordedEvent) { r.Effects[0].KeyHash = nil },
-	"why nothing was made":           func(r *inbox.RecordedEvent) { r.Effects[0].Reason = inbox.ReasonExhausted },
-	"the headers of the delivery":    func(r *inbox.RecordedEvent) { r.Event.Headers = nil },
-	"the delivery itself":            func(r *inbox.RecordedEvent) { r.Delivery = nil },
-	"that the body is gone":          func(r *inbox.RecordedEvent) { r.Event.BodyGone, r.Event.Body = false, []byte("{}") },
-	"the type that was recorded":     func(r *inbox.RecordedEvent) { r.Event.Type = "charge.paid" },
-	"the event id that was recorded": func(r *inbox.RecordedEvent) { r.Event.EventID = "evt_1" },
+	"the bytes that are stored":          func(r *inbox.RecordedEvent) { r.Effects[0].Rendered = nil },
+	"what may have happened":             func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = time.Time{} },
+	"that it was asked for all the same": func(r *inbox.RecordedEvent) { r.ForgetUnknown = false },
+	"how far the sequence has come":      func(r *inbox.RecordedEvent) { r.Effects[0].Applied = "" },
+	"where it stood in the sequence":     func(r *inbox.RecordedEvent) { r.Effects[0].SequenceNumber = "7" },
+	"that a key is lost":                 func(r *inbox.RecordedEvent) { r.Effects[0].Lost = false },
+	"that new keys are asked for":        func(r *inbox.RecordedEvent) { r.NewKey = false },
+	"where an effect stands":             func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },
+	"what the route was":                 func(r *inbox.RecordedEvent) { r.Effects[0].RouteVersion = 2 },
+	"the key that was asked for":         func(r *inbox.RecordedEvent) { r.Effects[0].KeyHash = nil },
+	"why nothing was made":               func(r *inbox.RecordedEvent) { r.Effects[0].Reason = inbox.ReasonExhausted },
+	"the headers of the delivery":        func(r *inbox.RecordedEvent) { r.Event.Headers = nil },
+	"the delivery itself":                func(r *inbox.RecordedEvent) { r.Delivery = nil },
+	"that the body is gone":              func(r *inbox.RecordedEvent) { r.Event.BodyGone, r.Event.Body = false, []byte("{}") },
+	"the type that was recorded":         func(r *inbox.RecordedEvent) { r.Event.Type = "charge.paid" },
+	"the event id that was recorded":     func(r *inbox.RecordedEvent) { r.Event.EventID = "evt_1" },
 }
 
 // disagreements says in what a judgement is not what the case wants.

@@ -44,6 +44,9 @@ func (f *planFlags) scope(s *shell, args []string) (inbox.ReplayScope, error) {
 		return scope, err
 	}
 	if f.file == "" {
+		if len(scope.IDs) == 0 && scope.IsZero() && !scope.All {
+			return scope, errNoScope
+		}
 		return scope, nil
 	}
 	in := s.in
@@ -62,6 +65,8 @@ func (f *planFlags) scope(s *shell, args []string) (inbox.ReplayScope, error) {
 	scope.IDs = append(scope.IDs, ids...)
 	return scope, nil
 }
+
+var errNoScope = usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
 
 // readIDs reads one id a line, or the "id" of one JSON object a line. Empty lines
 // and those that begin with # are nothing.
@@ -152,7 +157,7 @@ func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanR
 	bar.done()
 	switch {
 	case errors.Is(err, inbox.ErrScope):
-		return nil, usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
+		return nil, errNoScope
 	case errors.Is(err, inbox.ErrReplayScope):
 		return nil, usagef("%s", oneLine(err.Error()))
 	}

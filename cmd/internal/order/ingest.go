@@ -48,7 +48,7 @@ func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery)
 	}
 	slow := c.variant.slow && d.number%37 == 5
 	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":%d,"type":"%s","key":"%s","number":%d,"slow":%t}`,
-		d.key, d.number, today(), eventType, d.key, d.number, slow)
+		d.key, d.number, c.began.Unix(), eventType, d.key, d.number, slow)
 	for attempt := range 20 {
 		status, err := rig.Deliver(ctx, client, "http://"+c.receiver.public+"/in/stripe", secret, body)
 		if err != nil {
@@ -65,7 +65,3 @@ func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery)
 	}
 	return fmt.Errorf("event %s/%d was never taken", d.key, d.number)
 }
-
-// today is when all events of a campaign say they were made: the same each time
-// one is sent again, and not so long ago that it would be held for its age.
-func today() int64 { return time.Now().UTC().Truncate(24 * time.Hour).Unix() }
