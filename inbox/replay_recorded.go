@@ -38,7 +38,7 @@ JOIN source s ON s.id = v.source_id
 LEFT JOIN LATERAL (
     SELECT p.headers, p.body, p.key_id
     FROM inbox_body p
-    WHERE p.class IN (v.class, 'kept') AND p.id = v.body_id
+    WHERE p.class = v.class AND p.id = v.body_id
     LIMIT 1) b ON true
 WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`

@@ -160,13 +160,10 @@ WHERE id = $1`
 // unblockTx takes the order past the effect that blocks. Where it goes by receipt
 // there is no such place: what may still land blocks whatever comes after it.
 func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
-	var (
-		event   ID
-		state   EffectState
-		version int
-		number  string
-	)
-	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&event, &state, &version, &number); err != nil {
+	var state EffectState
+	var version int
+	var number string
+	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&state, &version, &number); err != nil {
 		return streamSnapshot{}, err
 	}
 	if s.before.Applied == "" || number == "" {

@@ -11,17 +11,14 @@ import (
 )
 
 // sequenceOf gives what reads an event's sequence key and number for a route; nil
-// takes what the provider publishes. What cannot be read is empty, and failed is
-// told; it may be nil.
-func sequenceOf(s *config.Source, r *config.Route, failed func(error)) func(a *inbox.Admission, event int) (key, number string) {
+// takes what the provider publishes. What cannot be read is empty, which the gate
+// counts as missing.
+func sequenceOf(s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string) {
 	o := r.Order
 	if o.Key == nil && o.Number == nil {
 		return nil
 	}
 	headers := mentionsHeaders(o.Key) || mentionsHeaders(o.Number)
-	if failed == nil {
-		failed = func(error) {}
-	}
 	return func(a *inbox.Admission, event int) (key, number string) {
 		e := &a.Events[event]
 		in := &expression.Input{
@@ -34,33 +31,36 @@ func sequenceOf(s *config.Source, r *config.Route, failed func(error)) func(a *i
 			in.Headers = jobs.HeaderTexts(a.Headers)
 		}
 		key, number = e.SequenceKey, e.SequenceNumber
-		var err error
 		if o.Key != nil {
-			if key, err = o.Key.Name(in); err != nil {
-				failed(err)
-			}
+			key = nameOf(o.Key, in)
 		}
 		if o.Number != nil {
-			if number, err = placeOf(o, in); err != nil {
-				failed(err)
-			}
+			number = placeOf(&o, in)
 		}
 		return key, number
 	}
 }
 
+func nameOf(p *expression.Program, in *expression.Input) string {
+	name, err := p.Name(in)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // placeOf reads a number exactly, with one spelling for each value. Where every
 // number is waited for, only whole ones have successors.
-func placeOf(o config.Order, in *expression.Input) (string, error) {
+func placeOf(o *config.Order, in *expression.Input) string {
 	text, err := o.Number.Number(in)
 	if err != nil {
-		return "", err
+		return ""
 	}
 	n, err := sequence.ParseNumber(text)
 	if err != nil || o.Mode == sequence.Contiguous && !n.Whole() {
-		return "", expression.ErrType
+		return ""
 	}
-	return n.String(), nil
+	return n.String()
 }
 
 // mentionsHeaders says that an expression may read a header: reading them all for
