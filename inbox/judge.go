@@ -14,8 +14,7 @@ type Verdict string
 const (
 	// VerdictSame: the same request would leave, under the same key.
 	VerdictSame Verdict = "same"
-	// VerdictDone: it happened, or its sequence has passed it; replaying it is left out
-	// unless asked for.
+	// VerdictDone: it happened, or its sequence has passed it: nothing is sent.
 	VerdictDone Verdict = "skipped_done"
 	// VerdictOtherTarget: the route leads elsewhere now.
 	VerdictOtherTarget Verdict = "other_target"
@@ -54,6 +53,9 @@ type RecordedEvent struct {
 	// NewKey: the plan asks for new idempotency keys, under which everything is
 	// rendered anew.
 	NewKey bool
+
+	// IncludeDiscarded: the plan takes in what an operator discarded.
+	IncludeDiscarded bool
 
 	// ForgetUnknown: the plan takes in what may have happened, and a run forgets since
 	// when that is so.
@@ -119,9 +121,9 @@ type Judgement struct {
 // performs no effect and writes nothing. It answers for every effect of r, and
 // for every route that would take the event and has no effect of it.
 //
-// A verdict says what a replay then does. [VerdictDone], [VerdictNoRoute] and
-// [VerdictCannotRender] leave the effect as it is; under the others a request
-// leaves, as the diff describes it. It is declared here, by its caller; the
+// A verdict says what a replay then does. [VerdictNoRoute] and
+// [VerdictCannotRender] leave the effect as it is, under [VerdictDone] nothing is
+// sent; under the others a request leaves, as the diff describes it. It is declared here, by its caller; the
 // wiring implements it, since it alone knows providers, routes and targets.
 type Judge interface {
 	Judge(ctx context.Context, r *RecordedEvent) ([]Judgement, error)

@@ -61,7 +61,8 @@ func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, e
 		for rows.Next() {
 			r, err := scanRecordedEvent(rows, keys)
 			if err == nil {
-				r.Effects, r.NewKey, r.ForgetUnknown = recorded[r.Event.ID], o.NewKey, o.IncludeIndeterminate
+				r.Effects, r.NewKey = recorded[r.Event.ID], o.NewKey
+				r.ForgetUnknown, r.IncludeDiscarded = o.IncludeIndeterminate, o.IncludeDiscarded
 				err = do(r)
 			}
 			if err != nil {

@@ -29,8 +29,9 @@ func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *inbox.Recorde
 
 // verdict decides, and writes into the diff what it decides by.
 func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, was routeDescription, d *diff) (inbox.Verdict, error) {
+	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == inbox.ReasonDiscarded
 	switch {
-	case e.State.Settled() && !event.NewKey:
+	case e.State.Settled() && !event.NewKey && !discarded:
 		return inbox.VerdictDone, d.why("it is %s", e.State)
 	case !e.State.Settled() && !e.State.AtRest():
 		return inbox.VerdictSame, d.why("it is under way: %s", e.State)

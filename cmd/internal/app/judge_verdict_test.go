@@ -30,6 +30,11 @@ func TestVerdicts(t *testing.T) {
 `
 	const mailed = `      - { name: a, types: ["invoice.*"], target: post, mail: { to: body.data.object.email, subject: "Paid {{ .Body.data.object.total }}", text: hello } }
 `
+	discarded := func(asked bool) func(r *inbox.RecordedEvent) {
+		return func(r *inbox.RecordedEvent) {
+			r.IncludeDiscarded, r.Effects[0].State, r.Effects[0].Reason = asked, inbox.EffectSkipped, inbox.ReasonDiscarded
+		}
+	}
 	ordered := func(mode string) string {
 		return strings.ReplaceAll(forwardRoute, "target:", "order: { mode: "+mode+", key: body.data.object.id, number: '7' }, target:")
 	}
@@ -56,9 +61,11 @@ func TestVerdicts(t *testing.T) {
 			yesterday: mapped, today: remapped, event: stored(`{"api_key":"x","nickname":"n","sum":12,"to":"in_1"}`), want: inbox.VerdictSame,
 			says: []string{`"from":"stored"`, `{"path":"sum","before":"12","after":"1200"}`, "unused_changes", "needs a new key"}, without: []string{`"changes":`},
 		},
-		"under way":     {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectRetry }, want: inbox.VerdictSame, says: []string{"under way: retry"}},
-		"done":          {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDone }, want: inbox.VerdictDone, says: []string{"it is done"}},
-		"indeterminate": {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectIndeterminate }, want: inbox.VerdictSame},
+		"under way":                {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectRetry }, want: inbox.VerdictSame, says: []string{"under way: retry"}},
+		"done":                     {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDone }, want: inbox.VerdictDone, says: []string{"it is done"}},
+		"discarded":                {yesterday: forwardRoute, event: discarded(false), want: inbox.VerdictDone, says: []string{"it is skipped"}},
+		"discarded, and asked for": {yesterday: forwardRoute, event: discarded(true), want: inbox.VerdictSame},
+		"indeterminate":            {yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectIndeterminate }, want: inbox.VerdictSame},
 		"done, under a new key": {
 			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.NewKey, r.Effects[0].State = true, inbox.EffectDone },
 			want: inbox.VerdictOtherKey, says: []string{"under a new key", `"key":"stripe/evt_1/a~v2"`}, without: []string{`"Idempotency-Key"`},
@@ -193,6 +200,7 @@ var wrongJudges = map[string]func(r *inbox.RecordedEvent){
 	"that it was asked for all the same": func(r *inbox.RecordedEvent) { r.ForgetUnknown = false },
 	"how far the sequence has come":      func(r *inbox.RecordedEvent) { r.Effects[0].Applied = "" },
 	"where it stood in the sequence":     func(r *inbox.RecordedEvent) { r.Effects[0].SequenceNumber = "7" },
+	"that the discarded are asked for":   func(r *inbox.RecordedEvent) { r.IncludeDiscarded = false },
 	"that a key is lost":                 func(r *inbox.RecordedEvent) { r.Effects[0].Lost = false },
 	"that new keys are asked for":        func(r *inbox.RecordedEvent) { r.NewKey = false },
 	"where an effect stands":             func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },
