@@ -8,15 +8,23 @@
 //     effects and the jobs that will carry them out are committed together. A
 //     fault of ours is a 5xx, never a 2xx and never a 4xx.
 //  2. An event is recorded at most once for (source, event id), however often
-//     and however concurrently it is delivered, for as long as its row lives.
-//     Only a verified delivery can take a key.
+//     and however concurrently it is delivered, for as long as its row lives:
+//     its tombstone horizon. After that, an event whose own signed time is older
+//     than the horizon is held for a person. Where none is signed, that is all
+//     that can be said. Only a verified delivery can take a key.
 //  3. An effect inside our database happens exactly once. An effect on an
 //     idempotent target is sent with one stable key and an identical body until
 //     it is known to have happened. An effect on a target that cannot
 //     deduplicate is sent at most once; if its outcome is unknown it is
 //     indeterminate and waits for a person, never retried by itself.
-//  4. Nothing is dropped silently: refused, duplicate, conflicting, dead and
-//     indeterminate are counted, and what a person must see is a row.
+//  4. An effect begins only when its predecessor in the same sequence key is
+//     settled, or passed over by the route's policy; in our database a newer
+//     version is never overwritten by an older one; one stuck key never holds up
+//     another. An attempt whose end was not seen may still land late at an
+//     outside target, which is told the sequence number so that it can refuse.
+//  5. Nothing is dropped silently: refused, duplicate, conflicting, held,
+//     superseded, skipped, dead and indeterminate are counted, and what a person
+//     must see is a row.
 //
 // Our tables are the truth; river_job is only a wake-up. Truncating it loses and
 // doubles nothing.
@@ -49,6 +57,22 @@
 // one of them may have reached the target: as long as the target knows the key,
 // sending it again does no harm, and a redelivery or a replay may. A caller is
 // told indeterminate of it and not failed, since he would call under a new key.
+//
+// # How order is kept
+//
+// What package sequence decides about a stream is decided in the claim and in
+// the settlement, under the lock of the stream's row, in two round trips: the
+// first locks and reads, the second writes what was decided and commits. The
+// lock is never held while anything is attempted. Whichever of two comes second
+// sees what the first has done, so that no wake-up is lost: an effect is held
+// only under the lock, and whoever ends what is before it looks for it under the
+// lock. The gate takes no such lock: what it admits is pending with a job of its
+// own, which decides. A worker claims the next effect of a key in the transaction
+// that settles the one before, and goes on with it; any other caller gives it a
+// job. A process that does not know a route's policy wakes the first that is
+// held, and the worker that claims it decides. Held effects have no job and no
+// time, but for the first behind a gap; the sweeper looks through them and must
+// find none that is free.
 //
 // # What becomes of an operation
 //
@@ -86,6 +110,27 @@
 // ones. A duplicate is replayed as its owner. An effect made for a route that is
 // new to an event has no place in a sequence.
 //
+// # How things go
+//
+// A [Pruner] removes what is past its horizon ([Horizons]) and needed by nothing:
+// whole days of bodies, settled effects with their attempts, then events that have
+// no effect left, keys and streams that nothing can ask for any more, and records.
+// Only one pass runs at a time, but every batch is safe without that: rows are
+// locked with SKIP LOCKED by one statement and looked at again by the next. A walk
+// goes on where the last pass ended and begins anew once a day; what was left
+// behind is found then.
+//
+// A body that is still needed when its day goes is copied to the class "kept", and
+// its event's pointer with it: before the day is detached, and again after, when
+// nobody new can reach it. In between, and if a pass is killed there until the next
+// one, a body that became needed that very moment counts as gone: its effect is
+// dead with that reason, and can be replayed. A body belongs to the class under
+// which it came; if its source keeps bodies for longer since, it is kept.
+//
+// [EraseEvent] removes the content of one event. Its pointer then names the class
+// "erased", which no body has. Tombstones outlive the gate's horizon by an hour, so
+// that no event falls between known and too old.
+//
 // # Where this differs from the design it was built on
 //
 // The gate inserts River's jobs by SQL of its own, with ids reserved from
@@ -98,5 +143,8 @@
 // half as large and cost more each. Two small packages stand beside those of the
 // design, because more than one of them needs each: egress, the one guard of
 // everything that leaves, and expression, which evaluates the configuration's
-// expressions about an event.
+// expressions about an event. In mode latest an unknown outcome counts as applied:
+// an older version must not follow what may have happened. In mode arrival an
+// effect's sequence number is the time of its receipt, so that a target can refuse
+// there too.
 package inbox

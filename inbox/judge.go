@@ -14,7 +14,8 @@ type Verdict string
 const (
 	// VerdictSame: the same request would leave, under the same key.
 	VerdictSame Verdict = "same"
-	// VerdictDone: it happened; replaying it is left out unless asked for.
+	// VerdictDone: it happened, or its sequence has passed it; replaying it is left out
+	// unless asked for.
 	VerdictDone Verdict = "skipped_done"
 	// VerdictOtherTarget: the route leads elsewhere now.
 	VerdictOtherTarget Verdict = "other_target"
@@ -91,10 +92,13 @@ type RecordedEffect struct {
 	// bytes again: one key, one body.
 	Rendered []byte
 
+	// Applied is how far the effect's sequence has come; empty if it has none.
 	SequenceKeyHash []byte
 	SequenceNumber  string
-	LastCode        string
-	FinishedAt      time.Time
+	Applied         string
+
+	LastCode   string
+	FinishedAt time.Time
 }
 
 // Judgement is what would become of one effect today. Effect is zero for a route

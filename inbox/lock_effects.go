@@ -51,7 +51,7 @@ FOR UPDATE OF s`
 const lockEffects = `
 SELECT e.id, e.event_id, e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.item, e.idempotency_key,
     e.sequence_key_hash, v.body_sha256, e.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class IN (v.class, 'kept')), now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), now()
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[])

@@ -209,6 +209,9 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 	defer func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
+		// The server notices a closed connection a little later; who comes next must not
+		// find the lock taken by a pass that is over.
+		_, _ = s.conn.Exec(stop, `SELECT pg_advisory_unlock_all()`)
 		_ = s.conn.Close(stop)
 	}()
 	if err := s.conn.QueryRow(ctx, tryLock, lockPruneSpace).Scan(&s.report.Obtained); err != nil {

@@ -178,7 +178,7 @@ SELECT coalesce((SELECT i.inhdetachpending FROM pg_inherits i WHERE i.inhrelid =
 // class did under which it came ($1, $2: sources and the ids from which they keep).
 // OFFSET 0 keeps the planner from reading all effects at once into a hash.
 const neededEvent = `(
-    e.admission IN ('unusable', 'beyond_retention')
+    e.admission IN ('unusable', 'beyond_retention') AND e.discarded_at IS NULL
     OR EXISTS (
         SELECT FROM effect f
         WHERE f.event_id = e.id AND f.state IN ('pending', 'claimed', 'retry', 'held', 'dead', 'indeterminate')

@@ -316,7 +316,7 @@ func (l *life) replays() {
 		if _, err := tx.Exec(l.Context(), `INSERT INTO replay (id, state, scope, actor) VALUES ($1, 'planned', '{}', 'a')`, plan); err != nil {
 			return err
 		}
-		_, err = tx.Exec(l.Context(), `INSERT INTO replay_item (replay_id, position, effect_id, event_id, action) VALUES ($1, 1, $2, $3, 'replay')`, plan, e.effect, e.id)
+		_, err = tx.Exec(l.Context(), `INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action) VALUES ($1, 1, $2, $3, 1, 'replay')`, plan, e.effect, e.id)
 		return err
 	})
 	switch {

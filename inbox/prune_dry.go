@@ -56,6 +56,10 @@ effects AS MATERIALIZED (
             SELECT FROM effect_key k
             WHERE k.effect_id = e.id
                 AND NOT EXISTS (SELECT FROM keys g WHERE g.route_id = k.route_id AND g.key_hash = k.key_hash))
+        AND NOT EXISTS (
+            SELECT FROM stream m
+            WHERE m.route_id = e.route_id AND m.key_hash = e.sequence_key_hash AND e.sequence_number > m.applied
+                AND (m.gap_since IS NOT NULL OR m.blocked_by IS NOT NULL OR m.in_flight IS NOT NULL))
         AND NOT EXISTS (SELECT FROM replayed i WHERE i.effect_id = e.id)),
 events AS MATERIALIZED (
     SELECT e.id, e.source_id
@@ -63,7 +67,7 @@ events AS MATERIALIZED (
     JOIN sources s ON s.id = e.source_id
     WHERE e.id < s.tombstones_id
         AND greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < s.tombstones
-        AND ('dead' = ANY ($10::text[]) OR e.admission NOT IN ('unusable', 'beyond_retention'))
+        AND ('dead' = ANY ($10::text[]) OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
         AND NOT EXISTS (
             SELECT FROM effect f WHERE f.event_id = e.id AND NOT EXISTS (SELECT FROM effects g WHERE g.id = f.id))
         AND NOT EXISTS (SELECT FROM replayed i WHERE i.event_id = e.id)),

@@ -8,7 +8,8 @@ import (
 )
 
 // An effect goes when it has been settled for longer than its horizon, and
-// nobody asks for it any more: no duplicate that stays, no key, no open replay. One
+// nobody asks for it any more: no duplicate that stays, no key, no open replay, and
+// no stream that stands still before its number, which would then be missing. One
 // that an operator had settled in order to prune it goes at once.
 const removableEffect = `
     e.state IN ('done', 'superseded', 'skipped', 'duplicate')
@@ -17,6 +18,10 @@ const removableEffect = `
         SELECT FROM effect d
         WHERE d.duplicate_of = e.id AND (d.finished_at >= $1::timestamptz OR d.finished_at IS NULL))
     AND NOT EXISTS (SELECT FROM effect_key k WHERE k.effect_id = e.id)
+    AND NOT EXISTS (
+        SELECT FROM stream s
+        WHERE s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND e.sequence_number > s.applied
+            AND (s.gap_since IS NOT NULL OR s.blocked_by IS NOT NULL OR s.in_flight IS NOT NULL))
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
         WHERE NOT $2::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))`

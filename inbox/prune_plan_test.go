@@ -27,7 +27,7 @@ func TestPrunePlans(t *testing.T) {
 	through := map[string][]string{
 		"lock events":    {"inbox_event_pkey", "effect_event_route_item_key", "replay_item_event_idx"},
 		"delete events":  {"inbox_event_pkey", "effect_event_route_item_key", "operation_result_pkey"},
-		"lock effects":   {"effect_pkey", "effect_duplicate_of_idx", "effect_key_effect_idx", "replay_item_effect_idx"},
+		"lock effects":   {"effect_pkey", "effect_duplicate_of_idx", "effect_key_effect_idx", "replay_item_effect_idx", "stream_key"},
 		"delete effects": {"effect_pkey", "effect_attempt_pkey"},
 		"lock keys":      {"effect_key_expires_idx", "effect_key_pkey", "effect_pkey"},
 		"delete keys":    {"effect_key_pkey"},

@@ -153,12 +153,16 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 	unusable := inboxtest.Admission(p.source, "evt_bad")
 	unusable.Events[0].Unusable = "no id"
 	bad := p.accept(t, unusable, 40*day).Items[0].ID
+	discarded := inboxtest.Admission(p.source, "evt_gone")
+	discarded.Events[0].Unusable = "no id"
+	gone := p.accept(t, discarded, 40*day).Items[0].ID
+	p.exec(t, `UPDATE inbox_event SET discarded_at = now() WHERE id = $1`, gone)
 	replayed := p.deliver(t, "replayed", 40*day, inbox.EffectDone)
 	over := p.deliver(t, "over", 40*day, inbox.EffectDone)
 	for event, state := range map[inbox.ID]string{replayed: "planned", over: "cancelled"} {
 		plan := inbox.NewID(time.Now())
 		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
-		p.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, action) SELECT $1, 1, id, event_id, 'replay' FROM effect WHERE event_id = $2`, plan, event)
+		p.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action) SELECT $1, 1, id, event_id, route_id, 'replay' FROM effect WHERE event_id = $2`, plan, event)
 	}
 	p.prune(t)
 	for name, id := range map[string]inbox.ID{"unusable": bad, "in a replay": replayed} {
@@ -166,8 +170,10 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 			t.Errorf("the event that is %s went: %t, %t", name, event, body)
 		}
 	}
-	if event, _, _ := p.has(t, over); event {
-		t.Error("the event of a replay that is over stayed")
+	for name, id := range map[string]inbox.ID{"of a replay that is over": over, "discarded": gone} {
+		if event, _, body := p.has(t, id); event || body {
+			t.Errorf("the event that is %s stayed: %t, %t", name, event, body)
+		}
 	}
 	p.prune(t, inbox.PruneDead, inbox.PruneReplay)
 	for name, id := range map[string]inbox.ID{"unusable": bad, "in a replay": replayed} {
@@ -204,7 +210,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	for _, state := range []string{"done", "running"} {
 		plan := inbox.NewID(time.Now().Add(-91 * day))
 		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
-		p.exec(t, `INSERT INTO replay_item (replay_id, position, event_id, action) SELECT $1, n, gen_random_uuid(), 'replay' FROM generate_series(1, 1200) n`, plan)
+		p.exec(t, `INSERT INTO replay_item (replay_id, position, event_id, route_id, action) SELECT $1, n, gen_random_uuid(), 1, 'replay' FROM generate_series(1, 1200) n`, plan)
 	}
 	for _, ago := range []time.Duration{61 * day, 59 * day} {
 		p.exec(t, `INSERT INTO audit (id, actor, action, object) VALUES ($1, 'a', 'b', 'c')`, inbox.NewID(time.Now().Add(-ago)))
@@ -227,6 +233,32 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	if err := p.pool.QueryRow(t.Context(), `SELECT array_agg(k ORDER BY k) FROM unnest('{owner,asked,dead,ever,tomb}'::text[]) k
 		JOIN effect_key e ON e.key_hash = sha256(k::bytea)`).Scan(&left); err != nil || !slices.Equal(left, []string{"asked", "dead", "ever", "tomb"}) {
 		t.Errorf("keys left: %v, %v", left, err)
+	}
+}
+
+// What a stream that stands still will count as settled stays, or its number would
+// be missing.
+func TestPruneLeavesWhatStreamsCount(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	behind, ahead := p.deliver(t, "behind", 40*day, inbox.EffectDone), p.deliver(t, "ahead", 40*day, inbox.EffectSkipped)
+	for number, id := range map[int]inbox.ID{5: behind, 8: ahead} {
+		p.exec(t, `UPDATE effect SET sequence_key_hash = sha256('k'), sequence_number = $2 WHERE event_id = $1`, id, number)
+	}
+	p.exec(t, `INSERT INTO stream (route_id, key_hash, applied, gap_since) VALUES ($1, sha256('k'), 6, now())`, p.source.Routes[0].ID)
+	counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, counts, p.prune(t))
+	_, one, _ := p.has(t, behind)
+	if _, other, _ := p.has(t, ahead); one || !other {
+		t.Errorf("number 5 is there: %t, number 8: %t; want the second alone", one, other)
+	}
+	p.exec(t, `UPDATE stream SET applied = 8, gap_since = NULL`)
+	p.prune(t)
+	if _, other, _ := p.has(t, ahead); other {
+		t.Error("number 8 stayed though it was passed")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // Their events are locked already.
 const readNewEvents = `
 SELECT v.id, s.name, v.event_id, r.id, r.name, r.version,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class IN (v.class, 'kept')), now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), now()
 FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)
 JOIN inbox_event v ON v.id = a.event_id
 JOIN source s ON s.id = v.source_id

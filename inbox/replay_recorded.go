@@ -22,9 +22,11 @@ const judgeChunk = 50
 const readRecordedEffects = `
 SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
     e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
-    coalesce(e.last_code, ''), e.finished_at
+    coalesce(e.last_code, ''), e.finished_at,
+    coalesce(t.applied::text, '')
 FROM effect e
 JOIN route r ON r.id = e.route_id
+LEFT JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
 WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
 ORDER BY e.event_id, e.route_id, e.item`
 
@@ -36,7 +38,7 @@ JOIN source s ON s.id = v.source_id
 LEFT JOIN LATERAL (
     SELECT p.headers, p.body, p.key_id
     FROM inbox_body p
-    WHERE p.class IN (v.class, 'kept') AND p.id = v.body_id
+    WHERE p.class = v.class AND p.id = v.body_id
     LIMIT 1) b ON true
 WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`
@@ -114,7 +116,7 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 		var unknown, finished pgtype.Timestamptz
 		var keyID *int32
 		err := rows.Scan(&event, &r.Effect, &r.RouteID, &r.Route, &r.RouteVersion, &r.Target, &r.Item, &r.State, &r.Reason, &r.Version,
-			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished)
+			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished, &r.Applied)
 		if err != nil {
 			return nil, err
 		}

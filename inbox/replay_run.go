@@ -82,7 +82,13 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 	}
 	switch {
 	case replay.State == ReplayRunning:
-		return false, r.wakeTx(ctx, tx, s.ID)
+		if err := r.wakeTx(ctx, tx, s.ID); err != nil {
+			return false, err
+		}
+		return false, auditTx(ctx, tx, audit{
+			at: replay.Now, actor: s.Actor, action: AuditReplayRun, object: "replay/" + s.ID.String(), reason: s.Reason,
+			before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted()}, after: map[string]any{"state": replay.State, "woken": true},
+		})
 	case replay.State == ReplayExpired:
 		return true, nil
 	case replay.State != ReplayPlanned:

@@ -19,6 +19,12 @@ type effectArgs struct {
 
 func (effectArgs) Kind() string { return "effect" }
 
+type replayArgs struct {
+	Replay string `json:"replay"`
+}
+
+func (replayArgs) Kind() string { return "replay" }
+
 type rearmArgs struct {
 	Event string `json:"event"`
 }
@@ -40,7 +46,13 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 		if _, err := client.InsertTx(ctx, tx, effectArgs{Effect: id.String()}, opts); err != nil {
 			return err
 		}
-		_, err := client.InsertTx(ctx, tx, rearmArgs{Event: id.String()}, opts)
+		if _, err := client.InsertTx(ctx, tx, rearmArgs{Event: id.String()}, opts); err != nil {
+			return err
+		}
+		if _, err := client.InsertTx(ctx, tx, replayArgs{Replay: id.String()}, &river.InsertOpts{MaxAttempts: 1000, Queue: "replay"}); err != nil {
+			return err
+		}
+		_, err := client.InsertTx(ctx, tx, effectArgs{Effect: id.String()}, &river.InsertOpts{MaxAttempts: 1000, Priority: 4})
 		return err
 	})
 	if err != nil {
@@ -48,14 +60,17 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 	}
 	var ids []int64
 	var reserve, insert pgx.Batch
-	b.queue.ReserveTx(&reserve, 2, &ids)
+	b.queue.ReserveTx(&reserve, 4, &ids)
 	if err := b.pool.SendBatch(ctx, &reserve).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(ids) != 2 || ids[0] == ids[1] {
-		t.Fatalf("reserved %v, want two ids", ids)
+	if len(ids) != 4 || ids[0] == ids[1] {
+		t.Fatalf("reserved %v, want four ids", ids)
 	}
-	b.queue.EnqueueTx(&insert, []inbox.Wake{{JobID: ids[0], Kind: inbox.WakeEffect, ID: id}, {JobID: ids[1], Kind: inbox.WakeRearm, ID: id}})
+	b.queue.EnqueueTx(&insert, []inbox.Wake{
+		{JobID: ids[0], Kind: inbox.WakeEffect, ID: id}, {JobID: ids[1], Kind: inbox.WakeRearm, ID: id},
+		{JobID: ids[2], Kind: inbox.WakeReplay, ID: id}, {JobID: ids[3], Kind: inbox.WakeEffect, ID: id, Last: true},
+	})
 	if err := b.pool.SendBatch(ctx, &insert).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +90,14 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 4 {
-		t.Fatalf("%d jobs, want 4", len(found))
+	if len(found) != 8 {
+		t.Fatalf("%d jobs, want 8", len(found))
 	}
-	for i := range 2 {
-		if found[i].Rest != found[i+2].Rest {
-			t.Errorf("River writes\n%s\nand we write\n%s", found[i].Rest, found[i+2].Rest)
+	for i := range 4 {
+		if found[i].Rest != found[i+4].Rest {
+			t.Errorf("River writes\n%s\nand we write\n%s", found[i].Rest, found[i+4].Rest)
 		}
-		if !found[i].Times || !found[i+2].Times {
+		if !found[i].Times || !found[i+4].Times {
 			t.Errorf("job %d is not due at once", i)
 		}
 	}

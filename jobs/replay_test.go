@@ -401,6 +401,15 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 		}
 	}
 	sweep(0)
+	if again, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Digest: p.Digest, Actor: "bob", Reason: "is it stuck?", Rate: 1}); err != nil || again.State != inbox.ReplayRunning || again.Rate != 0 {
+		t.Fatalf("%+v, %v: run again is a new wake-up and nothing else", again, err)
+	}
+	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'replay' AND queue = 'replay'`); n != 2 {
+		t.Errorf("%d jobs", n)
+	}
+	if n := b.count(`SELECT count(*) FROM audit WHERE actor = 'bob' AND action = 'replay.run' AND after ->> 'woken' = 'true'`); n != 1 {
+		t.Error("the audit does not say who woke it")
+	}
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now()`)
 	sweep(0)
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now() - interval '1 min'`)

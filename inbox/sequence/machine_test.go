@@ -248,7 +248,7 @@ var wrong = map[string]func(p sequence.Policy, s sequence.Stream, now time.Time,
 func TestMuseumOfDeciders(t *testing.T) {
 	t.Parallel()
 	lives := func(decide decider) error {
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same lives in every run
+		random := rand.New(rand.NewPCG(1, 2))
 		for range 3000 {
 			if err := live(decide, func(n int, _ string) int { return random.IntN(n) }); err != nil {
 				return err

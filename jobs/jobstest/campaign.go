@@ -131,7 +131,7 @@ type campaign struct {
 // found is in the report.
 func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	r := &campaign{Campaign: c.withDefaults()}
-	r.random = rand.New(rand.NewPCG(r.Seed, 1)) //nolint:gosec // repeatable, not secret
+	r.random = rand.New(rand.NewPCG(r.Seed, 1))
 	admin, err := inbox.OpenPool(ctx, r.URL, r.Schema, inbox.PoolAdmin, 4)
 	if err != nil {
 		return nil, err

@@ -44,6 +44,10 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 	case !route.inbox.Matches(event.Event.Type):
 		return inbox.VerdictNoRoute, d.why("the route no longer takes the type")
 	}
+	route.place(event, e, d)
+	if passed := route.passed(e); passed != "" {
+		return inbox.VerdictDone, d.why("%s", passed)
+	}
 	if !route.current {
 		_ = d.why("no server was started with this version of the route yet")
 	}

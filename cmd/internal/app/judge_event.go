@@ -19,6 +19,9 @@ type judgedEvent struct {
 	signature string
 	identity  []inbox.Change
 
+	// item is the event as it is read today; nil if it is not.
+	item *providers.Item
+
 	// unusable is why the event could not be used today either.
 	unusable string
 }
@@ -53,6 +56,7 @@ func (e *judgedEvent) extract() {
 		}
 		return
 	}
+	e.item = item
 	for _, field := range []struct{ name, before, after string }{
 		{"event_id", e.Event.EventID, item.EventID}, {"type", e.Event.Type, item.Type},
 		{"occurred_at", instant(e.Event.OccurredAt), instant(item.OccurredAt)},

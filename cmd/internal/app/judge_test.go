@@ -40,30 +40,30 @@ const (
 const forwardRoute = `      - { name: a, types: ["invoice.*"], target: billing }
 `
 
-func judgeConfig(t testing.TB, url, schema, file, secret string) *config.Config {
-	t.Helper()
+func judgeConfig(tb testing.TB, url, schema, file, secret string) *config.Config {
+	tb.Helper()
 	cat, err := catalog.Load()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(file), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "SECRET=" + secret,
 	}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cfg
 }
 
 // registered writes the sources and routes of a configuration, as a start does.
-func registered(t testing.TB, cfg *config.Config) {
-	t.Helper()
-	a, err := app.New(t.Context(), app.Config{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Receive: true})
+func registered(tb testing.TB, cfg *config.Config) {
+	tb.Helper()
+	a, err := app.New(tb.Context(), app.Config{Settings: cfg, Logger: slog.New(slog.DiscardHandler), Receive: true})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := a.Stop(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
+	if err := a.Stop(context.WithoutCancel(tb.Context())); err != nil {
+		tb.Fatal(err)
 	}
 }
 

@@ -30,6 +30,15 @@ func TestVerdicts(t *testing.T) {
 `
 	const mailed = `      - { name: a, types: ["invoice.*"], target: post, mail: { to: body.data.object.email, subject: "Paid {{ .Body.data.object.total }}", text: hello } }
 `
+	ordered := func(mode string) string {
+		return strings.ReplaceAll(forwardRoute, "target:", "order: { mode: "+mode+", key: body.data.object.id, number: '7' }, target:")
+	}
+	sequenced := func(number, applied string) func(r *inbox.RecordedEvent) {
+		return func(r *inbox.RecordedEvent) {
+			e := &r.Effects[0]
+			e.SequenceKeyHash, e.SequenceNumber, e.Applied = inbox.SequenceKeyHash("stripe", "a", "in_1"), number, applied
+		}
+	}
 	stored := func(text string) func(r *inbox.RecordedEvent) {
 		return func(r *inbox.RecordedEvent) { r.Effects[0].Rendered = []byte(text) }
 	}
@@ -109,6 +118,18 @@ func TestVerdicts(t *testing.T) {
 			yesterday: mapped, event: func(r *inbox.RecordedEvent) { r.Effects[0].Lost = true },
 			want: inbox.VerdictCannotRender, says: []string{"sealed under a key that is lost"}, without: []string{`"body"`},
 		},
+		"passed: a newer version was applied": {
+			yesterday: ordered("latest"), event: sequenced("7", "8"), want: inbox.VerdictDone, says: []string{"a newer version, 8, was applied"}, without: []string{"sequence_"},
+		},
+		"not passed: the same version": {yesterday: ordered("latest"), event: sequenced("7", "7"), want: inbox.VerdictSame},
+		"passed: late ones are dropped": {
+			yesterday: ordered("contiguous"), event: sequenced("7", "7"), want: inbox.VerdictDone, says: []string{"has passed it, at 7: late ones are dropped"},
+		},
+		"not passed: it blocks": {yesterday: ordered("contiguous"), event: sequenced("7", "6"), want: inbox.VerdictSame},
+		"another place in the sequence": {
+			yesterday: ordered("latest"), event: sequenced("9", ""), want: inbox.VerdictSame,
+			says: []string{`{"path":"sequence_number","before":"9","after":"7"}`}, without: []string{"sequence_key"},
+		},
 		"the key is still known": {
 			yesterday: forwardRoute, event: func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt },
 			now: time.Unix(1700000000+3599, 0), want: inbox.VerdictSame,
@@ -170,6 +191,8 @@ var wrongJudges = map[string]func(r *inbox.RecordedEvent){
 	"the bytes that are stored":          func(r *inbox.RecordedEvent) { r.Effects[0].Rendered = nil },
 	"what may have happened":             func(r *inbox.RecordedEvent) { r.Effects[0].UnknownSince = time.Time{} },
 	"that it was asked for all the same": func(r *inbox.RecordedEvent) { r.ForgetUnknown = false },
+	"how far the sequence has come":      func(r *inbox.RecordedEvent) { r.Effects[0].Applied = "" },
+	"where it stood in the sequence":     func(r *inbox.RecordedEvent) { r.Effects[0].SequenceNumber = "7" },
 	"that a key is lost":                 func(r *inbox.RecordedEvent) { r.Effects[0].Lost = false },
 	"that new keys are asked for":        func(r *inbox.RecordedEvent) { r.NewKey = false },
 	"where an effect stands":             func(r *inbox.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },

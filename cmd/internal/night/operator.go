@@ -163,12 +163,12 @@ func (n *Night) rest(ctx context.Context) error {
 	return n.ended(ctx)
 }
 
-// tables is a hash of every table of ours. What River keeps changes by itself; of
-// its jobs those count that are new.
+// tables is a hash of every table of ours. What River keeps, and how far prune has
+// walked, changes by itself; of River's jobs those count that are new.
 func (n *Night) tables(ctx context.Context) (map[string]string, error) {
 	rows, err := n.db.Query(ctx, `
 		SELECT relname::text FROM pg_class
-		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%'`)
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%' AND relname <> 'prune_walk'`)
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}
@@ -194,7 +194,7 @@ func (n *Night) tables(ctx context.Context) (map[string]string, error) {
 // effects reads all effects.
 func (n *Night) effects(ctx context.Context) (map[string]Effect, error) {
 	rows, err := n.db.Query(ctx, `
-		SELECT e.id::text, s.name, v.event_id, r.name, e.state, e.version, e.idempotency_key
+		SELECT e.id::text, s.name, v.event_id, r.name, e.state, e.version, e.idempotency_key, e.unknown_since IS NOT NULL
 		FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id`)
 	if err != nil {
 		return nil, fmt.Errorf("reading effects: %w", err)
@@ -202,7 +202,7 @@ func (n *Night) effects(ctx context.Context) (map[string]Effect, error) {
 	out := map[string]Effect{}
 	var e Effect
 	var id string
-	_, err = pgx.ForEachRow(rows, []any{&id, &e.Source, &e.EventID, &e.Route, &e.State, &e.Version, &e.Key}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &e.Source, &e.EventID, &e.Route, &e.State, &e.Version, &e.Key, &e.Unknown}, func() error {
 		out[id] = e
 		return nil
 	})

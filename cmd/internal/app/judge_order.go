@@ -1,0 +1,66 @@
+package app
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// passed says why an effect of an ordered route would not be carried out, because
+// its sequence has come further; empty if it would.
+func (r *judgedRoute) passed(e *inbox.RecordedEffect) string {
+	policy := r.inbox.Order.WithDefaults()
+	number, err := sequence.ParseNumber(e.SequenceNumber)
+	applied, unknown := sequence.ParseNumber(e.Applied)
+	if !policy.Ordered() || err != nil || unknown != nil {
+		return ""
+	}
+	switch order := number.Compare(applied); {
+	case policy.Mode == sequence.Latest && order < 0:
+		return "a newer version, " + applied.String() + ", was applied: it would be superseded"
+	case policy.Mode == sequence.Contiguous && order <= 0 && policy.Late == sequence.LateDrop:
+		return "its sequence has passed it, at " + applied.String() + ": late ones are dropped"
+	case policy.Mode == sequence.Contiguous && order <= 0 && policy.Late == sequence.LateDead:
+		return "its sequence has passed it, at " + applied.String() + ": late ones are dead"
+	}
+	return ""
+}
+
+// replaced says where the event would stand in the route's sequence if it were
+// admitted today, as far as that is not where it was recorded.
+func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out []inbox.Change) {
+	mode := r.inbox.Order.WithDefaults().Mode
+	if event.item == nil || e.SequenceKeyHash == nil || mode == "" || mode == sequence.None {
+		return nil
+	}
+	key, text := event.item.SequenceKey, event.item.SequenceNumber
+	if r.inbox.Sequence != nil {
+		key, text = r.inbox.Sequence(&inbox.Admission{
+			Body: event.Delivery, Headers: event.Event.Headers, ReceivedAt: event.Event.ReceivedAt, Events: []inbox.NewEvent{{
+				EventID: event.Event.EventID, Type: event.Event.Type, OccurredAt: event.Event.OccurredAt,
+				Offset: event.Offset, Length: event.Length, SequenceKey: key, SequenceNumber: text,
+			}},
+		}, 0)
+	}
+	if !bytes.Equal(inbox.SequenceKeyHash(event.Source, r.Name, key), e.SequenceKeyHash) {
+		out = append(out, inbox.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
+	}
+	if mode == sequence.Arrival {
+		return out // its number is the time of receipt
+	}
+	number, err := sequence.ParseNumber(text)
+	recorded, unknown := sequence.ParseNumber(e.SequenceNumber)
+	if err != nil || unknown != nil || number.Compare(recorded) != 0 {
+		out = append(out, inbox.Change{Path: "sequence_number", Before: e.SequenceNumber, After: short([]byte(text))})
+	}
+	return out
+}
+
+// place adds the sequence to what is told of an effect.
+func (r *judgedRoute) place(event *judgedEvent, e *inbox.RecordedEffect, d *diff) {
+	if changes := r.replaced(event, e); len(changes) > 0 {
+		d.Identity = append(slices.Clone(d.Identity), changes...)
+	}
+}

@@ -1,0 +1,71 @@
+package jobs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// With a keyring, what a target said and what a plan compares are sealed; they are
+// read with the keys, and without them nothing else is wrong.
+func TestReplaysOfWhatIsSealed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.keyring = keyring(t, oldKey+" active")
+	b.retry.Attempts = 1
+	id := b.admit(repeatable, 1)[0]
+	b.reseal(b.keyring)
+	c := b.client(jobs.Config{Senders: map[string]effect.Sender{repeatable: newStubborn()}})
+	b.eventuallyState(id, inbox.EffectDead)
+	b.stop(c)
+
+	lister := inbox.NewLister(b.pool)
+	for want, lister := range map[string]*inbox.Lister{"try later": lister.WithKeyring(b.keyring), "its key is not in the keyring)": lister} {
+		rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0)
+		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Said, want) {
+			t.Errorf("%+v, %v, want %q", rows, err, want)
+		}
+	}
+	text := inbox.DeadFilter{Text: "later"}
+	var judged []inbox.RecordedEvent
+	r := b.replays(inbox.ReplaysConfig{Judge: judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
+		judged = append(judged, *r)
+		return []inbox.Judgement{{Effect: id, Verdict: inbox.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
+	})})
+	_, listed := lister.Dead(t.Context(), text, inbox.ID{}, 0)
+	_, grouped := lister.DeadGroups(t.Context(), text)
+	_, discarded := b.store("node-1").Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
+	_, planned := r.Plan(t.Context(), inbox.PlanReplay{Scope: inbox.ReplayScope{DeadFilter: text}, Actor: actor})
+	for _, err := range []error{listed, grouped, discarded, planned} {
+		if !errors.Is(err, inbox.ErrSealed) {
+			t.Errorf("a search in what is sealed: %v", err)
+		}
+	}
+
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if len(judged) != 1 || string(judged[0].Event.Body) != `{"paid":1}` || string(judged[0].Effects[0].Rendered) != "attempt 1" || judged[0].Event.BodyGone {
+		t.Errorf("judged %+v", judged)
+	}
+	var stored []byte
+	if err := b.pool.QueryRow(t.Context(), `SELECT diff FROM replay_item WHERE diff_key_id = 1`).Scan(&stored); err != nil || bytes.Contains(stored, []byte("secret")) {
+		t.Errorf("stored is %q, %v", stored, err)
+	}
+	if items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || len(items) != 1 || string(items[0].Diff) != `{"why":["secret"]}` {
+		t.Errorf("%+v, %v", items, err)
+	}
+	b.reseal(keyring(t, oldKey+"\n"+newKey+" active"))
+	b.keyring = keyring(t, newKey+" active")
+	if items, err := b.replays(inbox.ReplaysConfig{}).Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
+		t.Errorf("under another key: %+v, %v", items, err)
+	}
+	b.keyring = nil
+	if items, err := b.replays(inbox.ReplaysConfig{}).Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
+		t.Errorf("without the key: %+v, %v", items, err)
+	}
+}
