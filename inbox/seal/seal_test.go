@@ -87,7 +87,7 @@ func TestOpenRefusesWhatWasChangedOrMoved(t *testing.T) {
 		changed[i] ^= 1
 		refuse(fmt.Sprintf("byte %d changed", i), place(), id, changed)
 	}
-	for n := range len(stored) {
+	for n := range stored {
 		refuse(fmt.Sprintf("cut to %d", n), place(), id, stored[:n])
 	}
 	refuse("longer", place(), id, append(bytes.Clone(stored), 0))
