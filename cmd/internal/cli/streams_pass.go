@@ -48,7 +48,7 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 		return err
 	}
 	p := inbox.PassStream{Stream: stream.ID, As: as, MissingTo: stream.MissingTo, Actor: d.actor, Reason: d.reason}
-	what := ""
+	var what string
 	switch {
 	case stream.BlockedBy != nil:
 		p.Blocker = *stream.BlockedBy
