@@ -42,8 +42,8 @@ func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
 // LockPruneSpace is the first half of prune's lock.
 const LockPruneSpace = lockPruneSpace
 
-// SetUpPass are the settings under which the statements of prune are planned.
-const SetUpPass = setUpPass
+// PrepareSession are the settings under which the statements of prune are planned.
+const PrepareSession = prepareSession
 
 // PruneStatements are the statements of prune and erase, for the tests of their
 // plans; %[1]s is a day of bodies.

@@ -180,7 +180,7 @@ const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(coalesce(current_
 // Every statement of a pass finds its rows through an index. A lost deletion
 // comes back as a row that is due, so its commits need not wait for the disk; a
 // dropped table's does by itself.
-const setUpPass = `
+const prepareSession = `
 SELECT set_config('synchronous_commit', 'off', false), set_config('lock_timeout', '1s', false),
     set_config('statement_timeout', '20s', false), set_config('idle_in_transaction_session_timeout', '60s', false),
     set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
@@ -220,7 +220,7 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 	if !s.report.Obtained {
 		return s.report, nil
 	}
-	if _, err := s.conn.Exec(ctx, setUpPass); err != nil {
+	if _, err := s.conn.Exec(ctx, prepareSession); err != nil {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
 	if s.keep, err = readRetention(ctx, s.conn); err != nil {

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -88,28 +89,41 @@ func (s *pass) bodies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A class whose lock somebody else holds is left to the next pass; the others
+	// need not wait for it.
+	stuck := map[string]bool{}
 	for i := range all {
 		// An interrupted detach stands in the way of the next one of its class.
 		if p := &all[i]; p.pending {
-			if err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" FINALIZE"); err != nil {
+			err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" FINALIZE")
+			if err != nil && !s.gaveWay(ctx, err) {
 				return err
 			}
-			p.attached = false
+			stuck[p.class], p.attached = err != nil, err != nil
 		}
 	}
 	for i := range all {
 		p := &all[i]
-		if !s.keep.due(p) {
+		if stuck[p.class] || !s.keep.due(p) {
 			continue
 		}
 		if s.over(ctx) {
 			return errPassOver
 		}
 		if err := s.drop(ctx, p); err != nil {
-			return err
+			if !s.gaveWay(ctx, err) {
+				return err
+			}
+			stuck[p.class] = true
 		}
 	}
 	return nil
+}
+
+// gaveWay reports whether a step ended because of somebody else's locks, and not
+// because its time was over.
+func (s *pass) gaveWay(ctx context.Context, err error) bool {
+	return errors.Is(err, errPassOver) && !s.over(ctx)
 }
 
 // drop keeps what is still needed, takes the day off its class and drops it. What

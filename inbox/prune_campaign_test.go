@@ -140,7 +140,7 @@ func campaign(tb testing.TB, seed uint64, steps int, prune pruneOnce) {
 	tb.Helper()
 	p := newPast(tb)
 	p.source.Tombstone = keepDefault.Tombstone
-	l := &life{TB: tb, past: p, random: rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // a life that can be lived again
+	l := &life{TB: tb, past: p, random: rand.New(rand.NewPCG(seed, 7))} // a life that can be lived again
 	// No event comes into a day that is past its horizon: the old ones are there first.
 	for range max(steps/5, 5) {
 		l.deliver([]time.Duration{time.Hour, 8 * day, 16 * day, 29 * day, 35 * day, 45 * day}[l.random.IntN(6)])

@@ -11,9 +11,9 @@ import (
 
 // An event's row is its tombstone. It goes when it is past its horizon, counted
 // from its receipt or from its own time, whichever is later (the gate counts from
-// its own), and nothing hangs on it: no effect, whatever its state, and no open
-// replay. One that is a dead letter itself goes only if
-// it was discarded, or that is named ($2, $3).
+// its own, but one that lies more than a day ahead says nothing), and nothing
+// hangs on it: no effect, whatever its state, and no open replay. One that is a
+// dead letter itself goes only if it was discarded, or that is named ($2, $3).
 const removableEvent = `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
     AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)

@@ -20,7 +20,7 @@ func TestPrunePlans(t *testing.T) {
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
 	inboxtest.Source(t, pool, "stripe")
-	if _, err := pool.Exec(t.Context(), inbox.SetUpPass); err != nil {
+	if _, err := pool.Exec(t.Context(), inbox.PrepareSession); err != nil {
 		t.Fatal(err)
 	}
 	partition := "inbox_body_default" + time.Now().UTC().Format("_20060102")

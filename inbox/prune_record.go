@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,7 +58,7 @@ DELETE FROM audit a USING due WHERE a.id = due.id`
 // go: there is nothing to remember between passes.
 func (s *pass) drain(ctx context.Context, table, sql string, args ...any) error {
 	w := &walk{name: table, table: table, batch: func(ctx context.Context, tx pgx.Tx, _ string, n int) (stretch, error) {
-		tag, err := tx.Exec(ctx, sql, append(args[:len(args):len(args)], n)...)
+		tag, err := tx.Exec(ctx, sql, append(slices.Clip(args), n)...)
 		removed := tag.RowsAffected()
 		return stretch{examined: int(removed), due: int(removed), removed: removed}, err
 	}}

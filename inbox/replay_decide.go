@@ -150,17 +150,16 @@ func (p *planning) judgeEffects(ctx context.Context, items []planItem, places ma
 				continue
 			}
 			it := &items[i]
-			it.verdict, it.diff = j.Verdict, j.Diff
+			if it.diff = j.Diff; j.Verdict == VerdictDone {
+				continue // the plan takes it in all the same: it was asked for, or discarded
+			}
+			it.verdict = j.Verdict
 			switch j.Verdict {
 			case VerdictNoRoute:
 				it.action, it.leftOut = ActionNone, LeftOutNoRoute
 			case VerdictCannotRender:
 				it.action, it.leftOut = ActionNone, LeftOutCannotRender
-			case VerdictDone:
-				if !p.ask.Options.IncludeDone {
-					it.action, it.leftOut = ActionNone, LeftOutDone
-				}
-			case VerdictSame, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNewRoute:
+			case VerdictDone, VerdictSame, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNewRoute:
 			}
 		}
 		return nil

@@ -275,7 +275,7 @@ func (p *planning) events(ctx context.Context, events []ID) error {
 			return err
 		}
 		for _, j := range judgements {
-			if j.Verdict == VerdictNewRoute && p.wanted(j.RouteID) {
+			if j.Effect.IsZero() && (j.Verdict == VerdictNewRoute || j.Verdict == VerdictCannotRender) && p.wanted(j.RouteID) {
 				items = append(items, p.created(r, j))
 			}
 		}
@@ -294,8 +294,11 @@ func (p *planning) events(ctx context.Context, events []ID) error {
 
 func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff}
-	if r.Event.BodyGone {
+	switch {
+	case r.Event.BodyGone:
 		it.action, it.leftOut = ActionNone, LeftOutBodyGone
+	case j.Verdict == VerdictCannotRender:
+		it.action, it.leftOut = ActionNone, LeftOutCannotRender
 	}
 	return it
 }

@@ -35,10 +35,6 @@ type Horizons struct {
 // apart, so that no event falls between "still known" and "too old to be new".
 const tombstoneSlack = time.Hour
 
-// maxAhead is how far ahead of its receipt an event's own time is believed: what
-// lies further ahead says nothing of its age.
-const maxAhead = 24 * time.Hour
-
 // ClassRow is a retention class of the configuration as [RegisterClasses] writes
 // it.
 type ClassRow struct {

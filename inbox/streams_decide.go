@@ -98,7 +98,8 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	if err != nil {
 		return err
 	}
-	action, after := AuditStreamSkip, streamSnapshot{}
+	action := AuditStreamSkip
+	var after streamSnapshot
 	blocked := s.before.BlockedBy != nil
 	switch {
 	case blocked != !p.Blocker.IsZero() || blocked && *s.before.BlockedBy != p.Blocker:
@@ -152,7 +153,7 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker}, nil
 }
 
-const passStream = `
+const moveStream = `
 UPDATE stream
 SET applied = $2::numeric, gap_since = NULL, warned_at = NULL, blocked_by = NULL, updated_at = now()
 WHERE id = $1`
@@ -191,7 +192,7 @@ func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p Pa
 
 // moveStreamTx takes the order of a stream to a number, and decides what is next.
 func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, stream int64, number string) error {
-	if _, err := tx.Exec(ctx, passStream, stream, number); err != nil {
+	if _, err := tx.Exec(ctx, moveStream, stream, number); err != nil {
 		return err
 	}
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() })

@@ -345,3 +345,22 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 		t.Errorf("%d items name the effect they made", n)
 	}
 }
+
+// A route that takes an event today and cannot make its request is told, and so is
+// that what was discarded is replayed if that was asked for.
+func TestAPlanTellsWhatAJudgeCannotRender(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.died()
+	b.exec(`UPDATE effect SET state = 'skipped', reason = 'discarded', finished_at = now()`)
+	r := b.replays(inbox.ReplaysConfig{Judge: judgeFunc(func(*inbox.RecordedEvent) []inbox.Judgement {
+		return []inbox.Judgement{{Effect: id, Verdict: inbox.VerdictDone}, {RouteID: b.routes[once], Verdict: inbox.VerdictCannotRender}}
+	})})
+	p := plan(t, r, everything(), inbox.ReplayOptions{IncludeDiscarded: true, NewRoutes: true})
+	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	if err != nil || len(items) != 2 || items[0].Action != inbox.ActionReplay || items[0].Verdict != "" ||
+		items[1].LeftOut != inbox.LeftOutCannotRender || items[1].Effect != nil || items[1].Route != once {
+		t.Errorf("%+v, %v", items, err)
+	}
+}

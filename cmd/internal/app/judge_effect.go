@@ -219,6 +219,9 @@ func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgemen
 	case event.unusable != "":
 		verdict = inbox.VerdictCannotRender
 		_ = d.why("it is unusable still: %s", event.unusable)
+	case route.Order.Policy.Ordered():
+		verdict = inbox.VerdictCannotRender
+		_ = d.why("the route is ordered, and an effect that is made now has no place in its sequence")
 	case p.State == inbox.EffectSkipped:
 		return inbox.Judgement{}, false, nil
 	case p.State != "":

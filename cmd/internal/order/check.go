@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -109,12 +110,13 @@ func compare(key string, want, got []int) []violation {
 // heldRunnable sums what the workers that are alive say they have found.
 func (c *campaign) heldRunnable(ctx context.Context) (float64, error) {
 	sum := 0.0
+	client := &http.Client{Timeout: 10 * time.Second}
 	for _, p := range c.workers {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/metrics", nil)
 		if err != nil {
 			return 0, err
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
 		}

@@ -40,7 +40,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.workers, "workers", 8, "worker processes")
 	flags.DurationVar(&o.kill, "kill", 2*time.Second, "the mean time between two kills of a worker; 0 is never")
 	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "without anything happening, until what is left is called stuck")
-	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the order of deliveries and the kills") //nolint:gosec // any number will do
+	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the order of deliveries and the kills")
 	flags.StringVar(&variants, "variants", strings.Join(variantNames(), ","), "what to run")
 	if err := flags.Parse(args); err != nil {
 		return o, err
