@@ -43,7 +43,7 @@ func Readmit(s *Source, refused *inbox.RefusalDetail) (*inbox.Admission, error) 
 		return nil, errors.New("the provider gave neither a delivery nor a refusal")
 	}
 	return &inbox.Admission{
-		Source: s.Inbox, Body: refused.Body, Headers: marshalHeaders(request.Header, keptHeaders(s.Provider, s.Keep)),
+		Source: s.Inbox, Body: request.Payload(), Headers: marshalHeaders(payloadHeaders(&request), keptHeaders(s.Provider, s.Keep)),
 		ReceivedAt: request.ReceivedAt, IDUnsigned: delivery.IDUnsigned, Events: newEvents(delivery),
 	}, nil
 }

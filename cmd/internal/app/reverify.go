@@ -76,6 +76,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 	secrets := s.Keys()
 	source := &receiver.Source{
 		Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, Secrets: func() []providers.Secret { return secrets },
+		Keep: passedHeaders(s),
 	}
 	run := inbox.Reverify{
 		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
