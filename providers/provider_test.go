@@ -31,11 +31,11 @@ func accept(t *testing.T, p *providers.Provider, body string, headers ...string)
 	return d.Items
 }
 
-func custom(t testing.TB, spec string) *providers.Provider {
-	t.Helper()
+func custom(tb testing.TB, spec string) *providers.Provider {
+	tb.Helper()
 	p, err := catalog.Parse("custom", []byte(spec))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
