@@ -16,7 +16,7 @@ import (
 // A service that has its own pools and Go handlers of both flavours. The store
 // and the client each know the two routes by the ids that [inbox.Register] gave
 // them.
-func Example_handlers() {
+func Example_handlers() { //nolint:testableexamples // it needs a database
 	var storePool, riverPool *pgxpool.Pool // two pools: load on one must not starve the other
 	var ledger, charge int32               // registered["shop"].Routes["ledger"].ID, and so on
 

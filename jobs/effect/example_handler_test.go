@@ -16,7 +16,7 @@ import (
 type printed struct{ pgx.Tx }
 
 func (printed) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	fmt.Println(sql, args)
+	fmt.Println(sql, args) //nolint:forbidigo // an example's output
 	return pgconn.CommandTag{}, nil
 }
 

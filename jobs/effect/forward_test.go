@@ -51,7 +51,7 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 	if got.Body != string(call.Event.Body) {
 		t.Errorf("body %q, want %q", got.Body, call.Event.Body)
 	}
-	if passed := got.Header.Values("X-Github-Event"); got.Method != "POST" || !slices.Equal(passed, []string{"push", "a??Injected: yes"}) {
+	if passed := got.Header.Values("X-Github-Event"); got.Method != http.MethodPost || !slices.Equal(passed, []string{"push", "a??Injected: yes"}) {
 		t.Errorf("%s, passed on %q", got.Method, passed)
 	}
 	for name, want := range map[string]string{

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -56,7 +57,7 @@ func deliver(t *testing.T, cfg *config.Config, a *app.App, id string) int {
 	source := cfg.Sources[0]
 	r := &providers.Request{
 		Method: http.MethodPost, URL: "http://" + a.PublicAddr().String() + "/in/stripe", Header: http.Header{"Content-Type": {"application/json"}},
-		Body: []byte(`{"id":"` + id + `","object":"event","created":1700000000,"type":"invoice.paid"}`), ReceivedAt: time.Now(),
+		Body: fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix()), ReceivedAt: time.Now(),
 	}
 	if err := source.Provider.Sign(r, source.Keys()[0], id); err != nil {
 		t.Fatal(err)

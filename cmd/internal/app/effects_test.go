@@ -112,7 +112,7 @@ func TestWhatTargetsGet(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	r := target.Requests()[0]
-	if r.Method != "PUT" || r.Body != `{"sum":7}` || r.Header.Get("X-Region") != "eu" || r.Header.Get("X-Tenant") != "acme" ||
+	if r.Method != http.MethodPut || r.Body != `{"sum":7}` || r.Header.Get("X-Region") != "eu" || r.Header.Get("X-Tenant") != "acme" ||
 		r.Header.Get("X-Once") == "" || r.Header.Get("X-Secret") != "" || r.Header.Get("Authorization") != "" ||
 		len(strings.Fields(r.Header.Get("Webhook-Signature"))) != 2 || !strings.Contains(r.Header.Get("Traceparent"), "0af7651916cd43dd8448eb211c80319c") {
 		t.Errorf("%+v", r)

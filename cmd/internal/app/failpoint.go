@@ -21,8 +21,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// The fail points of a binary built with the tag failpoint, for the crash test.
-// ONCEGATE_FAILPOINT=name:n kills the process when it passes the point for the
+// The fail points of a binary built with the tag failpoint, for the crash test
+// and the campaign for order. ONCEGATE_FAILPOINT=name:n kills the process when it passes the point for the
 // n-th time.
 const (
 	failBeforeCommit = "gate-before-commit" // a group's transaction is open, its COMMIT not sent
@@ -34,6 +34,8 @@ const (
 	wrongAckEarly = "gate-ack-early"
 	// A gate that does not wait for the disk: likewise.
 	wrongAsynchronous = "gate-asynchronous"
+	// Workers that do not lock streams: the campaign for order must notice.
+	wrongUnlocked = "work-unlocked"
 
 	// Workers that break the promise, which the kill test must notice: one that says
 	// done and sends then, keys and bytes that differ between attempts, a transport
@@ -148,6 +150,9 @@ func (r failingResults) Close() error {
 	}
 	return err
 }
+
+// unlockedStreams is wrong on purpose.
+func unlockedStreams() bool { return wrongOnPurpose(wrongUnlocked) }
 
 func failingGate(gate receiver.Accepter) receiver.Accepter {
 	if wrongOnPurpose(wrongAckEarly) {

@@ -21,3 +21,5 @@ func failingNow(now func() time.Time) func() time.Time { return now }
 func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
 
 func failingSender(sender effect.Sender) effect.Sender { return sender }
+
+func unlockedStreams() bool { return false }

@@ -35,6 +35,8 @@ sources:
     routes:
       - { name: bank, types: [charge, refund], target: bank }
       - { name: mute, types: [post], target: mute }
+      - { name: form, types: [form], target: bank, key: { fields: [body.form, body.email], within: 60s } }
+      - { name: campaign, types: [campaign], target: bank, key: { fields: [body.to, body.campaign, body.date], keep: 7d } }
   runs:
     provider: operation
     secrets: [{ env: AGENT, name: agent }]

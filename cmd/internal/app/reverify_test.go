@@ -40,9 +40,10 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	created := time.Now().Unix()
 	send := func(secret, id string) int {
 		t.Helper()
-		body := `{"id":"` + id + `","object":"event","created":1700000000,"type":"invoice.paid"}`
+		body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":"invoice.paid"}`, id, created)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.PublicAddr().String()+"/in/stripe", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)

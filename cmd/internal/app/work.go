@@ -31,7 +31,7 @@ func (a *App) makeWork() error {
 		return err
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
+		Pool: a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node, Unlocked: unlockedStreams(),
 	})
 	if err != nil {
 		return err

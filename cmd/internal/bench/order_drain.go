@@ -137,6 +137,7 @@ func (o *orders) settled(ctx context.Context, worker *rig.Process) error {
 // roughly in order: several senders share the list.
 func (o *orders) deliver(ctx context.Context, address string, s *orderSubject) error {
 	const senders = 64
+	created := time.Now().Unix()
 	filler := strings.Repeat("x", bodySize-200)
 	keys := 1
 	if s.each > 0 {
@@ -152,8 +153,8 @@ func (o *orders) deliver(ctx context.Context, address string, s *orderSubject) e
 	for i := range senders {
 		all.Go(func() {
 			for n := int(next.Add(1)) - 1; n < o.orderOptions.effects && errs[i] == nil; n = int(next.Add(1)) - 1 {
-				body := fmt.Appendf(nil, `{"id":"evt_%08d%08d","object":"event","created":1767225600,"type":"invoice.paid","key":"k%d","number":%d,"filler":"%s"}`,
-					run, n, n%keys, n/keys+1, filler)
+				body := fmt.Appendf(nil, `{"id":"evt_%08d%08d","object":"event","created":%d,"type":"invoice.paid","key":"k%d","number":%d,"filler":"%s"}`,
+					run, n, created, n%keys, n/keys+1, filler)
 				status, err := rig.Deliver(ctx, client, "http://"+address+"/in/"+sourceName, secretValue, body)
 				if err == nil && status != http.StatusOK {
 					err = fmt.Errorf("a new event was answered %d", status)

@@ -24,8 +24,8 @@ type campaign struct {
 	schema string
 	db     *pgx.Conn
 
+	began    time.Time // also what every delivery of an event says it was made at
 	receiver *process
-	mu       sync.Mutex
 	workers  []*process
 	kills    int
 }
@@ -35,7 +35,7 @@ type result struct {
 	variant              variant
 	sequences, length    int
 	deliveries, kills    int
-	attempts             int
+	attempts, deadlocks  int
 	heldRunnable         float64
 	ingested, elapsed    time.Duration
 	violations           []violation
@@ -49,8 +49,8 @@ func (r *result) String() string {
 		verdict = fmt.Sprintf("BROKEN in %d ways", len(r.violations))
 	}
 	return fmt.Sprintf("order %s: %s; %d keys of %d numbers in %d deliveries, %d workers killed; %d applied in %d attempts, %d stuck, "+
-		"held found runnable %g; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
-		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable,
+		"held found runnable %g, deadlocks %d; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
+		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable, r.deadlocks,
 		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length)/r.elapsed.Seconds(), r.seed)
 }
 
@@ -94,7 +94,11 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	}
 	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
 	plan := c.plan(random)
-	began := time.Now()
+	deadlocks, err := c.world.deadlocks()
+	if err != nil {
+		return nil, err
+	}
+	c.began = time.Now()
 	r := &result{variant: c.variant, sequences: c.sequences(), length: c.length(), deliveries: len(plan), seed: c.seed}
 	killing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -102,11 +106,11 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	var killed error
 	killer.Go(func() { killed = c.killWorkers(killing, rand.New(rand.NewPCG(c.seed, 1))) }) //nolint:gosec // a schedule is no secret
 	err = c.ingest(ctx, plan)
-	r.ingested = time.Since(began)
+	r.ingested = time.Since(c.began)
 	if err == nil {
 		err = c.rest(ctx)
 	}
-	r.elapsed = time.Since(began)
+	r.elapsed = time.Since(c.began)
 	stop()
 	killer.Wait()
 	if err := errors.Join(err, killed); err != nil {
@@ -116,6 +120,10 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err
 	}
+	if r.deadlocks, err = c.world.deadlocks(); err != nil {
+		return nil, err
+	}
+	r.deadlocks -= deadlocks
 	return r, c.check(ctx, r)
 }
 
@@ -135,11 +143,11 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(c.world.dir, c.schema+".yml"), text, 0o600); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
-	if c.receiver, err = c.world.serve(ctx, c.schema, "receive"); err != nil {
+	if c.receiver, err = c.world.serve(ctx, c.schema, "receive", ""); err != nil {
 		return err
 	}
 	for range c.options.workers {
-		p, err := c.world.serve(ctx, c.schema, "work")
+		p, err := c.world.serve(ctx, c.schema, "work", c.variant.failpoint())
 		if err != nil {
 			return err
 		}
@@ -166,7 +174,7 @@ func (c *campaign) close(ctx context.Context) error {
 // killWorkers kills one worker after another, each replaced by a new one, until
 // ctx ends.
 func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
-	for c.kill > 0 {
+	for c.kill > 0 && !c.variant.wrong {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -179,7 +187,7 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 		c.kills++
 		// A worker that is being started is not given up half way: ctx only ends the
 		// killing.
-		p, err := c.world.serve(context.WithoutCancel(ctx), c.schema, "work")
+		p, err := c.world.serve(context.WithoutCancel(ctx), c.schema, "work", "")
 		if err != nil {
 			return err
 		}

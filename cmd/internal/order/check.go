@@ -61,6 +61,9 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	for name := range applied {
 		r.violations = append(r.violations, violation("alien: "+name+" was never delivered"))
 	}
+	if r.deadlocks > 0 {
+		r.violations = append(r.violations, violation(fmt.Sprintf("deadlocked: %d times", r.deadlocks)))
+	}
 	if r.heldRunnable > 0 {
 		r.violations = append(r.violations, violation(fmt.Sprintf("forgotten: %g held effects were found runnable", r.heldRunnable)))
 	}

@@ -47,8 +47,8 @@ func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery)
 		eventType = "take"
 	}
 	slow := c.variant.slow && d.number%37 == 5
-	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":1767225600,"type":"%s","key":"%s","number":%d,"slow":%t}`,
-		d.key, d.number, eventType, d.key, d.number, slow)
+	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":%d,"type":"%s","key":"%s","number":%d,"slow":%t}`,
+		d.key, d.number, c.began.Unix(), eventType, d.key, d.number, slow)
 	for attempt := range 20 {
 		status, err := rig.Deliver(ctx, client, "http://"+c.receiver.public+"/in/stripe", secret, body)
 		if err != nil {

@@ -23,11 +23,14 @@ func (c *campaign) plan(random *rand.Rand) []delivery {
 	}
 	var out []delivery
 	for len(queues) > 0 {
-		i := random.IntN(len(queues))
+		among := len(queues)
+		if c.variant.slow {
+			among = min(among, 50) // so that what is really missing is not missing for long
+		}
+		i := random.IntN(among)
 		out = append(out, queues[i][0])
 		if queues[i] = queues[i][1:]; len(queues[i]) == 0 {
-			queues[i] = queues[len(queues)-1]
-			queues = queues[:len(queues)-1]
+			queues = slices.Delete(queues, i, i+1)
 		}
 	}
 	return out

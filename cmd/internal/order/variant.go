@@ -16,18 +16,19 @@ type variant struct {
 	// patience and onGap are the route's.
 	patience, onGap string
 
-	// wrong says that the promise is to be broken: nothing locks the stream.
+	// wrong says that the promise is to be broken: the workers do not lock streams,
+	// and are not killed, since what they find is asked of those that live.
 	wrong bool
 }
 
-// A number that is recorded is not missing, so with a patience of a second and
-// gaps that are given up nothing may be skipped in third and slow, as long as
-// what is delivered is delivered in less.
+// A number that is recorded is not missing: in slow nothing may be skipped, though
+// gaps are given up after less than numbers fail for.
 var variants = []variant{
 	{name: "plain", every: 1, patience: "1h", onGap: "hold"},
 	{name: "third", every: 3, patience: "1h", onGap: "hold"},
 	{name: "slow", every: 1, slow: true, patience: "5s", onGap: "skip"},
 	{name: "hot", every: 1, hot: true, patience: "1h", onGap: "hold"},
+	{name: "unlocked", every: 1, patience: "1h", onGap: "hold", wrong: true},
 }
 
 func variantNames() []string {
@@ -36,4 +37,12 @@ func variantNames() []string {
 		names[i] = v.name
 	}
 	return names
+}
+
+// failpoint is what the workers are started with.
+func (v *variant) failpoint() string {
+	if v.wrong {
+		return "work-unlocked"
+	}
+	return ""
 }

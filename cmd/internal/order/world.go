@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ const secret = "whsec_order_0123456789abcdef0123456789abcdef" //nolint:gosec // 
 // world is what the variants share: a PostgreSQL of their own and the binary.
 type world struct {
 	dir    string
-	binary string
 	server *devpg.Server
+
+	// binary is as it is shipped, failing has fail points.
+	binary, failing string
 }
 
 // newWorld builds and starts it all. What it started is in the world also when it
@@ -30,8 +33,8 @@ func newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a directory: %w", err)
 	}
-	w := &world{dir: dir, binary: filepath.Join(dir, "oncegate")}
-	if err := rig.Build(ctx, "./cmd/oncegate", w.binary); err != nil {
+	w := &world{dir: dir, binary: filepath.Join(dir, "oncegate"), failing: filepath.Join(dir, "oncegate-failpoint")}
+	if err := errors.Join(rig.Build(ctx, "./cmd/oncegate", w.binary), rig.Build(ctx, "./cmd/oncegate", w.failing, "failpoint")); err != nil {
 		return w, err
 	}
 	if w.server, err = devpg.Start(ctx, devpg.Config{Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"}}); err != nil {
@@ -70,8 +73,18 @@ type process struct {
 	public, admin string
 }
 
-// serve starts the binary in one role and waits until it is ready.
-func (w *world) serve(ctx context.Context, schema, role string) (*process, error) {
+// deadlocks counts those that the server has reported.
+func (w *world) deadlocks() (int, error) {
+	content, err := os.ReadFile(w.server.LogPath())
+	if err != nil {
+		return 0, fmt.Errorf("reading the server's log: %w", err)
+	}
+	return bytes.Count(content, []byte("deadlock detected")), nil
+}
+
+// serve starts the binary in one role, with a fail point if one is named, and waits
+// until it is ready.
+func (w *world) serve(ctx context.Context, schema, role, failpoint string) (*process, error) {
 	public, err1 := rig.FreeAddress()
 	admin, err2 := rig.FreeAddress()
 	if err := errors.Join(err1, err2); err != nil {
@@ -82,7 +95,12 @@ func (w *world) serve(ctx context.Context, schema, role string) (*process, error
 		"ONCEGATE_PUBLIC=" + public, "ONCEGATE_ADMIN=" + admin,
 	}
 	log := filepath.Join(w.dir, schema+"."+role+".log")
-	p, err := rig.Start(log, env, w.binary, "serve", "--config", filepath.Join(w.dir, schema+".yml"), "--role", role)
+	binary := w.binary
+	if failpoint != "" {
+		binary = w.failing
+		env = append(env, "ONCEGATE_FAILPOINT="+failpoint)
+	}
+	p, err := rig.Start(log, env, binary, "serve", "--config", filepath.Join(w.dir, schema+".yml"), "--role", role)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -30,9 +30,16 @@ const content = "canary-content"
 // document whose member body is the event's.
 type NewTransactional func(tb testing.TB, function string) effect.Transactional
 
+// Pool is a pool of connections to the database; pgxpool's is one.
+type Pool interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // Database are functions of a database that fail in every way. An effect is taken
 // when its row is committed.
-func Database(pool *pgxpool.Pool, build NewTransactional) Kind {
+func Database(pool Pool, build NewTransactional) Kind {
 	d := &database{pool: pool, build: build}
 	k := Kind{
 		Secrets: []string{content},
@@ -99,7 +106,7 @@ func passing(code string) string {
 }
 
 type database struct {
-	pool  *pgxpool.Pool
+	pool  Pool
 	build NewTransactional
 
 	once sync.Once
