@@ -72,9 +72,19 @@ func written(v reflect.Value) any {
 		if v.IsZero() {
 			return nil
 		}
+		if v.Kind() == reflect.String && strings.TrimSpace(v.String()) == "" {
+			return space(v.String())
+		}
 		return v.Interface()
 	}
 }
+
+// space is a text of white space alone, which the library would write as a block
+// that it cannot read back.
+type space string
+
+// MarshalYAML writes it in quotation marks.
+func (s space) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(s))), nil }
 
 func durationText(d Duration) any {
 	const day = Duration(24 * time.Hour)
