@@ -11,7 +11,7 @@ import (
 )
 
 // orderShown is how many effects of a stream a decision is shown at first.
-const orderShown = 16
+const orderShown = 8
 
 // Streams come before effects in the order of locks, by their ids.
 const lockStreams = `
@@ -54,51 +54,51 @@ SELECT k.place, e.part, e.id, coalesce(e.sequence_number::text, ''), e.state, e.
 FROM unnest($1::int[], $2::bytea[], $3::text[]) WITH ORDINALITY AS k (route_id, key_hash, mode, place)
 JOIN stream s ON s.route_id = k.route_id AND s.key_hash = k.key_hash
 CROSS JOIN LATERAL (
-    (SELECT 1 AS part, e.* FROM effect e
+    (SELECT 1 AS part, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
     ORDER BY e.sequence_number, e.id
     LIMIT $4::int + 1)
     UNION ALL
-    (SELECT 2, e.* FROM effect e
+    (SELECT 2, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held')
     ORDER BY e.sequence_number, e.id
     LIMIT 1)
     UNION ALL
-    (SELECT 3, e.* FROM effect e
+    (SELECT 3, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number <= s.applied AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held')
     ORDER BY e.sequence_number, e.id
     LIMIT $4)
     UNION ALL
-    (SELECT 4, e.* FROM effect e
+    (SELECT 4, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'latest' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number IS NOT NULL AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held', 'claimed')
     ORDER BY e.sequence_number DESC, e.id DESC
     LIMIT $4)
     UNION ALL
-    (SELECT 5, e.* FROM effect e
+    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'arrival' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.state IN ('pending', 'retry', 'held', 'claimed')
     ORDER BY e.sequence_number, e.id
     LIMIT $4)
     UNION ALL
-    (SELECT 5, e.* FROM effect e
+    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'arrival' AND e.id = s.blocked_by AND e.state = 'indeterminate')
     UNION ALL
-    (SELECT 6, e.* FROM effect e WHERE e.id = s.in_flight)
+    (SELECT 6, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e WHERE e.id = s.in_flight)
     UNION ALL
-    (SELECT 7, e.* FROM effect e
+    (SELECT 7, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = '' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.state = 'held' AND e.reason IS DISTINCT FROM 'sequence_number_taken'
     ORDER BY e.sequence_number, e.id
     LIMIT 1)
     UNION ALL
-    (SELECT 8, e.* FROM effect e
+    (SELECT 8, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
     WHERE k.mode = 'none' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held'
     ORDER BY e.sequence_number, e.id
     LIMIT $4)) e`

@@ -125,7 +125,7 @@ func (c *Client) actInStreams(ctx context.Context, w wakeUp, claim *inbox.Claim,
 	settled, err := c.store.ActOrdered(ctx, claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
 	switch {
 	case errors.Is(err, inbox.ErrUngrouped):
-		return false, nil //nolint:nilerr // by itself it is seen which one was the cause
+		return false, nil // by itself it is seen which one was the cause
 	case err != nil:
 		return true, c.uncertain(ctx, claim.Effect, "acting in a group", err)
 	}
