@@ -79,17 +79,18 @@ const (
 	quickGroup    = 100 * time.Millisecond
 )
 
-func (e *Effects) actGroup(routeID int32, group *grouped[GroupedAct, GroupedEnd]) func(ctx context.Context, asks []GroupedAct) ([]GroupedEnd, error) {
-	var known knownRoutes
-	known.add(routeID, e.routes[routeID].Lease)
-	return func(ctx context.Context, asks []GroupedAct) ([]GroupedEnd, error) {
+// together runs a group of one route in one transaction, on a connection of its own:
+// run says whether a COMMIT was on its way when it failed. What fails otherwise is
+// given up whole.
+func together[In, Out any](e *Effects, group *grouped[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
+	group.run = func(ctx context.Context, asks []In) ([]Out, error) {
 		conn, err := e.pool.Acquire(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUngrouped, err)
 		}
 		defer conn.Release()
 		began := e.now()
-		ends, sent, err := e.actTogether(ctx, conn.Conn(), known, asks)
+		outs, sent, err := run(ctx, conn.Conn(), asks)
 		switch took := e.now().Sub(began); {
 		case err != nil || took > 4*quickGroup:
 			group.resize(func(n int) int { return max(n/2, 1) })
@@ -99,7 +100,7 @@ func (e *Effects) actGroup(routeID int32, group *grouped[GroupedAct, GroupedEnd]
 			group.resize(func(n int) int { return max(n, leastTogether) })
 		}
 		if err == nil {
-			return ends, nil
+			return outs, nil
 		}
 		// A connection with an open transaction is not given back to the pool.
 		if conn.Conn().PgConn().TxStatus() != 'I' {

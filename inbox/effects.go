@@ -132,7 +132,9 @@ type Effects struct {
 	owns      grouped[ownAsk, Owner]
 	postpones grouped[postponement, struct{}]
 	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
-	settles   grouped[Settlement, Settled]
+	// orderedActs are those of ordered routes, whose claims come first.
+	orderedActs map[int32]*grouped[OrderedAct, Settled]
+	settles     grouped[Settlement, Settled]
 
 	heldMu sync.Mutex // guards heldAt
 	heldAt heldCursor
@@ -200,13 +202,20 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
 	e.postpones = grouped[postponement, struct{}]{run: e.postponeGroup, size: size, flushers: flushers, timeout: timeout}
 	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}
-	e.acts = map[int32]*grouped[GroupedAct, GroupedEnd]{}
+	e.acts, e.orderedActs = map[int32]*grouped[GroupedAct, GroupedEnd]{}, map[int32]*grouped[OrderedAct, Settled]{}
 	for id, r := range e.routes {
 		if r.InDatabase {
 			// What a group's transaction locks it holds until all of it has acted.
-			group := &grouped[GroupedAct, GroupedEnd]{size: leastTogether, flushers: 2, timeout: max(timeout, r.Lease/2)}
-			group.run = e.actGroup(id, group)
-			e.acts[id] = group
+			limit := max(timeout, r.Lease/2)
+			var known knownRoutes
+			known.add(id, r.Lease)
+			acts := &grouped[GroupedAct, GroupedEnd]{size: leastTogether, flushers: 2, timeout: limit}
+			together(e, acts, func(ctx context.Context, conn *pgx.Conn, asks []GroupedAct) ([]GroupedEnd, bool, error) {
+				return e.actTogether(ctx, conn, known, asks)
+			})
+			ordered := &grouped[OrderedAct, Settled]{size: leastTogether, flushers: 2, timeout: limit}
+			together(e, ordered, e.actInStreams)
+			e.acts[id], e.orderedActs[id] = acts, ordered
 		}
 	}
 	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}

@@ -34,8 +34,9 @@ type order struct {
 	streams []*orderStream // as they were first named
 	byKey   map[string]*orderStream
 
-	counts []func() // for the counters, once it is committed
-	wakes  []Wake
+	applied []bool   // which of the settlements took hold
+	counts  []func() // for the counters, once it is committed
+	wakes   []Wake
 
 	checking bool // nothing has happened: held effects are looked at
 	found    int  // that were free to run

@@ -57,6 +57,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	}
 	o.queueLock(first)
 	applied := o.store.queueEnd(first, group)
+	o.applied = applied
 	o.queueNamed(first, readAsked, ids)
 	o.queueRead(first, o.streams)
 	if err := o.begin(ctx, first, ids); err != nil {

@@ -130,11 +130,16 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 		// The server refused the commit: a deferred constraint, a serialization.
 		return c.settleApart(ctx, w, claim, committed, failure, begun)
 	}
-	// It may have been committed. The next run sees it, and is careful.
-	if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), claim.Effect); err != nil {
+	return c.uncertain(ctx, claim.Effect, "committing an effect", err)
+}
+
+// uncertain is for an effect that may have been committed. The next run sees it, and
+// is careful.
+func (c *Client) uncertain(ctx context.Context, id inbox.ID, doing string, err error) error {
+	if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), id); err != nil {
 		return c.trouble(ctx, "marking an effect", err)
 	}
-	return c.trouble(ctx, "committing an effect", err)
+	return c.trouble(ctx, doing, err)
 }
 
 // Both bounds apply to this transaction alone. The planner's settings of the

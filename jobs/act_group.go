@@ -47,11 +47,7 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 	})
 	switch {
 	case errors.Is(err, inbox.ErrAmbiguous), err != nil && !errors.Is(err, inbox.ErrUngrouped):
-		// It may have been committed. The next run sees it, and is careful.
-		if err := c.store.MarkUnfinished(context.WithoutCancel(ctx), w.effect); err != nil {
-			return true, c.trouble(ctx, "marking an effect", err)
-		}
-		return true, c.trouble(ctx, "acting in a group", err)
+		return true, c.uncertain(ctx, w.effect, "acting in a group", err)
 	case err != nil:
 		return false, nil //nolint:nilerr // by itself it is seen which one was the cause
 	case end.Claim == nil:

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -80,12 +81,24 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 	if c.cfg.Transactionals[target] == nil { // the store knows the route, this client does not
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
-	left, wait, reason := c.limits[target].enter(false)
+	kind := c.groups(w, inbox.Standing{RouteID: claim.RouteID})
+	if keyed(claim, c.cfg.Routes[claim.RouteID]) {
+		kind = nil // it may turn out to be another's
+	}
+	left, wait, reason := c.limits[target].enter(kind != nil)
 	if left == nil {
 		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
 	}
 	var result effect.Result
 	defer func() { left(result) }()
+	if kind != nil {
+		if done, err := c.actInStreams(ctx, w, claim, kind, begun, &result); done {
+			return err
+		}
+		if wait, yes := c.limits[target].crowded(); yes {
+			return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, wait), begun)
+		}
+	}
 	timer := time.NewTimer(known.Lease / 4)
 	defer timer.Stop()
 	select {
@@ -97,4 +110,26 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonStopped, 0), begun)
 	}
 	return c.actClaimed(ctx, w, claim, inbox.Standing{RouteID: claim.RouteID}, begun, &result)
+}
+
+// actInStreams carries out an effect that is one statement together with those of
+// other sequences. done is false if it has to be carried out by itself, because the
+// group did not come to an end.
+func (c *Client) actInStreams(ctx context.Context, w wakeUp, claim *inbox.Claim, kind groupable, begun time.Time, came *effect.Result) (done bool, _ error) {
+	statement, args, s := c.actOf(ctx, claim, kind, begun)
+	if statement == "" {
+		return true, c.settle(ctx, w, claim, s, begun)
+	}
+	asked := c.now()
+	w.chain.ask(ctx, asked, w, &s)
+	settled, err := c.store.ActOrdered(ctx, claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
+	switch {
+	case errors.Is(err, inbox.ErrUngrouped):
+		return false, nil //nolint:nilerr // by itself it is seen which one was the cause
+	case err != nil:
+		return true, c.uncertain(ctx, claim.Effect, "acting in a group", err)
+	}
+	*came = effect.Result{Outcome: effect.Done}
+	c.report(ctx, claim, s, settled, c.now().Sub(begun))
+	return true, c.follow(ctx, w, settled, asked)
 }

@@ -60,6 +60,9 @@ type Campaign struct {
 	// to a target that deduplicates.
 	InDatabase bool
 
+	// Statement makes that one statement, so that effects share transactions.
+	Statement bool
+
 	// Policy is the route's; its mode defaults to contiguous from 1.
 	Policy sequence.Policy
 
@@ -378,14 +381,32 @@ func (t target) Send(_ context.Context, call *effect.Call) effect.Result {
 // inside acts in the database.
 type inside struct{ c *campaign }
 
+const insertApplied = `INSERT INTO applied (key_name, number) VALUES ($1, $2)`
+
 func (h inside) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect.Result {
+	args, failure := h.arguments(call)
+	if failure != nil {
+		return *failure
+	}
+	if _, err := tx.Exec(ctx, insertApplied, args...); err != nil {
+		return effect.SQLFailure(err)
+	}
+	return effect.Result{Outcome: effect.Done}
+}
+
+func (h inside) arguments(call *effect.Call) (args []any, failure *effect.Result) {
 	at, r := h.c.attempt(&call.Event)
 	h.c.ledger.begins(at)
 	if r.Outcome != effect.Done {
-		return r
+		return nil, &r
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO applied (key_name, number) VALUES ($1, $2)`, at.keyName(), at.number); err != nil {
-		return effect.SQLFailure(err)
-	}
-	return r
+	return []any{at.keyName(), at.number}, nil
 }
+
+// statement is the same as one statement, so that effects of several sequences share
+// a transaction.
+type statement struct{ inside }
+
+func (statement) Statement() string { return insertApplied }
+
+func (s statement) Arguments(call *effect.Call) ([]any, *effect.Result) { return s.arguments(call) }

@@ -57,6 +57,10 @@ func TestCampaign(t *testing.T) {
 		t.Parallel()
 		mustPass(t, jobstest.Campaign{InDatabase: true})
 	})
+	t.Run("one statement in the database", func(t *testing.T) {
+		t.Parallel()
+		mustPass(t, jobstest.Campaign{InDatabase: true, Statement: true})
+	})
 	t.Run("every third number", func(t *testing.T) {
 		t.Parallel()
 		mustPass(t, jobstest.Campaign{Takes: func(number int) bool { return number%3 == 0 }})

@@ -141,6 +141,9 @@ func (c *campaign) startNode(ctx context.Context, name string) error {
 	}
 	if c.InDatabase {
 		cfg.Transactionals = map[string]effect.Transactional{"sink": inside{c}}
+		if c.Statement {
+			cfg.Transactionals["sink"] = statement{inside{c}}
+		}
 	} else {
 		cfg.Senders = map[string]effect.Sender{"sink": target{c}}
 	}
