@@ -8,10 +8,12 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,16 +65,13 @@ func (p *paypal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.asked.Add(1)
 	body, _ := io.ReadAll(r.Body)
 	var q map[string]json.RawMessage
-	var event bytes.Buffer
-	for _, part := range [][]byte{[]byte(`,"webhook_event":`), p.event, []byte(`}`)} {
-		event.Write(part)
-	}
+	event := slices.Concat([]byte(`,"webhook_event":`), p.event, []byte(`}`))
 	verdict := "FAILURE"
 	switch {
 	case json.Unmarshal(body, &q) != nil || len(q) != 7 || r.Header.Get("Authorization") != "Bearer A21AA" || r.Header.Get("Content-Type") != "application/json":
 		w.WriteHeader(http.StatusBadRequest)
 		return
-	case bytes.HasSuffix(body, event.Bytes()) && string(q["transmission_id"]) == `"071f7d20-1584-11e7-abf0-6b62a8a99ac4"` &&
+	case bytes.HasSuffix(body, event) && string(q["transmission_id"]) == `"071f7d20-1584-11e7-abf0-6b62a8a99ac4"` &&
 		string(q["auth_algo"]) == `"SHA256withRSA"` && string(q["transmission_time"]) == `"2017-03-30T20:04:05Z"` &&
 		len(q["transmission_sig"]) > 300 && bytes.HasPrefix(q["cert_url"], []byte(`"https://api.sandbox.paypal.com/`)) && len(q["webhook_id"]) > 2:
 		verdict = "SUCCESS"
@@ -111,9 +110,7 @@ func openPayPal(t *testing.T, v *providertest.Vector, settings map[string]string
 		t.Fatal(err)
 	}
 	all := map[string][]string{}
-	for name, values := range v.Settings {
-		all[name] = values
-	}
+	maps.Copy(all, v.Settings)
 	for name, value := range settings {
 		all[name] = []string{value}
 	}
@@ -307,9 +304,7 @@ func TestPayPalPostbackFaults(t *testing.T) {
 	fault("another place", asking)
 
 	settings := map[string][]string{"postback": {"live"}, "postback_client_id": {"a"}, "postback_client_secret": {"b"}}
-	for name, values := range v.Settings {
-		settings[name] = values
-	}
+	maps.Copy(settings, v.Settings)
 	alone, err := load(t, "paypal").Bind(providers.Binding{Settings: settings, Fetcher: providertest.Keys(v.Keys)})
 	if err != nil {
 		t.Fatal(err)

@@ -290,7 +290,7 @@ func TestAskCrowd(t *testing.T) {
 func TestGrantIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	q := scheme.Question{Grant: scheme.Grant{URL: "https://a.example/", ID: clientID, Secret: clientSecret}}
-	for _, text := range []string{fmt.Sprint(q), fmt.Sprintf("%+v", &q), fmt.Sprintf("%#v", q), fmt.Sprintf("%s", q.Grant)} {
+	for _, text := range []string{fmt.Sprint(q), fmt.Sprintf("%+v", &q), fmt.Sprintf("%#v", q), q.Grant.String()} {
 		if strings.Contains(text, clientID) || strings.Contains(text, clientSecret) {
 			t.Error(text)
 		}

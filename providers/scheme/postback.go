@@ -11,7 +11,7 @@ const (
 	postbackIDName   = "postback_client_id"
 	postbackKeyName  = "postback_client_secret"
 	postbackQuestion = "/v1/notifications/verify-webhook-signature"
-	postbackToken    = "/v1/oauth2/token"
+	postbackGrant    = "/v1/oauth2/token"
 )
 
 // postbackHost is where PayPal is asked, by what the setting says.
@@ -56,7 +56,7 @@ func (in *Input) postback(headers map[string]string) error {
 	}
 	text, err := in.ask(&Question{
 		URL: "https://" + host + postbackQuestion, Hosts: []string{host}, Body: question,
-		Grant: Grant{URL: "https://" + host + postbackToken, ID: in.Settings.One(postbackIDName), Secret: in.Settings.One(postbackKeyName)},
+		Grant: Grant{URL: "https://" + host + postbackGrant, ID: in.Settings.One(postbackIDName), Secret: in.Settings.One(postbackKeyName)},
 	})
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (in *Input) postback(headers map[string]string) error {
 			return refuse(Mismatch, "PayPal was asked, and did not send this")
 		}
 	}
-	return errors.New("PayPal was asked, and answered something that is no verdict") //nolint:staticcheck // a name
+	return errors.New("PayPal was asked, and answered something that is no verdict")
 }
 
 // postbackBody is the question, with the event in it byte for byte. It is put
