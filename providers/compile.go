@@ -46,6 +46,7 @@ type Provider struct {
 	bound    bool
 	settings schemes.Settings
 	fetcher  Fetcher
+	asker    Asker
 }
 
 // Parse reads a spec that stands alone. The error names every problem, with its

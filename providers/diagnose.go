@@ -116,6 +116,11 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 		sparing.fetcher = &sparingFetcher{from: p.fetcher, got: map[string]fetched{}}
 		p = &sparing
 	}
+	if p.asker != nil {
+		alone := *p
+		alone.asker = unasked{}
+		p = &alone
+	}
 	s := &search{base: trial{p: p.lenient(), req: *req, secrets: secrets}, left: opts.Work}
 	switch refusal.Reason {
 	case ReasonStale, ReasonEarly:
@@ -125,6 +130,10 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation: " + refusal.Detail})
 		return d
 	case ReasonUnsigned, ReasonMalformed, ReasonMismatch:
+	}
+	if p.asker != nil && refusal.Reason == ReasonMismatch && s.fits(&s.base) {
+		d.Findings = append(d.Findings, Finding{MistakeBody, "the signature is right, and the provider, which was asked, did not send this: the body may have been made to fit the signature"})
+		return d
 	}
 	for _, search := range []func() *Finding{s.one, func() *Finding { return s.others(opts.Others) }, s.two} {
 		if found := search(); found != nil {
@@ -182,7 +191,7 @@ func (s *search) fits(t *trial) bool {
 	}
 	d, err := t.p.Verify(&t.req, t.secrets)
 	s.delivery = d
-	return err == nil || isUntimely(err)
+	return err == nil || isUntimely(err) || errors.Is(err, errUnasked)
 }
 
 func isUntimely(err error) bool {
@@ -363,7 +372,7 @@ func (p *Provider) variant(change func(s *Spec)) *Provider {
 	spec.Modes, spec.Handshakes = nil, nil
 	change(&spec)
 	v := compile(p.name, &spec)
-	v.reserved, v.bound, v.settings, v.fetcher = p.reserved, p.bound, p.settings, p.fetcher
+	v.reserved, v.bound, v.settings, v.fetcher, v.asker = p.reserved, p.bound, p.settings, p.fetcher, p.asker
 	return v
 }
 

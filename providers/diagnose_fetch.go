@@ -17,6 +17,15 @@ type fetched struct {
 	err  error
 }
 
+// unasked keeps a search from asking the provider about every variant. What would
+// be asked about is right in all that can be told here.
+type unasked struct{}
+
+var errUnasked = errors.New("the diagnosis asks the provider nothing")
+
+// Ask implements [Asker].
+func (unasked) Ask(*schemes.Question) ([]byte, error) { return nil, errUnasked }
+
 // sparingFetcher remembers what it got, for one search.
 type sparingFetcher struct {
 	from Fetcher

@@ -22,7 +22,7 @@ func (p *Provider) mode(req *Request) *Provider {
 	for i := range p.modes {
 		if headersMatch(req, p.modes[i].when) {
 			m := *p.modes[i].as
-			m.bound, m.settings, m.fetcher = p.bound, p.settings, p.fetcher
+			m.bound, m.settings, m.fetcher, m.asker = p.bound, p.settings, p.fetcher, p.asker
 			return &m
 		}
 	}

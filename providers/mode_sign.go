@@ -78,6 +78,6 @@ func (p *Provider) SignAs(mode string, req *Request, secret Secret, eventID stri
 	spec := *p.spec
 	spec.Verify, spec.Modes = modes[i].verify, nil
 	as := compile(p.name, &spec)
-	as.bound, as.settings, as.fetcher, as.recipe = p.bound, p.settings, p.fetcher, p.recipe
+	as.bound, as.settings, as.fetcher, as.asker, as.recipe = p.bound, p.settings, p.fetcher, p.asker, p.recipe
 	return as.Sign(req, secret, eventID)
 }

@@ -18,7 +18,7 @@ func (p *Provider) input(req *Request, secrets []Secret) (*schemes.Input, error)
 	}
 	in := &schemes.Input{
 		Method: req.Method, URL: req.URL, Header: req.Header, Body: req.Body, ReceivedAt: req.ReceivedAt,
-		Remote: req.Remote, Proxied: req.Proxied, Settings: settings, Keys: p.fetcher,
+		Remote: req.Remote, Proxied: req.Proxied, Settings: settings, Keys: p.fetcher, Asker: p.asker,
 		Headers: p.spec.Verify.Signature.Headers,
 		Past:    time.Duration(p.spec.Verify.Timestamp.Past), Future: time.Duration(p.spec.Verify.Timestamp.Future),
 	}

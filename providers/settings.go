@@ -14,6 +14,10 @@ import (
 // implementation guards what may be reached and caches what it got.
 type Fetcher = schemes.Fetcher
 
+// Asker asks a provider about a request, where a signature alone says too little
+// and the source wants it.
+type Asker = schemes.Asker
+
 // Binding is what a source adds to its provider, beside the secrets.
 type Binding struct {
 	// Settings are the values of the source, by the names that the provider
@@ -23,6 +27,10 @@ type Binding struct {
 	// Fetcher gets keys; it is needed by the providers for which [Provider.Fetches]
 	// holds.
 	Fetcher Fetcher
+
+	// Asker asks the provider; it is needed where a setting wants that. Without it,
+	// such a source verifies nothing.
+	Asker Asker
 }
 
 // insecureSetting is what a source says whose provider proves nothing.
@@ -37,7 +45,7 @@ func (p *Provider) Bind(b Binding) (*Provider, error) {
 		return nil, err
 	}
 	bound := *p
-	bound.settings, bound.fetcher, bound.bound = settings, b.Fetcher, true
+	bound.settings, bound.fetcher, bound.asker, bound.bound = settings, b.Fetcher, b.Asker, true
 	return &bound, nil
 }
 

@@ -1,7 +1,8 @@
 // Package fetch gets the keys that some providers publish: over https alone,
 // from the hosts a provider names alone, to public addresses alone, bounded in
 // size, time and rate, and kept. It is the one place of the providers that opens
-// a socket; verification asks for it through [scheme.Fetcher].
+// a socket; verification asks for it through [scheme.Fetcher]. By the same way,
+// and as guarded, it asks a provider about a request ([scheme.Asker]).
 package fetch
 
 import (
@@ -50,6 +51,10 @@ type Config struct {
 	// Timeout is for one attempt. It defaults to 10 s.
 	Timeout time.Duration
 
+	// AskTimeout is for a question to a provider, all that belongs to it included.
+	// The sender waits meanwhile. It defaults to 5 s.
+	AskTimeout time.Duration
+
 	// Rate is how many attempts a host gets in a minute, over all its documents. It
 	// defaults to 30.
 	Rate int
@@ -65,7 +70,7 @@ const maxDocument = 1 << 20
 // pushes out the oldest ones.
 const maxDocuments = 256
 
-// Fetcher implements [scheme.Fetcher]. It is safe for concurrent use.
+// Fetcher implements [scheme.Fetcher] and [scheme.Asker]. It is safe for concurrent use.
 type Fetcher struct {
 	cfg    Config
 	client *http.Client
@@ -74,9 +79,15 @@ type Fetcher struct {
 	mu        sync.Mutex
 	documents map[[sha256.Size]byte]*document
 	hosts     map[string]*budget
+	tokens    map[[sha256.Size]byte]*token
+
+	questions chan struct{} // those under way
 }
 
-var _ scheme.Fetcher = (*Fetcher)(nil)
+var (
+	_ scheme.Fetcher = (*Fetcher)(nil)
+	_ scheme.Asker   = (*Fetcher)(nil)
+)
 
 // document is a copy and what is known of fetching it.
 type document struct {
@@ -113,7 +124,7 @@ func New(cfg Config) (*Fetcher, error) {
 		name  string
 		value *time.Duration
 		usual time.Duration
-	}{{"Keep", &cfg.Keep, time.Hour}, {"Pause", &cfg.Pause, time.Minute}, {"Timeout", &cfg.Timeout, 10 * time.Second}} {
+	}{{"Keep", &cfg.Keep, time.Hour}, {"Pause", &cfg.Pause, time.Minute}, {"Timeout", &cfg.Timeout, 10 * time.Second}, {"AskTimeout", &cfg.AskTimeout, 5 * time.Second}} {
 		if *span.value < 0 {
 			return nil, fmt.Errorf("configuring key fetching: %s is negative", span.name)
 		}
@@ -130,7 +141,11 @@ func New(cfg Config) (*Fetcher, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	f := &Fetcher{guard: egress.New(egress.Config{Allow: cfg.Allow, Timeout: cfg.Timeout}), cfg: cfg, documents: map[[sha256.Size]byte]*document{}, hosts: map[string]*budget{}}
+	f := &Fetcher{
+		guard: egress.New(egress.Config{Allow: cfg.Allow, Timeout: cfg.Timeout}), cfg: cfg,
+		documents: map[[sha256.Size]byte]*document{}, hosts: map[string]*budget{},
+		tokens: map[[sha256.Size]byte]*token{}, questions: make(chan struct{}, maxQuestions),
+	}
 	f.client = &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{

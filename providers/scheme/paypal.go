@@ -19,7 +19,8 @@ import (
 //
 // The checksum is a CRC32: who has seen one delivery can make another body of the
 // same checksum. So the transmission must be fresh, its id is part of the event's,
-// and an effect that moves money is to fetch the resource.
+// PayPal can be asked about each request (setting postback), and an effect that
+// moves money is to fetch the resource.
 type PayPal struct{}
 
 // Check refuses: there is no secret.
@@ -30,8 +31,8 @@ func (PayPal) Check([]byte) error {
 // Secretless holds.
 func (PayPal) Secretless(Settings) bool { return true }
 
-// Prepare has nothing to check: webhook_id is a required setting.
-func (PayPal) Prepare(Settings) error { return nil }
+// Prepare checks the postback; webhook_id is a required setting.
+func (PayPal) Prepare(settings Settings) error { return checkPostback(settings) }
 
 // Covers names what the signature covers, the body not among it.
 func (PayPal) Covers() []string {
@@ -40,7 +41,8 @@ func (PayPal) Covers() []string {
 
 var paypalHosts = []string{"paypal.com", "*.paypal.com"}
 
-// Verify checks the signature over transmission, webhook and checksum.
+// Verify checks the signature over transmission, webhook and checksum, and then
+// asks PayPal, where the source wants that.
 func (PayPal) Verify(in *Input) (Result, error) {
 	headers := map[string]string{}
 	for _, name := range []string{"Paypal-Transmission-Sig", "Paypal-Transmission-Id", "Paypal-Transmission-Time", "Paypal-Cert-Url", "Paypal-Auth-Algo"} {
@@ -81,7 +83,10 @@ func (PayPal) Verify(in *Input) (Result, error) {
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], sum) != nil {
 		return Result{}, refuse(Mismatch, "the certificate does not match header Paypal-Transmission-Sig")
 	}
-	return Result{Secret: "certificate", SignedAt: at.UTC()}, in.fresh(at)
+	if err := in.fresh(at); err != nil {
+		return Result{}, err
+	}
+	return Result{Secret: "certificate", SignedAt: at.UTC()}, in.postback(headers)
 }
 
 // paypalName wants the name under which PayPal signs.

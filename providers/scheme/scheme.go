@@ -1,7 +1,8 @@
 // Package scheme verifies what a provider's YAML cannot express. Each file is
 // one scheme and says in one line why it is Go. A scheme is as pure as the
 // providers are: it opens no socket, reads no clock and keeps nothing; keys that
-// live at an address come through [Fetcher].
+// live at an address come through [Fetcher], and what only the provider can say
+// through [Asker].
 package scheme
 
 import (
@@ -82,6 +83,9 @@ type Input struct {
 
 	// Keys fetches keys; it may be nil, which is a fault for schemes that need it.
 	Keys Fetcher
+
+	// Asker asks the provider; it may be nil, which is a fault where it is needed.
+	Asker Asker
 }
 
 // Secret is one of the source's.

@@ -78,6 +78,9 @@ var errOffline = errors.New("keys are not fetched for a plan")
 // Fetch implements [providers.Fetcher].
 func (offline) Fetch(scheme.KeyRequest) ([]byte, error) { return nil, errOffline }
 
+// Ask implements [providers.Asker].
+func (offline) Ask(*scheme.Question) ([]byte, error) { return nil, errOffline }
+
 // NewJudge makes a judge of the configuration and of what is registered in the
 // database, which it only reads.
 func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {

@@ -75,9 +75,15 @@ func passedHeaders(s *config.Source) (names []string) {
 	return names
 }
 
+// outside is all that verification may reach.
+type outside interface {
+	providers.Fetcher
+	providers.Asker
+}
+
 // bound is a source's provider with the source's own settings.
-func bound(s *config.Source, keys providers.Fetcher) (*providers.Provider, error) {
-	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: keys})
+func bound(s *config.Source, o outside) (*providers.Provider, error) {
+	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: o, Asker: o})
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -26,6 +27,12 @@ func (k keyFiles) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	return nil, fmt.Errorf("the provider publishes its keys: download %s and add --key %s=FILE", clean(address), clean(address))
 }
 
+// errAsked is a request that is right in all that can be told here.
+var errAsked = errors.New("the signature is right; whether the provider sent it, it is asked by the server alone (setting postback)")
+
+// Ask asks nobody: a question at the command line reaches no provider.
+func (keyFiles) Ask(*scheme.Question) ([]byte, error) { return nil, errAsked }
+
 // bind gives the provider the settings and keys of the command line.
 func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provider, error) {
 	settings := map[string][]string{}
@@ -40,7 +47,7 @@ func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provide
 	if err != nil {
 		return nil, err
 	}
-	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: keys})
+	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: keys, Asker: keys})
 	if err != nil {
 		return nil, usagef("%s; give it with --setting NAME=VALUE", oneLine(err.Error()))
 	}

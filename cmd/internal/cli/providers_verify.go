@@ -110,7 +110,7 @@ func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, a
 	}
 	keys, err := s.keyFiles(f)
 	if err == nil {
-		p, err = source.Provider.Bind(providers.Binding{Settings: source.Values(), Fetcher: keys})
+		p, err = source.Provider.Bind(providers.Binding{Settings: source.Values(), Fetcher: keys, Asker: keys})
 	}
 	return p, cfg.Providers, source.Keys(), err
 }

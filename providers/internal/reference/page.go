@@ -66,6 +66,9 @@ func (b *page) setUp(name string, s *providers.Spec) {
 		if len(t.Default) > 0 {
 			must = ", `" + strings.Join(t.Default, "`, `") + "` unless given"
 		}
+		if t.Secret {
+			must += ", a reference (`env:NAME` or `file:PATH`)"
+		}
 		b.item("Setting `%s`%s: %s.", t.Name, must, t.About)
 	}
 }
