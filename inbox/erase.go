@@ -85,7 +85,7 @@ WHERE effect_id = ANY ($1::uuid[]) AND (excerpt IS NOT NULL OR excerpt_sealed IS
 	eraseDuplicates = `
 WITH shown AS (
     UPDATE effect SET result = NULL, result_key_id = NULL
-    WHERE duplicate_of = ANY ($1::uuid[]) AND result IS NOT NULL AND NOT id = ANY ($1::uuid[])
+    WHERE duplicate_of = ANY ($1::uuid[]) AND duplicate_of IS NOT NULL AND result IS NOT NULL AND NOT id = ANY ($1::uuid[])
     RETURNING event_id)
 SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 

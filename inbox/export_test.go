@@ -9,13 +9,17 @@ const (
 	BumpDeliveries = bumpDeliveries
 	ReadFirst      = readFirst
 
-	InsertStreams  = insertStreams
-	LockStreams    = lockStreams
-	LockAsked      = lockAsked
-	ReadOrder      = readOrder
-	MoveEffects    = moveEffects
-	SupersedeBelow = supersedeBelowNumber
-	PageHeld       = pageHeld
+	InsertStreams = insertStreams
+	LockStreams   = lockStreams
+	LockAsked     = lockAsked
+	ReadOrder     = readOrder
+
+	ForgetIndeterminate = forgetIndeterminate
+	ForgetResults       = forgetResults
+	LockEffectEvents    = lockEffectEvents
+	MoveEffects         = moveEffects
+	SupersedeBelow      = supersedeBelowNumber
+	PageHeld            = pageHeld
 )
 
 // Statements about dead letters and replays, for the tests of their plans.

@@ -32,7 +32,9 @@ const lockEffectEvents = `
 SELECT v.id
 FROM inbox_event v
 WHERE v.id = ANY (ARRAY (
-    SELECT f.event_id FROM effect f WHERE f.id = ANY ($1::uuid[]) OR f.duplicate_of = ANY ($1::uuid[])
+    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    UNION ALL
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL
     UNION ALL
     SELECT unnest($2::uuid[])))
 ORDER BY v.id
@@ -97,4 +99,6 @@ func (h *lockedEffect) snapshot() effectSnapshot {
 const forgetResults = `
 DELETE FROM operation_result d
 WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (
-    SELECT f.event_id FROM effect f WHERE f.id = ANY ($1::uuid[]) OR f.duplicate_of = ANY ($1::uuid[])))`
+    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    UNION ALL
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL))`

@@ -26,8 +26,10 @@ const (
 	// standby; a stalled server is noticed by the gate's own deadline. They never
 	// send a cancel request, for the same reason.
 	PoolGate PoolRole = "gate"
-	// PoolWork is the effect worker's and River's.
+	// PoolWork is the effect worker's.
 	PoolWork PoolRole = "work"
+	// PoolQueue is River's.
+	PoolQueue PoolRole = "queue"
 	// PoolAdmin is for everything a person asks for.
 	PoolAdmin PoolRole = "admin"
 )
@@ -74,6 +76,16 @@ func (r PoolRole) timeouts() map[string]string {
 			"enable_mergejoin": "off",
 			"jit":              "off",
 			"plan_cache_mode":  "force_generic_plan",
+		}
+	case PoolQueue:
+		return map[string]string{
+			"lock_timeout":                        "5s",
+			"idle_in_transaction_session_timeout": "120s",
+			// River's statements join lists to its table. Planned once, on the empty table a
+			// process starts with, each fetch from a backlog took half a second: the plan
+			// walked the table for every job.
+			"jit":             "off",
+			"plan_cache_mode": "force_custom_plan",
 		}
 	default:
 		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s"}

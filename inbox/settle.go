@@ -193,10 +193,10 @@ WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 // holds it too can leave none behind.
 const forgetIndeterminate = `
 DELETE FROM operation_result d
-WHERE d.status = 'indeterminate' AND d.event_id IN (
+WHERE d.status = 'indeterminate' AND d.event_id = ANY (ARRAY (
     SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
-    UNION
-    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]))`
+    UNION ALL
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL))`
 
 // A job that was not ours to replace may wake the effect, so the caller is told.
 const readStandings = `

@@ -54,7 +54,7 @@ func setup(tb testing.TB) *bundle {
 		tb:    tb,
 		pool:  inboxtest.Open(tb, url, schema, inbox.PoolAdmin, 4),
 		work:  inboxtest.Open(tb, url, schema, inbox.PoolWork, 8),
-		river: inboxtest.Open(tb, url, schema, inbox.PoolWork, 8),
+		river: inboxtest.Open(tb, url, schema, inbox.PoolQueue, 8),
 		queue: jobs.NewQueue(jobs.QueueConfig{}),
 		lease: 30 * time.Second,
 		retry: inbox.RetryPolicy{Attempts: 5, Base: time.Millisecond, Max: 10 * time.Millisecond},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,11 +22,15 @@ const (
 	// longSnooze is where River's leader takes over: what sleeps for as long is
 	// scheduled, and is announced when it is due.
 	longSnooze = 5 * time.Second
+
+	// nudgeAfter is after how many wake-ups River is made to look for more: it fetches
+	// some hundreds at once, and then nothing until it is told of more, or polls.
+	nudgeAfter = 64
 )
 
 // nudger makes River look for jobs when one that was snoozed here for a short
-// time is due. Nobody announces those: River would find them when it polls, and
-// an idle system is not to poll that often.
+// time is due, and while there is a backlog. Nobody announces those: River would
+// find them when it polls, and an idle system is not to poll that often.
 type nudger struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
@@ -33,16 +38,26 @@ type nudger struct {
 	mu  sync.Mutex
 	due map[int64]struct{} // ticks since 1970
 
+	woken atomic.Int64
+	busy  chan struct{}
+
 	stop context.CancelFunc
 	done chan struct{}
 }
 
 func newNudger(pool *pgxpool.Pool, now func() time.Time) *nudger {
-	return &nudger{pool: pool, now: now, due: map[int64]struct{}{}}
+	return &nudger{pool: pool, now: now, due: map[int64]struct{}{}, busy: make(chan struct{}, 1)}
 }
 
-// after notes a short snooze and passes on what River is to hear.
+// after notes the end of a wake-up, and a short snooze, and passes on what River is
+// to hear.
 func (n *nudger) after(err error) error {
+	if n.woken.Add(1)%nudgeAfter == 0 {
+		select {
+		case n.busy <- struct{}{}:
+		default:
+		}
+	}
 	if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err); ok && snooze.Duration < longSnooze {
 		at := n.now().Add(max(snooze.Duration, snoozeWritten)).UnixNano()/int64(nudgeEvery) + 1
 		n.mu.Lock()
@@ -87,11 +102,13 @@ func (n *nudger) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-n.busy:
 		case <-ticker.C:
+			if !n.ripe() {
+				continue
+			}
 		}
-		if n.ripe() {
-			// A nudge that fails costs River's poll interval, as one that is lost does.
-			_, _ = n.pool.Exec(ctx, notifyWorkers)
-		}
+		// A nudge that fails costs River's poll interval, as one that is lost does.
+		_, _ = n.pool.Exec(ctx, notifyWorkers)
 	}
 }

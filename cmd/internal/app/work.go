@@ -19,7 +19,7 @@ func (a *App) makeWork() error {
 	if a.workPool, err = a.openPool(ctx, "work pool", inbox.PoolWork, a.settings.Database.WorkConnections); err != nil {
 		return err
 	}
-	if a.queuePool, err = a.openPool(ctx, "queue pool", inbox.PoolWork, a.settings.Database.QueueConnections); err != nil {
+	if a.queuePool, err = a.openPool(ctx, "queue pool", inbox.PoolQueue, a.settings.Database.QueueConnections); err != nil {
 		return err
 	}
 	targets, err := a.targets()
