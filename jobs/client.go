@@ -291,7 +291,7 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	queues := map[string]river.QueueConfig{queueName: {MaxWorkers: orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers)}}
 	if c.cfg.Replays != nil {
 		river.AddWorker(workers, &replayWorker{client: c})
-		queues[replayQueue] = river.QueueConfig{MaxWorkers: replayWorkers}
+		queues[replayQueue] = river.QueueConfig{MaxWorkers: replayWorkers, FetchPollInterval: replayPoll}
 	}
 	timeout := 10*time.Second + longest + 5*time.Second
 	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{

@@ -20,6 +20,9 @@ const (
 	// replaySlice is how long one job works before another replay has its turn.
 	replaySlice = 5 * time.Second
 
+	// replayPoll is how often an idle process looks for replays.
+	replayPoll = time.Second
+
 	// stepTimeout bounds one step. What it had not committed was not done.
 	stepTimeout = 30 * time.Second
 )
