@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -182,35 +183,39 @@ func (w *walker) object(n *pathNode, depth int) error {
 // key passes over a key and its colon and finds the node it names; -1 if none.
 func (w *walker) key(n *pathNode) (child int, err error) {
 	w.space()
-	doc, start := w.doc, uint(w.pos)
+	doc, start := w.doc, w.pos
 	i := start + 1
-	for i < uint(len(doc)) && plain[doc[i]] {
-		i++
-	}
-	if i+1 < uint(len(doc)) && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
-		w.pos = int(i) + 2
-		for _, child := range n.children {
-			if w.set.nodes[child].name == string(doc[start+1:i]) {
-				return child, nil
-			}
+	for i >= 0 && i <= len(doc)-8 {
+		if found := stops(binary.LittleEndian.Uint64(doc[i:])); found != 0 {
+			i += first(found)
+			break
 		}
-		return -1, nil
+		i += 8
 	}
-	end := scanKey(doc, w.pos)
+	if start >= 0 && start < i && i < len(doc)-1 && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
+		w.pos = i + 2
+		return w.set.child(n, doc[start+1:i]), nil
+	}
+	end := scanKey(doc, start)
 	if end < 0 {
 		return -1, errNotJSON
 	}
 	w.pos = end
-	name, err := unquote(doc[start:scanText(doc, int(start))])
+	name, err := unquote(doc[start:scanText(doc, start)])
 	if err != nil {
 		return -1, nil //nolint:nilerr // what is no text is no name we look for
 	}
+	return w.set.child(n, []byte(name)), nil
+}
+
+// child is the node of that name below n; -1 if there is none.
+func (p *pathSet) child(n *pathNode, name []byte) int {
 	for _, child := range n.children {
-		if w.set.nodes[child].name == name {
-			return child, nil
+		if p.nodes[child].name == string(name) {
+			return child
 		}
 	}
-	return -1, nil
+	return -1
 }
 
 func (w *walker) array(n *pathNode, depth int) error {
