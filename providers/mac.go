@@ -3,7 +3,9 @@ package providers
 import (
 	"hash"
 	"io"
+	"maps"
 	"sync"
+	"sync/atomic"
 )
 
 // maxKeys bounds how many secrets' states a scheme keeps.
@@ -18,9 +20,10 @@ type sink interface {
 // mac is an HMAC or digest under way, with room for what goes through it.
 type mac struct {
 	hash.Hash
-	key  []byte // decoded
-	text []byte // texts become bytes here; reused
-	sum  []byte // reused
+	home *sync.Pool // where it was taken; nil for a new one
+	key  []byte     // decoded
+	text []byte     // texts become bytes here; reused
+	sum  []byte     // reused
 }
 
 // WriteString adds a text to the message without an allocation for its bytes.
@@ -42,52 +45,56 @@ func (m *mac) finish() []byte {
 // costs decoding the key, two blocks of hashing and most of the allocations of an
 // HMAC. It is bounded, and only a secret that matched enters, so that neither
 // senders nor guesses at what is wrong with a secret fill it. States are found by
-// the secret's bytes: a rotated secret has states of its own.
+// the secret's bytes: a rotated secret has states of its own. The map is replaced,
+// never changed, since deliveries look into it all the time and secrets enter rarely.
 type macs struct {
-	mu    sync.RWMutex
-	pools map[string]*sync.Pool
+	entering sync.Mutex
+	pools    atomic.Pointer[map[string]*sync.Pool]
 }
 
 // take returns a state of the secret, at its beginning; nil if there is none.
 func (m *macs) take(secret []byte) *mac {
-	m.mu.RLock()
-	pool := m.pools[string(secret)]
-	m.mu.RUnlock()
+	pools := m.pools.Load()
+	if pools == nil {
+		return nil
+	}
+	pool := (*pools)[string(secret)]
 	if pool == nil {
 		return nil
 	}
 	state, _ := pool.Get().(*mac)
+	if state != nil {
+		state.home = pool
+	}
 	return state
 }
 
-// keep takes a state back. One that never matched is kept only if its secret has.
+// keep takes a state back. A new one is kept only if it matched.
 func (m *macs) keep(secret []byte, state *mac, matched bool) {
-	m.mu.RLock()
-	pool := m.pools[string(secret)]
-	m.mu.RUnlock()
-	if pool == nil {
+	if state.home == nil {
 		if !matched {
 			return
 		}
-		pool = m.enter(secret)
+		state.home = m.enter(secret)
 	}
 	state.Reset()
-	pool.Put(state)
+	state.home.Put(state)
 }
 
 func (m *macs) enter(secret []byte) *sync.Pool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if pool := m.pools[string(secret)]; pool != nil {
-		return pool
-	}
-	if len(m.pools) >= maxKeys {
-		clear(m.pools)
-	}
-	if m.pools == nil {
-		m.pools = make(map[string]*sync.Pool)
+	m.entering.Lock()
+	defer m.entering.Unlock()
+	next := map[string]*sync.Pool{}
+	if pools := m.pools.Load(); pools != nil {
+		if pool := (*pools)[string(secret)]; pool != nil {
+			return pool
+		}
+		if len(*pools) < maxKeys {
+			maps.Copy(next, *pools)
+		}
 	}
 	pool := &sync.Pool{}
-	m.pools[string(secret)] = pool
+	next[string(secret)] = pool
+	m.pools.Store(&next)
 	return pool
 }

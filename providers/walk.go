@@ -32,10 +32,14 @@ type pathSet struct {
 }
 
 type pathNode struct {
-	name     string
-	element  int // the name as an index into an array; -1 if it is none
-	children []int
+	children []pathChild
 	wanted   bool
+}
+
+type pathChild struct {
+	name    string
+	element int // the name as an index into an array; -1 if it is none
+	node    int
 }
 
 func newPathSet() *pathSet {
@@ -66,8 +70,8 @@ func (p *pathSet) add(path string) int {
 			if n, err := strconv.Atoi(name); err == nil && n >= 0 && strconv.Itoa(n) == name {
 				element = n
 			}
-			p.nodes = append(p.nodes, pathNode{name: name, element: element})
-			p.nodes[at].children = append(p.nodes[at].children, next)
+			p.nodes = append(p.nodes, pathNode{})
+			p.nodes[at].children = append(p.nodes[at].children, pathChild{name, element, next})
 			p.index[prefix] = next
 		}
 		at = next
@@ -194,7 +198,7 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	}
 	if start >= 0 && start < i && i < len(doc)-1 && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
 		w.pos = i + 2
-		return w.set.child(n, doc[start+1:i]), nil
+		return n.child(doc[start+1:i]), nil
 	}
 	end := scanKey(doc, start)
 	if end < 0 {
@@ -205,14 +209,14 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	if err != nil {
 		return -1, nil //nolint:nilerr // what is no text is no name we look for
 	}
-	return w.set.child(n, []byte(name)), nil
+	return n.child([]byte(name)), nil
 }
 
 // child is the node of that name below n; -1 if there is none.
-func (p *pathSet) child(n *pathNode, name []byte) int {
-	for _, child := range n.children {
-		if p.nodes[child].name == string(name) {
-			return child
+func (n *pathNode) child(name []byte) int {
+	for i := range n.children {
+		if c := &n.children[i]; c.name == string(name) {
+			return c.node
 		}
 	}
 	return -1
@@ -231,8 +235,8 @@ func (w *walker) array(n *pathNode, depth int) error {
 	for i := 0; ; i++ {
 		child := -1
 		for _, c := range n.children {
-			if w.set.nodes[c].element == i {
-				child = c
+			if c.element == i {
+				child = c.node
 			}
 		}
 		var err error
