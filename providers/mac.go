@@ -20,23 +20,40 @@ type sink interface {
 // mac is an HMAC or digest under way, with room for what goes through it.
 type mac struct {
 	hash.Hash
-	home *sync.Pool // where it was taken; nil for a new one
-	key  []byte     // decoded
-	text []byte     // texts become bytes here; reused
-	sum  []byte     // reused
+	home  *sync.Pool // where it was taken; nil for a new one
+	key   []byte     // decoded
+	short []byte     // what was written and is not hashed yet; reused
+	sum   []byte     // reused
 }
 
-// WriteString adds a text to the message without an allocation for its bytes.
-func (m *mac) WriteString(text string) (int, error) {
-	if len(text) > maxID {
-		return m.Write([]byte(text)) // rare; not worth keeping the room
+// Write adds a part to the message. Short parts are hashed together with those
+// beside them: to hash a few bytes costs nearly as much as a block.
+func (m *mac) Write(part []byte) (int, error) {
+	if len(m.short)+len(part) <= maxID {
+		m.short = append(m.short, part...)
+		return len(part), nil
 	}
-	m.text = append(m.text[:0], text...)
-	return m.Write(m.text)
+	m.flush()
+	return m.Hash.Write(part)
+}
+
+// WriteString is Write for a text, without an allocation for its bytes.
+func (m *mac) WriteString(part string) (int, error) {
+	if len(m.short)+len(part) > maxID {
+		return m.Write([]byte(part)) // rare; not worth keeping the room
+	}
+	m.short = append(m.short, part...)
+	return len(part), nil
+}
+
+func (m *mac) flush() {
+	_, _ = m.Hash.Write(m.short)
+	m.short = m.short[:0]
 }
 
 // finish returns the sum, which is valid until the state is used again.
 func (m *mac) finish() []byte {
+	m.flush()
 	m.sum = m.Sum(m.sum[:0])
 	return m.sum
 }

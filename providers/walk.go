@@ -198,7 +198,7 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	}
 	if start >= 0 && start < i && i < len(doc)-1 && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
 		w.pos = i + 2
-		return n.child(doc[start+1:i]), nil
+		return n.child(doc[start+1 : i]), nil
 	}
 	end := scanKey(doc, start)
 	if end < 0 {
