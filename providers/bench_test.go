@@ -2,7 +2,7 @@ package providers_test
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // some providers sign with HMAC-SHA1
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"hash"
