@@ -108,7 +108,7 @@ func fetch(ctx context.Context, dir, repository string) error {
 // that two who look at once do not meet.
 func freePort() (uint32, error) {
 	for range 1000 {
-		port := 20000 + rand.Uint32N(1000) //nolint:gosec // a port is no secret
+		port := 20000 + rand.Uint32N(1000)                             //nolint:gosec // a port is no secret
 		l, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port)) //nolint:noctx // binds and closes at once
 		if err != nil {
 			continue
