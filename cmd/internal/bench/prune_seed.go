@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/oncegate/oncegate/inbox"
 )
 
 // Rows as the gate writes them, without effects, which go before their events:
@@ -34,74 +31,6 @@ func (b *pruneBench) seed(ctx context.Context, n int, expired bool) error {
 		}
 		b.seeded, n = b.seeded+rows, n-rows
 	}
-	return nil
-}
-
-// dropped is how old the day of bodies is: past the 30 days of the class.
-const dropped = 40 * 24 * time.Hour
-
-// day fills a day of bodies and has it dropped while deliveries go on.
-func (b *pruneBench) day(ctx context.Context, r *pruneReport) error {
-	at := time.Now().Add(-dropped)
-	if err := inbox.EnsurePartitions(ctx, b.pool, []string{"default"}, at, 0); err != nil {
-		return err
-	}
-	table := "oncegate.inbox_body_default" + at.UTC().Format("_20060102")
-	progress("writing %d MiB of bodies", b.body)
-	// Not compressed, or it would be a small day.
-	if _, err := b.db.Exec(ctx, "ALTER TABLE "+table+" ALTER COLUMN body SET STORAGE PLAIN"); err != nil {
-		return fmt.Errorf("preparing the day: %w", err)
-	}
-	const perMiB = 512 // four of them fill a page of 8 KiB
-	for left := b.body * perMiB; left > 0; left -= 100_000 {
-		_, err := b.db.Exec(ctx, `
-INSERT INTO `+table+` (class, id, headers, body)
-SELECT 'default', (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '70008' || lpad(to_hex($2::bigint + n), 15, '0'))::uuid,
-    '{}', convert_to(repeat('x', 1900), 'UTF8')
-FROM generate_series(1, $3::bigint) n`, at, left, min(left, 100_000))
-		if err != nil {
-			return fmt.Errorf("writing bodies: %w", err)
-		}
-	}
-	var bytes int64
-	if err := b.db.QueryRow(ctx, `SELECT pg_total_relation_size($1::regclass)`, table).Scan(&bytes); err != nil {
-		return fmt.Errorf("measuring the day: %w", err)
-	}
-	if _, err := b.db.Exec(ctx, `CHECKPOINT`); err != nil {
-		return fmt.Errorf("writing a checkpoint: %w", err)
-	}
-	const measured = 8 * time.Second
-	d := &dayReport{MiB: float64(bytes) / (1 << 20)}
-	got, err := b.load(ctx, r.Rate, measured)
-	if err != nil {
-		return err
-	}
-	d.LongestAlone = got.quantile(1)
-	var wg sync.WaitGroup
-	var pruned error
-	wg.Go(func() {
-		<-time.After(2 * time.Second)
-		began := time.Now()
-		_, pruned = b.prune(ctx, 5*time.Second, func(p inbox.PruneProgress) {
-			if "oncegate."+p.Step == table && p.Done == 1 {
-				d.Seconds = time.Since(began).Seconds()
-			}
-		})
-	})
-	got, err = b.load(ctx, r.Rate, measured)
-	wg.Wait()
-	if err != nil {
-		return err
-	}
-	if pruned != nil {
-		return pruned
-	}
-	if d.Seconds == 0 {
-		return fmt.Errorf("the day %s was not dropped", table)
-	}
-	d.LongestBeside = got.quantile(1)
-	r.Day = d
-	progress("a day of %.0f MiB went in %.2f s", d.MiB, d.Seconds)
 	return nil
 }
 
