@@ -41,7 +41,7 @@ func parsePrune(args []string) (pruneOptions, error) {
 	flags.Float64Var(&o.seconds, "seconds", 20, "of each measurement")
 	flags.IntVar(&o.body, "body", 2048, "MiB of each day of bodies that is dropped")
 	flags.IntVar(&o.days, "days", 2, "days of bodies that are dropped, one after the other; 0 is none")
-	flags.IntVar(&o.churn, "churn", 8, "rounds of writing and pruning as much again, to watch the size of the table; 0 is not at all")
+	flags.IntVar(&o.churn, "churn", 8, "rounds of writing, settling and pruning, to compare the size of tables with and without our settings; 0 is none")
 	flags.IntVar(&o.rate, "rate", 0, "rows a second that prune may remove; 0 is its default, -1 is as many as it can")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -78,12 +78,6 @@ type pruneReport struct {
 
 	// Second is what a second pruner said while the first was at work.
 	Second string `json:"second_pruner"`
-}
-
-// churnSize is the gate's table after a round.
-type churnSize struct {
-	TableMiB float64 `json:"table_mib"`
-	IndexMiB float64 `json:"index_mib"`
 }
 
 // The targets.
@@ -173,10 +167,7 @@ func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
 	if err := b.theDays(ctx, r); err != nil {
 		return err
 	}
-	if b.churn > 0 {
-		return b.watchSize(ctx, r)
-	}
-	return nil
+	return b.theChurn(ctx, r)
 }
 
 // pair measures with prune and without, in turn first.
@@ -245,7 +236,9 @@ func (b *pruneBench) second(ctx context.Context) string {
 
 func (r *pruneReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "Gate of %d rows, %d past their horizon; deliveries at %.0f/s, half of the peak, 64 connections, %d bytes\n\n", r.Rows, r.Expired, r.Rate, bodySize)
-	fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")
+	if len(r.Alone) > 0 {
+		fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")
+	}
 	for i := range r.Alone {
 		fmt.Fprintf(w, "  %-6d %11.2f ms %12.2f ms %14.0f\n", i+1, r.Alone[i], r.Beside[i], r.Removed[i])
 	}
@@ -253,8 +246,6 @@ func (r *pruneReport) writeTable(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nA second pruner: %s\n", r.Second)
-	for i, size := range r.Churn {
-		fmt.Fprintf(w, "After round %d of churn: table %.0f MiB, indexes %.0f MiB\n", i, size.TableMiB, size.IndexMiB)
-	}
+	writeChurn(w, r.Churn)
 	return nil
 }

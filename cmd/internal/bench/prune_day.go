@@ -30,6 +30,9 @@ type dayReport struct {
 
 // theDays fills days of bodies and has them dropped while deliveries go on.
 func (b *pruneBench) theDays(ctx context.Context, r *pruneReport) error {
+	if b.days == 0 {
+		return nil
+	}
 	for i := range b.days {
 		d, err := b.day(ctx, r.Rate, time.Now().Add(-dropped-time.Duration(i)*24*time.Hour))
 		if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // Rows as the gate writes them, without effects, which go before their events:
@@ -30,63 +29,6 @@ func (b *pruneBench) seed(ctx context.Context, n int, expired bool) error {
 			return fmt.Errorf("writing rows: %w", err)
 		}
 		b.seeded, n = b.seeded+rows, n-rows
-	}
-	return nil
-}
-
-// watchSize writes and prunes as much again and again, under the table's own
-// autovacuum settings, and notes how large the table stays.
-func (b *pruneBench) watchSize(ctx context.Context, r *pruneReport) error {
-	for _, sql := range []string{`ALTER SYSTEM SET autovacuum_naptime = '1s'`, `SELECT pg_reload_conf()`} {
-		if _, err := b.db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("setting autovacuum's pace: %w", err)
-		}
-	}
-	for round := 0; ; round++ {
-		var size churnSize
-		err := b.db.QueryRow(ctx, `SELECT pg_table_size(c) / 1048576.0, pg_indexes_size(c) / 1048576.0 FROM to_regclass('oncegate.inbox_event') c`).
-			Scan(&size.TableMiB, &size.IndexMiB)
-		if err != nil {
-			return fmt.Errorf("measuring the table: %w", err)
-		}
-		r.Churn = append(r.Churn, size)
-		progress("churn %d/%d: table %.0f MiB, indexes %.0f MiB", round, b.churn, size.TableMiB, size.IndexMiB)
-		if round == b.churn {
-			return nil
-		}
-		report, err := b.prune(ctx, 5*time.Minute, nil)
-		if err != nil {
-			return err
-		}
-		removed := report.Rows["inbox_event"]
-		if removed == 0 {
-			removed = int64(b.expired)
-		}
-		if err := b.vacuumed(ctx); err != nil {
-			return err
-		}
-		if err := b.seed(ctx, int(removed), true); err != nil {
-			return err
-		}
-	}
-}
-
-// vacuumed waits until autovacuum has been over what prune left, at most a minute.
-func (b *pruneBench) vacuumed(ctx context.Context) error {
-	for range 60 {
-		var dead, live int64
-		err := b.db.QueryRow(ctx, `SELECT n_dead_tup, n_live_tup FROM pg_stat_all_tables WHERE relid = to_regclass('oncegate.inbox_event')`).Scan(&dead, &live)
-		if err != nil {
-			return fmt.Errorf("reading the statistics: %w", err)
-		}
-		if dead < live/20+5000 {
-			return nil
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 	return nil
 }
