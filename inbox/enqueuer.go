@@ -40,4 +40,14 @@ type Enqueuer interface {
 	// EnqueueTx queues the statement that inserts the jobs, and, not more often
 	// than the workers could use it, the notification that wakes them.
 	EnqueueTx(b *pgx.Batch, wakes []Wake)
+
+	// InsertTx is EnqueueTx without the notification, which the caller sends by
+	// Notify: behind its COMMIT.
+	InsertTx(b *pgx.Batch, wakes []Wake)
+
+	// Notify queues the notification, not more often than the workers could use it,
+	// as a transaction of its own that does not wait for the disk. A transaction that
+	// notifies holds a lock of the whole cluster until its COMMIT is on disk, so
+	// that two groups would wait for the disk one after the other.
+	Notify(b *pgx.Batch)
 }

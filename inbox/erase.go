@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +33,12 @@ type Erased struct {
 	// events share the delivery, else the delivery goes with its headers.
 	Body   bool `json:"body"`
 	Shared bool `json:"shared"`
+
+	// Unopened is true if the event shares its delivery and that is under a key which
+	// is not in the keyring: its bytes could not be blanked. Nobody reaches them by
+	// the event any more; they go when an event of the delivery is erased where the key
+	// is, when the last of them is erased, and when the day is pruned.
+	Unopened bool `json:"unopened"`
 
 	// Others are events of the same delivery whose bytes overlap: they had the same
 	// content, and lost it too.
@@ -95,12 +100,6 @@ SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 
 	// The hashes stay: by them a redelivery is still known for what it is.
 	eraseEvents = `UPDATE inbox_event SET class = 'erased', conflict_paths = NULL WHERE id = ANY ($1::uuid[])`
-
-	deleteBody = `DELETE FROM inbox_body WHERE class = $1 AND id = $2`
-
-	readErasedBody = `SELECT key_id, body FROM inbox_body WHERE class = $1 AND id = $2 FOR UPDATE`
-
-	writeErasedBody = `UPDATE inbox_body SET body = $3, key_id = $4 WHERE class = $1 AND id = $2`
 )
 
 // EraseEvent removes the bodies, rendered requests, results and excerpts of one
@@ -112,7 +111,7 @@ SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 // Where a delivery carried several events, the bytes of this one are blanked
 // inside the body and the others keep theirs at the same places; a signature over
 // such a body no longer verifies. The headers stay until the last of its events is
-// erased.
+// erased. A delivery that is one event's goes unread, also under a lost key.
 func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error) {
 	var out Erased
 	if err := explained(r.Actor, r.Reason); err != nil {
@@ -157,15 +156,15 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err != nil {
 		return 0, err
 	}
-	going, left, err := siblings(ctx, tx, out.Event, body)
+	d, err := siblings(ctx, tx, out.Event, body)
 	if err != nil {
 		return 0, err
 	}
-	ids := make([]ID, len(going))
-	for i := range going {
-		ids[i] = going[i].id
+	ids := make([]ID, len(d.going))
+	for i := range d.going {
+		ids[i] = d.going[i].id
 	}
-	out.Others = len(going) - 1
+	out.Others = len(d.going) - 1
 	var effects []ID
 	var underway int
 	if err := tx.QueryRow(ctx, lockErasedEffects, ids).Scan(&effects, &underway); err != nil {
@@ -174,7 +173,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if underway > 0 {
 		return 0, ErrInFlight
 	}
-	if err := r.eraseBody(ctx, tx, going, left, body, out); err != nil {
+	if err := r.eraseBody(ctx, tx, &d, body, out); err != nil {
 		return 0, err
 	}
 	var events []ID
@@ -201,99 +200,41 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	return source, r.audit(ctx, tx, "begun", out)
 }
 
-// siblings are the events of the delivery: those that go, and those that keep
-// their bytes.
-func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (going, left []erased, err error) {
+// torn are the events of one delivery: those that go, those that keep their
+// bytes, and those that went before, perhaps without being blanked.
+type torn struct{ going, left, gone []erased }
+
+// siblings finds the events of the delivery.
+func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
 	first, after := body.siblings()
 	rows, err := tx.Query(ctx, lockSiblings, first, after, body)
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e erased, err error) {
 		err = row.Scan(&e.id, &e.class, &e.offset, &e.length)
 		return e, err
 	})
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	i := slices.IndexFunc(all, func(e erased) bool { return e.id == id })
 	if i < 0 {
-		return nil, nil, ErrNotFound // pruned while it was looked for
+		return d, ErrNotFound // pruned while it was looked for
 	}
-	going = []erased{all[i]}
+	d.going = []erased{all[i]}
 	for _, e := range all {
 		switch {
-		case e.id == id || e.class == erasedClass:
+		case e.id == id:
+		case e.class == erasedClass:
+			d.gone = append(d.gone, e)
 		case e.overlaps(&all[i]):
-			going = append(going, e)
+			d.going = append(d.going, e)
 		default:
-			left = append(left, e)
+			d.left = append(d.left, e)
 		}
 	}
-	return going, left, nil
-}
-
-// eraseBody blanks the bytes of the events, or removes the body if no other event
-// needs it. A body may be there twice: of one that was kept beyond its day, only
-// the events that needed it point at the copy.
-func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, going, left []erased, body ID, out *Erased) error {
-	var classes []string
-	for i := range going {
-		if c := going[i].class; c != erasedClass && !slices.Contains(classes, c) {
-			classes = append(classes, c)
-		}
-	}
-	for i := range left {
-		if c := left[i].class; !slices.Contains(classes, c) {
-			classes = append(classes, c)
-		}
-	}
-	for _, class := range classes {
-		stays := slices.ContainsFunc(left, func(e erased) bool { return e.class == class })
-		if !stays {
-			tag, err := tx.Exec(ctx, deleteBody, class, body)
-			if err != nil {
-				return err
-			}
-			out.Body = out.Body || tag.RowsAffected() > 0
-			continue
-		}
-		found, err := r.blank(ctx, tx, class, body, going)
-		if err != nil {
-			return err
-		}
-		out.Body, out.Shared = out.Body || found, out.Shared || found
-	}
-	return nil
-}
-
-// blank puts spaces where the events were, and seals the body again.
-func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id ID, going []erased) (found bool, err error) {
-	var keyID *int32
-	var stored []byte
-	err = tx.QueryRow(ctx, readErasedBody, class, id).Scan(&keyID, &stored)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	content, err := r.Keyring.Open(bodyPlace(id), keyID, stored)
-	if err != nil {
-		return false, fmt.Errorf("opening the delivery that it shares with other events: %w", err)
-	}
-	content = bytes.Clone(content)
-	for _, e := range going {
-		if e.offset < 0 || e.length < 0 || e.offset+e.length > len(content) {
-			return false, errors.New("the event lies outside its body")
-		}
-		copy(content[e.offset:], bytes.Repeat([]byte{' '}, e.length))
-	}
-	if keyID != nil {
-		content, keyID = r.Keyring.Ring().Seal(bodyPlace(id), content)
-	}
-	_, err = tx.Exec(ctx, writeErasedBody, class, id, content, keyID)
-	return true, err
+	return d, nil
 }
 
 func (r *Erase) audit(ctx context.Context, tx pgx.Tx, step string, out *Erased) error {

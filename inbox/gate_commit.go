@@ -76,7 +76,7 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 		return false, err
 	}
 	b := &pgx.Batch{}
-	wrote, err := g.writeTx(b, group, ids)
+	wrote, woke, err := g.writeTx(b, group, ids)
 	if err != nil {
 		return false, err
 	}
@@ -88,7 +88,10 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 		committed = tag.String() == "COMMIT"
 		return nil
 	})
-	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+	if woke {
+		g.cfg.Enqueuer.Notify(b)
+	}
+	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && refused(err)) {
 		return true, err
 	}
 	if !committed {
@@ -98,6 +101,13 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 		return true, fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
 	}
 	return true, nil
+}
+
+// refused reports whether the server is there and refused a statement. Behind the
+// COMMIT that is the notification, without which the workers come a little later.
+func refused(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.SeverityUnlocalized == "ERROR"
 }
 
 // insert opens the transaction, inserts the events and learns which are new.
@@ -161,8 +171,9 @@ func readFound(rows pgx.Rows, leads []*lead) error {
 }
 
 // writeTx queues the bodies, jobs and effects of the new events and the count
-// of the others. It reports whether anything is sure to be written.
-func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err error) {
+// of the others. It reports whether anything is sure to be written, and whether
+// that is something for the workers.
+func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke bool, err error) {
 	var (
 		bodies  bodyColumns
 		effects effectColumns
@@ -179,7 +190,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 				wake := Wake{Kind: WakeEffect, ID: e.id}
 				if e.pending() {
 					if len(wakes) == len(ids) {
-						return false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
+						return false, false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
 					}
 					wake.JobID = ids[len(wakes)]
 					wakes = append(wakes, wake)
@@ -201,7 +212,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 		}
 	}
 	if len(wakes) > 0 {
-		g.cfg.Enqueuer.EnqueueTx(b, wakes)
+		g.cfg.Enqueuer.InsertTx(b, wakes)
 	}
 	if len(bodies.ids) > 0 {
 		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies, bodies.keyIDs)
@@ -213,7 +224,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote bool, err
 	if len(bumps.ids) > 0 {
 		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
 	}
-	return wrote, nil
+	return wrote, len(wakes) > 0, nil
 }
 
 // micros is what PostgreSQL keeps of a time; nil for none.

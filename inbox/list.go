@@ -122,6 +122,9 @@ type EventDetail struct {
 	EffectRows []EffectRow `json:"effect_rows"`
 }
 
+// Erased reports whether [EraseEvent] took the content of the event.
+func (e *EventDetail) Erased() bool { return e.Class == erasedClass }
+
 // Either by our id or by the event's key: both are unique indexes.
 const showEvent = `
 SELECT e.id, s.name, e.event_id, e.type, e.received_at, e.admission, e.deliveries, e.conflicts,

@@ -134,6 +134,7 @@ type life struct {
 	random *rand.Rand
 	events []*lived
 	failed bool
+	killed int64 // passes, in the middle
 }
 
 func campaign(tb testing.TB, seed uint64, steps int, prune pruneOnce) {
@@ -180,6 +181,9 @@ func campaign(tb testing.TB, seed uint64, steps int, prune pruneOnce) {
 		if steps >= 200 && !slices.ContainsFunc(l.events, func(e *lived) bool { return e.gone }) {
 			l.fail("nothing was pruned: the life proves nothing")
 		}
+		if steps >= 200 && l.killed == 0 {
+			l.fail("no pass was killed: the life proves nothing")
+		}
 	}
 }
 
@@ -192,8 +196,12 @@ func (l *life) kill(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_, _ = l.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
-				WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND random() < 0.03`, inbox.LockPruneSpace)
+			tag, err := l.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
+				WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND ($2 OR random() < 0.1)`,
+				inbox.LockPruneSpace, l.killed == 0)
+			if err == nil {
+				l.killed += tag.RowsAffected()
+			}
 		}
 	}
 }

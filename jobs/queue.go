@@ -126,10 +126,31 @@ FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[]) AS w (job_id, 
 const notifyWorkers = `
 SELECT pg_notify(concat(current_schema(), '.river_insert'), '{"queue": "` + queueName + `"}')`
 
+// Behind a COMMIT, in a transaction of its own: only there may it say that it does
+// not wait for the disk.
+const notifyApart = `
+SELECT set_config('synchronous_commit', 'off', true),
+    pg_notify(concat(current_schema(), '.river_insert'), '{"queue": "` + queueName + `"}')`
+
 // EnqueueTx implements [inbox.Enqueuer]. A notification lost with a transaction
 // that is rolled back, or left out because one was just sent, costs at most
 // River's poll interval.
 func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
+	q.InsertTx(b, wakes)
+	if len(wakes) > 0 && q.mayNotify() {
+		b.Queue(notifyWorkers)
+	}
+}
+
+// Notify implements [inbox.Enqueuer].
+func (q *Queue) Notify(b *pgx.Batch) {
+	if q.mayNotify() {
+		b.Queue(notifyApart)
+	}
+}
+
+// InsertTx implements [inbox.Enqueuer].
+func (q *Queue) InsertTx(b *pgx.Batch, wakes []inbox.Wake) {
 	if len(wakes) == 0 {
 		return
 	}
@@ -144,9 +165,6 @@ func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 		}
 	}
 	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities)
-	if q.mayNotify() {
-		b.Queue(notifyWorkers)
-	}
 }
 
 // notifyBurst is how many notifications may follow each other at once, so that

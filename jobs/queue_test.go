@@ -152,6 +152,33 @@ func TestQueueNotifiesAsRiverDoes(t *testing.T) {
 	if n := enqueue(); n != 2 {
 		t.Errorf("an insert after the cooldown comes in %d statements, want 2", n)
 	}
+	// Behind a COMMIT it is a transaction of its own, whose setting ends with it.
+	now = now.Add(2 * time.Second)
+	var apart pgx.Batch
+	var synchronous string
+	sender, err := b.pool.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Release()
+	apart.Queue("BEGIN")
+	queue.InsertTx(&apart, []inbox.Wake{{Kind: inbox.WakeEffect, ID: inbox.NewID(now)}})
+	apart.Queue("COMMIT")
+	queue.Notify(&apart)
+	if err := sender.SendBatch(ctx, &apart).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&synchronous); err != nil || synchronous != "on" {
+		t.Errorf("synchronous_commit is %q afterwards, %v", synchronous, err)
+	}
+	if apart.Len() != 4 {
+		t.Errorf("%d statements, want BEGIN, the insert, COMMIT and the notification", apart.Len())
+	}
+	for range 21 { // those from before, and this one
+		if _, err := conn.Conn().WaitForNotification(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var none pgx.Batch
 	if queue.EnqueueTx(&none, nil); none.Len() != 0 {
 		t.Error("nothing to wake, and yet a statement")

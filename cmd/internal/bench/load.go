@@ -26,6 +26,15 @@ type workload struct {
 	// rate is the open loop's arrivals per second; 0 is a closed loop, in which
 	// each connection sends as soon as it has been answered.
 	rate float64
+
+	// spans: every delivery's is kept.
+	spans bool
+}
+
+// span is one delivery, from its scheduled time to its acknowledgement.
+type span struct {
+	begun time.Time
+	took  time.Duration
 }
 
 // kind says which deliveries are duplicates.
@@ -42,6 +51,7 @@ type outcome struct {
 	recorded, duplicate, failed int
 	latencies                   []time.Duration // of 2xx, sorted
 	elapsed                     time.Duration
+	spans                       []span // if asked for
 }
 
 func (o *outcome) acked() int { return o.recorded + o.duplicate }
@@ -55,6 +65,18 @@ func (o *outcome) quantile(q float64) float64 {
 	}
 	i := min(int(q*float64(len(o.latencies))), len(o.latencies)-1)
 	return float64(o.latencies[i]) / float64(time.Millisecond)
+}
+
+// longest is the longest wait, in milliseconds, of the deliveries that were on
+// their way between two times.
+func (o *outcome) longest(from, to time.Time) float64 {
+	var most time.Duration
+	for _, s := range o.spans {
+		if s.begun.Before(to) && s.begun.Add(s.took).After(from) {
+			most = max(most, s.took)
+		}
+	}
+	return float64(most) / float64(time.Millisecond)
 }
 
 // generate sends w to address. begin and end are called at the edges of the
@@ -88,6 +110,7 @@ func generate(ctx context.Context, address string, run uint32, w workload, begin
 		sum.duplicate += r.duplicate
 		sum.failed += r.failed
 		sum.latencies = append(sum.latencies, r.latencies...)
+		sum.spans = append(sum.spans, r.spans...)
 	}
 	slices.Sort(sum.latencies)
 	return sum, nil
@@ -198,6 +221,9 @@ func (g *generator) send(ctx context.Context, connection int) (*outcome, error) 
 			out.duplicate++
 		}
 		out.latencies = append(out.latencies, now.Sub(begun))
+		if g.w.spans {
+			out.spans = append(out.spans, span{begun, now.Sub(begun)})
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ type pruneOptions struct {
 	expired int
 	pairs   int
 	seconds float64
-	body    int // MiB of the day of bodies that is dropped
+	body    int // MiB of each day of bodies that is dropped
+	days    int
 	churn   int // rounds
 	rate    int
 }
@@ -38,8 +39,9 @@ func parsePrune(args []string) (pruneOptions, error) {
 	flags.IntVar(&o.expired, "expired", 2_000_000, "of them past their horizon; filled up again after each pair")
 	flags.IntVar(&o.pairs, "pairs", 7, "pairs of measurements, without prune and with it")
 	flags.Float64Var(&o.seconds, "seconds", 20, "of each measurement")
-	flags.IntVar(&o.body, "body", 2048, "MiB of the day of bodies that is dropped; 0 is not at all")
-	flags.IntVar(&o.churn, "churn", 8, "rounds of writing and pruning as much again, to watch the size of the table; 0 is not at all")
+	flags.IntVar(&o.body, "body", 2048, "MiB of each day of bodies that is dropped")
+	flags.IntVar(&o.days, "days", 2, "days of bodies that are dropped, one after the other; 0 is none")
+	flags.IntVar(&o.churn, "churn", 8, "rounds of writing, settling and pruning, to compare the size of tables with and without our settings; 0 is none")
 	flags.IntVar(&o.rate, "rate", 0, "rows a second that prune may remove; 0 is its default, -1 is as many as it can")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -48,10 +50,10 @@ func parsePrune(args []string) (pruneOptions, error) {
 		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
 	}
 	if quick {
-		o.rows, o.expired, o.pairs, o.seconds, o.body, o.churn = 200_000, 150_000, 1, 4, 100, 3
+		o.rows, o.expired, o.pairs, o.seconds, o.body, o.days, o.churn = 200_000, 150_000, 1, 4, 100, 1, 3
 	}
-	if o.expired < 1000 || o.rows < o.expired || o.pairs < 1 || o.seconds < 1 || o.body < 0 || o.churn < 0 || flags.NArg() > 0 {
-		return o, errors.New("--expired is at least 1000 and at most --rows, --pairs and --seconds at least 1, the others are not negative, and there are no arguments")
+	if o.expired < 1000 || o.rows < o.expired || o.pairs < 0 || o.seconds < 1 || o.body < 1 || o.days < 0 || o.churn < 0 || flags.NArg() > 0 {
+		return o, errors.New("--expired is at least 1000 and at most --rows, --seconds and --body at least 1, the others are not negative, and there are no arguments")
 	}
 	return o, nil
 }
@@ -71,32 +73,21 @@ type pruneReport struct {
 	Removed []float64 `json:"removed_per_second"`
 	Ratios  []ratio   `json:"ratios"`
 
-	Day   *dayReport  `json:"day,omitempty"`
+	Days  []dayReport `json:"days,omitempty"`
 	Churn []churnSize `json:"churn,omitempty"`
 
 	// Second is what a second pruner said while the first was at work.
-	Second string `json:"second_pruner"`
-}
+	Second string `json:"second_pruner,omitempty"`
 
-// dayReport is what became of a large day of bodies.
-type dayReport struct {
-	MiB     float64 `json:"mib"`
 	Seconds float64 `json:"seconds"`
-	// The longest wait of a delivery meanwhile, and in as long a time without prune.
-	LongestBeside float64 `json:"longest_beside_ms"`
-	LongestAlone  float64 `json:"longest_alone_ms"`
-}
-
-// churnSize is the gate's table after a round.
-type churnSize struct {
-	TableMiB float64 `json:"table_mib"`
-	IndexMiB float64 `json:"index_mib"`
 }
 
 // The targets.
 const (
 	leastRemoved = 15_000 // gate rows a second
 	mostSlower   = 1.5    // p99 beside prune to p99 alone
+	mostSeconds  = 2      // until a day of bodies is gone
+	mostWait     = 100    // of a delivery meanwhile, in milliseconds
 )
 
 // measurePruning prunes a large gate while deliveries go on.
@@ -105,6 +96,7 @@ func measurePruning(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	started := time.Now()
 	s, err := newStand(ctx)
 	if s != nil {
 		defer func() { err = errors.Join(err, s.close()) }()
@@ -130,6 +122,7 @@ func measurePruning(ctx context.Context, args []string) (err error) {
 	if err := b.measure(ctx, r); err != nil {
 		return err
 	}
+	r.Seconds = time.Since(started).Seconds()
 	if o.output == "json" {
 		return writeJSON(os.Stdout, r)
 	}
@@ -154,15 +147,11 @@ func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
 	r.Peak = got.perSecond()
 	r.Rate = r.Peak / 2
 	progress("%.0f deliveries/s; writing %d rows of the gate, %d of them past their horizon", r.Peak, b.rows, b.expired)
-	if err := b.seed(ctx, b.rows-b.expired, false); err != nil {
+	began := time.Now()
+	if err := b.seedAll(ctx); err != nil {
 		return err
 	}
-	if err := b.seed(ctx, b.expired, true); err != nil {
-		return err
-	}
-	if _, err := b.db.Exec(ctx, `VACUUM (ANALYZE) oncegate.inbox_event`); err != nil {
-		return fmt.Errorf("vacuuming: %w", err)
-	}
+	progress("they were written in %.0f s", time.Since(began).Seconds())
 	for pair := 1; pair <= b.pairs; pair++ {
 		if err := b.pair(ctx, r, pair); err != nil {
 			return err
@@ -175,15 +164,10 @@ func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
 	if x, ok := newRatio("gate rows removed/s", r.Removed, ones, leastRemoved, 0); ok {
 		r.Ratios = append(r.Ratios, x)
 	}
-	if b.body > 0 {
-		if err := b.day(ctx, r); err != nil {
-			return err
-		}
+	if err := b.theDays(ctx, r); err != nil {
+		return err
 	}
-	if b.churn > 0 {
-		return b.watchSize(ctx, r)
-	}
-	return nil
+	return b.theChurn(ctx, r)
 }
 
 // pair measures with prune and without, in turn first.
@@ -252,19 +236,19 @@ func (b *pruneBench) second(ctx context.Context) string {
 
 func (r *pruneReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "Gate of %d rows, %d past their horizon; deliveries at %.0f/s, half of the peak, 64 connections, %d bytes\n\n", r.Rows, r.Expired, r.Rate, bodySize)
-	fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")
+	if len(r.Alone) > 0 {
+		fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")
+	}
 	for i := range r.Alone {
 		fmt.Fprintf(w, "  %-6d %11.2f ms %12.2f ms %14.0f\n", i+1, r.Alone[i], r.Beside[i], r.Removed[i])
 	}
 	if err := writeRatios(w, r.Ratios); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nA second pruner: %s\n", r.Second)
-	if d := r.Day; d != nil {
-		fmt.Fprintf(w, "A day of %.0f MiB went in %.2f s; the longest wait of a delivery meanwhile %.1f ms, without prune %.1f ms\n", d.MiB, d.Seconds, d.LongestBeside, d.LongestAlone)
+	if r.Second != "" {
+		fmt.Fprintf(w, "\nA second pruner beside the first: %s\n", r.Second)
 	}
-	for i, size := range r.Churn {
-		fmt.Fprintf(w, "After round %d of churn: table %.0f MiB, indexes %.0f MiB\n", i, size.TableMiB, size.IndexMiB)
-	}
-	return nil
+	writeChurn(w, r.Churn)
+	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
+	return err
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/jackc/pgx/v5"
 )
 
 // Rows as the gate writes them, without effects, which go before their events:
@@ -14,12 +12,60 @@ import (
 const seedEvents = `
 INSERT INTO oncegate.inbox_event (id, source_id, event_id, type, body_sha256, occurred_at, received_at, admission, class, body_id,
     item, body_offset, body_length, id_unsigned, suspected_replay)
-SELECT r.id, s.id, 'seed_' || r.n, 'invoice.paid', sha256(r.n::text::bytea), r.at, r.at, 'ok', 'default', r.id, 0, 0, 2048, false, false
+SELECT r.id, s.id, 'evt_' || md5(r.n::text), 'invoice.paid', sha256(r.n::text::bytea), r.at, r.at, 'ok', 'default', r.id, 0, 0, 2048, false, false
 FROM (SELECT min(id) AS id FROM oncegate.source) s,
     LATERAL (
         SELECT n, at, (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '70008' || lpad(to_hex(n), 15, '0'))::uuid AS id
         FROM generate_series($1::bigint, $2::bigint) n,
             LATERAL (SELECT now() - make_interval(secs => $3::float8 + $4::float8 * (($2::bigint - n)::float8 / greatest($2::bigint - $1::bigint, 1))) AS at) a) r`
+
+// The table's indexes, so that they can be made again once the rows are there.
+const readIndexes = `
+SELECT coalesce(
+        'ALTER TABLE oncegate.inbox_event DROP CONSTRAINT ' || quote_ident(c.conname),
+        'DROP INDEX ' || i.indexrelid::regclass),
+    coalesce(
+        'ALTER TABLE oncegate.inbox_event ADD CONSTRAINT ' || quote_ident(c.conname) || ' ' || pg_get_constraintdef(c.oid),
+        pg_get_indexdef(i.indexrelid))
+FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
+WHERE i.indrelid = 'oncegate.inbox_event'::regclass
+ORDER BY i.indexrelid`
+
+// seedAll writes the gate's rows at once, and makes the indexes afterwards: row by
+// row into them it takes three times as long. Nothing is delivered meanwhile.
+func (b *pruneBench) seedAll(ctx context.Context) error {
+	rows, err := b.db.Query(ctx, readIndexes)
+	if err != nil {
+		return fmt.Errorf("reading the indexes: %w", err)
+	}
+	var drops, makes []string
+	var drop, remake string
+	_, err = pgx.ForEachRow(rows, []any{&drop, &remake}, func() error {
+		drops, makes = append(drops, drop), append(makes, remake)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading the indexes: %w", err)
+	}
+	run := func(statements []string) error {
+		for _, sql := range statements {
+			if _, err := b.db.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		return nil
+	}
+	if err := run(append(drops, `SET maintenance_work_mem = '512MB'`)); err != nil {
+		return err
+	}
+	if err := b.seed(ctx, b.rows-b.expired, false); err != nil {
+		return err
+	}
+	if err := b.seed(ctx, b.expired, true); err != nil {
+		return err
+	}
+	return run(append(makes, `VACUUM (ANALYZE) oncegate.inbox_event`, `CHECKPOINT`))
+}
 
 func (b *pruneBench) seed(ctx context.Context, n int, expired bool) error {
 	const day = 86400.0
@@ -33,131 +79,6 @@ func (b *pruneBench) seed(ctx context.Context, n int, expired bool) error {
 			return fmt.Errorf("writing rows: %w", err)
 		}
 		b.seeded, n = b.seeded+rows, n-rows
-	}
-	return nil
-}
-
-// dropped is how old the day of bodies is: past the 30 days of the class.
-const dropped = 40 * 24 * time.Hour
-
-// day fills a day of bodies and has it dropped while deliveries go on.
-func (b *pruneBench) day(ctx context.Context, r *pruneReport) error {
-	at := time.Now().Add(-dropped)
-	if err := inbox.EnsurePartitions(ctx, b.pool, []string{"default"}, at, 0); err != nil {
-		return err
-	}
-	table := "oncegate.inbox_body_default" + at.UTC().Format("_20060102")
-	progress("writing %d MiB of bodies", b.body)
-	// Not compressed, or it would be a small day.
-	if _, err := b.db.Exec(ctx, "ALTER TABLE "+table+" ALTER COLUMN body SET STORAGE PLAIN"); err != nil {
-		return fmt.Errorf("preparing the day: %w", err)
-	}
-	const perMiB = 512 // four of them fill a page of 8 KiB
-	for left := b.body * perMiB; left > 0; left -= 100_000 {
-		_, err := b.db.Exec(ctx, `
-INSERT INTO `+table+` (class, id, headers, body)
-SELECT 'default', (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '70008' || lpad(to_hex($2::bigint + n), 15, '0'))::uuid,
-    '{}', convert_to(repeat('x', 1900), 'UTF8')
-FROM generate_series(1, $3::bigint) n`, at, left, min(left, 100_000))
-		if err != nil {
-			return fmt.Errorf("writing bodies: %w", err)
-		}
-	}
-	var bytes int64
-	if err := b.db.QueryRow(ctx, `SELECT pg_total_relation_size($1::regclass)`, table).Scan(&bytes); err != nil {
-		return fmt.Errorf("measuring the day: %w", err)
-	}
-	if _, err := b.db.Exec(ctx, `CHECKPOINT`); err != nil {
-		return fmt.Errorf("writing a checkpoint: %w", err)
-	}
-	const measured = 8 * time.Second
-	d := &dayReport{MiB: float64(bytes) / (1 << 20)}
-	got, err := b.load(ctx, r.Rate, measured)
-	if err != nil {
-		return err
-	}
-	d.LongestAlone = got.quantile(1)
-	var wg sync.WaitGroup
-	var pruned error
-	wg.Go(func() {
-		<-time.After(2 * time.Second)
-		began := time.Now()
-		_, pruned = b.prune(ctx, 5*time.Second, func(p inbox.PruneProgress) {
-			if "oncegate."+p.Step == table && p.Done == 1 {
-				d.Seconds = time.Since(began).Seconds()
-			}
-		})
-	})
-	got, err = b.load(ctx, r.Rate, measured)
-	wg.Wait()
-	if err != nil {
-		return err
-	}
-	if pruned != nil {
-		return pruned
-	}
-	if d.Seconds == 0 {
-		return fmt.Errorf("the day %s was not dropped", table)
-	}
-	d.LongestBeside = got.quantile(1)
-	r.Day = d
-	progress("a day of %.0f MiB went in %.2f s", d.MiB, d.Seconds)
-	return nil
-}
-
-// watchSize writes and prunes as much again and again, under the table's own
-// autovacuum settings, and notes how large the table stays.
-func (b *pruneBench) watchSize(ctx context.Context, r *pruneReport) error {
-	for _, sql := range []string{`ALTER SYSTEM SET autovacuum_naptime = '1s'`, `SELECT pg_reload_conf()`} {
-		if _, err := b.db.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("setting autovacuum's pace: %w", err)
-		}
-	}
-	for round := 0; ; round++ {
-		var size churnSize
-		err := b.db.QueryRow(ctx, `SELECT pg_table_size(c) / 1048576.0, pg_indexes_size(c) / 1048576.0 FROM to_regclass('oncegate.inbox_event') c`).
-			Scan(&size.TableMiB, &size.IndexMiB)
-		if err != nil {
-			return fmt.Errorf("measuring the table: %w", err)
-		}
-		r.Churn = append(r.Churn, size)
-		progress("churn %d/%d: table %.0f MiB, indexes %.0f MiB", round, b.churn, size.TableMiB, size.IndexMiB)
-		if round == b.churn {
-			return nil
-		}
-		report, err := b.prune(ctx, 5*time.Minute, nil)
-		if err != nil {
-			return err
-		}
-		removed := report.Rows["inbox_event"]
-		if removed == 0 {
-			removed = int64(b.expired)
-		}
-		if err := b.vacuumed(ctx); err != nil {
-			return err
-		}
-		if err := b.seed(ctx, int(removed), true); err != nil {
-			return err
-		}
-	}
-}
-
-// vacuumed waits until autovacuum has been over what prune left, at most a minute.
-func (b *pruneBench) vacuumed(ctx context.Context) error {
-	for range 60 {
-		var dead, live int64
-		err := b.db.QueryRow(ctx, `SELECT n_dead_tup, n_live_tup FROM pg_stat_all_tables WHERE relid = to_regclass('oncegate.inbox_event')`).Scan(&dead, &live)
-		if err != nil {
-			return fmt.Errorf("reading the statistics: %w", err)
-		}
-		if dead < live/20+5000 {
-			return nil
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 	return nil
 }

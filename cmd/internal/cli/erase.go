@@ -60,6 +60,8 @@ func (s *shell) eraseCommand() *cobra.Command {
 			}
 			body := "was gone already"
 			switch {
+			case out.Unopened:
+				body = "sealed with a key that is not in the keyring; not blanked"
 			case out.Shared:
 				body = "blanked in its delivery, whose other events keep theirs"
 			case out.Body:
@@ -71,6 +73,10 @@ func (s *shell) eraseCommand() *cobra.Command {
 				{"documents", nonzero(out.Results)}, {"replay diffs", nonzero(out.Diffs)}, {"refusals", nonzero(out.Refusals)},
 				{"unreadable refusals", nonzero(out.Unreadable)},
 			})
+			if out.Unopened {
+				fmt.Fprintln(s.out, "Its delivery has other events and cannot be read here, so these bytes stay in it, sealed and out of the\n"+
+					"event's reach. Erase it again where the key is in the keyring, or erase the delivery's other events too.")
+			}
 			if out.NotSearched {
 				fmt.Fprintln(s.out, "The id is too short to be searched for in refusals; `oncegate refusals list` shows them.")
 			}

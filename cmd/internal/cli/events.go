@@ -71,7 +71,10 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		return s.json(e)
 	}
 	kept := "kept"
-	if !e.BodyKept {
+	switch {
+	case e.Erased():
+		kept = "erased"
+	case !e.BodyKept:
 		kept = "pruned"
 	}
 	conflicts, replay := "", ""

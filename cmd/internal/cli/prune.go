@@ -34,6 +34,9 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"does, this one leaves. It may be interrupted at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			run := inbox.PruneRun{Anew: true}
+			if cmd.Flags().Changed("include") && len(include) == 0 {
+				return usagef("--include is empty; known are %s", known())
+			}
 			for _, name := range include {
 				if !slices.Contains(inbox.Prunables(), inbox.Prunable(name)) {
 					return usagef("--include %q is unknown; known are %s", clean(name), known())
