@@ -142,6 +142,7 @@ type Effects struct {
 	unnumbered     grouped[claimAsk, claimAnswer]
 	ordered        grouped[orderAsk, claimAnswer]
 	orderedSettles grouped[Settlement, Settled]
+	goings         grouped[going, Settled]
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -224,6 +225,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}}
 	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
 	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}
+	e.goings = grouped[going, Settled]{run: e.goOn, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }
 
