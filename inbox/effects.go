@@ -143,6 +143,7 @@ type Effects struct {
 	ordered        grouped[orderAsk, claimAnswer]
 	orderedSettles grouped[Settlement, Settled]
 	goings         grouped[going, Settled]
+	goOnBy         string // the statement
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -225,7 +226,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}}
 	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
 	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}
-	e.goings = grouped[going, Settled]{run: e.goOn, size: size, flushers: flushers, timeout: timeout}
+	e.goOnBy, e.goings = goOnInStreams, grouped[going, Settled]{run: e.goOn, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }
 

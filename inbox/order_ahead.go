@@ -11,8 +11,8 @@ import (
 // How many effects of a stream are read ahead for a worker that goes on with it, and
 // up to which length their bodies, so that what a worker keeps is bounded.
 const (
-	aheadEffects = 16
-	aheadBody    = 8 << 10
+	aheadEffects = 32
+	aheadBody    = 4 << 10
 )
 
 // ahead is what is known of the stream of a claimed effect, as the decision left it

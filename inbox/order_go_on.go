@@ -72,7 +72,7 @@ JOIN inbox_event v ON v.id = e.event_id`
 func (e *Effects) goOn(ctx context.Context, group []going) ([]Settled, error) {
 	var b pgx.Batch
 	claimed := make([]*claimRow, len(group))
-	b.Queue(goOnInStreams, e.goOnColumns(group)...).Query(func(rows pgx.Rows) error {
+	b.Queue(e.goOnBy, e.goOnColumns(group)...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			row, place := new(claimRow), 0
 			if err := row.scan(rows, &place); err != nil {
