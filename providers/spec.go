@@ -21,6 +21,11 @@ type Spec struct {
 	// Docs is the address of the provider's own documentation.
 	Docs string `yaml:"docs"`
 
+	// Checked is when the entry was last read against the provider's documentation
+	// or own code: a year and a month, "2026-11". Left out, it never was as a whole.
+	// It is not taken over by what extends the entry.
+	Checked string `yaml:"checked"`
+
 	// Notes tell the operator what is peculiar.
 	Notes []string `yaml:"notes"`
 
@@ -69,6 +74,12 @@ type SettingSpec struct {
 
 	// Secret says that the value must be a reference and is never printed.
 	Secret bool `yaml:"secret"`
+
+	// Example is a value as the provider's page shows it, and Setup what the setting
+	// is for, where it is not required: settings of one setup are shown together, in
+	// an example of their own.
+	Example []string `yaml:"example"`
+	Setup   string   `yaml:"setup"`
 }
 
 // RequestSpec bounds what is read before anything is verified.
