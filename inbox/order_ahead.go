@@ -128,7 +128,7 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 		return g, false
 	}
 	at := slices.IndexFunc(h.rows, func(r aheadRow) bool { return r.id == view.rows[run].id })
-	then := &ahead{stream: h.stream, own: h.rows[at].orderRow, rows: slices.Clone(h.rows[at+1:]), cut: h.cut}
+	then := &ahead{stream: h.stream, own: h.rows[at].orderRow, rows: h.rows[at+1:], cut: h.cut}
 	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
 	return going{
 		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(route.Order, h.own.number),

@@ -11,8 +11,8 @@ import (
 // settles, moves the stream on and claims. Where something is not, it does nothing,
 // and the settlement decides anew. Its snapshot is older than the lock, so that it
 // may not see what came a moment before; but it always leaves an effect claimed, and
-// what ends that one looks again. The order of locks is that of every other decision; the
-// next one is not waited for.
+// what ends that one looks again. The order of locks is that of every other decision;
+// the next one is not waited for.
 const goOnInStreams = `
 WITH asked AS (
     SELECT *

@@ -178,10 +178,11 @@ attempted AS (
 )
 
 // The only way in which an effect is taken out of an unfinished attempt or of a
-// state at rest; [goOnInStreams] is the same with what follows in a stream. Its fence is read under the row's lock: a row whose token has
-// changed while this waited is left alone, and of two that ask in one group only
-// the one that holds it is heard (hence the place). An attempt whose outcome is not given
-// was none: it is taken back from the count.
+// state at rest; [goOnInStreams] is the same with what follows in a stream. Its fence
+// is read under the row's lock: a row whose token has changed while this waited is
+// left alone, and of two that ask in one group only the one that holds it is heard
+// (hence the place). An attempt whose outcome is not given was none: it is taken back
+// from the count.
 const settleEffects = `
 WITH asked AS (
     SELECT *
