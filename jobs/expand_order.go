@@ -45,9 +45,12 @@ func (c *Client) listed(ctx context.Context, claim *inbox.Claim, n int) (*inbox.
 // unplaced refuses a list in mode latest: a newer version supersedes an effect, but not
 // the items that it has become.
 func (c *Client) unplaced(ctx context.Context, claim *inbox.Claim, route Route, n int) *inbox.Settlement {
-	said := fmt.Sprintf("to: %s gives %d, and in mode latest an effect is one: use another order, or a route for each", route.List.Items.String(), n)
 	c.log.WarnContext(ctx, "list in a route of mode latest", "source", route.Source, "route", route.Name, "effect", claim.Effect.String())
 	s := ending(claim)
-	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListOrder, clean(said)
+	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListOrder, clean(unplacedList(route, n))
 	return &s
+}
+
+func unplacedList(route Route, n int) string {
+	return fmt.Sprintf("to: %s gives %d, and in mode latest an effect is one: use another order, or a route for each", route.List.Items.String(), n)
 }

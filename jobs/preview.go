@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -14,6 +15,9 @@ type Previewer struct {
 	Routes         map[int32]Route
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
+
+	// Stored are the routes as the store knows them, with their orders; may be nil.
+	Stored map[int32]inbox.EffectRoute
 }
 
 // Preview is what the worker would do with a claim.
@@ -92,7 +96,9 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
 			return out
 		}
-		out.Items = len(items)
+		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].Order.Mode == sequence.Latest {
+			return dead(inbox.ReasonListOrder, unplacedList(route, out.Items))
+		}
 		one := *call
 		if len(items) > 1 {
 			one.Key = inbox.ItemKey(claim, 1)
