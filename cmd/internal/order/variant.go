@@ -33,7 +33,7 @@ var variants = []variant{
 	{name: "slow", every: 1, slow: true, patience: "5s", onGap: "skip"},
 	{name: "hot", every: 1, hot: true, patience: "1h", onGap: "hold"},
 	{name: "forward", every: 1, forward: true, patience: "1h", onGap: "hold"},
-	{name: "forward-hot", every: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
+	{name: "forward_hot", every: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
 	{name: "unlocked", every: 1, patience: "1h", onGap: "hold", wrong: true},
 }
 
