@@ -38,14 +38,15 @@ func TestAFailureIsRecordedThoughItsRowIsLocked(t *testing.T) {
 				return nil
 			}
 			go queueUp()
-			for waiting := 0; waiting == 0; {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for waiting := 0; waiting == 0; <-tick.C { // until it is blocked by this transaction
 				err := b.pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() <> pid
 					AND wait_event_type = 'Lock' AND query LIKE '%FROM effect WHERE id = $1 FOR UPDATE%' AND $1 = ANY (pg_blocking_pids(pid))`,
 					tx.Conn().PgConn().PID()).Scan(&waiting)
 				if err != nil {
 					return err
 				}
-				time.Sleep(5 * time.Millisecond) // until it is blocked by this transaction
 			}
 			_, _ = tx.Exec(ctx, `SELECT pg_terminate_backend(pg_backend_pid())`) // may be answered before it is obeyed
 			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)

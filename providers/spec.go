@@ -21,9 +21,10 @@ type Spec struct {
 	// Docs is the address of the provider's own documentation.
 	Docs string `yaml:"docs"`
 
-	// Checked is when the entry was last read against the provider's documentation
-	// or own code: a year and a month, "2026-11". Left out, it never was as a whole.
-	// It is not taken over by what extends the entry.
+	// Checked is when what this entry says was last compared with the provider's
+	// documentation or own code, as far as that was at hand: a year and a month,
+	// "2026-11". What it does not settle is under confidence and undocumented. It is
+	// not taken over by what extends the entry.
 	Checked string `yaml:"checked"`
 
 	// Notes tell the operator what is peculiar.

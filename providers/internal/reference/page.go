@@ -21,7 +21,7 @@ func Page(name string, p *providers.Provider) string {
 	b.line("")
 	read := ""
 	if s.Checked != "" {
-		read = ", read in " + s.Checked
+		read = ", compared in " + s.Checked
 	}
 	b.line("Provider `" + name + "`. Documentation: <" + s.Docs + ">" + read)
 	b.setUp(name, p)
