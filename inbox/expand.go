@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // expandChunk is how many items one transaction writes.
@@ -84,6 +86,10 @@ func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int
 	})
 	return held && err == nil, err
 }
+
+// RefusesLists reports whether an effect of the route must not become several: in mode
+// latest a newer version supersedes an effect, but not the items that it has become.
+func (r EffectRoute) RefusesLists() bool { return r.Order.Mode == sequence.Latest }
 
 // Items says how the items that an effect became stand.
 type Items struct {

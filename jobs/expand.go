@@ -8,7 +8,6 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -49,7 +48,7 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 		return rendered, nil, true
 	}
 	known, _ := c.store.Route(claim.RouteID)
-	if known.Order.Mode == sequence.Latest {
+	if known.RefusesLists() {
 		return nil, c.unplaced(ctx, claim, route, len(items)), true
 	}
 	if claim.Rendered == nil {

@@ -42,8 +42,7 @@ func (c *Client) listed(ctx context.Context, claim *inbox.Claim, n int) (*inbox.
 	return allWritten(claim, n), nil
 }
 
-// unplaced refuses a list in mode latest: a newer version supersedes an effect, but not
-// the items that it has become.
+// unplaced settles an effect whose route refuses lists.
 func (c *Client) unplaced(ctx context.Context, claim *inbox.Claim, route Route, n int) *inbox.Settlement {
 	c.log.WarnContext(ctx, "list in a route of mode latest", "source", route.Source, "route", route.Name, "effect", claim.Effect.String())
 	s := ending(claim)

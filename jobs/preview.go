@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -96,7 +95,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
 			return out
 		}
-		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].Order.Mode == sequence.Latest {
+		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].RefusesLists() {
 			return dead(inbox.ReasonListOrder, unplacedList(route, out.Items))
 		}
 		one := *call
