@@ -60,19 +60,25 @@
 //
 // # How order is kept
 //
-// What package sequence decides about a stream is decided in the claim and in
-// the settlement, under the lock of the stream's row, in two round trips: the
-// first locks and reads, the second writes what was decided and commits. The
-// lock is never held while anything is attempted. Whichever of two comes second
-// sees what the first has done, so that no wake-up is lost: an effect is held
-// only under the lock, and whoever ends what is before it looks for it under the
-// lock. The gate takes no such lock: what it admits is pending with a job of its
-// own, which decides. A worker claims the next effect of a key in the transaction
-// that settles the one before, and goes on with it; any other caller gives it a
-// job. A process that does not know a route's policy wakes the first that is
-// held, and the worker that claims it decides. Held effects have no job and no
-// time, but for the first behind a gap; the sweeper looks through them and must
-// find none that is free.
+// What package sequence decides about a stream is decided in the claim and in the
+// settlement, under the lock of the stream's row, in two round trips: the first
+// locks and reads, the second writes what was decided and commits. The lock is
+// never held while anything is attempted. Whichever of two comes second sees what
+// the first has done, so that no wake-up is lost: an effect is held only under the
+// lock, and whoever ends what is before it looks for it under the lock. The gate
+// takes no such lock: what it admits is pending with a job of its own, which
+// decides. A worker claims the next effect of a key in the transaction that
+// settles the one before, and goes on with it; any other caller gives it a job.
+// What follows it is read ahead, so that the settlement of each of them is one
+// statement, which looks under the lock whether everything is as it was foreseen
+// and does nothing if it is not. A process that does not know a route's policy
+// wakes the first that is held, and the worker that claims it decides. Held
+// effects have no job and no time, but for the first behind a gap; the sweeper
+// looks through them and must find none that is free.
+//
+// A list that one effect became has that effect's place: it is not settled before
+// all its items are. In mode latest a list is refused, since a newer version
+// supersedes an effect and not what it has become.
 //
 // # What becomes of an operation
 //
@@ -107,8 +113,9 @@
 // the configuration says today: one key, one body. Under a new key, which is the
 // old one with the version behind it, it is rendered anew. An ordered effect
 // becomes pending like any other, and the claim decides by the policy for late
-// ones. A duplicate is replayed as its owner. An effect made for a route that is
-// new to an event has no place in a sequence.
+// ones. A duplicate is replayed as its owner. A route that is ordered and new to an
+// event gets no effect of it: places in a sequence are given when events come, and an
+// effect without one would pass those that have. The plan says so.
 //
 // # How things go
 //

@@ -142,6 +142,8 @@ type Claim struct {
 	Late bool
 
 	Event ClaimedEvent
+
+	ahead *ahead // nil if nothing was read ahead
 }
 
 // ClaimedEvent is what a claim knows about its event.

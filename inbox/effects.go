@@ -142,6 +142,8 @@ type Effects struct {
 	unnumbered     grouped[claimAsk, claimAnswer]
 	ordered        grouped[orderAsk, claimAnswer]
 	orderedSettles grouped[Settlement, Settled]
+	goings         grouped[going, Settled]
+	goOnBy         string // the statement
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -224,6 +226,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}}
 	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
 	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}
+	e.goOnBy, e.goings = goOnInStreams, grouped[going, Settled]{run: e.goOn, size: size, flushers: flushers, timeout: timeout}
 	return e, errors.Join(errs...)
 }
 

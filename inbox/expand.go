@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // expandChunk is how many items one transaction writes.
@@ -82,4 +85,37 @@ func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int
 		return tx.SendBatch(ctx, &b).Close()
 	})
 	return held && err == nil, err
+}
+
+// RefusesLists reports whether an effect of the route must not become several: in mode
+// latest a newer version supersedes an effect, but not the items that it has become.
+func (r EffectRoute) RefusesLists() bool { return r.Order.Mode == sequence.Latest }
+
+// Items says how the items that an effect became stand.
+type Items struct {
+	All    int // that are written
+	Open   int // that are not at rest and not settled
+	Failed int // that are dead or indeterminate
+
+	// Next is how long until the first open one is due again, if all wait for a time.
+	Next time.Duration
+}
+
+const countItems = `
+SELECT count(*), count(*) FILTER (WHERE e.state IN ('pending', 'claimed', 'retry', 'held')),
+    count(*) FILTER (WHERE e.state IN ('dead', 'indeterminate')),
+    coalesce((extract(epoch FROM min(CASE WHEN e.state = 'claimed' THEN now() ELSE e.next_at END) - now()) * 1000000)::bigint, 0)
+FROM effect e
+WHERE e.event_id = $1 AND e.route_id = $2 AND e.item > 0`
+
+// Items counts the items that a claimed effect became. In an ordered route the
+// effect has the place of all of them, and is not settled before they are.
+func (e *Effects) Items(ctx context.Context, claim *Claim) (Items, error) {
+	var out Items
+	var next int64
+	if err := e.pool.QueryRow(ctx, countItems, claim.Event.ID, claim.RouteID).Scan(&out.All, &out.Open, &out.Failed, &next); err != nil {
+		return Items{}, fmt.Errorf("counting the items of effect %s: %w", claim.Effect, err)
+	}
+	out.Next = max(time.Duration(next)*time.Microsecond, 0)
+	return out, nil
 }

@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/jackc/pgx/v5/pgxpool"
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
 
 // Statements of the gate, for the tests of their plans.
 const (
@@ -20,6 +24,8 @@ const (
 	MoveEffects         = moveEffects
 	SupersedeBelow      = supersedeBelowNumber
 	PageHeld            = pageHeld
+	ReadAhead           = readAhead
+	GoOnInStreams       = goOnInStreams
 )
 
 // Statements about dead letters and replays, for the tests of their plans.
@@ -60,4 +66,17 @@ var PruneStatements = map[string]string{
 	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,
 	"erase attempts": eraseAttempts, "erase duplicates": eraseDuplicates, "erase results": eraseResults, "erase diffs": eraseDiffs,
 	"erase events": eraseEvents, "source refusals": readSourceRefusals,
+}
+
+// GoOnWith makes a store go on in its streams with another condition instead of one.
+// It reports false if there is no such condition.
+func (e *Effects) GoOnWith(condition, instead string) bool {
+	e.goOnBy = strings.Replace(goOnInStreams, condition, instead, 1)
+	return strings.Contains(goOnInStreams, condition)
+}
+
+// Foreseen reports whether a settlement would go on by what was read ahead.
+func (e *Effects) Foreseen(s *Settlement) bool {
+	_, ok := e.foresee(s)
+	return ok
 }

@@ -110,6 +110,10 @@ type Judgement struct {
 	RouteID int32
 	Verdict Verdict
 
+	// Ordered: the route is new to the event and ordered, so that an effect made now
+	// would have no place in its sequence.
+	Ordered bool
+
 	// Diff is a [Diff] as JSON: what was recorded against what would be done, with
 	// redacted fields masked. It is sealed before it is stored.
 	Diff json.RawMessage

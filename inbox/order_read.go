@@ -203,12 +203,15 @@ func (s *orderStream) sort() {
 			s.rows = append(s.rows, row)
 		}
 	}
-	slices.SortFunc(s.rows, func(a, b orderRow) int {
-		if d := a.number.Compare(b.number); d != 0 {
-			return d
-		}
-		return bytes.Compare(a.id[:], b.id[:])
-	})
+	slices.SortFunc(s.rows, compareRows)
+}
+
+// compareRows compares the places of two effects of a stream.
+func compareRows(a, b orderRow) int {
+	if d := a.number.Compare(b.number); d != 0 {
+		return d
+	}
+	return bytes.Compare(a.id[:], b.id[:])
 }
 
 // view is the stream as package sequence knows it.

@@ -76,18 +76,21 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 		}
 	}
 	var claims claimRows
+	var following map[ID][]aheadRow
 	if len(next) > 0 {
-		claims = o.store.queueReadClaims(last, next, tokens)
+		claims, following = o.store.queueReadClaims(last, next, tokens), o.store.queueReadAhead(last, next)
 	}
 	standings := queueStandings(last, ids)
 	return func() []Settled {
 		out := make([]Settled, len(group))
 		for i, s := range group {
 			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
-			if c := o.stream(s.RouteID, s.SequenceKeyHash).chain; c != nil && s.Chain != 0 && !c.claimed.IsZero() {
+			stream := o.stream(s.RouteID, s.SequenceKeyHash)
+			if c := stream.chain; c != nil && s.Chain != 0 && !c.claimed.IsZero() {
 				out[i].Next = claims.answer(c.claimed, c.token).claim
 				if out[i].Next != nil {
 					out[i].Next.Late = c.late
+					out[i].Next.ahead = stream.aheadOf(out[i].Next, following[c.claimed])
 				}
 				c.claimed = ID{} // one settlement goes on with it
 			}

@@ -82,6 +82,12 @@ const (
 	ReasonLate     Reason = "sequence_late"
 	ReasonGap      Reason = "sequence_gap"
 
+	// A list in an ordered route: some of its items are not settled yet; one of them
+	// is dead or indeterminate; in mode latest a list has no place.
+	ReasonListOpen  Reason = "list_open"
+	ReasonListItem  Reason = "list_item_failed"
+	ReasonListOrder Reason = "list_without_order"
+
 	// ReasonType: the route does not take the event's type; the effect only left its
 	// number behind.
 	ReasonType Reason = "type_filtered"
@@ -95,14 +101,14 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
-		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType:
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder:
 		return false, true
 	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,
 		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
-		ReasonHandler, ReasonGap, ReasonOther:
+		ReasonHandler, ReasonGap, ReasonListOpen, ReasonListItem, ReasonOther:
 		return true, true
 	}
 	return false, false

@@ -18,6 +18,10 @@ JOIN source s ON s.id = v.source_id
 JOIN route r ON r.id = a.route_id
 ORDER BY v.id`
 
+// inOrderToday reports whether a route is ordered: an effect that is made for it later
+// would have no place in its sequence, and pass those that have.
+func (e *Effects) inOrderToday(routeID int32) bool { return e.routes[routeID].Order.Ordered() }
+
 // The unique constraint decides who makes the effect.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
@@ -36,11 +40,19 @@ func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, items []*stepItem) er
 		route int32
 	}
 	wanted := map[place]*stepItem{}
-	events, routes := make([]ID, len(items)), make([]int32, len(items))
-	for i, it := range items {
+	var events []ID
+	var routes []int32
+	for _, it := range items {
+		if r.store.inOrderToday(it.route) { // it was not when it was planned
+			it.outcome, it.detail = ItemLeftOut, "its route is ordered now"
+			continue
+		}
 		it.outcome = ItemGone
 		wanted[place{it.event, it.route}] = it
-		events[i], routes[i] = it.event, it.route
+		events, routes = append(events, it.event), append(routes, it.route)
+	}
+	if len(wanted) == 0 {
+		return nil
 	}
 	type newEffect struct {
 		place

@@ -295,6 +295,8 @@ func (p *planning) events(ctx context.Context, events []ID) error {
 func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff}
 	switch {
+	case j.Ordered:
+		it.action, it.leftOut = ActionNone, LeftOutOrdered
 	case r.Event.BodyGone:
 		it.action, it.leftOut = ActionNone, LeftOutBodyGone
 	case j.Verdict == VerdictCannotRender:

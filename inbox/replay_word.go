@@ -56,6 +56,9 @@ const (
 	LeftOutCannotRender LeftOut = "cannot_render"
 	// LeftOutKeyWindow: it may have happened, and the target no longer knows its key.
 	LeftOutKeyWindow LeftOut = "key_window"
+	// LeftOutOrdered: its route is ordered and new to the event, and places in a
+	// sequence are given when events come.
+	LeftOutOrdered LeftOut = "ordered"
 	// LeftOutListed: it is in the plan already, by another of its duplicates.
 	LeftOutListed LeftOut = "listed"
 	// LeftOutOwnerGone: it is a duplicate, and its owner was pruned.

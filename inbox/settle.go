@@ -71,6 +71,10 @@ type Settlement struct {
 	// claimed in the same transaction. 0 is none: the next one gets a job.
 	Chain int64
 
+	// Of is the claim that is ended; may be nil. With Chain, what was read ahead under
+	// it spares the settlement a round trip.
+	Of *Claim
+
 	// NewJob: the job that carried the effect was another's, so that it needs one of
 	// its own if it waits again. For ordered routes.
 	NewJob bool
@@ -93,10 +97,17 @@ type Settled struct {
 // other workers.
 func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	group := &e.settles
+	var out Settled
+	var err error
 	if e.inStream(&s) {
+		if going, ok := e.foresee(&s); ok {
+			out, err = e.goings.do(ctx, going)
+		}
 		group = &e.orderedSettles
 	}
-	out, err := group.do(ctx, s)
+	if err == nil && !out.Applied {
+		out, err = group.do(ctx, s)
+	}
 	if err != nil {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
@@ -116,29 +127,19 @@ func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settle
 	return e.settle(ctx, e.pool, group, nil)
 }
 
-// The only statement that takes an effect out of an unfinished attempt or of a
-// state at rest. Its fence is read under the row's lock: a row whose token has
-// changed while this waited is left alone, and of two that ask in one group only
-// the one that holds it is heard (hence the place). An attempt whose outcome is not given
-// was none: it is taken back from the count.
-const settleEffects = `
-WITH asked AS (
-    SELECT *
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+// The arrays of a group of settlements, and what they are called. $17 is the node.
+const (
+	settleArrays = `$1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[]) WITH ORDINALITY
-        AS a (id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[]`
+	settleNames = `id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
             started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, result_key_id, excerpt_sealed,
-            excerpt_key_id, place)),
-held AS MATERIALIZED (
-    SELECT a.*
-    FROM asked a
-    JOIN effect e ON e.id = a.id
-    WHERE CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
-        ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END
-    ORDER BY e.id
-    FOR UPDATE OF e),
-settled AS (
+            excerpt_key_id`
+)
+
+// What ends those whose rows are held, and what is written of it.
+const (
+	endHeld = `
     UPDATE effect e
     SET state = a.state,
         lease_token = NULL,
@@ -164,14 +165,38 @@ settled AS (
     FROM held a
     WHERE e.id = a.id
     RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised,
-        a.excerpt_sealed, a.excerpt_key_id),
+        a.excerpt_sealed, a.excerpt_key_id`
+
+	recordAttempts = `
 attempted AS (
     INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised,
         excerpt_sealed, excerpt_key_id)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
         nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id
     FROM settled s
-    WHERE s.outcome <> '')
+    WHERE s.outcome <> '')`
+)
+
+// The only way in which an effect is taken out of an unfinished attempt or of a
+// state at rest; [goOnInStreams] is the same with what follows in a stream. Its fence
+// is read under the row's lock: a row whose token has changed while this waited is
+// left alone, and of two that ask in one group only the one that holds it is heard
+// (hence the place). An attempt whose outcome is not given was none: it is taken back
+// from the count.
+const settleEffects = `
+WITH asked AS (
+    SELECT *
+    FROM unnest(` + settleArrays + `) WITH ORDINALITY
+        AS a (` + settleNames + `, place)),
+held AS MATERIALIZED (
+    SELECT a.*
+    FROM asked a
+    JOIN effect e ON e.id = a.id
+    WHERE CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
+        ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END
+    ORDER BY e.id
+    FOR UPDATE OF e),
+settled AS (` + endHeld + `),` + recordAttempts + `
 SELECT place FROM settled`
 
 // A superseded or skipped effect gives its key back; any other keeps it.
@@ -278,10 +303,9 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 // queueEnd queues the ends themselves; which of them were applied is known when the
 // batch has been read.
 func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
-	cols, sealed := e.settleColumns(group)
-	duplicates, unknown := outcomeColumns(group)
+	args := e.settleArguments(group)
 	applied = make([]bool, len(group))
-	b.Queue(settleEffects, slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)...).Query(func(rows pgx.Rows) error {
+	b.Queue(settleEffects, args...).Query(func(rows pgx.Rows) error {
 		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, place := range places {
 			applied[place-1] = true
@@ -289,10 +313,10 @@ func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
 		return err
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
-		b.Queue(releaseKeys, cols[0])
+		b.Queue(releaseKeys, args[0])
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
-		b.Queue(forgetIndeterminate, cols[0])
+		b.Queue(forgetIndeterminate, args[0])
 	}
 	return applied
 }
@@ -314,6 +338,13 @@ func queueStandings(b *pgx.Batch, ids []ID) map[ID]Standing {
 		return rows.Err()
 	})
 	return standings
+}
+
+// settleArguments are the parameters of [settleEffects], the effects' ids first.
+func (e *Effects) settleArguments(group []Settlement) []any {
+	cols, sealed := e.settleColumns(group)
+	duplicates, unknown := outcomeColumns(group)
+	return slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)
 }
 
 // outcomeColumns are the arrays that follow the node's name.

@@ -87,7 +87,7 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 		return nil
 	} else if early != nil {
 		asked := c.now()
-		w.chain.ask(ctx, asked, w, early)
+		w.chain.ask(ctx, asked, w, claim, early)
 		settled, err := c.store.SettleTx(ctx, tx, *early)
 		if err == nil {
 			err = tx.Commit(ctx)
@@ -110,7 +110,7 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin(route.Lease))
 	defer cancel()
 	asked := c.now()
-	w.chain.ask(ctx, asked, w, &s)
+	w.chain.ask(ctx, asked, w, claim, &s)
 	settled, err := c.store.SettleTx(firm, tx, s)
 	if err == nil && !settled.Applied {
 		// Somebody else has ended the attempt: what it did here must not stay.

@@ -29,12 +29,12 @@ type chain struct {
 
 // ask has a settlement, asked for at now, claim the effect that follows, if the worker
 // may go on.
-func (h *chain) ask(ctx context.Context, now time.Time, w wakeUp, s *inbox.Settlement) {
+func (h *chain) ask(ctx context.Context, now time.Time, w wakeUp, claim *inbox.Claim, s *inbox.Settlement) {
 	if h == nil {
 		return
 	}
 	s.NewJob = h.length > 0
-	s.Chain = 0
+	s.Chain, s.Of = 0, claim
 	if h.length+1 < longestChain && now.Sub(h.began) < chainFor && ctx.Err() == nil {
 		s.Chain = w.jobID
 	}
@@ -121,7 +121,7 @@ func (c *Client) actInStreams(ctx context.Context, w wakeUp, claim *inbox.Claim,
 		return true, c.settle(ctx, w, claim, s, begun)
 	}
 	asked := c.now()
-	w.chain.ask(ctx, asked, w, &s)
+	w.chain.ask(ctx, asked, w, claim, &s)
 	settled, err := c.store.ActOrdered(ctx, claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
 	switch {
 	case errors.Is(err, inbox.ErrUngrouped):

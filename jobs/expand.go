@@ -29,7 +29,7 @@ var errItems = errors.New("the list is longer than 50,000")
 
 // expand carries out the effect that admission wrote where the route has a list.
 // With one item it renders that; with more it writes an effect for each, and is
-// done when they are written. settlement is not nil if that was all.
+// done when they are written; in an ordered route when they are settled. settlement is not nil if that was all.
 func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
 	items, err := itemsOf(claim, route)
 	if err != nil {
@@ -47,6 +47,10 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 		}
 		return rendered, nil, true
 	}
+	known, _ := c.store.Route(claim.RouteID)
+	if known.RefusesLists() {
+		return nil, c.unplaced(ctx, claim, route, len(items)), true
+	}
 	if claim.Rendered == nil {
 		// The list is kept first: another run, of another configuration even, goes on
 		// with the same.
@@ -57,6 +61,14 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 		mine, err := c.store.StartSend(context.WithoutCancel(ctx), claim, list, false)
 		if err != nil || !mine {
 			return nil, nil, false // the lease will end
+		}
+	}
+	if claim.Rendered != nil && known.Order.Ordered() {
+		switch s, err := c.listed(ctx, claim, len(items)); {
+		case err != nil:
+			return nil, c.unwritten(claim), true
+		case s != nil:
+			return nil, s, true
 		}
 	}
 	var failed error
@@ -73,14 +85,27 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 	case failed != nil:
 		return nil, c.unmapped(ctx, claim, route, "message", failed), true
 	case err != nil:
-		s := decide(claim, inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}, 0, c.random)
-		return nil, &s, true
+		return nil, c.unwritten(claim), true
 	case !mine:
 		return nil, nil, false
 	}
+	if known.Order.Ordered() {
+		s := putBack(claim, inbox.ReasonListOpen, listLook(len(items)))
+		return nil, &s, true
+	}
+	return nil, allWritten(claim, len(items)), true
+}
+
+func allWritten(claim *inbox.Claim, items int) *inbox.Settlement {
 	s := ending(claim)
-	s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, fmt.Appendf(nil, `{"items":%d}`, len(items))
-	return nil, &s, true
+	s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, fmt.Appendf(nil, `{"items":%d}`, items)
+	return &s
+}
+
+// unwritten is for a list whose items the database did not take.
+func (c *Client) unwritten(claim *inbox.Claim) *inbox.Settlement {
+	s := decide(claim, inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}, 0, c.random)
+	return &s
 }
 
 // itemsOf are the route's list, or what an earlier run kept of it.

@@ -14,6 +14,9 @@ type Previewer struct {
 	Routes         map[int32]Route
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
+
+	// Stored are the routes as the store knows them, with their orders; may be nil.
+	Stored map[int32]inbox.EffectRoute
 }
 
 // Preview is what the worker would do with a claim.
@@ -92,7 +95,9 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
 			return out
 		}
-		out.Items = len(items)
+		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].RefusesLists() {
+			return dead(inbox.ReasonListOrder, unplacedList(route, out.Items))
+		}
 		one := *call
 		if len(items) > 1 {
 			one.Key = inbox.ItemKey(claim, 1)

@@ -81,3 +81,34 @@ func TestDiscardingUnblocksASequence(t *testing.T) {
 	b.eventuallyState(ids[1], inbox.EffectDone)
 	b.eventuallyState(ids[0], inbox.EffectSkipped)
 }
+
+// An ordered route gets no effect of an event that it is new to: made now, it would
+// have no place in its sequence. The plan says so; what was planned before the route
+// was ordered is left out by the run.
+func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	for _, ordered := range []bool{true, false} {
+		b := setup(t)
+		b.admit(repeatable, 1)
+		judge := judgeFunc(func(*inbox.RecordedEvent) []inbox.Judgement {
+			return []inbox.Judgement{{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute, Ordered: ordered}}
+		})
+		b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1"}}
+		r := b.replays(inbox.ReplaysConfig{Judge: judge})
+		p := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, inbox.ReplayOptions{NewRoutes: true})
+		if !ordered {
+			start(t, r, p)
+			run(t, r, p.ID)
+		}
+		items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+		if err != nil || len(items) != 1 || items[0].Outcome != inbox.ItemLeftOut {
+			t.Fatalf("%+v, %v", items, err)
+		}
+		if ordered && items[0].LeftOut != inbox.LeftOutOrdered || !ordered && items[0].Detail == "" {
+			t.Errorf("%+v does not say why", items[0])
+		}
+		if n := b.count(`SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	}
+}

@@ -192,7 +192,7 @@ func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inb
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		asked := c.now()
-		w.chain.ask(ctx, asked, w, &s)
+		w.chain.ask(ctx, asked, w, claim, &s)
 		settled, err := c.store.Settle(firm, s)
 		if err == nil {
 			c.report(ctx, claim, s, settled, c.now().Sub(begun))

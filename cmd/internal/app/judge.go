@@ -101,7 +101,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.previewer = jobs.Previewer{Routes: worked, Senders: targets.senders, Transactionals: targets.transactionals}
+	j.previewer = jobs.Previewer{Routes: worked, Stored: stored, Senders: targets.senders, Transactionals: targets.transactionals}
 	for _, s := range cfg.Settings.Sources {
 		registered, known := j.registry.Sources[s.Name]
 		provider, err := bound(s, offline{})

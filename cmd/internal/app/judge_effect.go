@@ -237,6 +237,7 @@ func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgemen
 		}
 	}
 	judgement, err := d.judgement(inbox.ID{}, route.inbox.ID, verdict)
+	judgement.Ordered = route.Order.Policy.Ordered()
 	return judgement, err == nil, err
 }
 

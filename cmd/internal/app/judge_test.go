@@ -146,6 +146,21 @@ func TestNewRoutes(t *testing.T) {
 	}
 }
 
+// One that is ordered is told as well, with why no effect can be made for it now.
+func TestNewRoutesInOrder(t *testing.T) {
+	t.Parallel()
+	judge, event := judgeOf(t, &verdictCase{yesterday: forwardRoute, today: forwardRoute + `      - { name: late, types: ["*"], target: other, order: { mode: arrival, key: body.data.object.id } }
+`})
+	judgements, err := judge.Judge(t.Context(), event())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(judgements) != 2 || judgements[0].Ordered || !judgements[1].Ordered || judgements[1].Verdict != inbox.VerdictCannotRender ||
+		!strings.Contains(string(judgements[1].Diff), "no place in its sequence") {
+		t.Fatalf("%+v, want the second one ordered", judgements)
+	}
+}
+
 // A key that another effect owns makes a duplicate of it: nothing would be sent.
 func TestAnOwnedKey(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,6 +22,7 @@ type orderOptions struct {
 	effects int
 	each    int // numbers of a key
 	streams int
+	only    string
 	env     repeated
 }
 
@@ -33,6 +36,7 @@ func parseOrder(args []string) (orderOptions, error) {
 	flags.IntVar(&o.effects, "effects", 10_000, "in each backlog")
 	flags.IntVar(&o.each, "each", 10, "numbers of each key where there are many keys")
 	flags.IntVar(&o.streams, "streams", 1_000_000, "rows of the table of streams for the last measurement; 0 is not at all")
+	flags.StringVar(&o.only, "only", "", "only the backlogs whose names contain this, as in the table: \"forward\", \"hot key\"")
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -46,6 +50,9 @@ func parseOrder(args []string) (orderOptions, error) {
 	if o.rounds < 1 || o.effects < 100 || o.each < 1 || o.streams < 0 || flags.NArg() > 0 {
 		return o, errors.New("--rounds and --each are at least 1, --effects at least 100, --streams not negative, and there are no arguments")
 	}
+	if len(o.subjects()) == 0 {
+		return o, fmt.Errorf("--only %q is in the name of no backlog", o.only)
+	}
 	return o, nil
 }
 
@@ -56,7 +63,7 @@ type orderSubject struct {
 	each        int
 }
 
-func (s *orderSubject) name() string { return s.kind + ", " + s.about() }
+func (s *orderSubject) name() string { return s.kind + ": " + s.about() }
 
 func (s *orderSubject) about() string {
 	switch {
@@ -82,7 +89,7 @@ func (o *orderOptions) subjects() []orderSubject {
 			orderSubject{kind, "contiguous", o.each},
 			orderSubject{kind, "contiguous", 0})
 	}
-	return out
+	return slices.DeleteFunc(out, func(s orderSubject) bool { return !strings.Contains(s.name(), o.only) })
 }
 
 // orderReport is the result of the benchmark of order.

@@ -27,6 +27,7 @@ type campaign struct {
 	began    time.Time // also what every delivery of an event says it was made at
 	receiver *process
 	workers  []*process
+	outside  *outside // where forward goes; nil for a target inside the database
 	kills    int
 }
 
@@ -70,20 +71,21 @@ const configuration = `
 database: { work_connections: 6, queue_connections: 8 }
 work: { lease: 3s, sweep_every: 1s, workers: 40 }
 targets:
-  table:
-    kind: sql
-    statement: SELECT order_apply(@key, @number, @received, @slow)
-    parameters: { key: body.key, number: body.number, received: event.received_at, slow: body.slow }
-    timeout: 2s
-    retry: { attempts: 1000, base: 200ms, max: 1s }
+  it: %s
 sources:
   stripe:
     provider: stripe
     secrets: [env:ORDER_SECRET]
     routes:
-      - { name: table, types: [take], target: table,
+      - { name: it, types: [take], target: it,
           order: { mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s } }
 `
+
+const insideTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @received, @slow)",
+    parameters: { key: body.key, number: body.number, received: event.received_at, slow: body.slow },
+    timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
+
+const outsideTarget = `{ kind: forward, url: "http://%s/", idempotent: true, timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
 
 // run delivers, kills, waits and checks.
 func (c *campaign) run(ctx context.Context) (_ *result, err error) {
@@ -139,7 +141,14 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if _, err := c.db.Exec(ctx, makeTarget); err != nil {
 		return fmt.Errorf("making the target: %w", err)
 	}
-	text := fmt.Appendf(nil, configuration, c.variant.patience, c.variant.onGap)
+	target := insideTarget
+	if c.variant.forward {
+		if c.outside, err = newOutside(); err != nil {
+			return err
+		}
+		target = fmt.Sprintf(outsideTarget, c.outside.address)
+	}
+	text := fmt.Appendf(nil, configuration, target, c.variant.patience, c.variant.onGap)
 	if err := os.WriteFile(filepath.Join(c.world.dir, c.schema+".yml"), text, 0o600); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
@@ -163,6 +172,9 @@ func (c *campaign) close(ctx context.Context) error {
 	}
 	for _, p := range c.workers {
 		errs = append(errs, p.Kill())
+	}
+	if c.outside != nil {
+		errs = append(errs, c.outside.server.Close())
 	}
 	if c.db != nil {
 		_, err := c.db.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{c.schema}.Sanitize()+" CASCADE")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,23 +28,19 @@ const countAttempts = `SELECT count(*) FROM effect_attempt WHERE outcome <> 'ski
 
 // check compares what was applied with what was delivered.
 func (c *campaign) check(ctx context.Context, r *result) error {
-	applied := map[string][]int{}
-	rows, err := c.db.Query(ctx, readApplied)
+	applied, err := c.applied(ctx)
 	if err != nil {
 		return fmt.Errorf("reading what was applied: %w", err)
 	}
-	var key, state string
-	var number int
-	if _, err := pgx.ForEachRow(rows, []any{&key, &number}, func() error {
-		applied[key] = append(applied[key], number)
-		r.applied++
-		return nil
-	}); err != nil {
-		return fmt.Errorf("reading what was applied: %w", err)
+	for _, numbers := range applied {
+		r.applied += uint64(len(numbers))
 	}
-	if rows, err = c.db.Query(ctx, readUnsettled); err != nil {
+	rows, err := c.db.Query(ctx, readUnsettled)
+	if err != nil {
 		return fmt.Errorf("reading what is left: %w", err)
 	}
+	var key, state string
+	var number int
 	if _, err := pgx.ForEachRow(rows, []any{&key, &number, &state}, func() error {
 		r.violations = append(r.violations, violation(fmt.Sprintf("stuck: %s/%d is %s", key, number, state)))
 		r.stuck++
@@ -69,6 +66,30 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 		r.violations = append(r.violations, violation(fmt.Sprintf("forgotten: %g held effects were found runnable", r.heldRunnable)))
 	}
 	return nil
+}
+
+// applied are the numbers of each key, in the order in which the target took them.
+func (c *campaign) applied(ctx context.Context) (map[string][]int, error) {
+	applied := map[string][]int{}
+	if c.outside != nil {
+		c.outside.mu.Lock()
+		defer c.outside.mu.Unlock()
+		for key, numbers := range c.outside.applied {
+			applied[key] = slices.Clone(numbers)
+		}
+		return applied, c.outside.broken
+	}
+	rows, err := c.db.Query(ctx, readApplied)
+	if err != nil {
+		return nil, err
+	}
+	var key string
+	var number int
+	_, err = pgx.ForEachRow(rows, []any{&key, &number}, func() error {
+		applied[key] = append(applied[key], number)
+		return nil
+	})
+	return applied, err
 }
 
 // expected are the numbers of every sequence that are to be applied.

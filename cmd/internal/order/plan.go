@@ -38,8 +38,11 @@ func (c *campaign) plan(random *rand.Rand) []delivery {
 
 // sequences is how many keys there are, and length how many numbers each has.
 func (c *campaign) sequences() int {
-	if c.variant.hot {
+	switch {
+	case c.variant.hot:
 		return 1
+	case c.variant.wrong: // it only has to be noticed
+		return max(c.keys/10, min(c.keys, 50))
 	}
 	return c.keys
 }

@@ -13,6 +13,10 @@ type variant struct {
 	// slow has some numbers fail for longer than the route's patience.
 	slow bool
 
+	// forward sends to a target outside the database, which has to see each number
+	// before the next.
+	forward bool
+
 	// patience and onGap are the route's.
 	patience, onGap string
 
@@ -28,6 +32,8 @@ var variants = []variant{
 	{name: "third", every: 3, patience: "1h", onGap: "hold"},
 	{name: "slow", every: 1, slow: true, patience: "5s", onGap: "skip"},
 	{name: "hot", every: 1, hot: true, patience: "1h", onGap: "hold"},
+	{name: "forward", every: 1, forward: true, patience: "1h", onGap: "hold"},
+	{name: "forward_hot", every: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
 	{name: "unlocked", every: 1, patience: "1h", onGap: "hold", wrong: true},
 }
 

@@ -1,0 +1,146 @@
+package inbox
+
+import (
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// How many effects of a stream are read ahead for a worker that goes on with it, and
+// up to which length their bodies, so that what a worker keeps is bounded.
+const (
+	aheadEffects = 32
+	aheadBody    = 4 << 10
+)
+
+// ahead is what is known of the stream of a claimed effect, as the decision left it
+// that made the claim. It is no more than a forecast: whoever acts on it looks under
+// the stream's lock whether it still holds.
+type ahead struct {
+	stream orderStream
+	own    orderRow
+	rows   []aheadRow // not before own, in their order
+	cut    bool       // there may be more
+}
+
+// aheadRow is one of the effects that follow, with the body of its event if that was
+// read.
+type aheadRow struct {
+	orderRow
+	stored storedBody
+}
+
+// Those that are not before a claimed one in its stream, in whatever state. A body
+// that others share is read for each.
+const readAhead = `
+SELECT c.id, f.id, coalesce(f.sequence_number::text, ''), f.state, f.filtered, coalesce(f.next_at <= now(), false), coalesce(f.job_id, 0),
+    v.class, v.body_id, v.body_offset, v.body_length, b.headers, b.body, b.key_id
+FROM unnest($1::uuid[]) AS a (id)
+JOIN effect c ON c.id = a.id
+CROSS JOIN LATERAL (
+    SELECT e.id, e.event_id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id
+    FROM effect e
+    WHERE e.route_id = c.route_id AND e.sequence_key_hash = c.sequence_key_hash AND e.sequence_number >= c.sequence_number
+        AND e.id <> c.id AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+    ORDER BY e.sequence_number, e.id
+    LIMIT $2) f
+JOIN inbox_event v ON v.id = f.event_id
+LEFT JOIN LATERAL (` + bodyOf + `) b ON v.body_length <= $3 AND f.state IN ('pending', 'retry', 'held')`
+
+// queueReadAhead queues reading what follows claimed effects; it is there when the
+// batch has been read.
+func (e *Effects) queueReadAhead(b *pgx.Batch, claimed []ID) map[ID][]aheadRow {
+	following := make(map[ID][]aheadRow, len(claimed))
+	b.Queue(readAhead, claimed, aheadEffects, aheadBody).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var claim ID
+			var number string
+			var row aheadRow
+			body := &row.stored
+			if err := rows.Scan(&claim, &row.id, &number, &row.state, &row.filtered, &row.due, &row.jobID,
+				&body.class, &body.id, &body.offset, &body.length, &body.headers, &body.body, &body.keyID); err != nil {
+				return err
+			}
+			if len(body.body) > aheadBody { // sealed, with the others of its delivery
+				body.headers, body.body = nil, nil
+			}
+			row.number, _ = sequence.ParseNumber(number)
+			following[claim] = append(following[claim], row)
+		}
+		return rows.Err()
+	})
+	return following
+}
+
+// aheadOf is what is known ahead when an effect of the stream was claimed; nil if
+// nothing follows.
+func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *ahead {
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b aheadRow) int { return compareRows(a.orderRow, b.orderRow) })
+	number, _ := sequence.ParseNumber(claim.SequenceNumber)
+	return &ahead{
+		stream: orderStream{routeID: s.routeID, hash: s.hash, id: s.id, applied: s.applied, startedAt: s.startedAt},
+		own:    orderRow{id: claim.Effect, number: number, state: EffectClaimed},
+		rows:   rows, cut: len(rows) == aheadEffects,
+	}
+}
+
+// going is a settlement that is foreseen to do no more to its stream than to go on
+// with the next effect.
+type going struct {
+	settlement Settlement
+	stream     int64
+	applied    sequence.Number // as it should be
+	reached    sequence.Number // as it is then
+	floor      string          // from which number on nothing else may wait before next
+	next       *aheadRow
+	token      ID
+	then       *ahead // known when next is claimed
+}
+
+// foresee says what a settlement will do to its stream, if it is done, was read ahead
+// and has nothing to do but to claim the effect that follows.
+func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
+	route, known := e.routes[s.RouteID]
+	if s.Of == nil || s.Of.ahead == nil || s.State != EffectDone || s.Chain == 0 || !known || e.unlocked {
+		return g, false
+	}
+	h := s.Of.ahead
+	view := h.stream
+	own := h.own
+	own.state = EffectDone
+	view.rows = make([]orderRow, 0, 1+len(h.rows))
+	view.rows = append(view.rows, own)
+	for i := range h.rows {
+		view.rows = append(view.rows, h.rows[i].orderRow)
+	}
+	if view.cut = h.cut; h.cut {
+		view.shown = h.rows[len(h.rows)-1].number
+	}
+	slices.SortFunc(view.rows, compareRows)
+	plan := sequence.Decide(route.Order, view.view(), s.Of.StartedAt)
+	run, ok := plan.Straight()
+	if !ok {
+		return g, false
+	}
+	at := slices.IndexFunc(h.rows, func(r aheadRow) bool { return r.id == view.rows[run].id })
+	then := &ahead{stream: h.stream, own: h.rows[at].orderRow, rows: h.rows[at+1:], cut: h.cut}
+	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
+	return going{
+		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(route.Order, h.own.number),
+		next: &h.rows[at], token: newToken(), then: then,
+	}, true
+}
+
+// floorOf is the number from which on an effect that has come in between goes before
+// the next one. A late one that the policy does not let run decides by itself.
+func floorOf(p sequence.Policy, own sequence.Number) string {
+	if p.Mode == sequence.Contiguous && p.Late != sequence.LateApply {
+		return own.String()
+	}
+	return "-Infinity"
+}
