@@ -135,14 +135,17 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 			moved = append(moved, &items[i])
 		}
 	}
-	var effects, events []ID
+	locks := effectLocks{streamless: true}
+	for i := range items {
+		locks.events = append(locks.events, items[i].event)
+	}
 	for _, it := range moved {
-		effects = append(effects, it.effect)
+		locks.effects = append(locks.effects, it.effect)
+		if route, known := r.store.Route(it.route); !known || route.Order.Ordered() {
+			locks.streamless = false
+		}
 	}
-	for _, it := range made {
-		events = append(events, it.event)
-	}
-	held, err := lockEffectsTx(ctx, tx, effects, events)
+	held, err := lockEffectsTx(ctx, tx, locks)
 	if err != nil {
 		return err
 	}
@@ -199,15 +202,15 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 		return err
 	}
 	group, wakes := make([]Settlement, len(going)), make([]Wake, len(going))
-	ids := make([]ID, len(going))
+	ids, events := make([]ID, len(going)), make([]ID, len(going))
 	var fresh []ID
 	var keys []string
 	for i, it := range going {
 		h := held[it.effect]
-		ids[i] = it.effect
+		ids[i], events[i] = it.effect, h.event
 		group[i] = Settlement{
 			Effect: it.effect, From: h.state, Version: h.version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
-			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey, forgotten: true,
 		}
 		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true}
 		if it.action == ActionNewKey {
@@ -231,7 +234,7 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, forgetResults, ids)
+	_, err = tx.Exec(ctx, forgetResults, events, ids)
 	return err
 }
 
