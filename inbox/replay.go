@@ -57,6 +57,9 @@ type Replay struct {
 
 	// Now is the database's time when this was read.
 	Now time.Time `json:"-"`
+
+	// position is the last item that a run has taken, jobID the job that takes them.
+	position, jobID int64
 }
 
 // Left is how many items a run has still to take.
@@ -133,14 +136,14 @@ func NewReplays(cfg ReplaysConfig) (*Replays, error) {
 
 const replayColumns = `
 id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
-    finished_at, now()`
+    finished_at, now(), position, coalesce(job_id, 0)`
 
 func scanReplay(row pgx.CollectableRow) (Replay, error) {
 	var r Replay
 	var scope, options, summary, digest []byte
 	var expires, started, finished pgtype.Timestamptz
 	err := row.Scan(&r.ID, &r.State, &scope, &options, &summary, &digest, &r.Actor, &r.Reason, &r.Rate, &r.CreatedAt,
-		&expires, &started, &finished, &r.Now)
+		&expires, &started, &finished, &r.Now, &r.position, &r.jobID)
 	if err != nil {
 		return r, err
 	}
