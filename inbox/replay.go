@@ -83,7 +83,9 @@ func (r *Replay) ETA() (left time.Duration, ok bool) {
 
 // ReplaysConfig configures a [Replays]. Pool and Store are required.
 type ReplaysConfig struct {
-	// Pool runs plans, two connections each, and the steps of a run.
+	// Pool runs plans, two connections each and two more for each that judges, of
+	// which there are as many as there are processors. Without a judge two are enough,
+	// with one there must be three.
 	Pool *pgxpool.Pool
 
 	// Store settles the effects and enqueues their wake-ups. To wake what waits
