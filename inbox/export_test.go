@@ -28,6 +28,8 @@ const (
 	GroupDead    = groupDead
 	FindDead     = findDead
 	ScopeEffects = scopeEffects
+	ReadChunk    = readChunk
+	MarkItems    = markItems
 )
 
 // DeadArgs are the parameters of a filter, and those that follow them.
