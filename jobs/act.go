@@ -172,6 +172,9 @@ func (c *Client) attempt(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, beg
 	return result, err
 }
 
+// locked is how often a row that somebody holds is asked for: 2 s in all.
+const locked = 20
+
 // settleApart records the failure of an attempt whose transaction is gone, and
 // with it everything the attempt did.
 func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, committed bool, result effect.Result, begun time.Time) error {
@@ -189,16 +192,28 @@ func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, 
 	var standing inbox.Standing
 	var s inbox.Settlement
 	var settled inbox.Settled
-	err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
-		if again, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, claim.RouteID); err != nil || again == nil {
+	// A backend whose connection died tells it before it lets go of its rows: without
+	// a little patience the attempt would count for nothing.
+	for range locked {
+		err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
+			if again, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, claim.RouteID); err != nil || again == nil {
+				return err
+			}
+			s = decide(again, route, result, c.now().Sub(begun), c.random)
+			settled, err = c.store.SettleTx(ctx, tx, s)
 			return err
+		})
+		if err != nil {
+			return c.trouble(ctx, "settling an effect", err)
 		}
-		s = decide(again, route, result, c.now().Sub(begun), c.random)
-		settled, err = c.store.SettleTx(ctx, tx, s)
-		return err
-	})
-	if err != nil {
-		return c.trouble(ctx, "settling an effect", err)
+		if again != nil || !standing.Found || !standing.State.Waiting() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Canceled
+		case <-time.After(contended / 10):
+		}
 	}
 	if again == nil {
 		return c.notObtained(standing)

@@ -294,7 +294,11 @@ func TestHandlers(t *testing.T) {
 			if n > 1 {
 				return nil
 			}
+			// The order may be answered before it is obeyed; the next statement is not.
 			_, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pg_backend_pid())`)
+			if err == nil {
+				_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
+			}
 			return err
 		}, inbox.EffectDone, "", 2, 0},
 	} {

@@ -176,6 +176,9 @@ func (d *decoder) check(s *Spec) {
 		d.at("windows.age", "there is no occurred_at")
 	}
 	d.settings(s.Settings)
+	if _, err := time.Parse("2006-01", s.Checked); s.Checked != "" && err != nil {
+		d.at("checked", "is not a year and a month, such as 2026-11")
+	}
 	for path, value := range s.Confidence {
 		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)
 	}
@@ -337,6 +340,10 @@ func (d *decoder) settings(settings []SettingSpec) {
 			d.at(where+".about", "is required: what it is and where it is found")
 		case s.Required && len(s.Default) > 0:
 			d.at(where+".default", "does not go with required: true")
+		case s.Required && s.Setup != "":
+			d.at(where+".setup", "does not go with required: true")
+		case s.Setup != "" && len(s.Example) == 0 && !s.Secret:
+			d.at(where+".example", "is required beside setup")
 		}
 		seen[s.Name] = true
 	}

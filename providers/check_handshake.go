@@ -23,8 +23,8 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 		m := &h.Match[i]
 		at := fmt.Sprintf("%s.match[%d]", where, i)
 		d.field(at, &Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, s, false)
-		if m.JSON != "" && (h.Verify == "none" || h.Verify == "bootstrap") {
-			d.at(at+".json", "a body is parsed only when verified, or with verify: open")
+		if m.JSON != "" && h.Verify == "none" {
+			d.at(at+".json", "a body is parsed only when verified, or with verify: open or bootstrap, up to 4 KiB")
 		}
 		if m.Absent && m.Equals != "" {
 			d.at(at+".absent", "does not go with equals")
@@ -33,8 +33,8 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	brings := h.Verify == "bootstrap" || h.Verify == "bootstrap-signed"
 	if h.Verify == "token" || brings {
 		d.field(where+".token", &h.Token, s, false)
-		if h.Token.JSON != "" && h.Verify != "bootstrap-signed" {
-			d.at(where+".token", "a body is parsed only when verified")
+		if h.Token.JSON != "" && !brings {
+			d.at(where+".token", "a body is parsed only when verified, or with verify: bootstrap, up to 4 KiB")
 		}
 	}
 	if (h.SecretName != "" || h.Setting != "") && h.Verify != "token" {

@@ -102,6 +102,7 @@ func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
 			break
 		}
 		spec := *base.spec
+		spec.Checked = "" // that was the base
 		return &spec
 	}
 	return &Spec{}

@@ -159,6 +159,9 @@ func (h *handshake) hinted(req *Request) bool {
 		m := &h.Match[i]
 		switch {
 		case m.Absent:
+			if m.Header != "" && req.Header.Get(m.Header) != "" {
+				return false
+			}
 		case m.JSON != "" && m.Equals != "":
 			if !bytes.Contains(req.Body, []byte(m.Equals)) {
 				return false

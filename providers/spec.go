@@ -21,6 +21,12 @@ type Spec struct {
 	// Docs is the address of the provider's own documentation.
 	Docs string `yaml:"docs"`
 
+	// Checked is when what this entry says was last compared with the provider's
+	// documentation or own code, as far as that was at hand: a year and a month,
+	// "2026-11". What it does not settle is under confidence and undocumented. It is
+	// not taken over by what extends the entry.
+	Checked string `yaml:"checked"`
+
 	// Notes tell the operator what is peculiar.
 	Notes []string `yaml:"notes"`
 
@@ -69,6 +75,12 @@ type SettingSpec struct {
 
 	// Secret says that the value must be a reference and is never printed.
 	Secret bool `yaml:"secret"`
+
+	// Example is a value as the provider's page shows it, and Setup what the setting
+	// is for, where it is not required: settings of one setup are shown together, in
+	// an example of their own.
+	Example []string `yaml:"example"`
+	Setup   string   `yaml:"setup"`
 }
 
 // RequestSpec bounds what is read before anything is verified.

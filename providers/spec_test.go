@@ -114,10 +114,14 @@ func TestParseRefuses(t *testing.T) {
 		"handshakes: [{ name: x, verify: none, match: [{ json: a }] }]":                                       "only when verified",
 		"handshakes: [{ name: x, verify: signature, match: [{ json: a }], respond: { body: '{{what a}}' } }]": "unknown source",
 		"confidence: { docs: sure }":                                                                          "unknown value",
-		"docs: [a, b]":                                                                                        "a text is expected",
-		"verify: hmac":                                                                                        "a mapping is expected",
-		"extends: nothing":                                                                                    `unknown provider "nothing"`,
-		"verify: { family: hmac, family: static }":                                                            "already defined",
+		"checked: 2026-13":                                                                                    "is not a year and a month",
+		"settings: [{ name: a, about: b, required: true, setup: c }]":                                         "does not go with required: true",
+		"settings: [{ name: a, about: b, setup: c }]":                                                         "is required beside setup",
+		"handshakes: [{ name: x, verify: none, token: { json: a }, match: [{ json: a }] }]":                   "only when verified, or with verify: open or bootstrap",
+		"docs: [a, b]":     "a text is expected",
+		"verify: hmac":     "a mapping is expected",
+		"extends: nothing": `unknown provider "nothing"`,
+		"verify: { family: hmac, family: static }": "already defined",
 	} {
 		text := overlay
 		if !strings.HasPrefix(overlay, "extends") {
@@ -160,5 +164,21 @@ identity: { candidates: [{ header: X-Acme-Event }] }
 	}
 	if base := load(t, "hmac"); base.IDUnsigned() || base.Spec().Verify.Signature.Headers[0] != "X-Hub-Signature-256" {
 		t.Error("the base has changed")
+	}
+}
+
+// When an entry was read says nothing of what extends it.
+func TestCheckedStaysWithTheEntry(t *testing.T) {
+	t.Parallel()
+	base, err := providers.Parse("base", []byte(good+"checked: 2026-11\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := providers.ParseOver("own", []byte("extends: base\n"), map[string]*providers.Provider{"base": base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base.Spec().Checked != "2026-11" || p.Spec().Checked != "" {
+		t.Errorf("the base says %q, what extends it %q", base.Spec().Checked, p.Spec().Checked)
 	}
 }

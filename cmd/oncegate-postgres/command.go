@@ -172,7 +172,7 @@ func (f *flags) found(ctx context.Context) (devpg.Shared, error) {
 	if err != nil {
 		return devpg.Shared{}, err
 	}
-	binaries, err := devpg.Find(ctx, filepath.Join(dir, "binaries", "bin"))
+	binaries, err := find(ctx, filepath.Join(dir, "binaries"))
 	if err != nil {
 		return devpg.Shared{}, err
 	}

@@ -23,19 +23,33 @@ const repositoryVariable = "ONCEGATE_POSTGRES_REPOSITORY"
 // fetchedVersion is the release that is fetched when the machine has none.
 const fetchedVersion = embeddedpostgres.V17
 
-// obtain returns the PostgreSQL server of the machine, or fetches one into dir.
+// find returns the PostgreSQL server of the machine, or one that obtain has left in dir.
+func find(ctx context.Context, dir string) (devpg.Binaries, error) {
+	return devpg.Find(ctx, append(unpacked(dir), filepath.Join(dir, "bin"))...)
+}
+
+// obtain returns the PostgreSQL server of the machine, or brings one into dir: from the system's packages, else from a
+// repository of embedded ones, which is asked first if the user names it.
 func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries, error) {
-	binaries, err := devpg.Find(ctx, filepath.Join(dir, "bin"))
+	binaries, err := find(ctx, dir)
 	if err == nil || !errors.Is(err, devpg.ErrNoBinaries) {
 		return binaries, err
 	}
+	var problems []error
+	repository := os.Getenv(repositoryVariable)
+	if repository == "" {
+		fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: unpacking the system's packages into %s\n", devpg.MinMajor, dir)
+		problems = append(problems, unpack(ctx, dir))
+		if binaries, err = find(ctx, dir); err == nil {
+			return binaries, nil
+		}
+	}
 	fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: fetching %s into %s\n", devpg.MinMajor, fetchedVersion, dir)
-	fetchErr := fetch(ctx, dir, os.Getenv(repositoryVariable))
-	binaries, err = devpg.Find(ctx, filepath.Join(dir, "bin"))
-	if err == nil {
+	problems = append(problems, fetch(ctx, dir, repository))
+	if binaries, err = find(ctx, dir); err == nil {
 		return binaries, nil
 	}
-	return devpg.Binaries{}, fmt.Errorf("%w\n%s", errors.Join(err, fetchErr), advice())
+	return devpg.Binaries{}, fmt.Errorf("%w\n%s", errors.Join(append([]error{err}, problems...)...), advice())
 }
 
 // fetch lets the library download and unpack an archive. The library does so only on the way to a running server, so

@@ -264,7 +264,7 @@ func TestArrivedSecretIsShownOnce(t *testing.T) {
 	}
 	kept := s.refusals.refusals()
 	if len(kept) != 1 || string(kept[0].Body) != "a planted secret" || !kept[0].Whole || kept[0].SourceID != 7 ||
-		!strings.Contains(kept[0].Diagnosis, "add it to the source") || strings.Contains(kept[0].Diagnosis, "planted") || len(kept[0].Headers) > 0 {
+		!strings.Contains(kept[0].Diagnosis, "the page of the provider") || strings.Contains(kept[0].Diagnosis, "planted") || len(kept[0].Headers) > 0 {
 		t.Fatalf("the operator is shown %+v", kept)
 	}
 	if answer := s.send(s.request(t, "a planted secret", `{"events":[{"action":"added"}]}`)); answer.Code != 401 {

@@ -65,7 +65,7 @@ func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *pr
 		SourceID:   req.source.Inbox.ID,
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
 		Cause:      string(providers.ReasonMismatch),
-		Diagnosis:  "a handshake brought a new secret, which is the body kept here; if you have just subscribed, add it to the source",
+		Diagnosis:  "a handshake brought a new secret, which is the body kept here; if you have just subscribed, the page of the provider says what to do with it",
 		Method:     incoming.Method,
 		URL:        req.http.URL.EscapedPath(),
 		Remote:     r.remote(req.http),

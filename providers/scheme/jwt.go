@@ -42,8 +42,12 @@ func (JWT) Check(secret []byte) error {
 	return nil
 }
 
-// Secretless holds where some algorithm has public keys, which are published.
+// Secretless holds where some algorithm has public keys and it is known where
+// they are published.
 func (JWT) Secretless(options Settings) bool {
+	if options.One("keys_url") == "" {
+		return false
+	}
 	public := slices.ContainsFunc(options["algorithms"], func(name string) bool { return !symmetric[name] })
 	return (public || len(options["algorithms"]) == 0) && options.One("keys") != "plaid"
 }

@@ -44,10 +44,8 @@ func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration
 		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(seconds),
 		"-f", script, "-D", "body="+string(newBody(bodySize)), "-l", "--log-prefix="+filepath.Join(dir, "log"))
 	cmd.Dir = dir
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "PGHOST=" + conn.Host, "PGPORT=" + strconv.Itoa(int(conn.Port)),
-		"PGUSER=" + conn.User, "PGPASSWORD=" + conn.Password, "PGDATABASE=" + conn.Database,
-	}
+	cmd.Env = append(b.server.Binaries().Env(),
+		"PGHOST="+conn.Host, "PGPORT="+strconv.Itoa(int(conn.Port)), "PGUSER="+conn.User, "PGPASSWORD="+conn.Password, "PGDATABASE="+conn.Database)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {

@@ -35,8 +35,7 @@ func (s *shell) auditCommand() *cobra.Command {
 	flags.StringVar(&actor, "actor", "", "only by this actor")
 	flags.StringVar(&action, "action", "", "only this action, such as effect.resolve.done")
 	flags.StringVar(&object, "object", "", "only about this, such as effect/<id>")
-	flags.StringVar(&f.since, "since", "", "only since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
-	flags.StringVar(&f.before, "before", "", "the page after this id")
-	flags.IntVar(&f.limit, "limit", 50, "size of the page, at most 1000")
+	f.addSince(list, "")
+	f.addPage(list)
 	return group("audit", "List what operators, probes and the gate decided", list)
 }

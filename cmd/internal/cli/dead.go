@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.class, "error-class", "", "only of this class of errors: "+strings.Join(classes, ", "))
 	flags.StringVar(&f.text, "text", "", "only where the last attempts said this")
 	flags.StringVar(&f.id, "event-id", "", "only with this event id of the sender's")
-	flags.StringVar(&f.list.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	f.list.addSince(cmd, "received ")
 	flags.StringVar(&f.tillEnd, "until", "", "only received before: likewise")
 	f.list.limit = 1
 }
@@ -83,8 +84,8 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if limit < 1 || limit > 1000 {
-				return usagef("--limit %d: must be from 1 to 1000", limit)
+			if err := checkLimit(limit); err != nil {
+				return err
 			}
 			if export != "" && export != "jsonl" {
 				return usagef("--export %q is unknown; known is jsonl", clean(export))
@@ -96,48 +97,45 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			keys, err := s.keyring()
-			if err != nil {
-				return err
-			}
-			lister := inbox.NewLister(pool).WithKeyring(keys)
-			switch {
-			case grouped:
-				groups, err := lister.DeadGroups(cmd.Context(), filter)
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				switch {
+				case grouped:
+					groups, err := lister.DeadGroups(ctx, filter)
+					if err != nil {
+						return err
+					}
+					return s.show(deadGroupTable(groups), emptyList(groups))
+				case export != "":
+					return s.exportDead(ctx, lister, filter)
+				}
+				rows, err := lister.Dead(ctx, filter, before, limit)
 				if err != nil {
 					return err
 				}
-				return s.show(deadGroupTable(groups), emptyList(groups))
-			case export != "":
-				out := bufio.NewWriter(s.out)
-				lines := json.NewEncoder(out)
-				lines.SetEscapeHTML(false)
-				if err := lister.EachDead(cmd.Context(), filter, func(row *inbox.DeadRow) error { return lines.Encode(row) }); err != nil {
+				if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
 					return err
 				}
-				return out.Flush()
-			}
-			rows, err := lister.Dead(cmd.Context(), filter, before, limit)
-			if err != nil {
-				return err
-			}
-			if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
-				return err
-			}
-			return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+				return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
 	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
 	cmd.Flags().StringVar(&f.list.before, "before", "", "the page after this id")
-	cmd.Flags().IntVar(&limit, "limit", 50, "size of the page, at most 1000")
+	addLimit(cmd, &limit)
 	return cmd
+}
+
+// exportDead writes one JSON object a line, as they are read.
+func (s *shell) exportDead(ctx context.Context, lister *inbox.Lister, filter inbox.DeadFilter) error {
+	out := bufio.NewWriter(s.out)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	if err := lister.EachDead(ctx, filter, func(row *inbox.DeadRow) error { return lines.Encode(row) }); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 func (s *shell) deadTable(rows []inbox.DeadRow) *table {
@@ -178,37 +176,33 @@ func (s *shell) deadShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			keys, err := s.keyring()
-			if err != nil {
-				return err
-			}
-			lister := inbox.NewLister(pool).WithKeyring(keys)
-			effect, err := lister.Effect(cmd.Context(), ids[0])
-			switch {
-			case err == nil && effect.State != string(inbox.EffectDead):
-				return &failure{text: fmt.Sprintf("effect %s is %s, not dead; `oncegate effects show` shows it", effect.ID, effect.State)}
-			case err == nil:
-				return s.showEffect(effect)
-			case !errors.Is(err, inbox.ErrNotFound):
-				return err
-			}
-			event, err := lister.Event(cmd.Context(), ids[0].String())
-			switch {
-			case errors.Is(err, inbox.ErrNotFound):
-				return &failure{text: fmt.Sprintf("neither an effect nor an event has the id %s", ids[0])}
-			case err != nil:
-				return err
-			case !slices.Contains(admissions()[:2], event.Admission):
-				return &failure{text: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; `oncegate events show` shows it", event.ID, event.Admission)}
-			}
-			return s.showEvent(event)
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				return s.showDead(ctx, lister, ids[0])
+			})
 		},
 	}
+}
+
+func (s *shell) showDead(ctx context.Context, lister *inbox.Lister, id inbox.ID) error {
+	effect, err := lister.Effect(ctx, id)
+	switch {
+	case err == nil && effect.State != string(inbox.EffectDead):
+		return &failure{text: fmt.Sprintf("effect %s is %s, not dead; `oncegate effects show` shows it", effect.ID, effect.State)}
+	case err == nil:
+		return s.showEffect(effect)
+	case !errors.Is(err, inbox.ErrNotFound):
+		return err
+	}
+	event, err := lister.Event(ctx, id.String())
+	switch {
+	case errors.Is(err, inbox.ErrNotFound):
+		return &failure{text: fmt.Sprintf("neither an effect nor an event has the id %s", id)}
+	case err != nil:
+		return err
+	case !slices.Contains(admissions()[:2], event.Admission):
+		return &failure{text: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; `oncegate events show` shows it", event.ID, event.Admission)}
+	}
+	return s.showEvent(event)
 }
 
 // parseIDs reads the ids of effects and events from the command line.

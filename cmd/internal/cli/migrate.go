@@ -4,59 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
-	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/migrations"
 )
-
-// database finds the database a command asks: the environment's or the
-// configuration's, else the one of the `oncegate dev` that runs from here.
-func (s *shell) database() (config.Database, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
-	if err == nil {
-		return cfg.Database, nil
-	}
-	if s.configFile == "" && s.env("DATABASE_URL") == "" && s.env("DATABASE_URL_FILE") == "" {
-		if state, ok := s.readDevState(); ok {
-			return config.Database{URL: state.DatabaseURL, Schema: state.Schema}, nil
-		}
-		if s.env("ONCEGATE_CONFIG") == "" {
-			return config.Database{}, usagef("no database: set DATABASE_URL, or start ./scripts/run and run this from the same directory")
-		}
-	}
-	return config.Database{}, err
-}
-
-// keyring opens what is sealed; nil where nothing is.
-func (s *shell) keyring() (*seal.Keyring, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
-	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // without a configuration the database of `oncegate dev` is asked: nothing is sealed there
-	}
-	keys, err := cfg.Seal.Open(nil)
-	if err != nil {
-		return nil, usagef("seal.keyring: %v", err)
-	}
-	return keys, nil
-}
-
-func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) { return s.openPoolOf(ctx, 2) }
-
-func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
-	db, err := s.database()
-	if err != nil {
-		return nil, err
-	}
-	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, connections)
-	if err != nil {
-		return nil, usagef("%v", err)
-	}
-	return pool, nil
-}
 
 func (s *shell) migrateCommand() *cobra.Command {
 	up := &cobra.Command{

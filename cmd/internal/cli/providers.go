@@ -214,6 +214,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 				{"provider", row.Name},
 				{"title", row.Title},
 				{"documentation", row.Docs},
+				{"compared with it", spec.Checked},
 				{"verified by", row.Verifies},
 				{"a signature proves", proves(row.Proves)},
 				{"event id", map[string]string{

@@ -56,9 +56,8 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	flags.StringVar(&f.source, "source", "", "only of this source")
 	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
 	flags.BoolVar(&whole, "whole", false, "only those kept whole")
-	flags.StringVar(&f.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
-	flags.StringVar(&f.before, "before", "", "the page after this id")
-	flags.IntVar(&f.limit, "limit", 50, "size of the page, at most 1000")
+	f.addSince(cmd, "received ")
+	f.addPage(cmd)
 	return cmd
 }
 
@@ -77,33 +76,26 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 			if body && request {
 				return usagef("--body and --request exclude each other")
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			keys, err := s.keyring()
-			if err != nil {
-				return err
-			}
-			refusal, err := inbox.NewLister(pool).WithKeyring(keys).Refusal(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			if (body || request) && !refusal.Whole {
-				return &failure{text: fmt.Sprintf("refusal %s was kept without content: only deliveries whose signature did not match are kept whole", id)}
-			}
-			switch {
-			case body:
-				_, err = s.out.Write(refusal.Body)
-				return err
-			case request:
-				_, err = s.out.Write(rawHTTP(&providers.Request{
-					Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: refusal.Body,
-				}))
-				return err
-			}
-			return s.showRefusal(refusal)
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				refusal, err := lister.Refusal(ctx, id)
+				if err != nil {
+					return err
+				}
+				if (body || request) && !refusal.Whole {
+					return &failure{text: fmt.Sprintf("refusal %s was kept without content: only deliveries whose signature did not match are kept whole", id)}
+				}
+				switch {
+				case body:
+					_, err = s.out.Write(refusal.Body)
+					return err
+				case request:
+					_, err = s.out.Write(rawHTTP(&providers.Request{
+						Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: refusal.Body,
+					}))
+					return err
+				}
+				return s.showRefusal(refusal)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")

@@ -189,19 +189,17 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 }
 
 func (s *shell) replayListCommand() *cobra.Command {
-	var state, before string
-	var limit int
+	var f listFlags
 	states := []string{"planning", "planned", "running", "cancelled", "done", "expired"}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List replays, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f := listFlags{state: state, before: before, limit: limit}
 			_, last, err := f.parse(states)
 			if err != nil {
 				return err
 			}
 			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				rows, err := replays.List(cmd.Context(), inbox.ReplayState(state), last, limit)
+				rows, err := replays.List(cmd.Context(), inbox.ReplayState(f.state), last, f.limit)
 				if err != nil {
 					return err
 				}
@@ -213,13 +211,12 @@ func (s *shell) replayListCommand() *cobra.Command {
 				if err := s.show(t, emptyList(rows)); err != nil {
 					return err
 				}
-				return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+				return s.more(len(rows), f.limit, func() any { return rows[len(rows)-1].ID })
 			})
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only in this state: "+strings.Join(states, ", "))
-	cmd.Flags().StringVar(&before, "before", "", "the page after this id")
-	cmd.Flags().IntVar(&limit, "limit", 50, "size of the page, at most 1000")
+	cmd.Flags().StringVar(&f.state, "state", "", "only in this state: "+strings.Join(states, ", "))
+	f.addPage(cmd)
 	return cmd
 }
 
@@ -233,8 +230,8 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.Limit < 1 || f.Limit > 1000 {
-				return usagef("--limit %d: must be from 1 to 1000", f.Limit)
+			if err := checkLimit(f.Limit); err != nil {
+				return err
 			}
 			if f.Verdict = inbox.Verdict(verdict); verdict != "" && !slices.Contains(inbox.Verdicts(), f.Verdict) {
 				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(inbox.Verdicts()))
@@ -264,7 +261,7 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 	cmd.Flags().StringVar(&outcome, "outcome", "", "only with this outcome: "+joined(inbox.ItemOutcomes()))
 	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
 	cmd.Flags().Int64Var(&f.After, "after", 0, "the page after this position")
-	cmd.Flags().IntVar(&f.Limit, "limit", 50, "size of the page, at most 1000")
+	addLimit(cmd, &f.Limit)
 	return cmd
 }
 

@@ -67,7 +67,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "the source; required")
 	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
-	flags.StringVar(&f.since, "since", "", "only received since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	f.addSince(cmd, "received ")
 	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
 	flags.StringVar(&d.reason, "reason", "", "why; required unless --dry-run, it goes into the audit")
 	flags.StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")

@@ -22,8 +22,8 @@ func (s *shell) streamsListCommand() *cobra.Command {
 		Long: "List the sequence keys of ordered routes, newest first: up to which number each is applied, how\n" +
 			"many effects wait, and for what. --blocked and --gap together show all that stand still.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Limit < 1 || f.Limit > 1000 {
-				return usagef("--limit %d: must be from 1 to 1000", f.Limit)
+			if err := checkLimit(f.Limit); err != nil {
+				return err
 			}
 			if f.Before < 0 {
 				return usagef("--before %d: not a stream's id", f.Before)
@@ -39,7 +39,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
 	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
 	flags.Int64Var(&f.Before, "before", 0, "the page after this id")
-	flags.IntVar(&f.Limit, "limit", 50, "size of the page, at most 1000")
+	addLimit(cmd, &f.Limit)
 	return cmd
 }
 
@@ -77,16 +77,13 @@ func (s *shell) streamsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <id | source/route/key>", Short: "Show what one sequence key waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			stream, err := inbox.NewLister(pool).Stream(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return s.showStream(stream)
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				stream, err := lister.Stream(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return s.showStream(stream)
+			})
 		},
 	}
 }

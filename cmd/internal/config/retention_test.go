@@ -20,7 +20,7 @@ func TestHorizons(t *testing.T) {
 		want                     inbox.Horizons
 		why                      string
 	}{
-		// Stripe resends for 30 days: https://docs.stripe.com/webhooks#manual-retries
+		// Stripe resends for 30 days: https://docs.stripe.com/webhooks/process-undelivered-events
 		"a documented window": {"stripe", "default", "{}",
 			inbox.Horizons{Body: 30 * day, Tombstone: 90 * day, Effects: 30 * day, Refusals: 30 * day, Audit: year}, "stripe resends for 30d"},
 		"payments": {"stripe", "payments", "{}",
@@ -32,7 +32,7 @@ func TestHorizons(t *testing.T) {
 		"effects for longer than tombstones": {"stripe", "default", "{ default: { effects: 200d } }",
 			inbox.Horizons{Body: 30 * day, Tombstone: 200 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
 		// Its only window is marked as not read: it counts as 30 days.
-		"a weak fact": {"github", "ephemeral", "{}",
+		"a weak fact": {"vercel", "ephemeral", "{}",
 			inbox.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "not known well; 30d is assumed"},
 		"its own class": {"stripe", "brief", "{ brief: { body: 1d, effects: 2d, refusals: 3d, audit: 4d } }",
 			inbox.Horizons{Body: day, Tombstone: 90 * day, Effects: 2 * day, Refusals: 3 * day, Audit: 4 * day}, "stripe resends for 30d"},

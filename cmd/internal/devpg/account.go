@@ -80,9 +80,3 @@ func (a *account) reaches(dir string) bool {
 	}
 	return true
 }
-
-// serverEnv is the whole environment of the server's programs: nothing that starts with PG may lead them to another
-// cluster, and on macOS a postmaster without a locale refuses to start.
-func serverEnv() []string {
-	return []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
-}

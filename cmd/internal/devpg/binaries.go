@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MinMajor is the oldest PostgreSQL release that Oncegate runs on.
@@ -27,6 +28,19 @@ type Binaries struct {
 
 // Path returns the path of one program of the installation, for example "pgbench". The program need not exist.
 func (b Binaries) Path(program string) string { return filepath.Join(b.Dir, program) }
+
+// Env returns the whole environment for the installation's programs: nothing that starts with PG may lead them to
+// another cluster, and on macOS a postmaster without a locale refuses to start. What was unpacked from packages into a
+// directory of its own finds its libraries there.
+func (b Binaries) Env() []string {
+	env := []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
+	root, unpacked := strings.CutSuffix(filepath.Dir(filepath.Dir(b.Dir)), "/usr/lib/postgresql")
+	if !unpacked || root == "" {
+		return env
+	}
+	libraries, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-*")) // only a malformed pattern is an error
+	return append(env, "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
+}
 
 // Find returns the PostgreSQL server to use: the first usable one among the extra directories, the directory of the
 // postgres on PATH, Debian's directories and Homebrew's, the newest release first within each. A directory is usable
@@ -107,7 +121,7 @@ func probe(ctx context.Context, dir string, account *account) (Binaries, error) 
 	for i, program := range []string{"postgres", "initdb"} {
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, program), "--version") //nolint:gosec // a fixed program of an installation we look for
 		cmd.Dir = "/"
-		cmd.Env = serverEnv()
+		cmd.Env = Binaries{Dir: dir}.Env()
 		cmd.SysProcAttr = account.attributes()
 		out, err := cmd.Output()
 		if err != nil {

@@ -90,7 +90,7 @@ func (s *Server) initialise(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, s.cfg.Binaries.Path("initdb"), args...) //nolint:gosec // a program of the installation we found
 	cmd.Dir = "/"
-	cmd.Env = serverEnv()
+	cmd.Env = s.cfg.Binaries.Env()
 	cmd.SysProcAttr = s.account.attributes()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a cluster with %s: %w: %s", cmd.Path, err, lastLines(string(out), 5))

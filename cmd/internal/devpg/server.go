@@ -152,7 +152,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 	// The server must outlive ctx, which bounds only its start.
 	cmd := exec.Command(s.cfg.Binaries.Path("postgres"), append([]string{"-D", s.data()}, s.settings()...)...) //nolint:gosec,noctx // a program of the installation we found
 	cmd.Dir = "/"
-	cmd.Env = serverEnv()
+	cmd.Env = s.cfg.Binaries.Env()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = s.account.attributes()
 	if err := cmd.Start(); err != nil {

@@ -19,8 +19,12 @@ func Page(name string, p *providers.Provider) string {
 	b.line("")
 	b.line("<!-- generated from the catalogue by go generate; do not edit -->")
 	b.line("")
-	b.line("Provider `" + name + "`. Documentation: <" + s.Docs + ">")
-	b.setUp(name, s)
+	read := ""
+	if s.Checked != "" {
+		read = ", compared in " + s.Checked
+	}
+	b.line("Provider `" + name + "`. Documentation: <" + s.Docs + ">" + read)
+	b.setUp(name, p)
 	b.verified(p)
 	b.events(p)
 	b.answers(s)
@@ -34,44 +38,6 @@ type page struct{ strings.Builder }
 func (b *page) line(text string)                { b.WriteString(text + "\n") }
 func (b *page) item(format string, args ...any) { b.line("- " + fmt.Sprintf(format, args...)) }
 func (b *page) heading(text string)             { b.line("\n## " + text + "\n") }
-
-func (b *page) setUp(name string, s *providers.Spec) {
-	b.heading("Setting it up")
-	b.line("Give the sender the address `https://<your host>/in/" + name + "` (a source of another name has that name there), and put the secret into the source:")
-	b.line("")
-	b.line("```yaml")
-	b.line("sources:")
-	b.line("  " + name + ":")
-	b.line("    provider: " + name)
-	b.line("    secrets: [env:" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_SECRET]")
-	b.line("```")
-	b.line("")
-	for _, note := range s.Notes {
-		b.item("%s", note)
-	}
-	for _, key := range keys(s) {
-		b.item("The secret: %s.", key)
-	}
-	for i := range s.Handshakes {
-		if of := s.Handshakes[i].SecretName; of != "" {
-			b.item("A secret named `%s` is for the handshake alone.", of)
-		}
-	}
-	for i := range s.Settings {
-		t := &s.Settings[i]
-		must := ""
-		if t.Required {
-			must = ", required"
-		}
-		if len(t.Default) > 0 {
-			must = ", `" + strings.Join(t.Default, "`, `") + "` unless given"
-		}
-		if t.Secret {
-			must += ", a reference (`env:NAME` or `file:PATH`)"
-		}
-		b.item("Setting `%s`%s: %s.", t.Name, must, t.About)
-	}
-}
 
 // keys says how a secret is decoded, in each way of verification.
 func keys(s *providers.Spec) []string {

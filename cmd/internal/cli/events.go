@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
+
+func (s *shell) eventsCommand() *cobra.Command {
+	var f listFlags
+	states := append(effectStates(), admissions()...)
+	list := &cobra.Command{
+		Use: "list", Short: "List events, newest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, before, err := f.parse(states)
+			if err != nil {
+				return err
+			}
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EventRow, error) {
+				return lister.Events(ctx, inbox.EventFilter{
+					Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.EventRow) *table {
+				t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
+				for _, row := range rows {
+					effects := row.Effects
+					if row.Admission != "ok" {
+						effects = row.Admission
+					}
+					t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
+				}
+				return t
+			}, func(row inbox.EventRow) inbox.ID { return row.ID })
+		},
+	}
+	f.add(list, strings.Join(states, ", "))
+	var body bool
+	show := &cobra.Command{
+		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				event, err := lister.Event(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if !body {
+					return s.showEvent(event)
+				}
+				bytes, err := lister.Body(ctx, event.ID)
+				if err != nil {
+					return err
+				}
+				_, err = s.out.Write(bytes)
+				return err
+			})
+		},
+	}
+	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
+	return group("events", "List or show recorded events", list, show)
+}
+
+func (s *shell) showEvent(e *inbox.EventDetail) error {
+	if s.output == "json" {
+		e.EffectRows = emptyList(e.EffectRows)
+		return s.json(e)
+	}
+	kept := "kept"
+	if !e.BodyKept {
+		kept = "pruned"
+	}
+	conflicts, replay := "", ""
+	if e.Conflicts > 0 {
+		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, optional(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
+	}
+	if e.SuspectedReplay {
+		replay = "suspected: the same body was recorded under another id"
+	}
+	page(s.out, []pair{
+		{"event", e.ID.String()},
+		{"key", e.Source + "/" + e.EventID},
+		{"provider", e.Provider},
+		{"type", e.Type},
+		{"received", clock(e.ReceivedAt)},
+		{"occurred", optional(e.OccurredAt)},
+		{"admission", e.Admission},
+		{"why", e.AdmissionDetail},
+		{"deliveries", fmt.Sprint(e.Deliveries)},
+		{"last", optional(e.LastDeliveryAt)},
+		{"conflicts", conflicts},
+		{"replay", replay},
+		{"class", e.Class},
+		{"body", fmt.Sprintf("%d bytes, %s, sha256 %s", e.BodyLength, kept, e.BodySHA256)},
+	})
+	if len(e.EffectRows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.out)
+	effectTable(e.EffectRows, false).write(s.out, s.width())
+	return nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// errNoPackages is a system that is not of Debian's family.
+var errNoPackages = errors.New("no apt-get and dpkg-deb on this machine")
+
+// unpacked are the directories of servers that unpack has left in dir.
+func unpacked(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "packages/root/usr/lib/postgresql/*/bin")) // only a malformed pattern is an error
+	return found
+}
+
+// unpack takes PostgreSQL from the packages of a system of Debian's family as an ordinary user: apt-get keeps its lists
+// and its archives in dir, and nothing is installed. What a package would do when it is installed is not done; a private
+// cluster needs none of it.
+func unpack(ctx context.Context, dir string) error {
+	for _, program := range []string{"apt-get", "dpkg-deb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return errNoPackages
+		}
+	}
+	packages := filepath.Join(dir, "packages")
+	root := filepath.Join(packages, "root")
+	for _, d := range []string{"lists/partial", "archives/partial", "root"} {
+		if err := os.MkdirAll(filepath.Join(packages, d), 0o755); err != nil { //nolint:gosec // the account that runs the server must read it
+			return fmt.Errorf("unpacking PostgreSQL: %w", err)
+		}
+	}
+	apt := []string{
+		"-q", "-o", "Dir::State=" + packages, "-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Dir::Cache=" + packages,
+		"-o", "Debug::NoLocking=true",
+	}
+	if err := run(ctx, "apt-get", append(apt, "update")...); err != nil {
+		return err
+	}
+	err := run(ctx, "apt-get", append(apt, "install", "--download-only", "--yes", "--no-install-recommends", "postgresql")...)
+	if err != nil {
+		return err
+	}
+	archives, _ := filepath.Glob(filepath.Join(packages, "archives/*.deb")) // likewise
+	for _, archive := range archives {
+		if err := run(ctx, "dpkg-deb", "--extract", archive, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a program; its last words are the error's.
+func run(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // one of two fixed programs of the system
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		out = bytes.TrimSpace(out)
+		return fmt.Errorf("unpacking PostgreSQL: %s: %w: %s", program, err, out[bytes.LastIndexByte(out, '\n')+1:])
+	}
+	return nil
+}

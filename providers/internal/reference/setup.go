@@ -1,0 +1,120 @@
+package reference
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+func (b *page) setUp(name string, p *providers.Provider) {
+	s := p.Spec()
+	b.heading("Setting it up")
+	b.line("Give the sender the address `https://<your host>/in/" + name + "` (a source of another name has that name there), and declare the source:")
+	b.line("")
+	b.example(name, p, "")
+	for _, setup := range setups(s) {
+		b.line("\nOr, " + setup + ":\n")
+		b.example(name, p, setup)
+	}
+	b.line("")
+	for _, note := range s.Notes {
+		b.item("%s", note)
+	}
+	for _, key := range keys(s) {
+		b.item("The secret: %s.", key)
+	}
+	for i := range s.Handshakes {
+		if of := s.Handshakes[i].SecretName; of != "" {
+			b.item("A secret named `%s` is for the handshake alone.", of)
+		}
+	}
+	for i := range s.Settings {
+		t := &s.Settings[i]
+		must := ""
+		if t.Required {
+			must = ", required"
+		}
+		if len(t.Default) > 0 {
+			must = ", `" + strings.Join(t.Default, "`, `") + "` unless given"
+		}
+		if t.Secret {
+			must += ", a reference (`env:NAME` or `file:PATH`)"
+		}
+		b.item("Setting `%s`%s: %s.", t.Name, must, t.About)
+	}
+}
+
+// setups are what the settings that are not required are for, in their order.
+func setups(s *providers.Spec) []string {
+	var out []string
+	for i := range s.Settings {
+		if setup := s.Settings[i].Setup; setup != "" && !slices.Contains(out, setup) {
+			out = append(out, setup)
+		}
+	}
+	return out
+}
+
+// example writes a source with the settings that are required and those of one
+// setup, and with secrets where the provider then needs any.
+func (b *page) example(name string, p *providers.Provider, setup string) {
+	s := p.Spec()
+	prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	b.line("```yaml")
+	b.line("sources:")
+	b.line("  " + name + ":")
+	b.line("    provider: " + name)
+	given, lines := map[string][]string{}, []string(nil)
+	for i := range s.Settings {
+		t := &s.Settings[i]
+		if !t.Required && (setup == "" || t.Setup != setup) {
+			continue
+		}
+		values := t.Example
+		if t.Secret {
+			values = []string{"env:" + prefix + "_" + strings.ToUpper(t.Name)}
+		}
+		given[t.Name] = values
+		quoted := make([]string, len(values))
+		for j, value := range values {
+			quoted[j] = `"` + value + `"`
+		}
+		text := strings.Join(quoted, ", ")
+		if len(values) != 1 {
+			text = "[" + text + "]"
+		}
+		lines = append(lines, "      "+t.Name+": "+text)
+	}
+	if secrets := secrets(prefix, p, given); secrets != "" {
+		b.line("    secrets: [" + secrets + "]")
+	}
+	if len(lines) > 0 {
+		b.line("    settings:")
+		b.line(strings.Join(lines, "\n"))
+	}
+	b.line("```")
+}
+
+// secrets are the references of an example; none where the provider can do
+// without secrets by these settings.
+func secrets(prefix string, p *providers.Provider, given map[string][]string) string {
+	// Settings that are files are not read here, and then it does not depend on them.
+	if bound, err := p.Bind(providers.Binding{Settings: given}); err == nil {
+		p = bound
+	}
+	if p.CheckSecrets(nil) == nil {
+		return ""
+	}
+	secret := "env:" + prefix + "_SECRET"
+	if p.IsOperation() {
+		secret = "{ env: " + prefix + "_SECRET, name: caller }"
+	}
+	s := p.Spec()
+	for i := range s.Handshakes {
+		if of := s.Handshakes[i].SecretName; of != "" {
+			secret += ", { env: " + prefix + "_" + strings.ToUpper(of) + ", name: " + of + " }"
+		}
+	}
+	return secret
+}
