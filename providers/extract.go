@@ -7,7 +7,7 @@ import (
 	"errors"
 	"mime"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +34,10 @@ type extraction struct {
 	splitType                  string
 }
 
-type sequenceFields struct{ key, number field }
+type sequenceFields struct {
+	key, number field
+	occurred    int // which of the fields of the event's time the number is too; -1 if none
+}
 
 func newExtraction(s *Spec) *extraction {
 	item := newPathSet()
@@ -61,7 +64,13 @@ func newExtraction(s *Spec) *extraction {
 		x.dated = append(x.dated, s.Windows.Age == "occurred_at" && s.covered(&s.OccurredAt[i]))
 	}
 	for _, c := range s.Sequence.Candidates {
-		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope)})
+		occurred := -1
+		if x.times && !c.Number.PlusIndex && c.Number.JSON != "" {
+			occurred = slices.IndexFunc(s.OccurredAt, func(f Field) bool {
+				return f.JSON == c.Number.JSON && f.Unit == c.Number.Unit && f.If == c.Number.If
+			})
+		}
+		x.sequence = append(x.sequence, sequenceFields{compileField(c.Key, item, envelope), compileField(c.Number, item, envelope), occurred})
 	}
 	return x
 }
@@ -169,6 +178,7 @@ func isForm(req *Request) bool {
 
 func (x *extraction) fill(item *Item, s *source) {
 	item.Type = x.eventType(s)
+	from := -1
 	for i := range x.occurred {
 		f := &x.occurred[i]
 		value, ok, err := f.read(s, false)
@@ -177,12 +187,12 @@ func (x *extraction) fill(item *Item, s *source) {
 		}
 		if ok && err == nil {
 			if t, ok := moment(value, f.Unit); ok {
-				item.OccurredAt, item.Dated = t, x.dated[i]
+				item.OccurredAt, item.Dated, from = t, x.dated[i], i
 				break
 			}
 		}
 	}
-	x.position(item, s)
+	x.position(item, s, from)
 	item.EventID, item.Unusable = x.id(s)
 	if item.Unusable == "" {
 		if err := unstorable(item.Type, maxID); err != nil {
@@ -206,12 +216,18 @@ func (x *extraction) eventType(s *source) string {
 	return ""
 }
 
-func (x *extraction) position(item *Item, s *source) {
+// position finds the event's place in its sequence. from is which of the fields of
+// its time gave that, so that a number that is the same is not read again.
+func (x *extraction) position(item *Item, s *source, from int) {
 	for i := range x.sequence {
 		c := &x.sequence[i]
 		key, ok, err := c.key.read(s, true)
 		if !ok || err != nil || unstorable(key, maxKey) != nil {
 			continue
+		}
+		if from >= 0 && c.occurred == from {
+			item.SequenceKey, item.SequenceNumber = key, s.nanoseconds(item.OccurredAt)
+			return
 		}
 		number, ok, err := c.number.read(s, false)
 		if errors.Is(err, errNotScalar) && x.times {
@@ -227,8 +243,7 @@ func (x *extraction) position(item *Item, s *source) {
 		}
 		if x.times {
 			t, isTime := moment(number, c.number.Unit)
-			var digits [20]byte
-			number, ok = s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10)), isTime
+			number, ok = s.nanoseconds(t), isTime
 		} else {
 			number, ok = integer(number)
 		}

@@ -159,11 +159,21 @@ func (s *source) queryValues() url.Values {
 	return s.query
 }
 
-// text says why a value cannot be stored as an id, a type or a key.
+// unstorable says why a value cannot be stored as an id, a type or a key.
 func unstorable(value string, limit int) error {
 	if len(value) > limit {
 		return errors.New("longer than " + strconv.Itoa(limit) + " bytes")
 	}
+	for i := range len(value) {
+		if c := value[i]; c < 0x20 || c >= 0x7f {
+			return unstorableText(value)
+		}
+	}
+	return nil
+}
+
+// unstorableText is unstorable for what is not all printable ASCII, as most is.
+func unstorableText(value string) error {
 	if !utf8.ValidString(value) {
 		return errNotText
 	}
@@ -198,34 +208,34 @@ func instant(value, unit string) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	var perSecond int64
+	seconds, nanoseconds := n, int64(0)
 	switch unit {
 	case "", "s":
-		perSecond = 1
 	case "ms":
-		perSecond = 1e3
+		seconds, nanoseconds = n/1e3, n%1e3*1e6
 	case "us":
-		perSecond = 1e6
+		seconds, nanoseconds = n/1e6, n%1e6*1e3
 	case "ns":
-		perSecond = 1e9
+		seconds, nanoseconds = n/1e9, n%1e9
 	default:
 		return time.Time{}, false
 	}
-	if n/perSecond >= lastInstant {
+	if seconds >= lastInstant {
 		return time.Time{}, false
 	}
-	return time.Unix(n/perSecond, n%perSecond*(1e9/perSecond)).UTC(), true
+	return time.Unix(seconds, nanoseconds).UTC(), true
 }
 
 // moment reads the time of an event: an instant, or seconds with decimals, of
 // which those below nanoseconds are cut.
 func moment(value, unit string) (time.Time, bool) {
-	seconds, decimals, found := strings.Cut(value, ".")
-	if !found || unit != "" && unit != "s" {
-		return instant(value, unit)
+	t, ok := instant(value, unit)
+	if ok || unit != "" && unit != "s" {
+		return t, ok
 	}
-	t, ok := instant(seconds, unit)
-	if !ok || strings.Trim(decimals, "0123456789") != "" {
+	seconds, decimals, found := strings.Cut(value, ".")
+	t, ok = instant(seconds, unit)
+	if !found || !ok || strings.Trim(decimals, "0123456789") != "" {
 		return time.Time{}, false
 	}
 	nanoseconds, err := strconv.Atoi((decimals + "000000000")[:9])

@@ -5,27 +5,39 @@ import (
 	"math/bits"
 )
 
-// blank passes over white space.
+// blank passes over white space, of which there mostly is none.
 func blank(doc []byte, i int) int {
-	for i < len(doc) && doc[i] <= ' ' && (doc[i] == ' ' || doc[i] == '\n' || doc[i] == '\t' || doc[i] == '\r') {
-		i++
+	if uint(i) < uint(len(doc)) && doc[i] <= ' ' {
+		return blanks(doc, i)
+	}
+	return i
+}
+
+func blanks(doc []byte, i int) int {
+	for i >= 0 && i < len(doc) && (doc[i] == ' ' || doc[i] == '\n' || doc[i] == '\t' || doc[i] == '\r') {
+		i = spaces(doc, i+1)
+	}
+	return i
+}
+
+// spaces passes over spaces, eight at once: indented documents have many.
+func spaces(doc []byte, i int) int {
+	for i >= 0 && i <= len(doc)-8 {
+		if others := binary.LittleEndian.Uint64(doc[i:]) ^ ' '*ones; others != 0 {
+			return i + bits.TrailingZeros64(others)/8
+		}
+		i += 8
 	}
 	return i
 }
 
 // scanKey passes over a key and its colon; -1 if there is none.
 func scanKey(doc []byte, i int) int {
-	if i < len(doc) && doc[i] <= ' ' {
-		i = blank(doc, i)
-	}
-	if i >= len(doc) || doc[i] != '"' {
+	if i = blank(doc, i); i >= len(doc) || doc[i] != '"' {
 		return -1
 	}
 	if i = scanText(doc, i); i < 0 {
 		return -1
-	}
-	if i < len(doc) && doc[i] == ':' {
-		return i + 1
 	}
 	if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
 		return -1
@@ -48,23 +60,60 @@ const (
 )
 
 // stops sets the high bit of each of eight bytes that does not stand for itself in
-// a text: a quote, a backslash or a control character. Borrows reach only the
-// bytes above such a one, so the lowest bit is right, and only the lowest is used.
+// a text: a quote, a backslash or a control character. Quotes and control characters
+// are those that are at most 32 once their second bit is turned. Borrows reach only
+// the bytes above such a one, so the lowest bit is right, and only it is to be used.
 func stops(word uint64) uint64 {
-	quotes, escapes, controls := (word^'"'*ones)-ones, (word^'\\'*ones)-ones, word-' '*ones
-	return (quotes | escapes | controls) &^ word & highs
+	return (((word ^ 2*ones) - 33*ones) | ((word ^ '\\'*ones) - ones)) &^ word & highs
+}
+
+// nonDigits sets the high bit of each of eight bytes that is no digit. As in stops,
+// only the lowest bit is right.
+func nonDigits(word uint64) uint64 {
+	word ^= '0' * ones
+	return ((word + (0x80-10)*ones) | word) & highs
+}
+
+// first is the place, of 0 to 7, of the lowest byte marked. It is looked for in
+// steps that the processor can guess, so that it goes on meanwhile; computed, it
+// would have to be waited for. One of the eight is always marked.
+func first(marks uint64) int {
+	switch bits.TrailingZeros64(marks) / 8 {
+	case 0:
+		return 0
+	case 1:
+		return 1
+	case 2:
+		return 2
+	case 3:
+		return 3
+	case 4:
+		return 4
+	case 5:
+		return 5
+	case 6:
+		return 6
+	}
+	return 7
 }
 
 // scanText passes over the text that begins at i; -1 if it is none.
 func scanText(doc []byte, i int) int {
 	i++
-	for len(doc)-i >= 8 {
-		found := stops(binary.LittleEndian.Uint64(doc[i:]))
-		if found == 0 {
+	for {
+		for i >= 0 && i <= len(doc)-8 {
+			if found := stops(binary.LittleEndian.Uint64(doc[i:])); found != 0 {
+				i += bits.TrailingZeros64(found) / 8
+				break
+			}
 			i += 8
-			continue
 		}
-		i += bits.TrailingZeros64(found) / 8
+		for i < len(doc) && plain[doc[i]] { // the last few
+			i++
+		}
+		if i >= len(doc) {
+			return -1
+		}
 		if doc[i] == '"' {
 			return i + 1
 		}
@@ -72,20 +121,6 @@ func scanText(doc []byte, i int) int {
 			return -1
 		}
 	}
-	for i < len(doc) {
-		c := doc[i]
-		switch {
-		case plain[c]:
-			i++
-		case c == '"':
-			return i + 1
-		default:
-			if i = scanEscape(doc, i); i < 0 {
-				return -1
-			}
-		}
-	}
-	return -1
 }
 
 // scanEscape passes over the escape that begins at i; -1 if it is none.
@@ -147,16 +182,10 @@ func scanFraction(doc []byte, i int) int {
 // digits passes over one or more digits; -1 if there is none.
 func digits(doc []byte, i int) int {
 	start := i
-	for len(doc)-i >= 8 {
-		// The high bit of a byte is set where it is no digit.
-		word := binary.LittleEndian.Uint64(doc[i:]) ^ '0'*ones
-		others := ((word&^highs + (0x80-10)*ones) | word) & highs
-		if others != 0 {
+	for i >= 0 && i <= len(doc)-8 {
+		if others := nonDigits(binary.LittleEndian.Uint64(doc[i:])); others != 0 {
 			i += bits.TrailingZeros64(others) / 8
-			if i == start {
-				return -1
-			}
-			return i
+			break
 		}
 		i += 8
 	}
@@ -167,4 +196,15 @@ func digits(doc []byte, i int) int {
 		return -1
 	}
 	return i
+}
+
+// scanLiteral passes over true, false or null; -1 if there is none.
+func scanLiteral(doc []byte, i int) int {
+	switch rest := doc[i:]; {
+	case len(rest) >= 4 && (string(rest[:4]) == "true" || string(rest[:4]) == "null"):
+		return i + 4
+	case len(rest) >= 5 && string(rest[:5]) == "false":
+		return i + 5
+	}
+	return -1
 }

@@ -72,59 +72,31 @@ func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 	if len(text) > 2*limit+2 {
 		return nil, false
 	}
-	var short [2*64 + 2]byte // enough for any HMAC
 	var sum []byte
 	var err error
+	var short [2*64 + 2]byte // enough for any HMAC
 	switch s.Encoding {
 	case "hex":
-		sum, err = unhex(text, out)
-		return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0)
+		sum, err = hex.AppendDecode(out, append(short[:0], text...))
 	case "base64":
-		sum, err = strictBase64.AppendDecode(out, append(short[:0], text...))
+		sum, err = strictBase64.AppendDecode(out, append(short[:0], oneLine(text)...))
 	case "base64-lenient":
-		sum, err = strictRawBase64.AppendDecode(out, append(short[:0], strings.TrimRight(text, "=")...))
+		sum, err = strictRawBase64.AppendDecode(out, append(short[:0], strings.TrimRight(oneLine(text), "=")...))
 	case "base64url":
-		sum, err = strictRawURL.AppendDecode(out, append(short[:0], text...))
+		sum, err = strictRawURL.AppendDecode(out, append(short[:0], oneLine(text)...))
 	default:
 		return nil, false
 	}
-	// The base64 decoders skip line breaks, which would be a second spelling.
-	return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0) && !strings.ContainsAny(text, "\r\n")
+	return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0)
 }
 
-// unhex is hex.AppendDecode for a text.
-func unhex(text string, out []byte) ([]byte, error) {
-	if len(text)%2 != 0 {
-		return nil, hex.ErrLength
+// oneLine is the text unless it has line breaks, which the base64 decoders skip:
+// they would be a second spelling.
+func oneLine(text string) string {
+	if strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 {
+		return ""
 	}
-	for i := 0; i < len(text); i += 2 {
-		high, low := nibbles[text[i]], nibbles[text[i+1]]
-		if high|low > 15 {
-			return nil, hex.InvalidByteError(text[i])
-		}
-		out = append(out, high<<4|low)
-	}
-	return out, nil
-}
-
-// nibbles are the values of hex digits; 0xff for any other byte.
-var nibbles = func() (out [256]byte) {
-	for c := range out {
-		out[c] = nibble(byte(c))
-	}
-	return out
-}()
-
-func nibble(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 0xff
+	return text
 }
 
 func (s *scheme) encode(sum []byte) string {

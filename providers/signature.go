@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // header returns the one value of the first of the names that is present.
@@ -31,23 +32,31 @@ func headerValues(h http.Header, name string) []string {
 	if len(name) > len(canonical) {
 		return h.Values(name)
 	}
-	first := true
+	letters := &capitals
 	for i := range len(name) {
-		c := name[i]
-		switch {
-		case 'a' <= c && c <= 'z' && first:
-			c -= 'a' - 'A'
-		case 'A' <= c && c <= 'Z' && !first:
-			c += 'a' - 'A'
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
-		default:
+		c := letters[name[i]]
+		if c == 0 {
 			return h.Values(name)
 		}
 		canonical[i] = c
-		first = c == '-'
+		letters = &smalls
+		if c == '-' {
+			letters = &capitals
+		}
 	}
 	return h[string(canonical[:len(name)])]
 }
+
+// The bytes of header names as they are written at the beginning of a word, and
+// inside of one; 0 for those that no name of ours has.
+var capitals, smalls = func() (up, low [256]byte) {
+	for c := range up {
+		if c == '-' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
+			up[c], low[c] = byte(unicode.ToUpper(rune(c))), byte(unicode.ToLower(rune(c)))
+		}
+	}
+	return up, low
+}()
 
 func count(n int) string {
 	if n == 2 {

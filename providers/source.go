@@ -2,7 +2,9 @@ package providers
 
 import (
 	"net/url"
+	"strconv"
 	"sync"
+	"time"
 )
 
 // source is what the fields of one event are read from: headers, the body's
@@ -38,4 +40,10 @@ func newSource(req *Request) *source {
 func (s *source) done() {
 	*s = source{}
 	sources.Put(s)
+}
+
+// nanoseconds is a time as a sequence number.
+func (s *source) nanoseconds(t time.Time) string {
+	var digits [20]byte
+	return s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10))
 }

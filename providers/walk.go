@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -31,10 +32,14 @@ type pathSet struct {
 }
 
 type pathNode struct {
-	name     string
-	element  int // the name as an index into an array; -1 if it is none
-	children []int
+	children []pathChild
 	wanted   bool
+}
+
+type pathChild struct {
+	name    string
+	element int // the name as an index into an array; -1 if it is none
+	node    int
 }
 
 func newPathSet() *pathSet {
@@ -65,8 +70,8 @@ func (p *pathSet) add(path string) int {
 			if n, err := strconv.Atoi(name); err == nil && n >= 0 && strconv.Itoa(n) == name {
 				element = n
 			}
-			p.nodes = append(p.nodes, pathNode{name: name, element: element})
-			p.nodes[at].children = append(p.nodes[at].children, next)
+			p.nodes = append(p.nodes, pathNode{})
+			p.nodes[at].children = append(p.nodes[at].children, pathChild{name, element, next})
 			p.index[prefix] = next
 		}
 		at = next
@@ -182,35 +187,39 @@ func (w *walker) object(n *pathNode, depth int) error {
 // key passes over a key and its colon and finds the node it names; -1 if none.
 func (w *walker) key(n *pathNode) (child int, err error) {
 	w.space()
-	doc, start := w.doc, uint(w.pos)
+	doc, start := w.doc, w.pos
 	i := start + 1
-	for i < uint(len(doc)) && plain[doc[i]] {
-		i++
-	}
-	if i+1 < uint(len(doc)) && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
-		w.pos = int(i) + 2
-		for _, child := range n.children {
-			if w.set.nodes[child].name == string(doc[start+1:i]) {
-				return child, nil
-			}
+	for i >= 0 && i <= len(doc)-8 {
+		if found := stops(binary.LittleEndian.Uint64(doc[i:])); found != 0 {
+			i += first(found)
+			break
 		}
-		return -1, nil
+		i += 8
 	}
-	end := scanKey(doc, w.pos)
+	if start >= 0 && start < i && i < len(doc)-1 && doc[start] == '"' && doc[i] == '"' && doc[i+1] == ':' {
+		w.pos = i + 2
+		return n.child(doc[start+1 : i]), nil
+	}
+	end := scanKey(doc, start)
 	if end < 0 {
 		return -1, errNotJSON
 	}
 	w.pos = end
-	name, err := unquote(doc[start:scanText(doc, int(start))])
+	name, err := unquote(doc[start:scanText(doc, start)])
 	if err != nil {
 		return -1, nil //nolint:nilerr // what is no text is no name we look for
 	}
-	for _, child := range n.children {
-		if w.set.nodes[child].name == name {
-			return child, nil
+	return n.child([]byte(name)), nil
+}
+
+// child is the node of that name below n; -1 if there is none.
+func (n *pathNode) child(name []byte) int {
+	for i := range n.children {
+		if c := &n.children[i]; c.name == string(name) {
+			return c.node
 		}
 	}
-	return -1, nil
+	return -1
 }
 
 func (w *walker) array(n *pathNode, depth int) error {
@@ -226,8 +235,8 @@ func (w *walker) array(n *pathNode, depth int) error {
 	for i := 0; ; i++ {
 		child := -1
 		for _, c := range n.children {
-			if w.set.nodes[c].element == i {
-				child = c
+			if c.element == i {
+				child = c.node
 			}
 		}
 		var err error

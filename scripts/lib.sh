@@ -51,3 +51,13 @@ apt_install() {
 need_postgres() {
   ! .oncegate/bin/oncegate-postgres find >/dev/null 2>&1
 }
+
+# own_postgres: has PostgreSQL's programs found by what runs clusters of its own: behind all others on PATH if they were
+# brought under .oncegate, which happens here if the machine has none.
+own_postgres() {
+  local programs
+  build_tool || return 1
+  if apt_usable && need_postgres; then apt_install postgresql || true; fi # what can still be done is said by the next command
+  programs=$(.oncegate/bin/oncegate-postgres obtain) || return 1
+  export PATH="$PATH:$programs"
+}

@@ -36,7 +36,7 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&f.database, "database", "oncegate", "database to make in it")
 	root.PersistentFlags().BoolVar(&f.volatile, "volatile", false, "turn fsync off: only for tests that do not test durability")
 	root.PersistentFlags().StringToStringVar(&f.settings, "set", nil, "settings of the server, as name=value")
-	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), placeCommand(f), keepCommand(f))
+	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), obtainCommand(f), placeCommand(f), keepCommand(f))
 	return root
 }
 
@@ -125,6 +125,28 @@ func findCommand(f *flags) *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), shared.Config.Binaries.Dir)
+			return err
+		},
+	}
+}
+
+func obtainCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "obtain",
+		Short: "The same, but bring a server if there is none",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Minute)
+			defer cancel()
+			dir, err := devpg.Place(f.dir)
+			if err != nil {
+				return err
+			}
+			binaries, err := obtain(ctx, filepath.Join(dir, "binaries"), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), binaries.Dir)
 			return err
 		},
 	}

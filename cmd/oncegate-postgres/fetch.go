@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -103,9 +104,11 @@ func fetch(ctx context.Context, dir, repository string) error {
 	return nil
 }
 
-// freePort takes a port below the ephemeral range, for the moments that the fetched server is tried.
+// freePort takes a port below the ephemeral range, for the moments that the fetched server is tried: any of them, so
+// that two who look at once do not meet.
 func freePort() (uint32, error) {
-	for port := uint32(20000); port < 21000; port++ {
+	for range 1000 {
+		port := 20000 + rand.Uint32N(1000) //nolint:gosec // a port is no secret
 		l, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port)) //nolint:noctx // binds and closes at once
 		if err != nil {
 			continue

@@ -112,8 +112,21 @@ func jar(t *testing.T, b devpg.Binaries) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, entry := range b.Env() {
+		// What brings libraries along does not start without them. The largest is the
+		// compiler of queries, which is not needed.
+		if brought, found := strings.CutPrefix(entry, "LD_LIBRARY_PATH="); found {
+			also, err := filepath.Glob(filepath.Join(brought, "lib*.so*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			libraries = append(libraries, also...)
+		}
+	}
 	for _, path := range libraries {
-		add("lib/"+filepath.Base(path), path)
+		if info, err := os.Stat(path); err == nil && info.Size() < 50<<20 {
+			add("lib/"+filepath.Base(path), path)
+		}
 	}
 	// Where the installation can be moved as a whole, its shared files are beside its programs.
 	if _, err := os.Stat(filepath.Join(root, "share", "postgres.bki")); err == nil {

@@ -30,16 +30,20 @@ type Binaries struct {
 func (b Binaries) Path(program string) string { return filepath.Join(b.Dir, program) }
 
 // Env returns the whole environment for the installation's programs: nothing that starts with PG may lead them to
-// another cluster, and on macOS a postmaster without a locale refuses to start. What was unpacked from packages into a
-// directory of its own finds its libraries there.
+// another cluster, and on macOS a postmaster without a locale refuses to start. What brings libraries along, such as what
+// was unpacked from packages into a directory of its own, finds them there.
 func (b Binaries) Env() []string {
 	env := []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
-	root, unpacked := strings.CutSuffix(filepath.Dir(filepath.Dir(b.Dir)), "/usr/lib/postgresql")
-	if !unpacked || root == "" {
-		return env
+	patterns := []string{filepath.Join(b.Dir, "../lib/libpq.so*")}
+	if root, unpacked := strings.CutSuffix(filepath.Dir(filepath.Dir(b.Dir)), "/usr/lib/postgresql"); unpacked && root != "" {
+		patterns = append(patterns, filepath.Join(root, "usr/lib/*-linux-*/libpq.so*"))
 	}
-	libraries, _ := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-*")) // only a malformed pattern is an error
-	return append(env, "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
+	for _, pattern := range patterns {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 { // only a malformed pattern is an error
+			return append(env, "LD_LIBRARY_PATH="+filepath.Dir(found[0]))
+		}
+	}
+	return env
 }
 
 // Find returns the PostgreSQL server to use: the first usable one among the extra directories, the directory of the
