@@ -108,14 +108,16 @@ func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswe
 
 // Rows are locked in the order of their ids, and a row that another transaction
 // has is not waited for: whoever has it will end it. The job that woke us
-// becomes the effect's own, so that the sweeper looks at it.
+// becomes the effect's own, so that the sweeper looks at it. What is due is asked
+// inside a coalesce, which no index answers: with statistics of a time at which
+// nothing was due, all that is due now would be walked for each ask.
 const claimDue = `
 WITH due AS MATERIALIZED (
     SELECT e.id, a.token, a.job_id, now() + r.lease * interval '1 microsecond' AS lease_until
     FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS a (id, token, job_id)
     JOIN effect e ON e.id = a.id
     JOIN unnest($4::int[], $5::bigint[]) AS r (route_id, lease) ON r.route_id = e.route_id
-    WHERE e.state IN ('pending', 'retry') AND e.next_at <= now()
+    WHERE coalesce(e.state IN ('pending', 'retry') AND e.next_at <= now(), false)
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED)
 UPDATE effect e

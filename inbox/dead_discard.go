@@ -192,7 +192,7 @@ func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID
 }
 
 func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, error) {
-	held, err := lockEffectsTx(ctx, tx, ids, nil)
+	held, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
 	if err != nil {
 		return 0, err
 	}

@@ -34,10 +34,20 @@ const (
 	GroupDead    = groupDead
 	FindDead     = findDead
 	ScopeEffects = scopeEffects
+	ReadChunk    = readChunk
+	MarkItems    = markItems
 )
 
 // DeadArgs are the parameters of a filter, and those that follow them.
 func DeadArgs(f DeadFilter, more ...any) []any { return append(f.args(), more...) }
+
+// WorkStatements are those that are given effects by their ids, for the tests of
+// their plans.
+var WorkStatements = map[string]string{
+	"claim": claimDue, "read claims": readClaims, "start sends": startSends, "postpone": postponeEffects, "mark unfinished": markUnfinished,
+	"fence": fenceEffect, "settle": settleEffects, "read standings": readStandings, "hold for key": holdForKey, "insert keys": insertKeys,
+	"take over keys": takeOverKeys, "lock asked": lockAsked, "move": moveEffects, "lock effects": lockEffects, "mark fresh": markFresh,
+}
 
 // Statements about streams, for the tests of their plans.
 const (

@@ -27,16 +27,16 @@ type lockedEffect struct {
 }
 
 // Results of operations are rendered under their events' locks, those of
-// duplicates too.
+// duplicates too. The events are those of $1 and $2.
 const lockEffectEvents = `
 SELECT v.id
 FROM inbox_event v
 WHERE v.id = ANY (ARRAY (
     SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
     UNION ALL
-    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL
+    SELECT unnest($2::uuid[])
     UNION ALL
-    SELECT unnest($2::uuid[])))
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($3::uuid[]) AND f.duplicate_of IS NOT NULL))
 ORDER BY v.id
 FOR NO KEY UPDATE OF v`
 
@@ -60,14 +60,33 @@ WHERE e.id = ANY ($1::uuid[])
 ORDER BY e.id
 FOR UPDATE OF e`
 
+// effectLocks says what to lock of effects. Each lookup that is spared is spared for
+// each of them.
+type effectLocks struct {
+	effects []ID
+
+	// events are those of the effects, where they are known, and any more; with none,
+	// they are looked up.
+	events []ID
+
+	// streamless: none of the effects is of a route that may be ordered.
+	streamless bool
+}
+
 // lockEffectsTx locks effects in the order in which everybody does: their events,
-// their streams, themselves. What is not there is not in the answer. Further
-// events are locked with theirs.
-func lockEffectsTx(ctx context.Context, tx pgx.Tx, ids, events []ID) (map[ID]*lockedEffect, error) {
+// their streams, themselves. What is not there is not in the answer.
+func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*lockedEffect, error) {
+	ids := l.effects
 	held := make(map[ID]*lockedEffect, len(ids))
+	unknown := ids
+	if len(l.events) > 0 {
+		unknown = nil
+	}
 	var b pgx.Batch
-	b.Queue(lockEffectEvents, ids, events)
-	b.Queue(lockEffectStreams, ids)
+	b.Queue(lockEffectEvents, unknown, l.events, ids)
+	if !l.streamless {
+		b.Queue(lockEffectStreams, ids)
+	}
 	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			h := new(lockedEffect)
@@ -99,6 +118,6 @@ func (h *lockedEffect) snapshot() effectSnapshot {
 const forgetResults = `
 DELETE FROM operation_result d
 WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (
-    SELECT e.event_id FROM effect e WHERE e.id = ANY ($1::uuid[])
+    SELECT unnest($1::uuid[])
     UNION ALL
-    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL))`
+    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($2::uuid[]) AND f.duplicate_of IS NOT NULL))`

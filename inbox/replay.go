@@ -57,6 +57,9 @@ type Replay struct {
 
 	// Now is the database's time when this was read.
 	Now time.Time `json:"-"`
+
+	// position is the last item that a run has taken, jobID the job that takes them.
+	position, jobID int64
 }
 
 // Left is how many items a run has still to take.
@@ -80,7 +83,9 @@ func (r *Replay) ETA() (left time.Duration, ok bool) {
 
 // ReplaysConfig configures a [Replays]. Pool and Store are required.
 type ReplaysConfig struct {
-	// Pool runs plans, two connections each, and the steps of a run.
+	// Pool runs plans, two connections each and two more for each that judges, of
+	// which there are as many as there are processors. Without a judge two are enough,
+	// with one there must be three.
 	Pool *pgxpool.Pool
 
 	// Store settles the effects and enqueues their wake-ups. To wake what waits
@@ -133,14 +138,14 @@ func NewReplays(cfg ReplaysConfig) (*Replays, error) {
 
 const replayColumns = `
 id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
-    finished_at, now()`
+    finished_at, now(), position, coalesce(job_id, 0)`
 
 func scanReplay(row pgx.CollectableRow) (Replay, error) {
 	var r Replay
 	var scope, options, summary, digest []byte
 	var expires, started, finished pgtype.Timestamptz
 	err := row.Scan(&r.ID, &r.State, &scope, &options, &summary, &digest, &r.Actor, &r.Reason, &r.Rate, &r.CreatedAt,
-		&expires, &started, &finished, &r.Now)
+		&expires, &started, &finished, &r.Now, &r.position, &r.jobID)
 	if err != nil {
 		return r, err
 	}

@@ -76,7 +76,7 @@ func (p *planning) effects(ctx context.Context, ids []ID) error {
 	var events, effects []ID
 	for i := range found {
 		c := &found[i]
-		c.listed = c.listed || taken[c.effect]
+		c.listed = c.listed || taken[c.effect] || p.taken[c.effect]
 		c.action, c.leftOut = p.decide(c)
 		if c.leftOut == LeftOutDone {
 			c.verdict = VerdictDone
@@ -93,6 +93,7 @@ func (p *planning) effects(ctx context.Context, ids []ID) error {
 			return err
 		}
 	}
+	p.taken = taken
 	return p.write(ctx, items)
 }
 
@@ -139,11 +140,7 @@ func (p *planning) decide(c *candidate) (ReplayAction, LeftOut) {
 
 // judgeEffects has the judge say what would be sent; some of it cannot be.
 func (p *planning) judgeEffects(ctx context.Context, items []planItem, places map[ID]int, events, effects []ID) error {
-	return eachRecorded(ctx, p.pool, p.store.keys, events, effects, p.ask.Options, func(r *RecordedEvent) error {
-		judgements, err := p.judge.Judge(ctx, r)
-		if err != nil {
-			return err
-		}
+	return p.eachRecorded(ctx, events, effects, func(_ *RecordedEvent, judgements []Judgement) {
 		for _, j := range judgements {
 			i, ok := places[j.Effect]
 			if !ok || j.Effect.IsZero() {
@@ -162,6 +159,5 @@ func (p *planning) judgeEffects(ctx context.Context, items []planItem, places ma
 			case VerdictDone, VerdictSame, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNewRoute:
 			}
 		}
-		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -35,6 +36,11 @@ type planning struct {
 	summary  ReplaySummary
 	digest   hash.Hash
 	position int64
+
+	// taken are the effects of the page that is being written, while the next one is
+	// read already.
+	taken   map[ID]bool
+	writing chan error // nil, or how the page that is being written ends
 }
 
 // planRoute is a route as the database names it.
@@ -78,7 +84,7 @@ func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 		return nil, err
 	}
 	err := p.items(ctx)
-	if err == nil {
+	if err = errors.Join(err, p.written()); err == nil {
 		err = p.finish(ctx)
 	}
 	if err != nil {
@@ -224,10 +230,26 @@ func (p *planning) finish(ctx context.Context) error {
 const markPlanning = `
 UPDATE replay SET summary = $2 WHERE id = $1 AND state = 'planning' RETURNING id`
 
-// write writes one page of items, unless the plan was cancelled.
+// written waits for the page that is being written.
+func (p *planning) written() error {
+	if p.writing == nil {
+		return nil
+	}
+	err := <-p.writing
+	if p.writing = nil; err == nil && p.ask.Progress != nil {
+		p.ask.Progress(p.summary.Items)
+	}
+	return err
+}
+
+// write begins to write one page of items, unless the plan was cancelled, and comes
+// back as soon as the one before it is written: meanwhile the next one is judged.
 func (p *planning) write(ctx context.Context, items []planItem) error {
 	if len(items) == 0 {
 		return nil
+	}
+	if err := p.written(); err != nil {
+		return err
 	}
 	for i := range items {
 		it := &items[i]
@@ -243,7 +265,14 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 	if err != nil {
 		return err
 	}
-	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+	ended := make(chan error, 1)
+	p.writing = ended
+	go func() { ended <- p.writePage(ctx, items, summary) }()
+	return nil
+}
+
+func (p *planning) writePage(ctx context.Context, items []planItem, summary []byte) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		var b pgx.Batch
 		going := false
 		b.Queue(markPlanning, p.id, summary).Query(func(rows pgx.Rows) error {
@@ -260,30 +289,23 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 		}
 		return nil
 	})
-	if err == nil && p.ask.Progress != nil {
-		p.ask.Progress(p.summary.Items)
-	}
-	return err
 }
 
 // events plans the effects that the events of a page would get today.
 func (p *planning) events(ctx context.Context, events []ID) error {
 	var items []planItem
-	err := eachRecorded(ctx, p.pool, p.store.keys, events, nil, p.ask.Options, func(r *RecordedEvent) error {
-		judgements, err := p.judge.Judge(ctx, r)
-		if err != nil {
-			return err
-		}
+	err := p.eachRecorded(ctx, events, nil, func(r *RecordedEvent, judgements []Judgement) {
 		for _, j := range judgements {
 			if j.Effect.IsZero() && (j.Verdict == VerdictNewRoute || j.Verdict == VerdictCannotRender) && p.wanted(j.RouteID) {
 				items = append(items, p.created(r, j))
 			}
 		}
-		return nil
 	})
 	if err != nil {
 		return err
 	}
+	// Those of one event stay in the order of its routes.
+	slices.SortStableFunc(items, func(a, b planItem) int { return bytes.Compare(a.event[:], b.event[:]) })
 	for chunk := range slices.Chunk(items, p.page) {
 		if err := p.write(ctx, chunk); err != nil {
 			return err

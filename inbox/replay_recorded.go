@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oncegate/oncegate/inbox/seal"
 )
@@ -43,38 +46,56 @@ LEFT JOIN LATERAL (
 WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`
 
-// eachRecorded calls do for each of the events with its effects, and the bytes of
-// one delivery at a time.
-func eachRecorded(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []ID, o ReplayOptions, do func(*RecordedEvent) error) error {
+// eachRecorded has the judge judge each of the events with its effects, and gives do
+// what it says. Several are judged at once, each with the bytes of one delivery at a
+// time; do is called by one at a time, in no order.
+func (p *planning) eachRecorded(ctx context.Context, events, effects []ID, do func(*RecordedEvent, []Judgement)) error {
 	events = slices.SortedFunc(slices.Values(events), func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
-	for events = slices.Compact(events); len(events) > 0; {
-		chunk := events[:min(judgeChunk, len(events))]
-		events = events[len(chunk):]
-		recorded, err := recordedEffects(ctx, pool, keys, chunk, effects)
-		if err != nil {
-			return err
-		}
-		rows, err := pool.Query(ctx, readRecordedEvents, chunk)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			r, err := scanRecordedEvent(rows, keys)
-			if err == nil {
-				r.Effects, r.NewKey = recorded[r.Event.ID], o.NewKey
-				r.ForgetUnknown, r.IncludeDiscarded = o.IncludeIndeterminate, o.IncludeDiscarded
-				err = do(r)
-			}
-			if err != nil {
-				rows.Close()
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.judges())
+	for chunk := range slices.Chunk(slices.Compact(events), judgeChunk) {
+		group.Go(func() error {
+			return p.judgeChunk(ctx, chunk, effects, func(r *RecordedEvent, judgements []Judgement) {
+				mu.Lock()
+				defer mu.Unlock()
+				do(r, judgements)
+			})
+		})
 	}
-	return nil
+	return group.Wait()
+}
+
+// judges is how many judge at once: each has a connection and may ask for a second
+// one, beside that of the walk and that of the writing.
+func (p *planning) judges() int {
+	return max(min(runtime.GOMAXPROCS(0), (int(p.pool.Config().MaxConns)-2)/2), 1)
+}
+
+func (p *planning) judgeChunk(ctx context.Context, events, effects []ID, do func(*RecordedEvent, []Judgement)) error {
+	recorded, err := recordedEffects(ctx, p.pool, p.store.keys, events, effects)
+	if err != nil {
+		return err
+	}
+	rows, err := p.pool.Query(ctx, readRecordedEvents, events)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r, err := scanRecordedEvent(rows, p.store.keys)
+		if err != nil {
+			return err
+		}
+		r.Effects, r.NewKey = recorded[r.Event.ID], p.ask.Options.NewKey
+		r.ForgetUnknown, r.IncludeDiscarded = p.ask.Options.IncludeIndeterminate, p.ask.Options.IncludeDiscarded
+		judgements, err := p.judge.Judge(ctx, r)
+		if err != nil {
+			return err
+		}
+		do(r, judgements)
+	}
+	return rows.Err()
 }
 
 func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error) {

@@ -19,6 +19,8 @@ type ReplayStep struct {
 	Items int
 	// Wait is how long the rate says until the next one.
 	Wait time.Duration
+	// JobID is the job that works on the replay: any other has been replaced.
+	JobID int64
 }
 
 // Step takes the next items of a running replay, all in one transaction: the
@@ -26,8 +28,15 @@ type ReplayStep struct {
 // that dies leaves the step undone or done. Two that work on one replay take
 // turns. An effect that is no longer as it was planned is left alone.
 func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
+	return r.step(ctx, r.pool, id)
+}
+
+func (r *Replays) step(ctx context.Context, db interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}, id ID,
+) (ReplayStep, error) {
 	var step ReplayStep
-	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		step, err = r.stepTx(ctx, tx, id)
 		return err
 	})
@@ -40,17 +49,18 @@ func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 const readPace = `
 SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
 
+// Items are taken in their order, so that none before the last one taken is open.
 const readChunk = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
 FROM replay_item i
-WHERE i.replay_id = $1 AND i.outcome IS NULL
+WHERE i.replay_id = $1 AND i.position > $3 AND i.outcome IS NULL
 ORDER BY i.position
 LIMIT $2`
 
 // A step that was late is not caught up by more than a second's worth.
 const markStep = `
 UPDATE replay
-SET summary = $2, state = $3, finished_at = CASE WHEN $3 = 'done' THEN now() END,
+SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
     next_at = greatest(next_at, now() - interval '1 second') + $4::bigint * interval '1 microsecond'
 WHERE id = $1`
 
@@ -59,7 +69,7 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 	if err != nil {
 		return ReplayStep{}, err
 	}
-	step := ReplayStep{State: replay.State}
+	step := ReplayStep{State: replay.State, JobID: replay.jobID}
 	if replay.State != ReplayRunning {
 		return step, nil
 	}
@@ -76,12 +86,14 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 		// A quarter of a second's worth at once, so that a rate is not a row of jolts.
 		limit = min(limit, max(int(replay.Rate/4), 1))
 	}
-	items, err := readItemsTx(ctx, tx, id, limit)
+	items, err := readItemsTx(ctx, tx, replay, limit)
 	if err != nil {
 		return step, err
 	}
 	var pause time.Duration
+	position := replay.position
 	if len(items) > 0 {
+		position = items[len(items)-1].position
 		if err := r.applyTx(ctx, tx, replay, items); err != nil {
 			return step, err
 		}
@@ -96,7 +108,7 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 	if err != nil {
 		return step, err
 	}
-	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds())
+	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds(), position)
 	return step, err
 }
 
@@ -107,8 +119,8 @@ type stepItem struct {
 	detail  string
 }
 
-func readItemsTx(ctx context.Context, tx pgx.Tx, id ID, limit int) ([]stepItem, error) {
-	rows, err := tx.Query(ctx, readChunk, id, limit)
+func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]stepItem, error) {
+	rows, err := tx.Query(ctx, readChunk, replay.ID, limit, replay.position)
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +147,17 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 			moved = append(moved, &items[i])
 		}
 	}
-	var effects, events []ID
+	locks := effectLocks{streamless: true}
+	for i := range items {
+		locks.events = append(locks.events, items[i].event)
+	}
 	for _, it := range moved {
-		effects = append(effects, it.effect)
+		locks.effects = append(locks.effects, it.effect)
+		if route, known := r.store.Route(it.route); !known || route.Order.Ordered() {
+			locks.streamless = false
+		}
 	}
-	for _, it := range made {
-		events = append(events, it.event)
-	}
-	held, err := lockEffectsTx(ctx, tx, effects, events)
+	held, err := lockEffectsTx(ctx, tx, locks)
 	if err != nil {
 		return err
 	}
@@ -199,15 +214,15 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 		return err
 	}
 	group, wakes := make([]Settlement, len(going)), make([]Wake, len(going))
-	ids := make([]ID, len(going))
+	ids, events := make([]ID, len(going)), make([]ID, len(going))
 	var fresh []ID
 	var keys []string
 	for i, it := range going {
 		h := held[it.effect]
-		ids[i] = it.effect
+		ids[i], events[i] = it.effect, h.event
 		group[i] = Settlement{
 			Effect: it.effect, From: h.state, Version: h.version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
-			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey, forgotten: true,
 		}
 		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true}
 		if it.action == ActionNewKey {
@@ -231,7 +246,7 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, forgetResults, ids)
+	_, err = tx.Exec(ctx, forgetResults, events, ids)
 	return err
 }
 

@@ -75,6 +75,10 @@ type Settlement struct {
 	// it spares the settlement a round trip.
 	Of *Claim
 
+	// forgotten: the caller, who holds the events' locks, sees to the results that an
+	// effect which leaves a state at rest makes untrue.
+	forgotten bool
+
 	// NewJob: the job that carried the effect was another's, so that it needs one of
 	// its own if it waits again. For ordered routes.
 	NewJob bool
@@ -85,7 +89,8 @@ type Settled struct {
 	// Applied is false if the fence did not hold: somebody else ended it.
 	Applied bool
 
-	// Standing is where the effect stands now, either way.
+	// Standing is where the effect stands now, either way. Who brought the jobs that
+	// will wake the effects is not told.
 	Standing Standing
 
 	// Next is the claim of the stream's next effect, if the settlement said that a
@@ -290,7 +295,10 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 	}
 	applied := e.queueEnd(b, group)
 	e.enqueuer.EnqueueTx(b, wakes)
-	standings := queueStandings(b, ids)
+	var standings map[ID]Standing
+	if wakes == nil {
+		standings = queueStandings(b, ids)
+	}
 	return func() []Settled {
 		out := make([]Settled, len(group))
 		for i, s := range group {
@@ -315,7 +323,7 @@ func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
 		b.Queue(releaseKeys, args[0])
 	}
-	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() }) {
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.forgotten }) {
 		b.Queue(forgetIndeterminate, args[0])
 	}
 	return applied

@@ -38,9 +38,14 @@ type replayWorker struct {
 // snoozes.
 func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
 	c := w.client
+	held, err := c.cfg.Replays.Hold(ctx, job.Args.Replay)
+	if err != nil {
+		return c.trouble(ctx, "holding a replay", err)
+	}
+	defer held.Release()
 	for begun := c.now(); ctx.Err() == nil; {
 		firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
-		step, err := c.cfg.Replays.Step(firm, job.Args.Replay)
+		step, err := held.Step(firm)
 		cancel()
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
@@ -50,6 +55,8 @@ func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) err
 		case step.State != inbox.ReplayRunning:
 			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
 			return nil
+		case step.JobID != job.ID:
+			return nil // taken for lost: its successor goes on
 		case step.Wait > time.Second, c.now().Sub(begun) >= replaySlice:
 			return river.JobSnooze(step.Wait)
 		}
@@ -61,18 +68,21 @@ func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) err
 	return context.Canceled
 }
 
-// Few replays run at once, and each has one job.
+// heldWithin is how old the job of a replay that nobody holds has to be at least: it has
+// to get as far as holding it, and its end to be written down.
+const heldWithin = 2 * time.Second
+
+// A job that runs while nobody holds its replay runs nowhere: its process died.
 const lostReplays = `
 SELECT p.id
-FROM replay p
+FROM unnest($1::uuid[], $3::bigint[], $4::boolean[]) AS p (id, job_id, held)
 LEFT JOIN LATERAL (
-    SELECT ` + liveJob + ` AS live
+    SELECT ` + liveJob + ` AND (p.held OR j.state <> 'running' OR j.attempted_at > now() - $5::bigint * interval '1 microsecond') AS live
     FROM river_job j, (SELECT 0::bigint AS lease) r
     WHERE j.id = p.job_id
     LIMIT 1) j ON true
-WHERE p.state = 'running' AND NOT coalesce(j.live, false)
-ORDER BY p.id
-LIMIT $1`
+WHERE NOT coalesce(j.live, false)
+ORDER BY p.id`
 
 // SweepReplays gives running replays whose job is not live a new one, and ends
 // plans that were not run in time. It returns how many were woken.
@@ -83,8 +93,17 @@ func (s *Sweeper) SweepReplays(ctx context.Context) (int, error) {
 	if err := s.cfg.Replays.Expire(ctx); err != nil {
 		return 0, err
 	}
-	// A job that runs has a slice and a step before it says so anew.
-	rows, err := s.cfg.Pool.Query(ctx, lostReplays, s.cfg.Chunk, 3*s.cfg.MinRunning.Microseconds())
+	running, err := s.cfg.Replays.Running(ctx, s.cfg.Chunk)
+	if s.replaying = len(running) > 0; err != nil || !s.replaying {
+		return 0, err
+	}
+	ids, jobIDs, held := make([]inbox.ID, len(running)), make([]int64, len(running)), make([]bool, len(running))
+	for i, r := range running {
+		ids[i], jobIDs[i], held[i] = r.ID, r.JobID, r.Held
+	}
+	// A job that runs has a slice and a step before it says so anew; a host that died
+	// may hold a replay for longer.
+	rows, err := s.cfg.Pool.Query(ctx, lostReplays, ids, 3*s.cfg.MinRunning.Microseconds(), jobIDs, held, heldWithin.Microseconds())
 	if err != nil {
 		return 0, fmt.Errorf("reading running replays: %w", err)
 	}

@@ -412,8 +412,26 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	}
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now()`)
 	sweep(0)
+	held, err := r.Hold(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now() - interval '10 s'`)
+	sweep(0) // its process lives, and the step takes its time
+	b.exec(`SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE locktype = 'advisory' AND objsubid = 2 AND objid::bigint = hashtext($1::uuid::text)::bigint & 4294967295`, p.ID)
+	held.Release()
+	b.eventually("the replay to be missed", func() bool {
+		n, err := sweeper.SweepReplays(t.Context())
+		return err == nil && n == 1
+	})
+	sweep(0)
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now() - interval '1 min'`)
-	sweep(1)
+	if held, err = r.Hold(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	sweep(1) // a host that is gone may hold it for hours
+	held.Release()
 	sweep(0)
 	b.exec(`TRUNCATE river_job`)
 	sweep(1)

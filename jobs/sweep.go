@@ -74,6 +74,9 @@ type Sweeper struct {
 
 	cursor cursor
 
+	// replaying: when replays were looked at last, there were some running.
+	replaying bool
+
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
@@ -142,28 +145,43 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	ticker := time.NewTicker(s.cfg.Every)
 	defer ticker.Stop()
-	for {
-		report, err := s.Sweep(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
-		case report.Freed > 0:
-			s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
-		case report.Woken > 0 || report.Expired > 0:
-			s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
+	for replaysOnly := false; ; {
+		if !replaysOnly {
+			s.sweep(ctx)
 		}
 		if woken, err := s.SweepReplays(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.WarnContext(ctx, "sweeping replays", "error", clean(err.Error()))
 		} else if woken > 0 {
 			s.cfg.Logger.InfoContext(ctx, "replays woken", "woken", woken)
 		}
+		var soon <-chan time.Time
+		if s.replaying {
+			soon = time.After(replaySweepEvery)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			replaysOnly = false
+		case <-soon:
+			replaysOnly = true
 		}
+	}
+}
+
+// replaySweepEvery is how often replays are looked at while there are any: a person
+// waits for them.
+const replaySweepEvery = 2 * time.Second
+
+func (s *Sweeper) sweep(ctx context.Context) {
+	switch report, err := s.Sweep(ctx); {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
+	case report.Freed > 0:
+		s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
+	case report.Woken > 0 || report.Expired > 0:
+		s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
 	}
 }
 

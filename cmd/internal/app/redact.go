@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -37,12 +38,15 @@ func newRedaction(configured []string) redaction {
 // hides reports whether what is at a path is not to be shown; what is below it is
 // not either.
 func (r redaction) hides(path string) bool {
-	steps := strings.Split(path, ".")
-	for _, step := range steps {
+	for step := range strings.SplitSeq(path, ".") {
 		if secretName(step) || slices.Contains(r.names, step) {
 			return true
 		}
 	}
+	if len(r.paths) == 0 {
+		return false
+	}
+	steps := strings.Split(path, ".")
 	return slices.ContainsFunc(r.paths, func(named []string) bool {
 		if len(named) > len(steps) {
 			return false
@@ -57,13 +61,22 @@ func (r redaction) hides(path string) bool {
 }
 
 // secretName reports whether a member's or header's name says that it is secret,
-// however it is written: api_key, apiKey and X-Api-Key are one.
+// however it is written: api_key, apiKey and X-Api-Key are one. It is asked of every
+// member of every body that differs.
 func secretName(name string) bool {
-	plain := strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
+	var short [64]byte
+	plain := short[:0]
+	for _, c := range []byte(name) {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			plain = append(plain, c+'a'-'A')
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			plain = append(plain, c)
 		}
-		return -1
-	}, strings.ToLower(name))
-	return slices.Contains(secretNames, plain) || slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(plain, word) })
+	}
+	if len(plain) < 3 {
+		return false // shorter than any of them
+	}
+	return slices.ContainsFunc(secretNames, func(n string) bool { return n == string(plain) }) ||
+		slices.ContainsFunc(secretWords, func(word string) bool { return bytes.Contains(plain, []byte(word)) })
 }

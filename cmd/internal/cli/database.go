@@ -41,12 +41,14 @@ func (s *shell) keyring() (*seal.Keyring, error) {
 	return keys, nil
 }
 
-func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
+func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) { return s.openPoolOf(ctx, 2) }
+
+func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
 	db, err := s.database()
 	if err != nil {
 		return nil, err
 	}
-	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, 2)
+	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, connections)
 	if err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -51,8 +51,11 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 	}, do)
 }
 
+// planConnections let four judge at once. Whatever does not plan opens fewer.
+const planConnections = 10
+
 func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
-	pool, err := s.openPool(cmd.Context())
+	pool, err := s.openPoolOf(cmd.Context(), planConnections)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,87 @@
+package inbox_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// nothingDue is a history of which everything is at rest: what the planner has
+// learnt from it is wrong as soon as a replay sets it going.
+const nothingDue = `
+INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, reason)
+SELECT gen_random_uuid(), gen_random_uuid(), 1, 1, n::text, 'dead', 'attempts_exhausted'
+FROM generate_series(1, 3000) n`
+
+// Whatever the planner was told last, a statement that is given effects looks each of
+// them up by its id. The claim once walked all that was due for each of them, because
+// nothing had been when the table was analysed.
+func TestWorkPlans(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string][]string{
+		"never analysed":         nil,
+		"analysed while empty":   {"VACUUM ANALYZE effect", nothingDue},
+		"analysed while at rest": {nothingDue, "VACUUM ANALYZE effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, schema := inboxtest.Schema(t)
+			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			for _, sql := range prepare {
+				if _, err := pool.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, sql := range inbox.WorkStatements {
+				plan := genericPlan(t, pool, sql)
+				for _, scan := range effectScan.FindAllStringSubmatch(plan, -1) {
+					if scan[1] != "effect_pkey" || !strings.Contains(scan[2], "Index Cond: (id = ") {
+						t.Errorf("%s: effects are not looked up by their ids:\n%s", name, plan)
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// effectScan finds how effects are read, and the line after that.
+var effectScan = regexp.MustCompile(`(?:using (\w+)|Seq Scan) on effect\b[^\n]*\n([^\n]*)`)
+
+// genericPlan is how a statement is carried out whatever it is given, where the
+// pool's connections plan that way.
+func genericPlan(t *testing.T, pool *pgxpool.Pool, sql string) string {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	described, err := conn.Conn().Prepare(t.Context(), "planned", sql)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, sql)
+	}
+	nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(described.ParamOIDs)), ", ")
+	execute := "EXPLAIN EXECUTE planned"
+	if nulls != "" {
+		execute += "(" + nulls + ")"
+	}
+	rows, err := conn.Query(t.Context(), execute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Conn().Deallocate(t.Context(), "planned"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
