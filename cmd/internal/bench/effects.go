@@ -6,14 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 )
 
 // effectsOptions are what can be chosen for the benchmark of effects.
 type effectsOptions struct {
-	output  string
+	output  output
 	rounds  int
 	effects int
 	idle    time.Duration
@@ -26,7 +25,7 @@ func parseEffects(args []string) (effectsOptions, error) {
 	var quick bool
 	flags := flag.NewFlagSet("bench effects", flag.ContinueOnError)
 	flags.BoolVar(&quick, "quick", false, "half a minute: one round of 3,000 effects, 5 s of idling")
-	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.Var(&o.output, "output", "table or json")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.IntVar(&o.effects, "effects", 20_000, "in each backlog")
 	flags.DurationVar(&o.idle, "idle", 20*time.Second, "how long an idle system is watched; 0 is not at all")
@@ -34,9 +33,6 @@ func parseEffects(args []string) (effectsOptions, error) {
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if o.output != "table" && o.output != "json" {
-		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
 	}
 	if quick {
 		o.rounds, o.effects, o.idle = 1, 3000, 5*time.Second
@@ -49,12 +45,11 @@ func parseEffects(args []string) (effectsOptions, error) {
 
 // drainReport is the result of the benchmark of effects.
 type drainReport struct {
-	Rounds   int               `json:"rounds"`
-	Effects  int               `json:"effects"`
-	Seconds  float64           `json:"seconds"`
-	Settings map[string]string `json:"postgresql_settings"`
-	Drains   []drained         `json:"drains"`
-	Ratios   []ratio           `json:"ratios"`
+	run
+	Rounds  int       `json:"rounds"`
+	Effects int       `json:"effects"`
+	Drains  []drained `json:"drains"`
+	Ratios  []ratio   `json:"ratios"`
 
 	// IdlePerSecond are the transactions that the database ran for an idle process
 	// of both roles; nil if that was not watched.
@@ -74,50 +69,44 @@ type drained struct {
 const mostIdle = 5
 
 // measureEffects works off backlogs: our own, and River's of the same length.
-func measureEffects(ctx context.Context, args []string) (err error) {
+func measureEffects(ctx context.Context, args []string) error {
 	o, err := parseEffects(args)
 	if err != nil {
 		return err
 	}
-	started := time.Now()
-	s, err := newStand(ctx)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	d := &drains{effectsOptions: o, stand: s}
-	if err := d.setUp(ctx); err != nil {
-		return err
-	}
-	defer d.sink.Close()
-	report := &drainReport{Rounds: o.rounds, Effects: o.effects, Settings: settings}
+	return onStand(ctx, o.output, func(s *stand) (report, error) {
+		d := &drains{effectsOptions: o, stand: s}
+		if err := d.setUp(ctx); err != nil {
+			return nil, err
+		}
+		defer d.sink.Close()
+		return d.measure(ctx)
+	})
+}
+
+func (d *drains) measure(ctx context.Context) (*drainReport, error) {
+	report := &drainReport{Rounds: d.rounds, Effects: d.effects}
 	subjects := d.subjects()
 	for _, s := range subjects {
 		report.Drains = append(report.Drains, drained{Subject: s.name, About: s.about})
 	}
-	for round := range o.rounds {
+	for round := range d.rounds {
 		for i, s := range subjects {
 			if err := d.take(ctx, s, &report.Drains[i]); err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
+				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
-			progress("round %d of %d  %-12s %8.0f/s", round+1, o.rounds, s.name, report.Drains[i].PerSecond[round])
+			progress("round %d of %d  %-12s %8.0f/s", round+1, d.rounds, s.name, report.Drains[i].PerSecond[round])
 		}
 	}
 	report.compare()
-	if o.idle > 0 && o.only == "" {
+	if d.idle > 0 && d.only == "" {
 		idle, err := d.idling(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		report.IdlePerSecond = &idle
 	}
-	report.Seconds = time.Since(started).Seconds()
-	if o.output == "json" {
-		return writeJSON(os.Stdout, report)
-	}
-	return report.writeTable(os.Stdout)
+	return report, nil
 }
 
 func (r *drainReport) rates(subject string) []float64 {
@@ -167,6 +156,5 @@ func (r *drainReport) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\nIdle: %.1f transactions a second in the database; target <= %d: %s\n", *r.IdlePerSecond, mostIdle, verdict)
 	}
-	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
-	return err
+	return nil
 }

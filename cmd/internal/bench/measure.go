@@ -95,8 +95,8 @@ func (b *bench) plan(round int) []cell {
 	return cells
 }
 
-func (b *bench) measure(ctx context.Context) (*report, error) {
-	r := &report{Rounds: b.rounds, SecondsEach: b.options.seconds, Settings: settings, names: names}
+func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
+	r := &receiveReport{Rounds: b.rounds, SecondsEach: b.options.seconds, names: names}
 	for round := 1; round <= b.rounds; round++ {
 		b.planned += len(b.plan(round))
 	}
@@ -233,7 +233,7 @@ func (b *bench) worked(ctx context.Context) (int, error) {
 
 // memory sends large bodies over many connections and reads the largest memory
 // that the receiver has ever had.
-func (b *bench) memory(ctx context.Context, r *report) error {
+func (b *bench) memory(ctx context.Context, r *receiveReport) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}

@@ -6,18 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 // orderOptions are what can be chosen for the benchmark of order.
 type orderOptions struct {
-	output  string
+	output  output
 	rounds  int
 	effects int
 	each    int // numbers of a key
@@ -31,7 +29,7 @@ func parseOrder(args []string) (orderOptions, error) {
 	var quick bool
 	flags := flag.NewFlagSet("bench order", flag.ContinueOnError)
 	flags.BoolVar(&quick, "quick", false, "a minute: one round of 2,000 effects, 100,000 streams")
-	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.Var(&o.output, "output", "table or json")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.IntVar(&o.effects, "effects", 10_000, "in each backlog")
 	flags.IntVar(&o.each, "each", 10, "numbers of each key where there are many keys")
@@ -40,9 +38,6 @@ func parseOrder(args []string) (orderOptions, error) {
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if o.output != "table" && o.output != "json" {
-		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
 	}
 	if quick {
 		o.rounds, o.effects, o.streams = 1, 2000, 100_000
@@ -94,13 +89,12 @@ func (o *orderOptions) subjects() []orderSubject {
 
 // orderReport is the result of the benchmark of order.
 type orderReport struct {
-	Rounds   int               `json:"rounds"`
-	Effects  int               `json:"effects"`
-	Seconds  float64           `json:"seconds"`
-	Settings map[string]string `json:"postgresql_settings"`
-	Drains   []drained         `json:"drains"`
-	Ratios   []ratio           `json:"ratios"`
-	Streams  *streamsReport    `json:"streams,omitempty"`
+	run
+	Rounds  int            `json:"rounds"`
+	Effects int            `json:"effects"`
+	Drains  []drained      `json:"drains"`
+	Ratios  []ratio        `json:"ratios"`
+	Streams *streamsReport `json:"streams,omitempty"`
 }
 
 // streamsReport is what a large table of streams costs.
@@ -119,48 +113,42 @@ const (
 )
 
 // measureOrder works off backlogs of ordered and of unordered routes.
-func measureOrder(ctx context.Context, args []string) (err error) {
+func measureOrder(ctx context.Context, args []string) error {
 	o, err := parseOrder(args)
 	if err != nil {
 		return err
 	}
-	started := time.Now()
-	s, err := newStand(ctx)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	d := &orders{orderOptions: o, drains: &drains{stand: s}}
-	if err := d.setUp(ctx); err != nil {
-		return err
-	}
-	defer d.sink.Close()
-	report := &orderReport{Rounds: o.rounds, Effects: o.effects, Settings: settings}
-	subjects := o.subjects()
+	return onStand(ctx, o.output, func(s *stand) (report, error) {
+		d := &orders{orderOptions: o, drains: &drains{stand: s}}
+		if err := d.setUp(ctx); err != nil {
+			return nil, err
+		}
+		defer d.sink.Close()
+		return d.measure(ctx)
+	})
+}
+
+func (d *orders) measure(ctx context.Context) (*orderReport, error) {
+	report := &orderReport{Rounds: d.orderOptions.rounds, Effects: d.orderOptions.effects}
+	subjects := d.orderOptions.subjects()
 	for i := range subjects {
 		report.Drains = append(report.Drains, drained{Subject: subjects[i].kind, About: subjects[i].about()})
 	}
-	for round := range o.rounds {
+	for round := range report.Rounds {
 		for i := range subjects {
 			if _, err := d.take(ctx, &subjects[i], &report.Drains[i]); err != nil {
-				return fmt.Errorf("%s: %w", subjects[i].name(), err)
+				return nil, fmt.Errorf("%s: %w", subjects[i].name(), err)
 			}
-			progress("round %d of %d  %-34s %8.0f/s", round+1, o.rounds, subjects[i].name(), report.Drains[i].PerSecond[round])
+			progress("round %d of %d  %-34s %8.0f/s", round+1, report.Rounds, subjects[i].name(), report.Drains[i].PerSecond[round])
 		}
 	}
 	report.compare(subjects)
-	if o.streams > 0 {
-		if report.Streams, err = d.crowded(ctx); err != nil {
-			return err
-		}
+	if d.streams == 0 {
+		return report, nil
 	}
-	report.Seconds = time.Since(started).Seconds()
-	if o.output == "json" {
-		return writeJSON(os.Stdout, report)
-	}
-	return report.writeTable(os.Stdout)
+	var err error
+	report.Streams, err = d.crowded(ctx)
+	return report, err
 }
 
 // compare divides the time of an ordered event by that of an unordered one of the
@@ -206,8 +194,7 @@ func (r *orderReport) writeTable(w io.Writer) error {
 		fmt.Fprintf(w, "\nStreams: %d rows take %.0f MiB with their indexes; among them %.0f events/s of sql, contiguous; worker at most %.0f MiB resident\n",
 			s.Rows, s.MiB, s.PerSecond, s.PeakMiB)
 	}
-	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
-	return err
+	return nil
 }
 
 // peak is the most memory that a process has had, in MiB.

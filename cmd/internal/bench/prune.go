@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +17,7 @@ import (
 
 // pruneOptions are what can be chosen for the benchmark of prune.
 type pruneOptions struct {
-	output  string
+	output  output
 	rows    int
 	expired int
 	pairs   int
@@ -34,7 +33,7 @@ func parsePrune(args []string) (pruneOptions, error) {
 	var quick bool
 	flags := flag.NewFlagSet("bench prune", flag.ContinueOnError)
 	flags.BoolVar(&quick, "quick", false, "a minute: 200,000 rows, one pair of 4 s, 100 MiB of bodies, 3 rounds of churn")
-	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.Var(&o.output, "output", "table or json")
 	flags.IntVar(&o.rows, "rows", 5_000_000, "rows of the gate")
 	flags.IntVar(&o.expired, "expired", 2_000_000, "of them past their horizon; filled up again after each pair")
 	flags.IntVar(&o.pairs, "pairs", 7, "pairs of measurements, without prune and with it")
@@ -45,9 +44,6 @@ func parsePrune(args []string) (pruneOptions, error) {
 	flags.IntVar(&o.rate, "rate", 0, "rows a second that prune may remove; 0 is its default, -1 is as many as it can")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if o.output != "table" && o.output != "json" {
-		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
 	}
 	if quick {
 		o.rows, o.expired, o.pairs, o.seconds, o.body, o.days, o.churn = 200_000, 150_000, 1, 4, 100, 1, 3
@@ -60,11 +56,11 @@ func parsePrune(args []string) (pruneOptions, error) {
 
 // pruneReport is the result of the benchmark of prune.
 type pruneReport struct {
-	Rows     int               `json:"rows"`
-	Expired  int               `json:"expired"`
-	Settings map[string]string `json:"postgresql_settings"`
-	Peak     float64           `json:"peak_per_second"`
-	Rate     float64           `json:"delivered_per_second"`
+	run
+	Rows    int     `json:"rows"`
+	Expired int     `json:"expired"`
+	Peak    float64 `json:"peak_per_second"`
+	Rate    float64 `json:"delivered_per_second"`
 
 	// Pair by pair: the latency of acknowledgements without prune and beside it, and
 	// what prune removed meanwhile.
@@ -78,8 +74,6 @@ type pruneReport struct {
 
 	// Second is what a second pruner said while the first was at work.
 	Second string `json:"second_pruner,omitempty"`
-
-	Seconds float64 `json:"seconds"`
 }
 
 // The targets.
@@ -91,42 +85,29 @@ const (
 )
 
 // measurePruning prunes a large gate while deliveries go on.
-func measurePruning(ctx context.Context, args []string) (err error) {
+func measurePruning(ctx context.Context, args []string) error {
 	o, err := parsePrune(args)
 	if err != nil {
 		return err
 	}
-	started := time.Now()
-	s, err := newStand(ctx)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	config, err := s.write("oncegate.yml", configuration)
-	if err != nil {
-		return err
-	}
-	_, address, err := s.serve(ctx, config, "receive")
-	if err != nil {
-		return err
-	}
-	pool, err := inbox.OpenPool(ctx, s.server.DSN(), schema, inbox.PoolAdmin, 4)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	b := &pruneBench{pruneOptions: o, stand: s, address: address, pool: pool}
-	r := &pruneReport{Rows: o.rows, Expired: o.expired, Settings: settings}
-	if err := b.measure(ctx, r); err != nil {
-		return err
-	}
-	r.Seconds = time.Since(started).Seconds()
-	if o.output == "json" {
-		return writeJSON(os.Stdout, r)
-	}
-	return r.writeTable(os.Stdout)
+	return onStand(ctx, o.output, func(s *stand) (report, error) {
+		config, err := s.write("oncegate.yml", configuration)
+		if err != nil {
+			return nil, err
+		}
+		_, address, err := s.serve(ctx, config, "receive")
+		if err != nil {
+			return nil, err
+		}
+		pool, err := inbox.OpenPool(ctx, s.server.DSN(), schema, inbox.PoolAdmin, 4)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		b := &pruneBench{pruneOptions: o, stand: s, address: address, pool: pool}
+		r := &pruneReport{Rows: o.rows, Expired: o.expired}
+		return r, b.measure(ctx, r)
+	})
 }
 
 type pruneBench struct {
@@ -249,6 +230,5 @@ func (r *pruneReport) writeTable(w io.Writer) error {
 		fmt.Fprintf(w, "\nA second pruner beside the first: %s\n", r.Second)
 	}
 	writeChurn(w, r.Churn)
-	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
-	return err
+	return nil
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"time"
 )
 
 // replayOptions are what can be chosen for the benchmark of replays.
 type replayOptions struct {
-	output string
+	output output
 	dead   int
 	rounds int
 	items  int
@@ -25,7 +24,7 @@ func parseReplay(args []string) (replayOptions, error) {
 	var quick bool
 	flags := flag.NewFlagSet("bench replay", flag.ContinueOnError)
 	flags.BoolVar(&quick, "quick", false, "a minute: 10,000 dead letters, one round, one pair of 5 s")
-	flags.StringVar(&o.output, "output", "table", "table or json")
+	flags.Var(&o.output, "output", "table or json")
 	flags.IntVar(&o.dead, "dead", 100_000, "dead letters that are planned")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often replayed and live effects are measured")
 	flags.IntVar(&o.items, "effects", 20_000, "of each of those")
@@ -38,9 +37,6 @@ func parseReplay(args []string) (replayOptions, error) {
 	if quick {
 		o.dead, o.rounds, o.items, o.pairs, o.each, o.live = 10_000, 1, 3000, 1, 5*time.Second, 300
 	}
-	if o.output != "table" && o.output != "json" {
-		return o, fmt.Errorf("--output %q is unknown; known are table, json", o.output)
-	}
 	if o.dead < 100 || o.rounds < 1 || o.items < 100 || o.pairs < 0 || o.each < time.Second || o.live < 1 || flags.NArg() > 0 {
 		return o, errors.New("--dead and --effects are at least 100, --rounds and --live at least 1, --each at least 1s, and there are no arguments")
 	}
@@ -49,8 +45,7 @@ func parseReplay(args []string) (replayOptions, error) {
 
 // replayReport is the result of the benchmark of replays.
 type replayReport struct {
-	Settings map[string]string `json:"postgresql_settings"`
-	Seconds  float64           `json:"seconds"`
+	run
 
 	// Dead letters that were planned, how long that took and the planning process's
 	// largest memory.
@@ -84,41 +79,31 @@ type replays struct {
 
 // measureReplay measures planning, unpaced running beside live effects, and what
 // a replay does to who delivers meanwhile.
-func measureReplay(ctx context.Context, args []string) (err error) {
+func measureReplay(ctx context.Context, args []string) error {
 	o, err := parseReplay(args)
 	if err != nil {
 		return err
 	}
-	started := time.Now()
-	s, err := newStand(ctx)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	r := &replays{
-		drains: drains{effectsOptions: effectsOptions{effects: o.items}, stand: s}, replayOptions: o,
-		report: &replayReport{Settings: settings, Dead: o.dead},
-	}
-	if err := r.setUp(ctx); err != nil {
-		return err
-	}
-	defer r.sink.Close()
-	target := fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.sinkAddress)
-	if r.config, err = r.write("replay.yml", fmt.Sprintf(drainConfiguration, target, subjectForward)); err != nil {
-		return err
-	}
-	for _, part := range []func(context.Context) error{r.planning, r.running, r.disturbing} {
-		if err := part(ctx); err != nil {
-			return err
+	return onStand(ctx, o.output, func(s *stand) (report, error) {
+		r := &replays{
+			drains: drains{effectsOptions: effectsOptions{effects: o.items}, stand: s}, replayOptions: o,
+			report: &replayReport{Dead: o.dead},
 		}
-	}
-	r.report.Seconds = time.Since(started).Seconds()
-	if o.output == "json" {
-		return writeJSON(os.Stdout, r.report)
-	}
-	return r.report.writeTable(os.Stdout)
+		if err := r.setUp(ctx); err != nil {
+			return nil, err
+		}
+		defer r.sink.Close()
+		target := fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.sinkAddress)
+		if r.config, err = r.write("replay.yml", fmt.Sprintf(drainConfiguration, target, subjectForward)); err != nil {
+			return nil, err
+		}
+		for _, part := range []func(context.Context) error{r.planning, r.running, r.disturbing} {
+			if err := part(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return r.report, nil
+	})
 }
 
 // planning plans the dead letters once, as an operator does.

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
@@ -15,9 +14,8 @@ import (
 
 // sealReport is the result of the benchmark of sealing.
 type sealReport struct {
-	Rounds   int               `json:"rounds"`
-	Seconds  float64           `json:"seconds"`
-	Settings map[string]string `json:"postgresql_settings"`
+	run
+	Rounds int `json:"rounds"`
 
 	// Acknowledged deliveries per second, round by round.
 	Plain  []float64 `json:"plain_per_second"`
@@ -32,12 +30,13 @@ type sealReport struct {
 
 // measureSealing compares a receiver with a keyring to one without, in rounds
 // that change which of them comes first.
-func measureSealing(ctx context.Context, args []string) (err error) {
-	output, rounds, seconds := "table", 7, 5.0
+func measureSealing(ctx context.Context, args []string) error {
+	rounds, seconds := 7, 5.0
 	var quick bool
+	var format output
 	flags := flag.NewFlagSet("bench seal", flag.ContinueOnError)
 	flags.BoolVar(&quick, "quick", false, "ten seconds: one round")
-	flags.StringVar(&output, "output", output, "table or json")
+	flags.Var(&format, "output", "table or json")
 	flags.IntVar(&rounds, "rounds", rounds, "how often both are measured")
 	flags.Float64Var(&seconds, "seconds", seconds, "of each measurement")
 	if err := flags.Parse(args); err != nil {
@@ -46,26 +45,13 @@ func measureSealing(ctx context.Context, args []string) (err error) {
 	if quick {
 		rounds, seconds = 1, 2
 	}
-	if rounds < 1 || seconds < 1 || flags.NArg() > 0 || output != "table" && output != "json" {
-		return errors.New("--rounds and --seconds are at least 1, --output is table or json, and there are no arguments")
+	if rounds < 1 || seconds < 1 || flags.NArg() > 0 {
+		return errors.New("--rounds and --seconds are at least 1, and there are no arguments")
 	}
-	s, err := newStand(ctx)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	r := &sealReport{Rounds: rounds, Settings: settings}
-	started := time.Now()
-	if err := r.measure(ctx, s, rounds, time.Duration(seconds*float64(time.Second))); err != nil {
-		return err
-	}
-	r.Seconds = time.Since(started).Seconds()
-	if output == "json" {
-		return writeJSON(os.Stdout, r)
-	}
-	return r.writeTable(os.Stdout)
+	return onStand(ctx, format, func(s *stand) (report, error) {
+		r := &sealReport{Rounds: rounds}
+		return r, r.measure(ctx, s, rounds, time.Duration(seconds*float64(time.Second)))
+	})
 }
 
 func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured time.Duration) error {
@@ -149,6 +135,5 @@ func (r *sealReport) writeTable(w io.Writer) error {
 	if err := writeRatios(w, r.Ratios); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%.0f s in all\n", r.Seconds)
-	return err
+	return nil
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// report is what a benchmark found out.
+type report interface {
+	writeTable(w io.Writer) error
+	ran(run)
+}
+
+// run is what every report tells of its run.
+type run struct {
+	Seconds  float64           `json:"seconds"`
+	Settings map[string]string `json:"postgresql_settings"`
+}
+
+func (r *run) ran(as run) { *r = as }
+
+// output is how a report is printed, as a flag: "table", which is the default, or "json".
+type output string
+
+func (o *output) String() string { return string(*o) }
+
+func (o *output) Set(s string) error {
+	if s != "table" && s != "json" {
+		return fmt.Errorf("%q is unknown; known are table, json", s)
+	}
+	*o = output(s)
+	return nil
+}
+
+// onStand measures on a stand of its own, which is gone when it returns, and prints
+// the report.
+func onStand(ctx context.Context, format output, measure func(*stand) (report, error)) (err error) {
+	began := time.Now()
+	s, err := newStand(ctx)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	r, err := measure(s)
+	if err != nil {
+		return err
+	}
+	as := run{Seconds: time.Since(began).Seconds(), Settings: settings}
+	r.ran(as)
+	if format == "json" {
+		return writeJSON(os.Stdout, r)
+	}
+	if err := r.writeTable(os.Stdout); err != nil {
+		return err
+	}
+	if _, err := fmt.Printf("\n%.0f s in all\n", as.Seconds); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
