@@ -69,6 +69,10 @@ type Campaign struct {
 	// Unlocked leaves the streams unlocked. The campaign must then fail.
 	Unlocked bool
 
+	// HoldFor is how long the transaction that holds an effect takes longer, so that
+	// others settle what it waits for between its look and its commit.
+	HoldFor time.Duration
+
 	// Patience is how long nothing may happen before what is left counts as stuck. It
 	// defaults to 15 s.
 	Patience time.Duration
@@ -144,6 +148,9 @@ func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	if err := r.register(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.slowHolds(ctx); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	if !r.AdmitFirst {
 		if err := r.startNodes(ctx); err != nil {
@@ -168,6 +175,21 @@ func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	report.Elapsed = time.Since(began)
 	r.stopNodes()
 	return report, r.judge(ctx, report)
+}
+
+const slowHolds = `
+CREATE FUNCTION hold_slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(%f); RETURN NEW; END $$;
+CREATE TRIGGER hold_slowly BEFORE UPDATE OF state ON effect FOR EACH ROW
+WHEN (NEW.state = 'held' AND OLD.state <> 'held') EXECUTE FUNCTION hold_slowly()`
+
+func (r *campaign) slowHolds(ctx context.Context) error {
+	if r.HoldFor == 0 {
+		return nil
+	}
+	if _, err := r.admin.Exec(ctx, fmt.Sprintf(slowHolds, r.HoldFor.Seconds())); err != nil {
+		return fmt.Errorf("slowing holds down: %w", err)
+	}
+	return nil
 }
 
 func (c Campaign) withDefaults() Campaign {
