@@ -120,7 +120,9 @@ type PruneProgress struct {
 	Step    string // what is being walked
 	Removed int64  // rows, in the pass
 
-	// Done is how far the walk is through the ids that may be due, from 0 to 1.
+	// Done is how far the walk is through the ids that may be due, from 0 to 1; of a
+	// day of bodies 0 when what it still needs has been kept and it is taken off its
+	// class, and 1 when it is gone.
 	Done float64
 }
 

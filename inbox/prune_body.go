@@ -134,6 +134,7 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		if err := s.keepNeeded(ctx, p); err != nil {
 			return err
 		}
+		s.cfg.Progress(PruneProgress{Step: p.name, Removed: s.report.Removed()})
 		if err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" CONCURRENTLY"); err != nil {
 			return err
 		}

@@ -57,11 +57,12 @@ WHERE i.replay_id = $1 AND i.position > $3 AND i.outcome IS NULL
 ORDER BY i.position
 LIMIT $2`
 
-// A step that was late is not caught up by more than a second's worth.
+// A step that was late is not caught up by more than a quarter of a second's worth: a
+// jolt is what a rate is to spare the deliveries that come meanwhile.
 const markStep = `
 UPDATE replay
 SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
-    next_at = greatest(next_at, now() - interval '1 second') + $4::bigint * interval '1 microsecond'
+    next_at = greatest(next_at, now() - interval '250 milliseconds') + $4::bigint * interval '1 microsecond'
 WHERE id = $1`
 
 func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, error) {
@@ -83,8 +84,7 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 			step.Wait = time.Duration(wait) * time.Microsecond
 			return step, nil
 		}
-		// A quarter of a second's worth at once, so that a rate is not a row of jolts.
-		limit = min(limit, max(int(replay.Rate/4), 1))
+		limit = min(limit, pacedStep(replay.Rate))
 	}
 	items, err := readItemsTx(ctx, tx, replay, limit)
 	if err != nil {
@@ -110,6 +110,14 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 	}
 	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds(), position)
 	return step, err
+}
+
+// pacedStep is how many items are taken at once at a rate: few, since their effects go
+// out together and are in the way of what is delivered meanwhile; but no more steps a
+// second than it takes.
+func pacedStep(rate float32) int {
+	const perSecond, small = 50, 10
+	return max(int(rate/perSecond), min(int(rate/4), small), 1)
 }
 
 // stepItem is one item of a step.

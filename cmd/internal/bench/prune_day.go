@@ -82,9 +82,12 @@ func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d day
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-time.After(before)
-		began = time.Now()
 		_, pruned = b.prune(ctx, 5*time.Second, func(p inbox.PruneProgress) {
-			if "oncegate."+p.Step == table && p.Done == 1 {
+			switch {
+			case "oncegate."+p.Step != table:
+			case p.Done == 0:
+				began = cmp.Or(began, time.Now())
+			default:
 				gone = cmp.Or(gone, time.Now())
 			}
 		})
