@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,6 +23,9 @@ type flags struct {
 	volatile bool
 	settings map[string]string
 }
+
+// startTimeout bounds bringing a server along and starting it.
+const startTimeout = 5 * time.Minute
 
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -47,13 +51,9 @@ func startCommand(f *flags) *cobra.Command {
 		Short: "Start the cluster, or join it if it runs, and print its address",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
 			defer cancel()
-			dir, err := devpg.Place(f.dir)
-			if err != nil {
-				return err
-			}
-			binaries, err := obtain(ctx, filepath.Join(dir, "binaries"), cmd.ErrOrStderr())
+			binaries, err := f.obtained(ctx, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -136,13 +136,9 @@ func obtainCommand(f *flags) *cobra.Command {
 		Short: "The same, but bring a server if there is none",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
 			defer cancel()
-			dir, err := devpg.Place(f.dir)
-			if err != nil {
-				return err
-			}
-			binaries, err := obtain(ctx, filepath.Join(dir, "binaries"), cmd.ErrOrStderr())
+			binaries, err := f.obtained(ctx, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -186,6 +182,15 @@ func keepCommand(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&binaries.Dir, "binaries", "", "directory of initdb and postgres")
 	cmd.Flags().IntVar(&binaries.Major, "major", 0, "release of the binaries")
 	return cmd
+}
+
+// obtained gives the machine's server or, if it has none, one that it brings.
+func (f *flags) obtained(ctx context.Context, progress io.Writer) (devpg.Binaries, error) {
+	dir, err := devpg.Place(f.dir)
+	if err != nil {
+		return devpg.Binaries{}, err
+	}
+	return obtain(ctx, filepath.Join(dir, "binaries"), progress)
 }
 
 // found describes the cluster with the binaries that are on the machine.

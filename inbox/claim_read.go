@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// The second statement of the same transaction reads what the first one claimed
+// and where the others stand. The body is read for claimed ones alone, one at a
+// time through its partition's primary key whatever the planner thinks of it. A
+// sealed one is cut when it is open.
+const readClaims = `
+SELECT` + claimColumns + `, b.headers, b.body, b.key_id
+FROM effect e
+JOIN inbox_event v ON v.id = e.event_id
+LEFT JOIN LATERAL (` + bodyOf + `) b ON e.lease_token = ANY ($2::uuid[])
+WHERE e.id = ANY ($1::uuid[])`
+
+// What a claim is made of but for the body, of effect e and its event v.
+const claimColumns = `
+    e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
+    coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
+    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since,
+    e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
+    greatest(v.received_at, e.rearmed_at),
+    v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
+    v.class, v.body_id, v.body_offset, v.body_length`
+
+// The body of event v.
+const bodyOf = `
+    SELECT p.headers, p.key_id,
+        CASE WHEN p.key_id IS NULL THEN substring(p.body FROM v.body_offset + 1 FOR v.body_length) ELSE p.body END AS body
+    FROM inbox_body p
+    WHERE p.class = v.class AND p.id = v.body_id
+    LIMIT 1`
+
+// claimRows are the effects that were asked for, as they stand.
+type claimRows map[ID]*claimRow
+
+// queueReadClaims queues reading them; they are there when the batch has been read.
+func (e *Effects) queueReadClaims(b *pgx.Batch, ids, tokens []ID) claimRows {
+	rows := make(claimRows, len(ids))
+	b.Queue(readClaims, ids, tokens).Query(func(r pgx.Rows) error {
+		for r.Next() {
+			row := new(claimRow)
+			if err := row.scan(r); err != nil {
+				return err
+			}
+			row.open(e.keys)
+			rows[row.claim.Effect] = row
+		}
+		return r.Err()
+	})
+	return rows
+}
+
+// answer is the claim if it was made under the token, and where the effect stands.
+func (rows claimRows) answer(effect, token ID) claimAnswer {
+	row, ok := rows[effect]
+	if !ok {
+		return claimAnswer{}
+	}
+	a := claimAnswer{standing: row.standing, hash: row.claim.SequenceKeyHash, numbered: row.claim.SequenceNumber != ""}
+	if row.claim.Token == token {
+		a.claim = &row.claim
+	}
+	return a
+}
+
+type claimRow struct {
+	claim       Claim
+	standing    Standing
+	renderedKey *int32
+	stored      storedBody
+}
+
+// storedBody is the body of an event as its row has it, and where that is.
+type storedBody struct {
+	class          string
+	id             ID
+	offset, length int
+
+	headers, body []byte // nil if it is gone
+	keyID         *int32
+}
+
+// scan reads a row of [readClaims], and what follows it.
+func (row *claimRow) scan(r pgx.Rows, more ...any) error {
+	var (
+		state      string
+		wait       int64
+		fresh      *Trigger
+		occurredAt pgtype.Timestamptz
+		unknown    pgtype.Timestamptz
+		c          = &row.claim
+		b          = &row.stored
+	)
+	err := r.Scan(append([]any{
+		&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
+		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey,
+		&c.Item, &c.KeyHash, &unknown,
+		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
+		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
+		&b.class, &b.id, &b.offset, &b.length, &b.headers, &b.body, &b.keyID,
+	}, more...)...)
+	if err != nil {
+		return err
+	}
+	if occurredAt.Valid {
+		c.Event.OccurredAt = occurredAt.Time
+	}
+	if unknown.Valid {
+		c.UnknownSince = unknown.Time
+	}
+	row.standing.Found = true
+	row.standing.State = EffectState(state)
+	row.standing.RouteID = c.RouteID
+	row.standing.Wait = time.Duration(wait) * time.Microsecond
+	c.Trigger = triggerOf(c.Attempt, fresh, row.standing.Unfinished)
+	return nil
+}
+
+// open gives the claim its event's body, opened.
+func (row *claimRow) open(keys *seal.Keyring) {
+	c, b := &row.claim, &row.stored
+	c.Event.Headers, c.Event.Body = b.headers, b.body
+	if c.Event.BodyGone = c.Event.Body == nil; c.Event.BodyGone {
+		c.Event.GoneReason = ReasonBodyGone
+	}
+	c.open(keys, row.renderedKey, b.keyID, b.id, b.offset, b.length)
+}
+
+func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
+	switch {
+	case unfinished:
+		return TriggerSweep
+	case attempt > 1:
+		return TriggerAutomatic
+	case fresh != nil:
+		return *fresh
+	}
+	return TriggerInitial
+}
