@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
@@ -65,7 +66,7 @@ func fetch(ctx context.Context, dir, repository string) error {
 		return fmt.Errorf("fetching PostgreSQL: %w", err)
 	}
 	defer os.RemoveAll(scratch)
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,16 +105,18 @@ func fetch(ctx context.Context, dir, repository string) error {
 	return nil
 }
 
-// freePort takes a port below the ephemeral range, for the moments that the fetched server is tried: any of them, so
-// that two who look at once do not meet.
-func freePort() (uint32, error) {
-	for range 1000 {
-		port := 20000 + rand.Uint32N(1000)                             //nolint:gosec // a port is no secret
-		l, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port)) //nolint:noctx // binds and closes at once
+// freePort finds a port below the ephemeral range on which nobody listens, for the moments that the fetched server is
+// tried: any of them, so that two who look at once do not meet. It does not listen itself, because a program that is
+// started at that instant would keep the port for a moment.
+func freePort(ctx context.Context) (uint32, error) {
+	dialer := net.Dialer{Timeout: 200 * time.Millisecond}
+	for range 100 {
+		port := 20000 + rand.Uint32N(1000) //nolint:gosec // a port is no secret
+		conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("localhost:%d", port))
 		if err != nil {
-			continue
+			return port, ctx.Err()
 		}
-		return port, l.Close()
+		_ = conn.Close() // somebody's
 	}
 	return 0, errors.New("fetching PostgreSQL: no free port between 20000 and 20999")
 }
