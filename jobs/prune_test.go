@@ -27,10 +27,12 @@ func TestPruneIsScheduled(t *testing.T) {
 	}
 	var passes, removed atomic.Int64
 	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report inbox.PruneReport) {
-		passes.Add(1)
+		if report.Obtained { // two that come at once are one pass
+			passes.Add(1)
+		}
 		removed.Add(report.Rows["audit"])
 	}})
-	b.within(60*time.Second, "two passes", func() bool { return passes.Load() >= 2 })
+	b.within(60*time.Second, "two passes that remove all", func() bool { return passes.Load() >= 2 && removed.Load() >= 10 })
 	if removed.Load() != 10 {
 		t.Errorf("%d rows went, want 10", removed.Load())
 	}
