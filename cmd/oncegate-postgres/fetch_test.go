@@ -57,6 +57,9 @@ func TestFetch(t *testing.T) {
 	if want := filepath.Join(dir, "bin"); fetched.Dir != want {
 		t.Fatalf("the server is taken from %s, want %s", fetched.Dir, want)
 	}
+	if led {
+		return // such programs know their shared files by where they stand: moved, they tell their release and no more
+	}
 	server, err := devpg.Start(t.Context(), devpg.Config{Binaries: fetched, Volatile: true})
 	if err != nil {
 		t.Fatal(err)
