@@ -38,7 +38,8 @@ type Enqueuer interface {
 	ReserveTx(b *pgx.Batch, n int, ids *[]int64)
 
 	// EnqueueTx queues the statement that inserts the jobs, and, not more often
-	// than the workers could use it, the notification that wakes them.
+	// than the workers could use it, the notification that wakes them; for wake-ups
+	// that are all Last the caller sends that behind its COMMIT, by Notify.
 	EnqueueTx(b *pgx.Batch, wakes []Wake)
 
 	// InsertTx is EnqueueTx without the notification, which the caller sends by

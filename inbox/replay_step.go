@@ -32,6 +32,7 @@ func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 }
 
 func (r *Replays) step(ctx context.Context, db interface {
+	batcher
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, id ID,
 ) (ReplayStep, error) {
@@ -42,6 +43,12 @@ func (r *Replays) step(ctx context.Context, db interface {
 	})
 	if err != nil {
 		return ReplayStep{}, fmt.Errorf("a step of replay %s: %w", id, err)
+	}
+	if step.Items > 0 {
+		var wake pgx.Batch
+		if r.store.enqueuer.Notify(&wake); wake.Len() > 0 {
+			_ = db.SendBatch(ctx, &wake).Close() // a lost one costs River's poll interval
+		}
 	}
 	return step, nil
 }

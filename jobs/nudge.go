@@ -109,6 +109,6 @@ func (n *nudger) run(ctx context.Context) {
 			}
 		}
 		// A nudge that fails costs River's poll interval, as one that is lost does.
-		_, _ = n.pool.Exec(ctx, notifyWorkers)
+		_, _ = n.pool.Exec(ctx, notifyApart)
 	}
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -137,7 +138,7 @@ SELECT set_config('synchronous_commit', 'off', true),
 // River's poll interval.
 func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 	q.InsertTx(b, wakes)
-	if len(wakes) > 0 && q.mayNotify() {
+	if slices.ContainsFunc(wakes, func(w inbox.Wake) bool { return !w.Last }) && q.mayNotify() {
 		b.Queue(notifyWorkers)
 	}
 }

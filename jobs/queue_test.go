@@ -179,6 +179,12 @@ func TestQueueNotifiesAsRiverDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// What goes behind everything is announced by whoever commits it.
+	now = now.Add(2 * time.Second)
+	var last pgx.Batch
+	if queue.EnqueueTx(&last, []inbox.Wake{{Kind: inbox.WakeEffect, ID: inbox.NewID(now), Last: true}}); last.Len() != 1 {
+		t.Errorf("a wake-up that is last comes in %d statements, want the insert alone", last.Len())
+	}
 	var none pgx.Batch
 	if queue.EnqueueTx(&none, nil); none.Len() != 0 {
 		t.Error("nothing to wake, and yet a statement")
