@@ -33,7 +33,6 @@ type pathSet struct {
 
 type pathNode struct {
 	children []pathChild
-	wanted   bool
 }
 
 type pathChild struct {
@@ -57,7 +56,6 @@ func (p *pathSet) parents() *pathSet {
 // add returns the slot of the path in the result of walk.
 func (p *pathSet) add(path string) int {
 	if path == "$" {
-		p.nodes[0].wanted = true
 		return 0
 	}
 	at, prefix := 0, ""
@@ -76,7 +74,6 @@ func (p *pathSet) add(path string) int {
 		}
 		at = next
 	}
-	p.nodes[at].wanted = true
 	return at
 }
 
