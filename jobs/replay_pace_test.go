@@ -1,0 +1,69 @@
+package jobs_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func TestTheRatePacesTheSteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 12)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 20}); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`UPDATE replay SET next_at = now() - interval '10 min'`)
+	// Each step takes a quarter of a second's worth, or a few, and puts the next one off
+	// by as much; what was late is made up for by a quarter of a second's worth, not more.
+	step := func(items int, ahead float64) {
+		t.Helper()
+		s, err := r.Step(t.Context(), p.ID)
+		if err != nil || s.Items != items {
+			t.Fatalf("%+v, %v, want %d items", s, err, items)
+		}
+		var got float64
+		if err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM r.next_at - max(i.acted_at)) FROM replay r, replay_item i GROUP BY r.id`).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got < ahead-0.001 || got > ahead+0.001 {
+			t.Errorf("the next step is %f s after this one, want %f", got, ahead)
+		}
+	}
+	step(5, 0)
+	b.exec(`UPDATE replay SET next_at = now() + interval '1 h'`)
+	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 0 || s.Wait < 59*time.Minute || s.State != inbox.ReplayRunning {
+		t.Fatalf("%+v, %v, want it to wait", s, err)
+	}
+	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
+	step(5, 0)
+	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
+	step(2, -0.15)
+	p, err := r.Status(t.Context(), p.ID)
+	if err != nil || p.State != inbox.ReplayDone || p.Rate != 20 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// At a high rate a step is a fiftieth of a second's worth: its effects go out together.
+func TestAFastReplayIsManySteps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 30)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{20, 10} {
+		b.exec(`UPDATE replay SET next_at = now()`)
+		if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != want {
+			t.Fatalf("%+v, %v, want %d items", s, err, want)
+		}
+	}
+}
