@@ -1,6 +1,8 @@
 package jobs_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,5 +67,36 @@ func TestAFastReplayIsManySteps(t *testing.T) {
 		if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != want {
 			t.Fatalf("%+v, %v, want %d items", s, err, want)
 		}
+	}
+}
+
+// A step tells the workers when it has committed; nothing else here would: no client
+// runs that could poll.
+func TestAStepWakesTheWorkers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 3)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), fmt.Sprintf("LISTEN %q", b.text(`SELECT current_schema()::text`)+".river_insert")); err != nil {
+		t.Fatal(err)
+	}
+	if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 3 {
+		t.Fatalf("%+v, %v, want 3 items", step, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := conn.Conn().WaitForNotification(ctx); err != nil {
+		t.Fatalf("nobody was told: %v", err)
+	}
+	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'effect' AND state = 'available' AND priority > 1`); n != 3 {
+		t.Errorf("%d jobs are ready, want 3", n)
 	}
 }
