@@ -44,31 +44,36 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-func startCommand(f *flags) *cobra.Command {
-	var opts devpg.StartOptions
-	cmd := &cobra.Command{
-		Use:   "start",
-		Short: "Start the cluster, or join it if it runs, and print its address",
-		Args:  cobra.NoArgs,
+// printing makes a command that prints one line.
+func printing(use, short string, line func(ctx context.Context, progress io.Writer) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
 			defer cancel()
-			binaries, err := f.obtained(ctx, cmd.ErrOrStderr())
+			text, err := line(ctx, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			shared, err := f.shared(binaries)
-			if err != nil {
-				return err
-			}
-			dsn, err := shared.Start(ctx, opts)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), dsn)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
+}
+
+func startCommand(f *flags) *cobra.Command {
+	var opts devpg.StartOptions
+	cmd := printing("start", "Start the cluster, or join it if it runs, and print its address", func(ctx context.Context, progress io.Writer) (string, error) {
+		binaries, err := f.obtained(ctx, progress)
+		if err != nil {
+			return "", err
+		}
+		shared, err := f.shared(binaries)
+		if err != nil {
+			return "", err
+		}
+		return shared.Start(ctx, opts)
+	})
 	cmd.Flags().IntVar(&opts.Until, "until-pid", 0, "stop the cluster when this process has ended (0: when told to stop)")
 	cmd.Flags().BoolVar(&opts.Fresh, "fresh", false, "make the cluster anew unless it runs")
 	return cmd
@@ -92,76 +97,38 @@ func stopCommand(f *flags) *cobra.Command {
 }
 
 func statusCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "Print the cluster's address; fail if it is not running",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			shared, err := f.found(cmd.Context())
-			if err != nil {
-				return err
-			}
-			dsn, running, err := shared.Address(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if !running {
-				return fmt.Errorf("no PostgreSQL runs in %s", shared.Config.Dir)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), dsn)
-			return err
-		},
-	}
+	return printing("status", "Print the cluster's address; fail if it is not running", func(ctx context.Context, _ io.Writer) (string, error) {
+		shared, err := f.found(ctx)
+		if err != nil {
+			return "", err
+		}
+		dsn, running, err := shared.Address(ctx)
+		if err == nil && !running {
+			err = fmt.Errorf("no PostgreSQL runs in %s", shared.Config.Dir)
+		}
+		return dsn, err
+	})
 }
 
 func findCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "find",
-		Short: "Print the directory of the PostgreSQL server that would be used; fail if there is none",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			shared, err := f.found(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), shared.Config.Binaries.Dir)
-			return err
-		},
-	}
+	return printing("find", "Print the directory of the PostgreSQL server that would be used; fail if there is none", func(ctx context.Context, _ io.Writer) (string, error) {
+		shared, err := f.found(ctx)
+		return shared.Config.Binaries.Dir, err
+	})
 }
 
 func obtainCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "obtain",
-		Short: "The same, but bring a server if there is none",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), startTimeout)
-			defer cancel()
-			binaries, err := f.obtained(ctx, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), binaries.Dir)
-			return err
-		},
-	}
+	return printing("obtain", "The same, but bring a server if there is none", func(ctx context.Context, progress io.Writer) (string, error) {
+		binaries, err := f.obtained(ctx, progress)
+		return binaries.Dir, err
+	})
 }
 
 func placeCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "place",
-		Short: "Print the cluster's directory",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			shared, err := f.shared(devpg.Binaries{})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), shared.Config.Dir)
-			return err
-		},
-	}
+	return printing("place", "Print the cluster's directory", func(context.Context, io.Writer) (string, error) {
+		shared, err := f.shared(devpg.Binaries{})
+		return shared.Config.Dir, err
+	})
 }
 
 // keepCommand is what start leaves behind.

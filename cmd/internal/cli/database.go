@@ -41,7 +41,26 @@ func (s *shell) keyring() (*seal.Keyring, error) {
 	return keys, nil
 }
 
-func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) { return s.openPoolOf(ctx, 2) }
+// fewConnections are enough for whatever asks one thing after the other.
+const fewConnections = 2
+
+// opened does something with the database and what opens what is sealed in it.
+func (s *shell) opened(ctx context.Context, connections int32, do func(*pgxpool.Pool, *seal.Keyring) error) error {
+	pool, err := s.openPoolOf(ctx, connections)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	keys, err := s.keyring()
+	if err != nil {
+		return err
+	}
+	return do(pool, keys)
+}
+
+func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
+	return s.openPoolOf(ctx, fewConnections)
+}
 
 func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
 	db, err := s.database()

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // listFlags are what all lists are narrowed by.
@@ -70,16 +72,9 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 
 // read does something with what the database holds.
 func (s *shell) read(cmd *cobra.Command, do func(context.Context, *inbox.Lister) error) error {
-	pool, err := s.openPool(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	keys, err := s.keyring()
-	if err != nil {
-		return err
-	}
-	return do(cmd.Context(), inbox.NewLister(pool).WithKeyring(keys))
+	return s.opened(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+		return do(cmd.Context(), inbox.NewLister(pool).WithKeyring(keys))
+	})
 }
 
 // showPage reads one page of rows from the database, shows it, and says how to get

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -55,28 +56,21 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 const planConnections = 10
 
 func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
-	pool, err := s.openPoolOf(cmd.Context(), planConnections)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	keys, err := s.keyring()
-	if err != nil {
-		return err
-	}
-	judge, err := judging(cmd.Context(), pool)
-	if err != nil {
-		return err
-	}
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
-	if err != nil {
-		return err
-	}
-	replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
-	if err != nil {
-		return err
-	}
-	return do(replays)
+	return s.opened(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+		judge, err := judging(cmd.Context(), pool)
+		if err != nil {
+			return err
+		}
+		store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
+		if err != nil {
+			return err
+		}
+		replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
+		if err != nil {
+			return err
+		}
+		return do(replays)
+	})
 }
 
 func parseReplay(text string) (inbox.ID, error) {
