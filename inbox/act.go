@@ -60,11 +60,13 @@ const (
 	boundGroup = `
 SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $1, true),
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('plan_cache_mode', 'auto', true)`
+    set_config('enable_mergejoin', 'on', true), set_config('enable_bitmapscan', 'on', true),
+    set_config('plan_cache_mode', 'auto', true)`
 	unboundGroup = `
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '5s', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+    set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true)`
 )
 
 // groupBound is how long one statement of a group may take. One that takes longer

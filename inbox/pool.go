@@ -74,8 +74,10 @@ func (r PoolRole) timeouts() map[string]string {
 			"enable_seqscan":   "off",
 			"enable_hashjoin":  "off",
 			"enable_mergejoin": "off",
-			"jit":              "off",
-			"plan_cache_mode":  "force_generic_plan",
+			// What is read in an index's order is read as far as it is wanted.
+			"enable_bitmapscan": "off",
+			"jit":               "off",
+			"plan_cache_mode":   "force_generic_plan",
 		}
 	case PoolQueue:
 		return map[string]string{
@@ -86,6 +88,10 @@ func (r PoolRole) timeouts() map[string]string {
 			// walked the table for every job.
 			"jit":             "off",
 			"plan_cache_mode": "force_custom_plan",
+			// The table is small and hot, and grows a thousandfold between two ANALYZEs: jobs
+			// are looked up one by one.
+			"enable_seqscan":   "off",
+			"random_page_cost": "1.1",
 		}
 	default:
 		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s"}

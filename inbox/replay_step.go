@@ -56,11 +56,13 @@ func (r *Replays) step(ctx context.Context, db interface {
 const readPace = `
 SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
 
-// Items are taken in their order, so that none before the last one taken is open.
+// Items are taken in their order, so that none before the last one taken is open. By
+// coalesce the index of open items is not taken for one of a replay: it is by effect, and
+// each step would read all that is left of the plan.
 const readChunk = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
 FROM replay_item i
-WHERE i.replay_id = $1 AND i.position > $3 AND i.outcome IS NULL
+WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.outcome, '') = ''
 ORDER BY i.position
 LIMIT $2`
 

@@ -51,6 +51,39 @@ func TestWorkPlans(t *testing.T) {
 	}
 }
 
+// planned are the items of a replay that nobody has begun, after those of one that ended.
+const planned = `
+INSERT INTO replay_item (replay_id, position, effect_id, event_id, effect_version, route_id, action, outcome)
+SELECT r.id, n, gen_random_uuid(), gen_random_uuid(), 1, 1, 'replay', r.outcome
+FROM (VALUES ('00000000-0000-7000-8000-000000000001'::uuid, 'replayed'), ('00000000-0000-7000-8000-000000000002', NULL)) AS r (id, outcome),
+    generate_series(1, 3000) n`
+
+// A step reads as many items as it takes. It once read all that were left, to sort them:
+// 50 ms where 50 items were wanted of 40,000.
+func TestReplayStepPlan(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string][]string{
+		"never analysed":       {planned},
+		"analysed while empty": {"VACUUM ANALYZE replay_item", planned},
+		"analysed":             {planned, "VACUUM ANALYZE replay_item"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, schema := inboxtest.Schema(t)
+			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			for _, sql := range prepare {
+				if _, err := pool.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			plan := genericPlan(t, pool, inbox.ReadChunk)
+			if !strings.Contains(plan, "Index Scan using replay_item_pkey") || strings.Contains(plan, "Sort") {
+				t.Errorf("items are not read in their order:\n%s", plan)
+			}
+		})
+	}
+}
+
 // effectScan finds how effects are read, and the line after that.
 var effectScan = regexp.MustCompile(`(?:using (\w+)|Seq Scan) on effect\b[^\n]*\n([^\n]*)`)
 

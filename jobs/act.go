@@ -147,7 +147,8 @@ func (c *Client) uncertain(ctx context.Context, id inbox.ID, doing string, err e
 const boundTransaction = `
 SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true),
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('plan_cache_mode', 'auto', true)`
+    set_config('enable_mergejoin', 'on', true), set_config('enable_bitmapscan', 'on', true),
+    set_config('plan_cache_mode', 'auto', true)`
 
 // attempt lets the kind act; err is a transaction that cannot record anything
 // any more.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
@@ -36,6 +37,8 @@ func TestEffectsInGroups(t *testing.T) {
 		b.client(jobs.Config{
 			Store: b.store(fmt.Sprint("node-", node)), MaxWorkers: 100, Logger: slog.New(slog.DiscardHandler),
 			Transactionals: map[string]effect.Transactional{within: kind},
+			// A wake-up that is run twice may be lost between the two.
+			SweepEvery: 100 * time.Millisecond,
 		})
 	}
 	b.eventually("some done", func() bool { return b.count(`SELECT count(*) FROM effect WHERE state = 'done'`) > 20 })

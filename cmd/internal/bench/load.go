@@ -31,6 +31,10 @@ type workload struct {
 	spans bool
 }
 
+// openConnections is over how many connections an open loop's deliveries come: so many
+// that none waits for one while the disk takes its time. Senders have any number.
+const openConnections = 256
+
 // span is one delivery, from its scheduled time to its acknowledgement.
 type span struct {
 	begun time.Time

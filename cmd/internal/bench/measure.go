@@ -116,8 +116,8 @@ func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
 		return r, nil
 	}
 	for _, c := range []cell{
-		{Subject: subjectGate, Connections: 256, Kind: unique, Rate: r.peak(subjectGate) / 2},
-		{Subject: subjectNaive, Connections: 256, Kind: unique, Rate: r.peak(subjectNaive) / 2},
+		{Subject: subjectGate, Connections: openConnections, Kind: unique, Rate: r.peak(subjectGate) / 2},
+		{Subject: subjectNaive, Connections: openConnections, Kind: unique, Rate: r.peak(subjectNaive) / 2},
 	} {
 		if err := b.take(ctx, &c); err != nil {
 			return nil, err

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox"
 )
 
@@ -75,7 +79,7 @@ func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d day
 	const before, measured = 5 * time.Second, 14 * time.Second
 	b.runs++
 	w := workload{
-		connections: 64, kind: unique, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured, spans: true,
+		connections: openConnections, kind: unique, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured, spans: true,
 	}
 	var began, gone time.Time
 	var pruned error
@@ -148,5 +152,35 @@ func (b *pruneBench) fill(ctx context.Context, at time.Time) (table string, byte
 	if _, err := b.db.Exec(ctx, `CHECKPOINT`); err != nil {
 		return "", 0, fmt.Errorf("writing a checkpoint: %w", err)
 	}
-	return table, bytes, nil
+	return table, bytes, b.cool(ctx, table)
+}
+
+const dayFiles = `
+SELECT current_setting('data_directory') || '/' || pg_relation_filepath(r.id)
+FROM pg_class c, unnest(ARRAY[c.oid, nullif(c.reltoastrelid, 0)]) AS r (id)
+WHERE c.oid = $1::regclass AND r.id IS NOT NULL`
+
+// cool takes the day out of the machine's cache, where nothing of so long ago is. Else
+// a processor is busy with its pages while the files go.
+func (b *pruneBench) cool(ctx context.Context, table string) error {
+	rows, err := b.db.Query(ctx, dayFiles, table)
+	if err != nil {
+		return fmt.Errorf("finding the day's files: %w", err)
+	}
+	paths, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("finding the day's files: %w", err)
+	}
+	for _, path := range paths {
+		segments, err := filepath.Glob(path + "*") // .1, .2, ... of a GiB each
+		if err != nil {
+			return fmt.Errorf("finding the day's files: %w", err)
+		}
+		for _, segment := range segments {
+			if err := rig.Evict(segment); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

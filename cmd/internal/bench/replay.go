@@ -233,7 +233,7 @@ func (r *replays) acknowledged(ctx context.Context, address string, with bool) (
 	}
 	r.runs++
 	out, err := generate(ctx, address, r.runs, workload{
-		connections: 64, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: r.each, rate: r.live,
+		connections: openConnections, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: r.each, rate: r.live,
 	}, func() {}, func() {})
 	if err != nil {
 		return 0, err

@@ -1,0 +1,22 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Evict takes what a file holds out of the machine's page cache. It must have been
+// synced: what is dirty stays.
+func Evict(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("taking a file out of the cache: %w", err)
+	}
+	defer file.Close()
+	if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return fmt.Errorf("taking %s out of the cache: %w", path, err)
+	}
+	return nil
+}
