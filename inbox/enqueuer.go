@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/jackc/pgx/v5"
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // WakeKind is the kind of a job that the gate inserts. It is the job's kind in
 // river_job. Stored: never change.
@@ -26,6 +30,9 @@ type Wake struct {
 
 	// Last: behind the wake-ups of what is delivered now.
 	Last bool
+
+	// In is how long no worker takes it yet.
+	In time.Duration
 }
 
 // Enqueuer adds the wake-ups of a group of admissions to the queue, inside the

@@ -185,6 +185,8 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	<-d.done
+	g.stats.waited.Add(int64(max(g.cfg.Clock.Now().Sub(d.queuedAt), 0))) // a clock may be set back
+	g.stats.answered.Add(1)
 	if d.err != nil {
 		return Receipt{}, d.err
 	}

@@ -79,6 +79,33 @@ func (b *bundle) scan(t *testing.T, sql string, into ...any) {
 	}
 }
 
+// What replays give way by: each delivery once, with the time from its coming to its
+// commit, also when it was no new one.
+func TestGateCountsWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	const held = 30 * time.Millisecond
+	began := time.Now()
+	answers := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+			answers <- err
+		}()
+	}
+	b.queued(t, 2)
+	<-time.After(held) // the gate has not been started
+	b.start(t)
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := b.gate.Stats(); s.Answered != 2 || s.Waited < 2*held || s.Waited > 2*time.Since(began) {
+		t.Errorf("%d answered after %s in all, want 2 after at least %s", s.Answered, s.Waited, 2*held)
+	}
+}
+
 func TestGateMakesAMissingPartition(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

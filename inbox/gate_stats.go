@@ -1,6 +1,9 @@
 package inbox
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // GateStats is a snapshot of what a gate has done since it was made.
 type GateStats struct {
@@ -12,6 +15,9 @@ type GateStats struct {
 	Splits uint64
 	// Partitions were missing and made by a delivery.
 	Partitions uint64
+	// Answered deliveries waited for their commits for Waited in all.
+	Answered uint64
+	Waited   time.Duration
 	// Overloads were refused for lack of room, Failed for a fault of ours.
 	Overloads, Failed uint64
 	// QueuedEvents and QueuedBytes wait now.
@@ -20,7 +26,9 @@ type GateStats struct {
 }
 
 type gateCounters struct {
-	groups, events, duplicates, conflicts, ambiguous, splits, partitions, overloads, failed atomic.Uint64
+	groups, events, duplicates, conflicts, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
+
+	waited atomic.Int64 // nanoseconds
 }
 
 func (c *gateCounters) count(r *Receipt) {
@@ -42,6 +50,7 @@ func (g *Gate) Stats() GateStats {
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
 		Conflicts: g.stats.conflicts.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
 		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),
+		Answered: g.stats.answered.Load(), Waited: time.Duration(g.stats.waited.Load()),
 		QueuedEvents: len(g.queue), QueuedBytes: g.queuedBytes.Load(),
 	}
 }

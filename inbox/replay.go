@@ -65,20 +65,19 @@ type Replay struct {
 // Left is how many items a run has still to take.
 func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
 
-// ETA is how long the rest of a running replay will take at its rate or, if it
-// has none, at the pace so far; ok is false where that cannot be said yet.
+// ETA is how long the rest of a running replay will take at the pace so far, but not
+// less than its rate allows; ok is false where that cannot be said yet.
 func (r *Replay) ETA() (left time.Duration, ok bool) {
 	if r.State != ReplayRunning || r.StartedAt == nil {
 		return 0, false
 	}
 	if r.Rate > 0 {
-		return time.Duration(float64(r.Left()) / float64(r.Rate) * float64(time.Second)).Round(time.Second), true
+		left, ok = time.Duration(float64(r.Left())/float64(r.Rate)*float64(time.Second)), true
 	}
-	acted, elapsed := r.Summary.Acted(), r.Now.Sub(*r.StartedAt)
-	if acted == 0 || elapsed < time.Second {
-		return 0, false
+	if acted, elapsed := r.Summary.Acted(), r.Now.Sub(*r.StartedAt); acted > 0 && elapsed >= time.Second {
+		left, ok = max(left, time.Duration(float64(elapsed)*float64(r.Left())/float64(acted))), true
 	}
-	return time.Duration(float64(elapsed) * float64(r.Left()) / float64(acted)).Round(time.Second), true
+	return left.Round(time.Second), ok
 }
 
 // ReplaysConfig configures a [Replays]. Pool and Store are required.

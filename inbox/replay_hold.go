@@ -40,9 +40,10 @@ func (r *Replays) Hold(ctx context.Context, id ID) (*HeldReplay, error) {
 	return h, nil
 }
 
-// Step is [Replays.Step] on the held connection.
-func (h *HeldReplay) Step(ctx context.Context) (ReplayStep, error) {
-	return h.replays.step(ctx, h.conn, h.id)
+// Step is [Replays.Step] on the held connection, at no more than so many items a second;
+// 0 leaves it to the replay's own rate.
+func (h *HeldReplay) Step(ctx context.Context, atMost float32) (ReplayStep, error) {
+	return h.replays.step(ctx, h.conn, h.id, atMost)
 }
 
 // releaseTimeout bounds how long saying goodbye to the server may take.

@@ -24,7 +24,8 @@ type StartReplay struct {
 	// Actor and Reason go into the audit.
 	Actor, Reason string
 
-	// Rate is how many items a second are taken at most. 0 is as many as it can.
+	// Rate is how many items a second are taken at most; a worker beside whose process's
+	// gate deliveries would have to wait takes fewer. 0 is as many as it can.
 	Rate float32
 }
 

@@ -28,17 +28,17 @@ type ReplayStep struct {
 // that dies leaves the step undone or done. Two that work on one replay take
 // turns. An effect that is no longer as it was planned is left alone.
 func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
-	return r.step(ctx, r.pool, id)
+	return r.step(ctx, r.pool, id, 0)
 }
 
 func (r *Replays) step(ctx context.Context, db interface {
 	batcher
 	Begin(ctx context.Context) (pgx.Tx, error)
-}, id ID,
+}, id ID, atMost float32,
 ) (ReplayStep, error) {
 	var step ReplayStep
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-		step, err = r.stepTx(ctx, tx, id)
+		step, err = r.stepTx(ctx, tx, id, atMost)
 		return err
 	})
 	if err != nil {
@@ -66,15 +66,15 @@ WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.outcome, '') = ''
 ORDER BY i.position
 LIMIT $2`
 
-// A step that was late is not caught up by more than a quarter of a second's worth: a
+// A step that was late is not made up for by more than so many microseconds' worth: a
 // jolt is what a rate is to spare the deliveries that come meanwhile.
 const markStep = `
 UPDATE replay
 SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
-    next_at = greatest(next_at, now() - interval '250 milliseconds') + $4::bigint * interval '1 microsecond'
+    next_at = greatest(next_at, now() - $6::bigint * interval '1 microsecond') + $4::bigint * interval '1 microsecond'
 WHERE id = $1`
 
-func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, error) {
+func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID, atMost float32) (ReplayStep, error) {
 	replay, err := oneReplay(ctx, tx, lockReplay, id)
 	if err != nil {
 		return ReplayStep{}, err
@@ -83,8 +83,11 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 	if replay.State != ReplayRunning {
 		return step, nil
 	}
-	limit := r.chunk
-	if replay.Rate > 0 {
+	limit, rate, late := r.chunk, replay.Rate, 250*time.Millisecond
+	if atMost > 0 && (rate == 0 || atMost < rate) {
+		rate, late = atMost, 20*time.Millisecond // it was late on purpose
+	}
+	if rate > 0 {
 		var wait int64
 		if err := tx.QueryRow(ctx, readPace, id).Scan(&wait); err != nil {
 			return step, err
@@ -93,21 +96,21 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 			step.Wait = time.Duration(wait) * time.Microsecond
 			return step, nil
 		}
-		limit = min(limit, pacedStep(replay.Rate))
+		limit = min(limit, pacedStep(rate))
 	}
 	items, err := readItemsTx(ctx, tx, replay, limit)
 	if err != nil {
 		return step, err
 	}
 	var pause time.Duration
+	if rate > 0 {
+		pause = time.Duration(float64(len(items)) / float64(rate) * float64(time.Second))
+	}
 	position := replay.position
 	if len(items) > 0 {
 		position = items[len(items)-1].position
-		if err := r.applyTx(ctx, tx, replay, items); err != nil {
+		if err := r.applyTx(ctx, tx, replay, items, pause); err != nil {
 			return step, err
-		}
-		if replay.Rate > 0 {
-			pause = time.Duration(float64(len(items)) / float64(replay.Rate) * float64(time.Second))
 		}
 	}
 	if step.Items = len(items); step.Items < limit {
@@ -117,15 +120,14 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID) (ReplayStep, err
 	if err != nil {
 		return step, err
 	}
-	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds(), position)
+	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds(), position, late.Microseconds())
 	return step, err
 }
 
-// pacedStep is how many items are taken at once at a rate: few, since their effects go
-// out together and are in the way of what is delivered meanwhile; but no more steps a
+// pacedStep is how many items are taken at once at a rate: few, but in no more steps a
 // second than it takes.
 func pacedStep(rate float32) int {
-	const perSecond, small = 50, 10
+	const perSecond, small = 20, 10
 	return max(int(rate/perSecond), min(int(rate/4), small), 1)
 }
 
@@ -154,8 +156,8 @@ SET outcome = a.outcome, detail = nullif(a.detail, ''), acted_at = now(), effect
 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, effect_id)
 WHERE i.replay_id = $1 AND i.position = a.position`
 
-// applyTx gives each item its turn and its outcome.
-func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem) error {
+// applyTx gives each item its turn, all of them within a time, and its outcome.
+func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem, within time.Duration) error {
 	var moved, made []*stepItem
 	for i := range items {
 		if items[i].action == ActionCreate {
@@ -178,7 +180,7 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 	if err != nil {
 		return err
 	}
-	if err := r.replayTx(ctx, tx, replay, moved, held); err != nil {
+	if err := r.replayTx(ctx, tx, replay, moved, held, within); err != nil {
 		return err
 	}
 	if err := r.createTx(ctx, tx, made); err != nil {
@@ -207,8 +209,9 @@ SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_si
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
-// replayTx gives the effects, which are locked, fresh attempts.
-func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem, held map[ID]*lockedEffect) error {
+// replayTx gives the effects, which are locked, fresh attempts, one after the other
+// within a time: what goes out at once is in the way of what is delivered meanwhile.
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
 	var going []*stepItem
 	for _, it := range items {
 		h := held[it.effect]
@@ -241,7 +244,7 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 			Effect: it.effect, From: h.state, Version: h.version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
 			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey, forgotten: true,
 		}
-		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true}
+		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true, In: within * time.Duration(i) / time.Duration(len(going))}
 		if it.action == ActionNewKey {
 			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.key, h.version+1))
 		} else if replay.Options.IncludeIndeterminate {

@@ -84,6 +84,9 @@ type Config struct {
 	// Replays, if set, are carried out here.
 	Replays *inbox.Replays
 
+	// Deliveries are what replays give way to; nil is nothing.
+	Deliveries Deliveries
+
 	// Targets are the limits of targets, by name; one that is missing has the
 	// defaults.
 	Targets map[string]Target
@@ -172,6 +175,7 @@ type Client struct {
 	stopping context.Context //nolint:containedctx // it is the client's own life
 	stopAll  context.CancelFunc
 	nudge    *nudger
+	giveWay  *giveWay
 
 	mu      sync.Mutex
 	started bool
@@ -214,6 +218,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.limit()
 	c.nudge = newNudger(cfg.Pool, c.now)
+	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
 		Expired: c.expired, Replays: cfg.Replays,

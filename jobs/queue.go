@@ -114,13 +114,14 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 }
 
 // The columns left out have River's own defaults, and so do the values here: a
-// test keeps both true.
+// test keeps both true. A job that is available is not fetched before its time.
 const insertJobs = `
-INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags)
+INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags, scheduled_at)
 SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
     jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE w.kind END, w.id::text),
-    w.kind, $4::smallint, CASE w.kind WHEN 'replay' THEN '` + replayQueue + `' ELSE $5::text END, w.priority, '{}'
-FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[]) AS w (job_id, kind, id, priority)`
+    w.kind, $4::smallint, CASE w.kind WHEN 'replay' THEN '` + replayQueue + `' ELSE $5::text END, w.priority, '{}',
+    now() + w.later * interval '1 microsecond'
+FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[], $7::bigint[]) AS w (job_id, kind, id, priority, later)`
 
 // The topic and the payload are those that River's client sends and its
 // producers understand.
@@ -158,14 +159,14 @@ func (q *Queue) InsertTx(b *pgx.Batch, wakes []inbox.Wake) {
 	jobIDs := make([]int64, len(wakes))
 	kinds := make([]string, len(wakes))
 	ids := make([]inbox.ID, len(wakes))
-	priorities := make([]int16, len(wakes))
+	priorities, later := make([]int16, len(wakes)), make([]int64, len(wakes))
 	for i, w := range wakes {
 		jobIDs[i], kinds[i], ids[i], priorities[i] = w.JobID, string(w.Kind), w.ID, river.PriorityDefault
-		if w.Last {
+		if later[i] = w.In.Microseconds(); w.Last {
 			priorities[i] = lastPriority
 		}
 	}
-	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities)
+	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities, later)
 }
 
 // notifyBurst is how many notifications may follow each other at once, so that

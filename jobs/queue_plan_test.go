@@ -33,9 +33,6 @@ func TestRiverReadsOnlyItsJobs(t *testing.T) {
 			ids := b.admit(repeatable, 200)
 			before := b.jobsRead()
 			c := b.client(jobs.Config{LeaderElectionDisabled: true})
-			if err := c.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			for _, id := range ids {
 				b.eventuallyState(id, inbox.EffectDone)
 			}

@@ -44,9 +44,19 @@ func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) err
 	}
 	defer held.Release()
 	for begun := c.now(); ctx.Err() == nil; {
-		firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
-		step, err := held.Step(firm)
-		cancel()
+		rest, atMost, err := w.rest(ctx)
+		if err != nil {
+			return c.trouble(ctx, "a rest of a replay", err)
+		}
+		var step inbox.ReplayStep
+		if rest > 0 {
+			step = inbox.ReplayStep{State: inbox.ReplayRunning, JobID: job.ID, Wait: rest}
+		} else {
+			firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+			step, err = held.Step(firm, atMost)
+			cancel()
+		}
+		c.giveWay.took(step.Items)
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
 			return nil
@@ -66,6 +76,33 @@ func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) err
 		}
 	}
 	return context.Canceled
+}
+
+// A step is made while fewer than mostAhead wake-ups of replays wait for a worker, so that
+// there is little that cannot give way any more; aheadWait is how long it waits else.
+const (
+	mostAhead = 1000
+	aheadWait = 20 * time.Millisecond
+)
+
+const readAhead = `
+SELECT count(*) >= $1
+FROM (SELECT FROM river_job WHERE state = 'available' AND queue = '` + queueName + `' AND priority = $2 LIMIT $1) AS waiting`
+
+// rest says how long to wait before a step or, if that is 0, how many items a second it
+// may take.
+func (w *replayWorker) rest(ctx context.Context) (rest time.Duration, atMost float32, err error) {
+	if rest, atMost = w.client.giveWay.next(); rest > 0 {
+		return rest, 0, nil
+	}
+	var ahead bool
+	if err := w.client.cfg.Pool.QueryRow(ctx, readAhead, mostAhead, lastPriority).Scan(&ahead); err != nil {
+		return 0, 0, fmt.Errorf("counting wake-ups: %w", err)
+	}
+	if ahead {
+		rest = aheadWait
+	}
+	return rest, atMost, nil
 }
 
 // heldWithin is how old the job of a replay that nobody holds has to be at least: it has

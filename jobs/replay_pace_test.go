@@ -51,18 +51,18 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 	}
 }
 
-// At a high rate a step is a fiftieth of a second's worth: its effects go out together.
+// At a high rate a step is a twentieth of a second's worth.
 func TestAFastReplayIsManySteps(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.admit(repeatable, 30)
+	b.admit(repeatable, 80)
 	b.died()
 	r := b.replays(inbox.ReplaysConfig{})
 	p := plan(t, r, everything(), inbox.ReplayOptions{})
 	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 1000}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []int{20, 10} {
+	for _, want := range []int{50, 30} {
 		b.exec(`UPDATE replay SET next_at = now()`)
 		if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != want {
 			t.Fatalf("%+v, %v, want %d items", s, err, want)
@@ -98,5 +98,26 @@ func TestAStepWakesTheWorkers(t *testing.T) {
 	}
 	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'effect' AND state = 'available' AND priority > 1`); n != 3 {
 		t.Errorf("%d jobs are ready, want 3", n)
+	}
+}
+
+// The effects of a paced step go out one after the other, until the next one is due.
+func TestAStepSpreadsItsEffects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.admit(repeatable, 5)
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 5 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	const spread = `SELECT string_agg(extract(milliseconds FROM j.scheduled_at - j.created_at)::int::text, ' ' ORDER BY i.position)
+		FROM replay_item i JOIN effect e ON e.id = i.effect_id JOIN river_job j ON j.id = e.job_id`
+	if got, want := b.text(spread), "0 50 100 150 200"; got != want {
+		t.Errorf("milliseconds until they may be taken: %s, want %s", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
@@ -61,7 +62,7 @@ func (a *App) makeWork() error {
 		return err
 	}
 	client, err := jobs.New(jobs.Config{
-		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays,
+		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries,
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
@@ -76,6 +77,15 @@ func (a *App) makeWork() error {
 		return client.Start(context.WithoutCancel(ctx))
 	}})
 	return nil
+}
+
+// deliveries is what the gate of this process has answered; there may be none.
+func (a *App) deliveries() (answered uint64, waited time.Duration) {
+	if a.gate == nil {
+		return 0, 0
+	}
+	stats := a.gate.Stats()
+	return stats.Answered, stats.Waited
 }
 
 // routes gives every route by id, once for the store and once for the worker.

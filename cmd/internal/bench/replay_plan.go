@@ -167,7 +167,8 @@ func (r *replayReport) writeTable(w io.Writer) error {
 		unit   string
 	}{
 		{"live effects", r.Live, "/s"}, {"replayed effects, unpaced", r.Replayed, "/s"},
-		{"p99 of acknowledgements", r.Bare, " ms"}, {fmt.Sprintf("p99 while %.0f/s are replayed", r.Rate), r.With, " ms"},
+		{"p99 of acknowledgements", r.Bare, " ms"}, {"p99 while a replay runs", r.With, " ms"},
+		{fmt.Sprintf("which was given %.0f/s and took", r.Rate), r.Attained, "/s"},
 	} {
 		if s := newSpread(x.values); len(x.values) > 0 {
 			fmt.Fprintf(w, "  %-36s %8.1f%s  (%.1f to %.1f)\n", x.name, s.median, x.unit, s.least, s.most)

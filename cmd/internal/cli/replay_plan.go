@@ -203,7 +203,7 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 	}
 	f.add(cmd)
 	d.add(cmd)
-	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as fast as it goes")
+	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as it can beside deliveries")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only plan")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
 	return cmd
