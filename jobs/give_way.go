@@ -31,8 +31,8 @@ const (
 
 	// A delivery may wait for so much longer than in a rest, and by slightly anyway:
 	// that nobody notices.
-	tolerated = 1.3
-	slightly  = 500 * time.Microsecond
+	tolerated = 1.2
+	slightly  = 300 * time.Microsecond
 
 	// The items a second with which it begins beside deliveries, and those below which
 	// it never falls, or it would not come to an end.

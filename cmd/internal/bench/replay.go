@@ -237,6 +237,9 @@ func (r *replays) acknowledged(ctx context.Context, address string, with bool) (
 		if plan, err = r.plan(ctx); err != nil {
 			return 0, err
 		}
+		if err := r.settle(ctx); err != nil { // what planning wrote, running is not to write out
+			return 0, err
+		}
 		if err := r.run(ctx, plan, r.report.Rate); err != nil {
 			return 0, err
 		}
