@@ -142,6 +142,10 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 	if err := s.keepNeeded(ctx, p); err != nil {
 		return err
 	}
+	// Before the table goes, and not after: another of its name is looked through anew.
+	if _, err := s.conn.Exec(ctx, forgetLooks, p.looks()); err != nil {
+		return fmt.Errorf("forgetting how far %s is: %w", p.name, err)
+	}
 	if err := s.ddl(ctx, p, "DROP TABLE "+p.name); err != nil {
 		return err
 	}
@@ -252,14 +256,39 @@ func (s *pass) keepNeeded(ctx context.Context, p *partition) error {
 		s.report.Kept += copied
 		return got, err
 	}, done: through(FirstID(p.day), until)}
+	look := p.looks()[0]
+	if !p.attached {
+		look = p.looks()[1]
+	}
 	position := FirstID(p.day.Add(-time.Millisecond)).String()
+	if err := s.conn.QueryRow(ctx, readLook, look, position).Scan(&position); err != nil {
+		return fmt.Errorf("reading how far %s is: %w", look, err)
+	}
 	before := len(s.report.Contended)
 	_, err := s.batches(ctx, w, &position)
+	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if _, saved := s.conn.Exec(save, writeWalk, look, position, s.keep.now, nil); saved != nil && err == nil {
+		err = fmt.Errorf("noting how far %s is: %w", look, saved)
+	}
 	if err == nil && len(s.report.Contended) > before {
 		return errPassOver // not every body that is needed has been kept
 	}
 	return err
 }
+
+// A day of many events is looked through in several passes, or its bodies would never
+// go. What the first look has left behind it and has become needed since, the second
+// finds; when that begins nobody can reach the day any more, so that nothing does.
+const (
+	readLook = `SELECT coalesce((SELECT position FROM prune_walk WHERE name = $1), $2)`
+
+	forgetLooks = `DELETE FROM prune_walk WHERE name = ANY ($1::text[])`
+)
+
+// looks are the names under which it is noted how far each of the two looks is. Stored:
+// never change.
+func (p *partition) looks() []string { return []string{p.name + " attached", p.name + " detached"} }
 
 // keepers are the sources and the ids from which their bodies are kept.
 func (s *pass) keepers() (sources []int32, since []ID) {

@@ -75,6 +75,63 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	}
 }
 
+// A day of more events than a pass can look through goes all the same, and what is needed
+// of it stays: also what became needed behind the first look.
+func TestPruneGoesOnInALargeDay(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	first := p.deliver(t, "first", 20*day, inbox.EffectDone)
+	p.deliver(t, "last", 20*day, inbox.EffectDead)
+	const many = 6000
+	p.exec(t, `INSERT INTO inbox_event
+		SELECT (jsonb_populate_record(e, jsonb_build_object('event_id', 'many-' || n, 'id',
+			left(e.id::text, 15) || lpad(to_hex(n / 4096), 3, '0') || '-8' || lpad(to_hex(n % 4096), 3, '0') || '-' || right(e.id::text, 12)))).*
+		FROM inbox_event e, generate_series(1, $2::int) n WHERE e.id = $1 ON CONFLICT DO NOTHING`, first, many)
+	if n := p.count(t, `SELECT count(*) FROM inbox_event`); n < many {
+		t.Fatalf("%d events, want %d and two", n, many)
+	}
+	var calls atomic.Int64
+	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: p.pool, Enqueuer: newQueue(), Node: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each look at the clock takes a tenth of a second: few batches to a step's share.
+	pruner, err := inbox.NewPruner(inbox.PruneConfig{
+		Pool: p.pool, Effects: effects, Rate: -1, Budget: 4 * time.Second,
+		Now: func() time.Time { return time.Unix(0, calls.Add(int64(100*time.Millisecond))) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	partition := "inbox_body_default" + time.Now().Add(-20*day).UTC().Format("_20060102")
+	passes, needed := 0, false
+	for ; passes < 60; passes++ {
+		report, err := pruner.Run(t.Context(), inbox.PruneRun{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(report.Partitions, partition) {
+			break
+		}
+		attached := p.count(t, `SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass($1)`, partition) == 1
+		behind := p.count(t, `SELECT count(*) FROM prune_walk WHERE name = $1 AND position::uuid > (SELECT id FROM inbox_event WHERE event_id = 'many-1')`, partition+" attached") == 1
+		if !needed && attached && behind {
+			p.exec(t, `UPDATE inbox_event SET admission = 'unusable' WHERE event_id = 'many-1'`)
+			needed = true
+		}
+	}
+	if !needed || passes == 60 {
+		t.Fatalf("the day went in pass %d, the first look was behind what became needed: %t", passes+1, needed)
+	}
+	const kept = `SELECT count(*) FROM inbox_body b JOIN inbox_event e ON e.body_id = b.id AND e.class = b.class WHERE e.event_id IN ('many-1', 'last')`
+	if n := p.count(t, kept); n != 2 {
+		t.Errorf("the bodies of %d events are there, want 2, which are needed", n)
+	}
+	if n := p.count(t, `SELECT count(*) FROM prune_walk WHERE name LIKE $1`, partition+"%"); n != 0 {
+		t.Errorf("%d looks are remembered of a day that is gone", n)
+	}
+}
+
 func TestPruneFollowsClasses(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
