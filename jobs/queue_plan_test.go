@@ -32,13 +32,12 @@ func TestRiverReadsOnlyItsJobs(t *testing.T) {
 			}
 			ids := b.admit(repeatable, 200)
 			before := b.jobsRead()
-			c := b.client(jobs.Config{LeaderElectionDisabled: true})
+			c := b.client(jobs.Config{LeaderElectionDisabled: true, MaxWorkers: 20})
 			for _, id := range ids {
 				b.eventuallyState(id, inbox.EffectDone)
 			}
-			b.eventually("the jobs to end", func() bool {
-				return b.count(`SELECT count(*) FROM river_job WHERE state = 'completed' AND attempted_at IS NOT NULL`) == len(ids)
-			})
+			// That the jobs have ended is written down before it stops, and not looked for here:
+			// that would read all of them.
 			b.stop(c)
 			// What a session counts it tells when it ends, if not before.
 			b.river.Reset()

@@ -158,7 +158,7 @@ func checkAnswer(tb testing.TB, f faults, build builder, test answerCase) {
 	}
 	if test.reason == "quota" {
 		send()
-		g.seen = nil
+		g.forget()
 	}
 	answer := send()
 

@@ -52,6 +52,12 @@ func (g *gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	return receipt(a, inbox.Recorded), nil
 }
 
+func (g *gate) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = nil
+}
+
 func (g *gate) admissions() []inbox.Admission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
