@@ -138,6 +138,7 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		if err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" CONCURRENTLY"); err != nil {
 			return err
 		}
+		p.attached = false
 	}
 	if err := s.keepNeeded(ctx, p); err != nil {
 		return err

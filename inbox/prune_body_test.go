@@ -75,6 +75,32 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	}
 }
 
+// What becomes needed between the look at a day and its being taken off is seen by the
+// second look, in the same pass.
+func TestPruneLooksAgain(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	id := p.deliver(t, "old", 20*day, inbox.EffectDone)
+	partition := "inbox_body_default" + time.Now().Add(-20*day).UTC().Format("_20060102")
+	needed := false
+	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.pool, Rate: -1, Progress: func(g inbox.PruneProgress) {
+		if g.Step == partition && g.Done == 0 && !needed { // looked through, and about to be taken off
+			p.settle(t, id, inbox.EffectDead, 20*day)
+			needed = true
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := pruner.Run(t.Context(), inbox.PruneRun{})
+	if err != nil || !needed || !slices.Contains(report.Partitions, partition) {
+		t.Fatalf("%+v, %v; became needed: %t", report, err, needed)
+	}
+	if _, _, body := p.has(t, id); !body {
+		t.Error("the body went, and is needed")
+	}
+}
+
 // A day of more events than a pass can look through goes all the same, and what is needed
 // of it stays: also what became needed behind the first look.
 func TestPruneGoesOnInALargeDay(t *testing.T) {
