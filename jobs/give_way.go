@@ -93,7 +93,7 @@ func (m mark) until(end mark) (n uint64, mean time.Duration) {
 // next says how long to rest now or, if that is 0, how many items a second the next
 // step may take, where 0 is any.
 func (g *giveWay) next() (rest time.Duration, atMost float32) {
-	if g == nil || g.read == nil {
+	if g.read == nil {
 		return 0, 0
 	}
 	g.mu.Lock()
@@ -125,12 +125,9 @@ func (g *giveWay) next() (rest time.Duration, atMost float32) {
 
 // took counts the items of a step.
 func (g *giveWay) took(items int) {
-	if g == nil || g.read == nil {
-		return
-	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.items += items
-	g.mu.Unlock()
 }
 
 func (g *giveWay) enter(p phase, now time.Time) {

@@ -9,16 +9,23 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-func TestTheRatePacesTheSteps(t *testing.T) {
-	t.Parallel()
+// paced is a replay of n dead effects that runs at a rate.
+func paced(t *testing.T, n int, rate float32) (*bundle, *inbox.Replays, *inbox.Replay) {
+	t.Helper()
 	b := setup(t)
-	b.admit(repeatable, 12)
+	b.admit(repeatable, n)
 	b.died()
 	r := b.replays(inbox.ReplaysConfig{})
 	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 20}); err != nil {
+	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: rate}); err != nil {
 		t.Fatal(err)
 	}
+	return b, r, p
+}
+
+func TestTheRatePacesTheSteps(t *testing.T) {
+	t.Parallel()
+	b, r, p := paced(t, 12, 20)
 	b.exec(`UPDATE replay SET next_at = now() - interval '10 min'`)
 	// Each step takes a quarter of a second's worth, or a few, and puts the next one off
 	// by as much; what was late is made up for by a quarter of a second's worth, not more.
@@ -54,14 +61,7 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 // At a high rate a step is a twentieth of a second's worth.
 func TestAFastReplayIsManySteps(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.admit(repeatable, 80)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	b, r, p := paced(t, 80, 1000)
 	for _, want := range []int{50, 30} {
 		b.exec(`UPDATE replay SET next_at = now()`)
 		if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != want {
@@ -104,14 +104,7 @@ func TestAStepWakesTheWorkers(t *testing.T) {
 // The effects of a paced step go out one after the other, until the next one is due.
 func TestAStepSpreadsItsEffects(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.admit(repeatable, 5)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: 20}); err != nil {
-		t.Fatal(err)
-	}
+	b, r, p := paced(t, 5, 20)
 	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 5 {
 		t.Fatalf("%+v, %v", s, err)
 	}

@@ -175,11 +175,11 @@ func (b *pruneBench) cool(ctx context.Context, table string) error {
 		return fmt.Errorf("finding the day's files: %w", err)
 	}
 	for _, path := range paths {
-		segments, err := filepath.Glob(path + "*") // .1, .2, ... of a GiB each
+		segments, err := filepath.Glob(path + ".*") // .1, .2, ... of a GiB each
 		if err != nil {
 			return fmt.Errorf("finding the day's files: %w", err)
 		}
-		for _, segment := range segments {
+		for _, segment := range append(segments, path) {
 			if err := rig.Evict(segment); err != nil {
 				return err
 			}
