@@ -71,6 +71,10 @@ const (
 	DefaultKeyKeep = 30 * 24 * time.Hour
 )
 
+// claimsApart is the least time between two groups of claims while effects come faster
+// than that. At 1,000 a second it spares a tenth of two processors, for 5 ms.
+const claimsApart = 10 * time.Millisecond
+
 // EffectsConfig configures an [Effects]. Pool, Enqueuer and Node are required.
 type EffectsConfig struct {
 	// Pool runs the claims and settlements. It should not be River's.
@@ -200,7 +204,8 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if timeout <= 0 {
 		timeout = 10 * time.Second
 	}
-	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, timeout: timeout}
+	// What is claimed together is settled together, or nearly so.
+	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, apart: claimsApart, timeout: timeout}
 	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
 	e.postpones = grouped[postponement, struct{}]{run: e.postponeGroup, size: size, flushers: flushers, timeout: timeout}
 	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}

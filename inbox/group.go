@@ -10,14 +10,18 @@ import (
 )
 
 // grouped commits what concurrent callers ask for together: whatever waits when
-// a flush begins goes into it. There is no linger, so a lone caller never waits
-// for company.
+// a flush begins goes into it. A caller who comes alone never waits for company.
 type grouped[In, Out any] struct {
 	// run does a group in one transaction; it answers in the order of in.
 	run func(ctx context.Context, in []In) ([]Out, error)
 
 	// flushers is how many groups may be under way at once; size bounds a group.
 	flushers, size int
+
+	// apart is the least time from the begin of a group of several to that of the next
+	// of its flusher: under a steady load most of a small group's cost is the group's.
+	// One that is full by then does not wait for it. 0 is none.
+	apart time.Duration
 
 	// timeout bounds one flush, so that a caller that has gone cannot cancel what
 	// others wait for.
@@ -75,8 +79,21 @@ func (g *grouped[In, Out]) flush(ctx context.Context) {
 		copy(group, g.waiting)
 		g.waiting = append(g.waiting[:0], g.waiting[n:]...)
 		g.mu.Unlock()
+		var next <-chan time.Time
+		if g.apart > 0 && n > 1 {
+			next = time.After(g.apart)
+		}
 		g.answer(ctx, group)
+		if next != nil && !g.isFull() {
+			<-next
+		}
 	}
+}
+
+func (g *grouped[In, Out]) isFull() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting) >= g.size
 }
 
 // answer runs the group and, if the database refused it for something in it,

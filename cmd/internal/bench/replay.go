@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 // replayOptions are what can be chosen for the benchmark of replays.
@@ -63,6 +65,10 @@ type replayReport struct {
 	Attained []float64 `json:"replay_attained_per_second"`
 	Bare     []float64 `json:"p99_ms_without_replay"`
 	With     []float64 `json:"p99_ms_with_replay"`
+
+	// How many processors Oncegate and PostgreSQL kept busy meanwhile.
+	BareBusy []float64 `json:"processors_without_replay"`
+	WithBusy []float64 `json:"processors_with_replay"`
 
 	Ratios []ratio `json:"ratios"`
 }
@@ -199,14 +205,14 @@ func (r *replays) disturbing(ctx context.Context) error {
 	for pair := range r.pairs {
 		for half := range 2 {
 			with := (pair+half)%2 == 0
-			p99, err := r.acknowledged(ctx, address, with)
+			p99, busy, err := r.acknowledged(ctx, p, address, with)
 			if err != nil {
 				return err
 			}
 			if with {
-				r.report.With = append(r.report.With, p99)
+				r.report.With, r.report.WithBusy = append(r.report.With, p99), append(r.report.WithBusy, busy)
 			} else {
-				r.report.Bare = append(r.report.Bare, p99)
+				r.report.Bare, r.report.BareBusy = append(r.report.Bare, p99), append(r.report.BareBusy, busy)
 			}
 		}
 		progress("pair %d of %d  p99 without %.1f ms, with %.1f ms beside %.0f/s", pair+1, r.pairs, r.report.Bare[pair], r.report.With[pair], r.report.Attained[pair])
@@ -228,39 +234,48 @@ func (r *replays) attained(ctx context.Context, p planned) (perSecond float64, e
 }
 
 // acknowledged is one half of a pair.
-func (r *replays) acknowledged(ctx context.Context, address string, with bool) (p99 float64, err error) {
+func (r *replays) acknowledged(ctx context.Context, p *rig.Process, address string, with bool) (p99, busy float64, err error) {
 	if err := r.kill(ctx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var plan planned
 	if with {
 		if plan, err = r.plan(ctx); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if err := r.settle(ctx); err != nil { // what planning wrote, running is not to write out
-			return 0, err
+			return 0, 0, err
 		}
 		if err := r.run(ctx, plan, r.report.Rate); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		defer func() { err = errors.Join(err, r.cancel(ctx, plan)) }()
 	}
 	r.runs++
+	var before, after time.Duration
+	var err1, err2 error
 	out, err := generate(ctx, address, r.runs, workload{
 		connections: openConnections, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: r.each, rate: r.live,
-	}, func() {}, func() {})
-	if err != nil {
-		return 0, err
+	}, func() { before, err1 = r.spent(p) }, func() { after, err2 = r.spent(p) })
+	if err := errors.Join(err, err1, err2); err != nil {
+		return 0, 0, err
 	}
 	if with {
 		perSecond, err := r.attained(ctx, plan)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		r.report.Attained = append(r.report.Attained, perSecond)
 	}
 	if out.failed > 0 || out.acked() == 0 {
-		return 0, fmt.Errorf("%d deliveries were acknowledged, %d failed (log: %s)", out.acked(), out.failed, r.tail("receive,work.log"))
+		return 0, 0, fmt.Errorf("%d deliveries were acknowledged, %d failed (log: %s)", out.acked(), out.failed, r.tail("receive,work.log"))
 	}
-	return out.quantile(.99), nil
+	return out.quantile(.99), (after - before).Seconds() / r.each.Seconds(), nil
+}
+
+// spent is the processor time of a process and of PostgreSQL so far.
+func (s *stand) spent(p *rig.Process) (time.Duration, error) {
+	own, err1 := rig.CPU(p.PID())
+	postgres, err2 := rig.FamilyCPU(s.server.PID())
+	return own + postgres, errors.Join(err1, err2)
 }

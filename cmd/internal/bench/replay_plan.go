@@ -169,9 +169,10 @@ func (r *replayReport) writeTable(w io.Writer) error {
 		{"live effects", r.Live, "/s"}, {"replayed effects, unpaced", r.Replayed, "/s"},
 		{"p99 of acknowledgements", r.Bare, " ms"}, {"p99 while a replay runs", r.With, " ms"},
 		{fmt.Sprintf("which was given %.0f/s and took", r.Rate), r.Attained, "/s"},
+		{"processors busy without it", r.BareBusy, "  "}, {"processors busy with it", r.WithBusy, "  "},
 	} {
 		if s := newSpread(x.values); len(x.values) > 0 {
-			fmt.Fprintf(w, "  %-36s %8.1f%s  (%.1f to %.1f)\n", x.name, s.median, x.unit, s.least, s.most)
+			fmt.Fprintf(w, "  %-36s %8.2f%s  (%.2f to %.2f)\n", x.name, s.median, x.unit, s.least, s.most)
 		}
 	}
 	if err := writeRatios(w, r.Ratios); err != nil {
