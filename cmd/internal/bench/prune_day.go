@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,9 @@ type dayReport struct {
 	Longest      float64 `json:"longest_ms"`
 	LongestAlone float64 `json:"longest_alone_ms"`
 	MostAlone    float64 `json:"most_alone_ms"`
+
+	// Discarded is what the file system told the disk meanwhile that it need not keep.
+	Discarded float64 `json:"discarded_mib"`
 }
 
 // theDays fills days of bodies and has them dropped while deliveries go on.
@@ -57,6 +61,7 @@ func (b *pruneBench) theDays(ctx context.Context, r *pruneReport) error {
 	r.within(fmt.Sprintf("seconds until a day of %d MiB was gone", b.body), all(func(d dayReport) float64 { return d.Seconds }), mostSeconds)
 	r.within("longest wait of a delivery meanwhile, ms", longest, mostWait)
 	r.within("the same in as long a time without prune, ms", all(func(d dayReport) float64 { return d.LongestAlone }), 0)
+	r.within("MiB that its disk was told to discard", all(func(d dayReport) float64 { return d.Discarded }), 0)
 	return nil
 }
 
@@ -99,15 +104,17 @@ func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d day
 			})
 		}
 	})
-	got, err := generate(ctx, b.address, b.runs, w, func() {}, func() {})
+	kept, err1 := rig.Discarded()
+	got, err2 := generate(ctx, b.address, b.runs, w, func() {}, func() {})
 	wg.Wait()
-	if err := cmp.Or(err, pruned); err != nil {
+	gave, err3 := rig.Discarded()
+	if err := errors.Join(err1, err2, err3, pruned); err != nil {
 		return d, err
 	}
 	if gone.IsZero() {
 		return d, fmt.Errorf("the day %s was not dropped", table)
 	}
-	d = dayReport{MiB: float64(bytes) / (1 << 20), Seconds: gone.Sub(began).Seconds()}
+	d = dayReport{MiB: float64(bytes) / (1 << 20), Seconds: gone.Sub(began).Seconds(), Discarded: float64(gave-kept) / (1 << 20)}
 	window := gone.Sub(began) + 500*time.Millisecond
 	d.Longest = got.longest(began, began.Add(window))
 	var alone []float64
