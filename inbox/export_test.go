@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -89,4 +91,10 @@ func (e *Effects) GoOnWith(condition, instead string) bool {
 func (e *Effects) Foreseen(s *Settlement) bool {
 	_, ok := e.foresee(s)
 	return ok
+}
+
+// Grouped gives what commits concurrent calls together, by one flusher.
+func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []int) ([]int, error)) func(ctx context.Context, in int) (int, error) {
+	g := &grouped[int, int]{run: run, size: size, flushers: 1, apart: apart, timeout: time.Second}
+	return g.do
 }

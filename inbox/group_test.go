@@ -1,4 +1,4 @@
-package inbox
+package inbox_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox"
 )
 
 // asked is a group of asks as it was run, and when.
@@ -21,16 +23,15 @@ func groupsOf(t *testing.T, size int, ask func(do func())) (groups []asked) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
 		began := time.Now()
-		g := grouped[int, int]{size: size, flushers: 1, apart: 10 * time.Millisecond, timeout: time.Second}
-		g.run = func(_ context.Context, in []int) ([]int, error) {
+		do := inbox.Grouped(size, 10*time.Millisecond, func(_ context.Context, in []int) ([]int, error) {
 			groups = append(groups, asked{time.Since(began), len(in)})
 			<-time.After(time.Millisecond)
 			return in, nil
-		}
+		})
 		var all sync.WaitGroup
 		ask(func() {
 			all.Go(func() {
-				if _, err := g.do(t.Context(), 1); err != nil {
+				if _, err := do(t.Context(), 1); err != nil {
 					t.Error(err)
 				}
 			})
