@@ -185,8 +185,10 @@ func (c *carried) asked(part []byte) (cut bool) {
 	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commit) > 0 && bytes.Contains(part, c.commit)
 	if at := bytes.Index(seen, []byte("\x00COMMIT\x00")); at >= 0 {
 		cut = true
-		if from := bytes.LastIndexByte(seen[:at], 0); from >= 0 && at > from+1 {
-			c.commit = append([]byte{0}, append(bytes.Clone(seen[from+1:at]), 0)...)
+		// Before it stands Parse: its type, four bytes of length, of which the last alone is
+		// not zero, and the name.
+		if name := bytes.LastIndexByte(seen[:at], 0) + 2; name > 1 && name < at {
+			c.commit = append([]byte{0}, append(bytes.Clone(seen[name:at]), 0)...)
 		}
 	}
 	c.last = bytes.Clone(seen[max(0, len(seen)-128):])

@@ -1,0 +1,59 @@
+package rig_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// A connection that has committed before says COMMIT by the name of a prepared statement.
+func TestProxyCutsWhoHasCommittedBefore(t *testing.T) {
+	t.Parallel()
+	for _, where := range []rig.Cut{rig.CutBefore, rig.CutAfter} {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			url, _ := inboxtest.Schema(t)
+			proxy, dsn, err := rig.StartProxy(url, "who is to be cut")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = proxy.Close() })
+			cfg, err := pgx.ParseConfig(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.RuntimeParams["application_name"] = "who is to be cut"
+			conn, err := pgx.ConnectConfig(ctx, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(ctx)
+			commit := func() error {
+				var b pgx.Batch
+				b.Queue("BEGIN")
+				b.Queue("SELECT 1")
+				b.Queue("COMMIT")
+				return conn.SendBatch(ctx, &b).Close()
+			}
+			for range 3 {
+				if err := commit(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cut := proxy.CutNext(where, "who is to be cut")
+			if err := commit(); err == nil {
+				t.Error("it commits as if nothing were")
+			}
+			select {
+			case <-cut:
+			case <-time.After(20 * time.Second):
+				t.Error("nothing was cut")
+			}
+		})
+	}
+}
