@@ -71,8 +71,9 @@ const (
 	DefaultKeyKeep = 30 * 24 * time.Hour
 )
 
-// claimsApart is the least time between two groups of claims while effects come faster
-// than that. At 1,000 a second it spares a tenth of two processors, for 5 ms.
+// claimsApart is the least time between two groups of claims while several come at a
+// time. An effect waits for it once, for 5 ms in the mean; `./scripts/bench replay` shows
+// what the processors do.
 const claimsApart = 10 * time.Millisecond
 
 // EffectsConfig configures an [Effects]. Pool, Enqueuer and Node are required.

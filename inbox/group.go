@@ -10,7 +10,8 @@ import (
 )
 
 // grouped commits what concurrent callers ask for together: whatever waits when
-// a flush begins goes into it. A caller who comes alone never waits for company.
+// a flush begins goes into it. A caller who comes alone does not wait for company,
+// unless a group of several has just begun ([grouped.apart]).
 type grouped[In, Out any] struct {
 	// run does a group in one transaction; it answers in the order of in.
 	run func(ctx context.Context, in []In) ([]Out, error)

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,13 +46,8 @@ func groupsOf(t *testing.T, size int, ask func(do func())) (groups []asked) {
 
 func same(t *testing.T, got, want []asked) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("groups %v, want %v", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("group %d: %v, want %v", i, got[i], want[i])
-		}
+	if !slices.Equal(got, want) {
+		t.Errorf("groups %v, want %v", got, want)
 	}
 }
 
@@ -79,6 +75,24 @@ func TestGroupsOfSeveralAreApart(t *testing.T) {
 	})
 	// The first is alone, and what comes meanwhile is the first of several.
 	same(t, got, []asked{{0, 1}, {ms, 2}, {11 * ms, 20}, {21 * ms, 18}})
+}
+
+// Who comes on the heels of several waits for what is left of their time, and no longer.
+func TestWhoFollowsSeveralWaits(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	got := groupsOf(t, 100, func(do func()) {
+		for range 3 {
+			do()
+		}
+		for range 2 {
+			<-time.After(5 * ms)
+			do()
+		}
+		<-time.After(5 * ms)
+		do()
+	})
+	same(t, got, []asked{{0, 1}, {ms, 2}, {11 * ms, 2}, {21 * ms, 1}})
 }
 
 func TestAFullGroupDoesNotWait(t *testing.T) {

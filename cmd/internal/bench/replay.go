@@ -272,10 +272,3 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Process, address stri
 	}
 	return out.quantile(.99), (after - before).Seconds() / r.each.Seconds(), nil
 }
-
-// spent is the processor time of a process and of PostgreSQL so far.
-func (s *stand) spent(p *rig.Process) (time.Duration, error) {
-	own, err1 := rig.CPU(p.PID())
-	postgres, err2 := rig.FamilyCPU(s.server.PID())
-	return own + postgres, errors.Join(err1, err2)
-}

@@ -91,6 +91,13 @@ func (s *stand) serve(ctx context.Context, config, role string, env ...string) (
 	return p, public, nil
 }
 
+// spent is the processor time of a process and of PostgreSQL so far.
+func (s *stand) spent(p *rig.Process) (time.Duration, error) {
+	own, err1 := rig.CPU(p.PID())
+	postgres, err2 := rig.FamilyCPU(s.server.PID())
+	return own + postgres, errors.Join(err1, err2)
+}
+
 // tail is the end of a log, in one line.
 func (s *stand) tail(name string) string {
 	content, err := os.ReadFile(filepath.Join(s.dir, name))
