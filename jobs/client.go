@@ -175,6 +175,8 @@ type Client struct {
 	stopping context.Context //nolint:containedctx // it is the client's own life
 	stopAll  context.CancelFunc
 	nudge    *nudger
+	analyze  *analyzer
+	looking  sync.WaitGroup // for it
 	giveWay  *giveWay
 
 	mu      sync.Mutex
@@ -218,6 +220,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.limit()
 	c.nudge = newNudger(cfg.Pool, c.now)
+	c.analyze = &analyzer{pool: cfg.Pool, log: c.log}
 	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
@@ -347,6 +350,7 @@ func (c *Client) Start(ctx context.Context) error {
 	}
 	c.sweeper.Start(ctx)
 	c.nudge.start(ctx)
+	c.looking.Go(func() { c.analyze.run(c.stopping) })
 	c.started = true
 	return nil
 }
@@ -364,6 +368,7 @@ func (c *Client) Stop(ctx context.Context) error {
 	}
 	c.sweeper.Stop()
 	c.nudge.end()
+	c.looking.Wait()
 	if err := c.river.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the River client: %w", err)
 	}

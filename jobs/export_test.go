@@ -1,6 +1,11 @@
 package jobs
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
 
 // GiveWay is what decides how fast replays may go.
 type GiveWay = giveWay
@@ -18,3 +23,8 @@ func (g *giveWay) Took(items int) { g.took(items) }
 
 // MostAhead is how many wake-ups of replays may wait for a worker before a step.
 const MostAhead = mostAhead
+
+// LookAtJobs is what a process does every second in which there were wake-ups.
+func LookAtJobs(ctx context.Context, pool *pgxpool.Pool) error {
+	return (&analyzer{pool: pool}).look(ctx)
+}

@@ -27,6 +27,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
+	defer w.client.analyze.after()
 	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
 }
 
