@@ -177,7 +177,7 @@ func (r *orderReport) compare(subjects []orderSubject) {
 
 func (r *orderReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "\n%d round(s), backlogs of %d; medians over the rounds and their range. Bodies of 2 KiB.\n", r.Rounds, r.Effects)
-	fmt.Fprintf(w, "PostgreSQL: its durable defaults, with %v. The target of forward shares the machine.\n\n", r.Settings)
+	fmt.Fprintf(w, "%s The target of forward shares the machine.\n\n", r.server())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\teach second\tleast\tmost\tworker CPU us each\tPostgreSQL CPU us each\t\n")
 	for _, d := range r.Drains {

@@ -216,6 +216,7 @@ func (b *pruneBench) second(ctx context.Context) string {
 }
 
 func (r *pruneReport) writeTable(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s\n", r.server())
 	fmt.Fprintf(w, "Gate of %d rows, %d past their horizon; deliveries at %.0f/s, half of the peak, %d bytes; over 64 connections, but over %d while a day goes\n\n", r.Rows, r.Expired, r.Rate, bodySize, openConnections)
 	if len(r.Alone) > 0 {
 		fmt.Fprintf(w, "  %-6s %14s %15s %14s\n", "pair", "p99 alone", "p99 beside", "removed/s")

@@ -158,7 +158,7 @@ func (r *replayReport) writeTable(w io.Writer) error {
 			verdict = fmt.Sprintf("; target <= %d s: missed", mostPlanSeconds)
 		}
 	}
-	fmt.Fprintf(w, "\nPostgreSQL: its durable defaults, with %v. Bodies of 2 KiB; the target of forward shares the machine.\n\n", r.Settings)
+	fmt.Fprintf(w, "\n%s Bodies of 2 KiB; the target of forward shares the machine.\n\n", r.server())
 	fmt.Fprintf(w, "Planning %d dead letters, with what would be sent of each: %.1f s (%.0f/s), at most %d MiB in the process%s\n",
 		r.Dead, r.PlanSeconds, float64(r.Dead)/r.PlanSeconds, r.PlanMemory>>20, verdict)
 	for _, x := range []struct {

@@ -115,7 +115,7 @@ func (r *receiveReport) compare(what string, above, below []cell, value func(*ce
 func (r *receiveReport) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%d round(s) of %g s each; medians over the rounds. Bodies of 2 KiB, HMAC-SHA256, keep-alive.\n", r.Rounds, r.SecondsEach)
-	fmt.Fprintf(w, "PostgreSQL: its durable defaults, with %v. The generator shares the machine.\n\n", r.Settings)
+	fmt.Fprintf(w, "%s The generator shares the machine.\n\n", r.server())
 	fmt.Fprintf(t, "\tconns\tdeliveries\tacked/s\tp50 ms\tp99 ms\treceiver CPU s/1000\tPostgreSQL CPU s/1000\tworked/s\tfailed\t\n")
 	for i := range r.Medians {
 		c := &r.Medians[i]

@@ -124,7 +124,7 @@ func (s *stand) receive(ctx context.Context, p *rig.Process, address string, run
 
 func (r *sealReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "\n%d round(s) at 64 connections, bodies of 2 KiB; medians over the rounds and their range.\n", r.Rounds)
-	fmt.Fprintf(w, "PostgreSQL: its durable defaults, with %v.\n\n", r.Settings)
+	fmt.Fprintf(w, "%s\n\n", r.server())
 	for _, x := range []struct {
 		name           string
 		perSecond, cpu []float64

@@ -19,6 +19,9 @@ import (
 // included, but for memory and checkpoints, which every installation sets.
 var settings = map[string]string{"shared_buffers": "1GB", "max_wal_size": "8GB", "max_connections": "400"}
 
+// syncing is how long the disk is looked at before anything is measured.
+const syncing = 3 * time.Second
+
 // stand is what every benchmark needs: a directory, the binary, and a PostgreSQL
 // that has been migrated.
 type stand struct {
@@ -26,6 +29,9 @@ type stand struct {
 	binary string
 	server *devpg.Server
 	db     *pgx.Conn
+
+	// disk is what the server's disk took before there was a load.
+	disk syncs
 
 	processes []*rig.Process
 }
@@ -47,8 +53,11 @@ func newStand(ctx context.Context) (*stand, error) {
 	if err := rig.Build(ctx, "./cmd/oncegate", s.binary); err != nil {
 		return s, err
 	}
-	if s.server, err = devpg.Start(ctx, devpg.Config{Settings: settings}); err != nil {
+	if s.server, err = devpg.Start(ctx, devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}); err != nil {
 		return s, fmt.Errorf("starting PostgreSQL: %w", err)
+	}
+	if s.disk, err = measureSyncs(filepath.Dir(s.server.Dir()), syncing); err != nil {
+		return s, err
 	}
 	if err := migrations.Up(ctx, s.server.DSN(), schema); err != nil {
 		return s, fmt.Errorf("migrating: %w", err)

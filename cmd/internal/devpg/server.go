@@ -1,6 +1,7 @@
 package devpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,11 @@ const superuser = "postgres"
 // Config describes a cluster. The zero value is a durable throw-away cluster.
 type Config struct {
 	// Dir holds everything of the cluster; it is made when missing, and a cluster that is already in it is used. Empty
-	// means a new directory under /var/tmp, which [Server.Stop] removes.
+	// means a new directory, which [Server.Stop] removes.
 	Dir string
+
+	// Under is where a new directory is made: on the disk that is to be used. It defaults to /var/tmp.
+	Under string
 
 	// Binaries is the server to run. The zero value means what [Find] finds.
 	Binaries Binaries
@@ -84,7 +88,7 @@ func prepare(ctx context.Context, cfg Config) (*Server, error) {
 		}
 	}
 	if s.cfg.Dir == "" {
-		if s.cfg.Dir, err = os.MkdirTemp("/var/tmp", "oncegate-throwaway-"); err != nil {
+		if s.cfg.Dir, err = os.MkdirTemp(cmp.Or(s.cfg.Under, "/var/tmp"), "oncegate-throwaway-"); err != nil {
 			return nil, fmt.Errorf("making a directory for PostgreSQL: %w", err)
 		}
 		s.throwAway = true
