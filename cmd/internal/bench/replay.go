@@ -158,6 +158,11 @@ func (r *replays) running(ctx context.Context) error {
 	return nil
 }
 
+// Each through an index that holds none of what is done: it is asked while the time counts.
+const allReplayed = `
+SELECT NOT EXISTS (SELECT FROM oncegate.effect WHERE state = 'dead')
+    AND NOT EXISTS (SELECT FROM oncegate.effect WHERE next_at IS NOT NULL)`
+
 // replay replays everything that is dead and gives how many a second there were.
 func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	plan, err := r.plan(ctx)
@@ -172,7 +177,7 @@ func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	if err := r.run(ctx, plan, 0); err != nil {
 		return 0, err
 	}
-	if err := r.until(ctx, `SELECT NOT EXISTS (SELECT FROM oncegate.effect WHERE state <> 'done')`); err != nil {
+	if err := r.until(ctx, allReplayed); err != nil {
 		return 0, err
 	}
 	var done int
