@@ -99,7 +99,7 @@ type ReplaysConfig struct {
 	Expiry time.Duration
 
 	// Page is how many items are planned by one transaction, Chunk how many are
-	// carried out by one. They default to 500 and 200.
+	// carried out by one. They default to 500 each.
 	Page, Chunk int
 }
 
@@ -130,7 +130,7 @@ func NewReplays(cfg ReplaysConfig) (*Replays, error) {
 		r.page = 500
 	}
 	if r.chunk == 0 {
-		r.chunk = 200
+		r.chunk = 500
 	}
 	return r, nil
 }

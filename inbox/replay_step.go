@@ -149,12 +149,18 @@ func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]s
 	})
 }
 
-// An item that made an effect names it.
+// An item that made an effect names it. Each is looked up by itself: a planner that was
+// told of small plans compares all of a large one with each item of the step.
 const markItems = `
 UPDATE replay_item i
 SET outcome = a.outcome, detail = nullif(a.detail, ''), acted_at = now(), effect_id = a.effect_id
 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, effect_id)
-WHERE i.replay_id = $1 AND i.position = a.position`
+CROSS JOIN LATERAL (
+    SELECT f.ctid AS place
+    FROM replay_item f
+    WHERE f.replay_id = $1 AND f.position = a.position
+    LIMIT 1) f
+WHERE i.ctid = f.place`
 
 // applyTx gives each item its turn, all of them within a time, and its outcome.
 func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem, within time.Duration) error {
@@ -195,7 +201,11 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 		positions[i], outcomes[i], details[i], effectIDs[i] = items[i].position, string(items[i].outcome), items[i].detail, items[i].effect
 		replay.Summary.Outcomes[items[i].outcome]++
 	}
-	_, err = tx.Exec(ctx, markItems, replay.ID, positions, outcomes, details, effectIDs)
+	marked, err := tx.Exec(ctx, markItems, replay.ID, positions, outcomes, details, effectIDs)
+	if err == nil && marked.RowsAffected() != int64(n) {
+		// A row that is erased or sealed anew meanwhile is at another place.
+		err = fmt.Errorf("%w: items changed meanwhile, the step is to be made again", ErrState)
+	}
 	return err
 }
 
