@@ -103,7 +103,7 @@ type Config struct {
 	MaxWorkers int
 
 	// FetchCooldown is the least time between two fetches of jobs. 0 is the default
-	// of 5 ms.
+	// of 10 ms.
 	FetchCooldown time.Duration
 
 	// FetchPollInterval is how long a job whose notification was lost waits, and how

@@ -71,7 +71,7 @@ func (replayArgs) InsertOpts() river.InsertOpts {
 type QueueConfig struct {
 	// FetchCooldown is the least time between two notifications of this process in
 	// the long run; workers fetch no faster than that either. After a pause up to 20
-	// may follow each other at once. It defaults to 5 ms.
+	// may follow each other at once. It defaults to 10 ms.
 	FetchCooldown time.Duration
 
 	// Now defaults to time.Now.
