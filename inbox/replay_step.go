@@ -26,7 +26,9 @@ type ReplayStep struct {
 // Step takes the next items of a running replay, all in one transaction: the
 // effects' way out of their rest, the items' outcomes and the wake-ups. A process
 // that dies leaves the step undone or done. Two that work on one replay take
-// turns. An effect that is no longer as it was planned is left alone.
+// turns. An effect that is no longer as it was planned is left alone. It returns
+// [ErrState] if an item was erased or sealed anew meanwhile: nothing was done, and the
+// step is to be made again.
 func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 	return r.step(ctx, r.pool, id, 0)
 }

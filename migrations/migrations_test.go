@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,16 @@ func TestUpDownUp(t *testing.T) {
 	}
 	if err := migrations.Validate(t.Context(), pool); err != nil {
 		t.Errorf("Validate after up: %v", err)
+	}
+}
+
+// A migration that no version names would never be applied.
+func TestVersionIsTheLastFile(t *testing.T) {
+	t.Parallel()
+	last := fmt.Sprintf("sql/%06d_", migrations.Version)
+	files, err := filepath.Glob("sql/*.up.sql") // by name, and so by version
+	if err != nil || len(files) != migrations.Version || !strings.HasPrefix(files[len(files)-1], last) {
+		t.Errorf("the files are %q, %v; want the last to be %s..., and %d of them", files, err, last, migrations.Version)
 	}
 }
 
