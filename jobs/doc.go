@@ -10,9 +10,9 @@ import "time"
 // The defaults of the queue, from measurement: River's own (100 workers, 100 ms)
 // cap a queue at 1,000 jobs a second. Two fetches are as far apart as two groups of
 // claims: half as far they found half as much, and beside 300 deliveries a second the
-// processors were a fifth busier (./scripts/bench replay --live 300). The poll interval is as long as an effect
-// that was emitted may be under way within a second though every notification is
-// lost: the relay looks twice a second.
+// processors were a fifth busier (./scripts/bench replay --live 300). The poll interval
+// is as long as an effect that was emitted may be under way within a second though every
+// notification is lost: the relay looks twice a second.
 const (
 	DefaultMaxWorkers        = 500
 	DefaultFetchCooldown     = 10 * time.Millisecond

@@ -140,11 +140,7 @@ func jammed(begun time.Time, replayed func() bool) jobs.Deliveries {
 func TestTheWorkerGivesWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.admit(repeatable, 100)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{Chunk: 100})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	_, r, p := b.started(100, inbox.ReplaysConfig{Chunk: 100})
 	b.client(jobs.Config{Replays: r, Deliveries: jammed(time.Now(), func() bool {
 		return b.count(`SELECT count(*) FROM replay_item WHERE outcome IS NOT NULL`) > 0
 	})})
@@ -179,11 +175,7 @@ func TestStepsDoNotRunAhead(t *testing.T) {
 	t.Parallel()
 	const n, chunk = jobs.MostAhead + 1000, 100
 	b := setup(t)
-	b.admit(repeatable, n)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{Chunk: chunk})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	_, r, _ := b.started(n, inbox.ReplaysConfig{Chunk: chunk})
 	s := &counting{sink: sink{idempotent: true}, b: b}
 	b.client(jobs.Config{Replays: r, MaxWorkers: 8, Senders: map[string]effect.Sender{repeatable: s}})
 	b.eventually("all to be done", func() bool { return b.count(`SELECT count(*) FROM effect WHERE state = 'done'`) == n })

@@ -12,11 +12,7 @@ import (
 func TestAnItemThatChangesDuringAStep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids := b.admit(repeatable, 3)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	ids, r, p := b.started(3, inbox.ReplaysConfig{})
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -75,11 +75,7 @@ func TestAFastReplayIsManySteps(t *testing.T) {
 func TestAStepWakesTheWorkers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.admit(repeatable, 3)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	_, r, p := b.started(3, inbox.ReplaysConfig{})
 	conn, err := b.pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

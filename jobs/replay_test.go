@@ -62,6 +62,17 @@ func start(tb testing.TB, r *inbox.Replays, p *inbox.Replay) {
 	}
 }
 
+// started admits effects, has them die, and begins a replay of all of them.
+func (b *bundle) started(n int, cfg inbox.ReplaysConfig) ([]inbox.ID, *inbox.Replays, *inbox.Replay) {
+	b.tb.Helper()
+	ids := b.admit(repeatable, n)
+	b.died()
+	r := b.replays(cfg)
+	p := plan(b.tb, r, everything(), inbox.ReplayOptions{})
+	start(b.tb, r, p)
+	return ids, r, p
+}
+
 // run makes steps until the replay has ended, and gives how many items they took.
 func run(tb testing.TB, r *inbox.Replays, id inbox.ID) int {
 	tb.Helper()
@@ -263,11 +274,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 func TestARedeliveryDuringAReplayIsHarmless(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids := b.admit(repeatable, 20)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{Chunk: 3})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	ids, r, p := b.started(20, inbox.ReplaysConfig{Chunk: 3})
 	var wait sync.WaitGroup
 	store := b.store("node-1")
 	wait.Go(func() {
@@ -341,11 +348,7 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids := b.admit(repeatable, 3)
-	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
-	start(t, r, p)
+	ids, r, p := b.started(3, inbox.ReplaysConfig{})
 	sweeper, err := jobs.NewSweeper(jobs.SweeperConfig{
 		Pool: b.work, Store: b.store("node-1"), Replays: r, Logger: testLogger(t), Every: -1,
 	})
