@@ -71,9 +71,21 @@ type Program struct {
 	program cel.Program
 }
 
-// environment is built once: it is immutable, and building it is slow.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+// compiler makes programs in one environment, one at a time: the checker of
+// cel-go 0.33.2 keeps what it finds out about the environment for later, and
+// reads it elsewhere without asking whether somebody writes (checker/env.go:
+// Catalog and cloneWithDecls). Programs are made when a configuration is loaded;
+// they do not wait for each other when they are evaluated.
+type compiler struct {
+	mu  sync.Mutex
+	env *cel.Env
+}
+
+// shared is built once, since building it is slow.
+var shared = sync.OnceValues(newCompiler)
+
+func newCompiler() (*compiler, error) {
+	env, err := cel.NewEnv(
 		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Event]()),
 		ext.Strings(),
 		cel.CrossTypeNumericComparisons(true),
@@ -82,10 +94,14 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("body", cel.DynType),
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
 	)
-})
+	if err != nil {
+		return nil, fmt.Errorf("making the environment of expressions: %w", err)
+	}
+	return &compiler{env: env}, nil
+}
 
 // Compile checks an expression and makes it ready. Its error is one line and
-// says where.
+// says where. It may be called concurrently.
 func Compile(source string, want Want) (*Program, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, errors.New("the expression is empty")
@@ -93,11 +109,17 @@ func Compile(source string, want Want) (*Program, error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("the expression is longer than %d bytes", maxSource)
 	}
-	env, err := environment()
+	c, err := shared()
 	if err != nil {
-		return nil, fmt.Errorf("making the environment of expressions: %w", err)
+		return nil, err
 	}
-	ast, issues := env.Compile(source)
+	return c.compile(source, want)
+}
+
+func (c *compiler) compile(source string, want Want) (*Program, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ast, issues := c.env.Compile(source)
 	if issues != nil && issues.Err() != nil {
 		first := issues.Errors()[0]
 		return nil, fmt.Errorf("column %d: %s", first.Location.Column()+1, strings.Join(strings.Fields(first.Message), " "))
@@ -105,7 +127,7 @@ func Compile(source string, want Want) (*Program, error) {
 	if err := fits(ast.OutputType(), want); err != nil {
 		return nil, err
 	}
-	program, err := env.Program(ast, cel.CostLimit(MaxCost), cel.EvalOptions(cel.OptOptimize))
+	program, err := c.env.Program(ast, cel.CostLimit(MaxCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the expression: %w", err)
 	}

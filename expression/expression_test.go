@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,30 @@ func TestConditions(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %t, %v, want %t", source, got, err, want)
 		}
+	}
+}
+
+// The race detector has to see nothing where one expression is refused while
+// others are checked: what CEL finds out on the first refusal it keeps.
+func TestExpressionsAreCompiledConcurrently(t *testing.T) {
+	t.Parallel()
+	sources := map[string]bool{
+		`body.items.exists(i, i.n > 0)`: true, `nobody`: false, `body.items.all(i, has(i.n))`: true, `event.typ == "a"`: false,
+	}
+	for range 20 {
+		compile, err := expression.NewCompile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for source, good := range sources {
+			group.Go(func() {
+				if _, err := compile(source, expression.Condition); (err == nil) != good {
+					t.Errorf("%s: %v", source, err)
+				}
+			})
+		}
+		group.Wait()
 	}
 }
 

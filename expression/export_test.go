@@ -1,0 +1,11 @@
+package expression
+
+// NewCompile is [Compile] in an environment of its own, in which nothing has been
+// compiled yet.
+func NewCompile() (func(source string, want Want) (*Program, error), error) {
+	c, err := newCompiler()
+	if err != nil {
+		return nil, err
+	}
+	return c.compile, nil
+}
