@@ -158,10 +158,11 @@ func (r *replays) running(ctx context.Context) error {
 	return nil
 }
 
-// Each through an index that holds none of what is done: it is asked while the time counts.
+// It is asked while the time counts: whether effects are left only when the run is over,
+// since the index of those leads through all that have gone out of it.
 const allReplayed = `
-SELECT NOT EXISTS (SELECT FROM oncegate.effect WHERE state = 'dead')
-    AND NOT EXISTS (SELECT FROM oncegate.effect WHERE next_at IS NOT NULL)`
+SELECT CASE WHEN EXISTS (SELECT FROM oncegate.replay WHERE state = 'running') THEN false
+    ELSE NOT EXISTS (SELECT FROM oncegate.effect WHERE next_at IS NOT NULL) END`
 
 // replay replays everything that is dead and gives how many a second there were.
 func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
