@@ -37,7 +37,6 @@ const (
 	FindDead     = findDead
 	ScopeEffects = scopeEffects
 	ReadChunk    = readChunk
-	MarkItems    = markItems
 )
 
 // DeadArgs are the parameters of a filter, and those that follow them.

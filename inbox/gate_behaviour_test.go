@@ -432,7 +432,6 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned 
 		"results":      {inbox.ForgetResults, "", 2, []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
 		"lock_events":  {inbox.LockEffectEvents, "", 3, []string{"inbox_event_pkey", "effect_duplicate_of_idx"}},
 		"chunk":        {inbox.ReadChunk, "", 3, []string{"Index Cond: ((replay_id = $1) AND (\"position\" > $3))"}},
-		"mark_items":   {inbox.MarkItems, "", 5, []string{"replay_item_pkey"}},
 		"held":         {inbox.PageHeld, "", 3, []string{"effect_held_idx", "stream_key"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -205,7 +205,7 @@ const neededEvent = `(
         OFFSET 0)
     OR EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running')
+        WHERE i.event_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running')
         OFFSET 0)
     OR EXISTS (SELECT FROM unnest($1::int[], $2::uuid[]) AS l (id, since) WHERE l.id = e.source_id AND e.id >= l.since))`
 

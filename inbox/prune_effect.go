@@ -24,7 +24,7 @@ const removableEffect = `
             AND (s.gap_since IS NOT NULL OR s.blocked_by IS NOT NULL OR s.in_flight IS NOT NULL))
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE NOT $2::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))`
+        WHERE NOT $2::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running'))`
 
 const lockDueEffects = `
 WITH page AS MATERIALIZED (

@@ -20,7 +20,7 @@ const removableEvent = `
     AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE NOT $3::boolean AND i.event_id = e.id AND i.outcome IS NULL AND r.state IN ('planning', 'planned', 'running'))`
+        WHERE NOT $3::boolean AND i.event_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running'))`
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.

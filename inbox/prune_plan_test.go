@@ -37,7 +37,7 @@ func TestPrunePlans(t *testing.T) {
 		"at rest":        {"effect_rest_idx"},
 		"held":           {"effect_held_idx"},
 		"refusals":       {"refusal_source_idx", "refusal_pkey"},
-		"replay items":   {"replay_pkey", "replay_item_pkey"},
+		"replay items":   {"replay_pkey", "replay_item_pkey", "replay_outcome_pkey"},
 		"replays":        {"replay_pkey"},
 		"audits":         {"audit_pkey"},
 		"keep bodies":    {"inbox_event_pkey", partition + "_pkey"},

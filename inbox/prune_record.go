@@ -22,7 +22,8 @@ WITH due AS MATERIALIZED (
     LIMIT $3)
 DELETE FROM refusal r USING due WHERE r.id = due.id`
 
-// Plans that are over, with their items first: there may be very many.
+// Plans that are over, with their items first: there may be very many. What became of an
+// item goes with it and is not counted by itself.
 const (
 	deleteReplayItems = `
 WITH over AS MATERIALIZED (
@@ -35,7 +36,9 @@ due AS MATERIALIZED (
     FROM over
     CROSS JOIN LATERAL (
         SELECT i.replay_id, i.position FROM replay_item i WHERE i.replay_id = over.id ORDER BY i.position LIMIT $2 FOR UPDATE SKIP LOCKED) f
-    LIMIT $2)
+    LIMIT $2),
+outcomes AS (
+    DELETE FROM replay_outcome o USING due WHERE o.replay_id = due.replay_id AND o.position = due.position)
 DELETE FROM replay_item i USING due WHERE i.replay_id = due.replay_id AND i.position = due.position`
 
 	deleteReplays = `

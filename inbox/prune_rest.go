@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state IN ('dead', 'indeterminate') AND e.state = ANY ($3::text[])
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE NOT $4::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running'))
+            WHERE NOT $4::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > p.position AND p.state IN ('planning', 'planned', 'running'))
     ORDER BY e.id
     LIMIT $5) f
 LIMIT $5`
@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state = 'held'
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE NOT $3::boolean AND i.effect_id = e.id AND i.outcome IS NULL AND p.state IN ('planning', 'planned', 'running'))
+            WHERE NOT $3::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > p.position AND p.state IN ('planning', 'planned', 'running'))
     ORDER BY e.id
     LIMIT $4) f
 LIMIT $4`

@@ -159,9 +159,10 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 	p.exec(t, `UPDATE inbox_event SET discarded_at = now() WHERE id = $1`, gone)
 	replayed := p.deliver(t, "replayed", 40*day, inbox.EffectDone)
 	over := p.deliver(t, "over", 40*day, inbox.EffectDone)
-	for event, state := range map[inbox.ID]string{replayed: "planned", over: "cancelled"} {
+	passed := p.deliver(t, "passed", 40*day, inbox.EffectDone)
+	for event, state := range map[inbox.ID]string{replayed: "planned", over: "cancelled", passed: "running"} {
 		plan := inbox.NewID(time.Now())
-		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
+		p.exec(t, `INSERT INTO replay (id, state, scope, actor, position) VALUES ($1, $2, '{}', 'a', CASE $2 WHEN 'running' THEN 1 ELSE 0 END)`, plan, state)
 		p.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action) SELECT $1, 1, id, event_id, route_id, 'replay' FROM effect WHERE event_id = $2`, plan, event)
 	}
 	p.prune(t)
@@ -170,7 +171,7 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 			t.Errorf("the event that is %s went: %t, %t", name, event, body)
 		}
 	}
-	for name, id := range map[string]inbox.ID{"of a replay that is over": over, "discarded": gone} {
+	for name, id := range map[string]inbox.ID{"of a replay that is over": over, "that a run has come past": passed, "discarded": gone} {
 		if event, _, body := p.has(t, id); event || body {
 			t.Errorf("the event that is %s stayed: %t, %t", name, event, body)
 		}
@@ -211,6 +212,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 		plan := inbox.NewID(time.Now().Add(-91 * day))
 		p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
 		p.exec(t, `INSERT INTO replay_item (replay_id, position, event_id, route_id, action) SELECT $1, n, gen_random_uuid(), 1, 'replay' FROM generate_series(1, 1200) n`, plan)
+		p.exec(t, `INSERT INTO replay_outcome (replay_id, position, outcome) SELECT $1, n, 'replayed' FROM generate_series(1, 1100) n`, plan)
 	}
 	for _, ago := range []time.Duration{61 * day, 59 * day} {
 		p.exec(t, `INSERT INTO audit (id, actor, action, object) VALUES ($1, 'a', 'b', 'c')`, inbox.NewID(time.Now().Add(-ago)))
@@ -233,6 +235,11 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	if err := p.pool.QueryRow(t.Context(), `SELECT array_agg(k ORDER BY k) FROM unnest('{owner,asked,dead,ever,tomb}'::text[]) k
 		JOIN effect_key e ON e.key_hash = sha256(k::bytea)`).Scan(&left); err != nil || !slices.Equal(left, []string{"asked", "dead", "ever", "tomb"}) {
 		t.Errorf("keys left: %v, %v", left, err)
+	}
+	var outcomes string
+	if err := p.pool.QueryRow(t.Context(), `SELECT string_agg(x.state || ' ' || x.n, ', ')
+		FROM (SELECT coalesce(r.state, 'none') AS state, count(*) AS n FROM replay_outcome o LEFT JOIN replay r ON r.id = o.replay_id GROUP BY 1) x`).Scan(&outcomes); err != nil || outcomes != "running 1100" {
+		t.Errorf("outcomes left by the states of their plans: %s, %v", outcomes, err)
 	}
 }
 

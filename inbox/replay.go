@@ -182,9 +182,10 @@ func oneReplay(ctx context.Context, db querier, sql string, id ID) (*Replay, err
 
 const readStands = `
 SELECT e.state, count(*)
-FROM replay_item i
-JOIN effect e ON e.id = i.effect_id
-WHERE i.replay_id = $1 AND i.outcome IN ('replayed', 'created')
+FROM replay_outcome o
+JOIN replay_item i ON i.replay_id = o.replay_id AND i.position = o.position
+JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
+WHERE o.replay_id = $1 AND o.outcome IN ('replayed', 'created')
 GROUP BY e.state`
 
 // Standings counts by state where the effects stand now that a replay has moved on.

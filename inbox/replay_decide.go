@@ -36,7 +36,7 @@ LEFT JOIN inbox_event v ON v.id = x.event_id
 LEFT JOIN LATERAL (
     SELECT true AS listed
     FROM replay_item i
-    WHERE i.effect_id = x.id AND i.replay_id = $2 AND i.outcome IS NULL
+    WHERE i.effect_id = x.id AND i.replay_id = $2 AND i.left_out IS NULL
     LIMIT 1) l ON true
 ORDER BY a.place`
 

@@ -32,12 +32,12 @@ func (i *planItem) digest(h hash.Hash) {
 	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s\n", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
 }
 
-// What is left out has its outcome at once, and no run looks at it.
+// Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
-    diff_key_id, outcome)
+    diff_key_id)
 SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
-    nullif(a.verdict, ''), a.diff, a.diff_key_id, CASE a.action WHEN 'none' THEN 'left_out' END
+    nullif(a.verdict, ''), a.diff, a.diff_key_id
 FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[],
     $12::int[]) AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id)`
 
@@ -100,23 +100,27 @@ type ReplayItem struct {
 	Diff json.RawMessage `json:"diff,omitempty"`
 }
 
+// What is left out has its outcome with the plan, and no run looks at it.
 const listItems = `
-SELECT i.position, i.effect_id, i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
+SELECT i.position, coalesce(o.made_id, i.effect_id), i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
     coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
-    coalesce(i.outcome, ''), coalesce(i.detail, ''), i.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id
+    coalesce(` + itemOutcome + `, ''), coalesce(o.detail, ''), o.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id
 FROM replay_item i
+LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.position
 LEFT JOIN inbox_event v ON v.id = i.event_id
 LEFT JOIN source s ON s.id = v.source_id
 LEFT JOIN route r ON r.id = i.route_id
-LEFT JOIN effect e ON e.id = i.effect_id
+LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
 WHERE i.replay_id = $1 AND i.position > $2
     AND ($3::text = '' OR i.action = $3)
     AND ($4::text = '' OR i.left_out = $4)
     AND ($5::text = '' OR i.verdict = $5)
-    AND ($6::text = '' OR i.outcome = $6)
-    AND (NOT $7 OR i.outcome IS NULL)
+    AND ($6::text = '' OR ` + itemOutcome + ` = $6)
+    AND (NOT $7 OR ` + itemOutcome + ` IS NULL)
 ORDER BY i.position
 LIMIT $8`
+
+const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
 
 // Items gives one page of a replay's items, in the order in which they are carried
 // out, with their diffs.

@@ -26,9 +26,7 @@ type ReplayStep struct {
 // Step takes the next items of a running replay, all in one transaction: the
 // effects' way out of their rest, the items' outcomes and the wake-ups. A process
 // that dies leaves the step undone or done. Two that work on one replay take
-// turns. An effect that is no longer as it was planned is left alone. It returns
-// [ErrState] if an item was erased or sealed anew meanwhile: nothing was done, and the
-// step is to be made again.
+// turns. An effect that is no longer as it was planned is left alone.
 func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 	return r.step(ctx, r.pool, id, 0)
 }
@@ -59,12 +57,12 @@ const readPace = `
 SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
 
 // Items are taken in their order, so that none before the last one taken is open. By
-// coalesce the index of open items is not taken for one of a replay: it is by effect, and
-// each step would read all that is left of the plan.
+// coalesce the index of what a plan took in is not taken for one of a replay: it is by
+// effect, and each step would read all of the plan.
 const readChunk = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
 FROM replay_item i
-WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.outcome, '') = ''
+WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.left_out, '') = ''
 ORDER BY i.position
 LIMIT $2`
 
@@ -151,18 +149,10 @@ func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]s
 	})
 }
 
-// An item that made an effect names it. Each is looked up by itself: a planner that was
-// told of small plans compares all of a large one with each item of the step.
-const markItems = `
-UPDATE replay_item i
-SET outcome = a.outcome, detail = nullif(a.detail, ''), acted_at = now(), effect_id = a.effect_id
-FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, effect_id)
-CROSS JOIN LATERAL (
-    SELECT f.ctid AS place
-    FROM replay_item f
-    WHERE f.replay_id = $1 AND f.position = a.position
-    LIMIT 1) f
-WHERE i.ctid = f.place`
+const recordOutcomes = `
+INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id)
+SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
+FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, made_id)`
 
 // applyTx gives each item its turn, all of them within a time, and its outcome.
 func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem, within time.Duration) error {
@@ -195,19 +185,18 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 		return err
 	}
 	n := len(items)
-	positions, outcomes, details, effectIDs := make([]int64, n), make([]string, n), make([]string, n), make([]ID, n)
+	positions, outcomes, details, madeIDs := make([]int64, n), make([]string, n), make([]string, n), make([]ID, n)
 	if replay.Summary.Outcomes == nil {
 		replay.Summary.Outcomes = map[ItemOutcome]int{}
 	}
-	for i := range items {
-		positions[i], outcomes[i], details[i], effectIDs[i] = items[i].position, string(items[i].outcome), items[i].detail, items[i].effect
-		replay.Summary.Outcomes[items[i].outcome]++
+	for i, it := range items {
+		positions[i], outcomes[i], details[i] = it.position, string(it.outcome), it.detail
+		if it.outcome == ItemCreated {
+			madeIDs[i] = it.effect
+		}
+		replay.Summary.Outcomes[it.outcome]++
 	}
-	marked, err := tx.Exec(ctx, markItems, replay.ID, positions, outcomes, details, effectIDs)
-	if err == nil && marked.RowsAffected() != int64(n) {
-		// A row that is erased or sealed anew meanwhile is at another place.
-		err = fmt.Errorf("%w: items changed meanwhile, the step is to be made again", ErrState)
-	}
+	_, err = tx.Exec(ctx, recordOutcomes, replay.ID, positions, outcomes, details, madeIDs)
 	return err
 }
 

@@ -142,13 +142,13 @@ func TestTheWorkerGivesWay(t *testing.T) {
 	b := setup(t)
 	_, r, p := b.started(100, inbox.ReplaysConfig{Chunk: 100})
 	b.client(jobs.Config{Replays: r, Deliveries: jammed(time.Now(), func() bool {
-		return b.count(`SELECT count(*) FROM replay_item WHERE outcome IS NOT NULL`) > 0
+		return b.count(`SELECT count(*) FROM replay_outcome`) > 0
 	})})
 	b.eventually("the replay to end", func() bool {
 		p, err := r.Status(t.Context(), p.ID)
 		return err == nil && p.State == inbox.ReplayDone
 	})
-	if steps := b.count(`SELECT count(DISTINCT acted_at) FROM replay_item`); steps < 5 {
+	if steps := b.count(`SELECT count(DISTINCT acted_at) FROM replay_outcome`); steps < 5 {
 		t.Errorf("%d steps were made beside deliveries that wait for a second", steps)
 	}
 }

@@ -63,9 +63,9 @@ func dies(tb testing.TB, newSteps makeStepper) {
 			}
 			where := fmt.Sprintf("killed at message %d, arrived %t", n, after)
 			// As the server sees it in the end: it may still be at the last message.
-			torn := `SELECT count(*) FROM effect e JOIN replay_item i ON i.effect_id = e.id WHERE i.replay_id = $1 AND NOT (
-				i.outcome IS NULL AND e.state = 'dead' AND e.version = 1
-				OR i.outcome = 'replayed' AND e.state = 'pending' AND e.version = 2 AND EXISTS (SELECT FROM river_job j WHERE j.id = e.job_id))`
+			torn := `SELECT count(*) FROM effect e JOIN replay_item i ON i.effect_id = e.id LEFT JOIN replay_outcome o USING (replay_id, position) WHERE i.replay_id = $1 AND NOT (
+				o.outcome IS NULL AND e.state = 'dead' AND e.version = 1
+				OR o.outcome = 'replayed' AND e.state = 'pending' AND e.version = 2 AND EXISTS (SELECT FROM river_job j WHERE j.id = e.job_id))`
 			b.rested()
 			if got := b.count(torn, p.ID); got != 0 {
 				tb.Errorf("%s: %d items are neither done nor as they were", where, got)
@@ -80,7 +80,7 @@ func dies(tb testing.TB, newSteps makeStepper) {
 				}
 			}
 			if got := b.count(`SELECT count(*) FROM effect e JOIN replay_item i ON i.effect_id = e.id AND i.replay_id = $1
-				WHERE e.state = 'pending' AND e.version = 2 AND i.outcome = 'replayed'`, p.ID); got != effects {
+				JOIN replay_outcome o USING (replay_id, position) WHERE e.state = 'pending' AND e.version = 2 AND o.outcome = 'replayed'`, p.ID); got != effects {
 				tb.Errorf("%s: %d effects have fresh attempts once, want %d", where, got, effects)
 			}
 		}
@@ -99,7 +99,16 @@ func (b *bundle) rested() {
 	}
 }
 
-// meets lets two work on one replay at once: each item is taken once.
+// waiting counts who waits for a session's locks, and who waits for those in turn.
+const waiting = `
+WITH RECURSIVE w AS (
+    SELECT $1::int AS pid
+    UNION
+    SELECT a.pid FROM pg_stat_activity a JOIN w ON w.pid = ANY (pg_blocking_pids(a.pid)))
+SELECT count(*) - 1 FROM w`
+
+// meets lets three work on one replay at once, all of them in the middle of their first
+// step when the first of them goes on: each item is taken once.
 func meets(tb testing.TB, newSteps makeStepper) {
 	tb.Helper()
 	b := setup(tb)
@@ -109,10 +118,19 @@ func meets(tb testing.TB, newSteps makeStepper) {
 	r := b.replays(inbox.ReplaysConfig{})
 	p := plan(tb, r, everything(), inbox.ReplayOptions{})
 	start(tb, r, p)
+	tx, err := b.pool.Begin(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(tb.Context())) }() // it was committed, or the test failed
+	if _, err := tx.Exec(tb.Context(), `SELECT FROM effect FOR UPDATE`); err != nil {
+		tb.Fatal(err)
+	}
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	taken := 0
-	for range 3 {
+	const runners = 3
+	for range runners {
 		step := newSteps(b, b.work)
 		wait.Go(func() {
 			for {
@@ -129,6 +147,12 @@ func meets(tb testing.TB, newSteps makeStepper) {
 				}
 			}
 		})
+	}
+	b.eventually("all of them to be in the middle of a step", func() bool {
+		return b.count(waiting, tx.Conn().PgConn().PID()) >= runners
+	})
+	if err := tx.Commit(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	wait.Wait()
 	if taken != effects {
@@ -277,7 +301,7 @@ func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) 
 	if step.State != inbox.ReplayRunning && !w.blind {
 		return nil, nil, step, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT position, effect_id, effect_version FROM replay_item WHERE replay_id = $1 AND outcome IS NULL ORDER BY position LIMIT 2`, id)
+	rows, err := tx.Query(ctx, `SELECT position, effect_id, effect_version FROM replay_item LEFT JOIN replay_outcome USING (replay_id, position) WHERE replay_id = $1 AND outcome IS NULL ORDER BY position LIMIT 2`, id)
 	if err != nil {
 		return nil, nil, step, err
 	}
@@ -317,7 +341,7 @@ func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) 
 }
 
 func (w wrongStep) mark(ctx context.Context, tx pgx.Tx, id inbox.ID, positions []int64) error {
-	_, err := tx.Exec(ctx, `UPDATE replay_item i SET outcome = 'replayed' WHERE i.replay_id = $1 AND i.position = ANY ($2)`, id, positions)
+	_, err := tx.Exec(ctx, `INSERT INTO replay_outcome (replay_id, position, outcome) SELECT $1, unnest($2::bigint[]), 'replayed' ON CONFLICT DO NOTHING`, id, positions)
 	return err
 }
 

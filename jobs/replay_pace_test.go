@@ -36,7 +36,7 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 			t.Fatalf("%+v, %v, want %d items", s, err, items)
 		}
 		var got float64
-		if err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM r.next_at - max(i.acted_at)) FROM replay r, replay_item i GROUP BY r.id`).Scan(&got); err != nil {
+		if err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM r.next_at - max(o.acted_at)) FROM replay r, replay_outcome o GROUP BY r.id`).Scan(&got); err != nil {
 			t.Fatal(err)
 		}
 		if got < ahead-0.001 || got > ahead+0.001 {

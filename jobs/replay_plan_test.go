@@ -224,7 +224,7 @@ func TestAReplayFollowsItsSequence(t *testing.T) {
 	if got != byHash {
 		t.Errorf("positions give %s, want %s", got, byHash)
 	}
-	if n := b.count(`SELECT count(*) FROM (SELECT position - lag(position) OVER (ORDER BY acted_at, position) AS d FROM replay_item) x WHERE d < 0`); n != 0 {
+	if n := b.count(`SELECT count(*) FROM (SELECT position - lag(position) OVER (ORDER BY acted_at, position) AS d FROM replay_outcome) x WHERE d < 0`); n != 0 {
 		t.Error("items were not taken in their order")
 	}
 }
@@ -341,7 +341,7 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE trigger = 'replay'`); n != 2 {
 		t.Errorf("%d attempts of a replay", n)
 	}
-	if n := b.count(`SELECT count(*) FROM replay_item i JOIN effect e ON e.id = i.effect_id AND e.event_id = i.event_id WHERE i.outcome = 'created'`); n != 2 {
+	if n := b.count(`SELECT count(*) FROM replay_outcome o JOIN replay_item i USING (replay_id, position) JOIN effect e ON e.id = o.made_id AND e.event_id = i.event_id WHERE o.outcome = 'created'`); n != 2 {
 		t.Errorf("%d items name the effect they made", n)
 	}
 }

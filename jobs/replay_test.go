@@ -329,7 +329,7 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 			t.Errorf("%d moved after %d steps", moved, steps)
 		}
 		if left := b.count(`SELECT count(*) FROM effect e JOIN replay_item i ON i.effect_id = e.id
-			WHERE i.replay_id = $1 AND i.outcome IS NULL AND e.state = 'dead' AND e.version = 1`, p.ID); left != n-steps {
+			WHERE i.replay_id = $1 AND NOT EXISTS (SELECT FROM replay_outcome o WHERE o.replay_id = i.replay_id AND o.position = i.position) AND e.state = 'dead' AND e.version = 1`, p.ID); left != n-steps {
 			t.Errorf("%d left after %d steps", left, steps)
 		}
 		if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrReplayState) {

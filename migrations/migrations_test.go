@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -147,5 +148,61 @@ func TestConstraintsAreNamed(t *testing.T) {
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What became of the items of replays is the same whichever way it is kept, and a run
+// goes on behind what it has done.
+func TestOutcomesOfReplaysAreMoved(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	run := func(sql string) {
+		t.Helper()
+		if _, err := conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+			t.Fatalf("%v:\n%s", err, sql)
+		}
+	}
+	text := func(sql string) (out string) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), sql).Scan(&out); err != nil {
+			t.Fatalf("%v:\n%s", err, sql)
+		}
+		return out
+	}
+	file := func(name string) string {
+		t.Helper()
+		content, err := os.ReadFile(filepath.Join("sql", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	const plan, made = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
+	run(`INSERT INTO replay (id, state, scope, actor) VALUES ('` + plan + `', 'running', '{}', 'a');
+		INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action, left_out) VALUES
+			('` + plan + `', 1, '` + plan + `', '` + plan + `', 1, 'replay', NULL), ('` + plan + `', 2, '` + plan + `', '` + plan + `', 1, 'none', 'done'),
+			('` + plan + `', 3, NULL, '` + plan + `', 1, 'create', NULL), ('` + plan + `', 4, '` + plan + `', '` + plan + `', 1, 'replay', NULL);
+		INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id, acted_at) VALUES
+			('` + plan + `', 1, 'changed', 'it is done', NULL, '2026-11-22 06:00:00Z'), ('` + plan + `', 3, 'created', NULL, '` + made + `', '2026-11-22 06:00:01Z')`)
+	run(file("000011_replay_outcome.down.sql"))
+	const before = `SELECT string_agg(concat_ws(' ', position, effect_id, outcome, detail, extract(epoch FROM acted_at)::bigint), ', ' ORDER BY position) FROM replay_item`
+	want := "1 " + plan + " changed it is done 1795327200, 2 " + plan + " left_out, 3 " + made + " created 1795327201, 4 " + plan
+	if got := text(before); got != want {
+		t.Errorf("down gives\n%s, want\n%s", got, want)
+	}
+	run(file("000011_replay_outcome.up.sql"))
+	const after = `SELECT string_agg(concat_ws(' ', position, outcome, detail, made_id, extract(epoch FROM acted_at)::bigint), ', ' ORDER BY position) FROM replay_outcome`
+	want = "1 changed it is done 1795327200, 3 created " + made + " 1795327201"
+	if got := text(after); got != want {
+		t.Errorf("up gives\n%s, want\n%s", got, want)
+	}
+	if got := text(`SELECT position::text FROM replay`); got != "3" {
+		t.Errorf("the run goes on behind %s, want 3", got)
 	}
 }

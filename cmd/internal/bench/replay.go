@@ -232,7 +232,7 @@ func (r *replays) disturbing(ctx context.Context) error {
 // attained is how many items a second a replay took in the time that was just measured.
 func (r *replays) attained(ctx context.Context, p planned) (perSecond float64, err error) {
 	var items int
-	const taken = `SELECT count(*) FROM oncegate.replay_item WHERE replay_id = $1 AND acted_at > now() - make_interval(secs => $2)`
+	const taken = `SELECT count(*) FROM oncegate.replay_outcome WHERE replay_id = $1 AND acted_at > now() - make_interval(secs => $2)`
 	if err := r.db.QueryRow(ctx, taken, p.id, r.each.Seconds()).Scan(&items); err != nil {
 		return 0, fmt.Errorf("counting what was replayed: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // backlog records n events whose effects nobody carries out.
 func (r *replays) backlog(ctx context.Context, n int) error {
-	const empty = `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, oncegate.replay, oncegate.replay_item`
+	const empty = `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, oncegate.replay, oncegate.replay_item, oncegate.replay_outcome`
 	if _, err := r.db.Exec(ctx, empty); err != nil {
 		return fmt.Errorf("emptying the tables: %w", err)
 	}

@@ -101,7 +101,7 @@ func (n *Night) acted(ctx context.Context, percent int) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	return n.until(ctx, fmt.Sprintf("%d %% of the items had their turn", percent), func() (bool, error) {
 		var acted int
-		err := n.db.QueryRow(ctx, `SELECT count(*) FROM replay_item WHERE replay_id = $1 AND action <> 'none' AND outcome IS NOT NULL`, p.Replay.ID).Scan(&acted)
+		err := n.db.QueryRow(ctx, `SELECT count(*) FROM replay_outcome WHERE replay_id = $1`, p.Replay.ID).Scan(&acted)
 		return acted*100 >= p.Replay.Summary.ToDo*percent, err
 	})
 }
