@@ -60,6 +60,9 @@ type Replay struct {
 
 	// position is the last item that a run has taken, jobID the job that takes them.
 	position, jobID int64
+
+	// wait is how long its rate says until the next step; less than 0 if that is late.
+	wait time.Duration
 }
 
 // Left is how many items a run has still to take.
@@ -137,17 +140,19 @@ func NewReplays(cfg ReplaysConfig) (*Replays, error) {
 
 const replayColumns = `
 id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
-    finished_at, now(), position, coalesce(job_id, 0)`
+    finished_at, now(), position, coalesce(job_id, 0), coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)`
 
 func scanReplay(row pgx.CollectableRow) (Replay, error) {
 	var r Replay
 	var scope, options, summary, digest []byte
 	var expires, started, finished pgtype.Timestamptz
+	var wait int64
 	err := row.Scan(&r.ID, &r.State, &scope, &options, &summary, &digest, &r.Actor, &r.Reason, &r.Rate, &r.CreatedAt,
-		&expires, &started, &finished, &r.Now, &r.position, &r.jobID)
+		&expires, &started, &finished, &r.Now, &r.position, &r.jobID, &wait)
 	if err != nil {
 		return r, err
 	}
+	r.wait = time.Duration(wait) * time.Microsecond
 	r.Digest = hex.EncodeToString(digest)
 	for at, to := range map[*pgtype.Timestamptz]**time.Time{&expires: &r.ExpiresAt, &started: &r.StartedAt, &finished: &r.FinishedAt} {
 		if at.Valid {

@@ -53,9 +53,6 @@ func (r *Replays) step(ctx context.Context, db interface {
 	return step, nil
 }
 
-const readPace = `
-SELECT coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0) FROM replay WHERE id = $1`
-
 // Items are taken in their order, so that none before the last one taken is open. By
 // coalesce the index of what a plan took in is not taken for one of a replay: it is by
 // effect, and each step would read all of the plan.
@@ -88,12 +85,8 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID, atMost float32) 
 		rate, late = atMost, 20*time.Millisecond // it was late on purpose
 	}
 	if rate > 0 {
-		var wait int64
-		if err := tx.QueryRow(ctx, readPace, id).Scan(&wait); err != nil {
-			return step, err
-		}
-		if wait > 0 {
-			step.Wait = time.Duration(wait) * time.Microsecond
+		if replay.wait > 0 {
+			step.Wait = replay.wait
 			return step, nil
 		}
 		limit = min(limit, pacedStep(rate))
@@ -107,9 +100,10 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID, atMost float32) 
 		pause = time.Duration(float64(len(items)) / float64(rate) * float64(time.Second))
 	}
 	position := replay.position
+	var end pgx.Batch // what needs no answer
 	if len(items) > 0 {
 		position = items[len(items)-1].position
-		if err := r.applyTx(ctx, tx, replay, items, pause); err != nil {
+		if err := r.applyTx(ctx, tx, &end, replay, items, pause); err != nil {
 			return step, err
 		}
 	}
@@ -120,8 +114,8 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID, atMost float32) 
 	if err != nil {
 		return step, err
 	}
-	_, err = tx.Exec(ctx, markStep, id, summary, string(step.State), pause.Microseconds(), position, late.Microseconds())
-	return step, err
+	end.Queue(markStep, id, summary, string(step.State), pause.Microseconds(), position, late.Microseconds())
+	return step, tx.SendBatch(ctx, &end).Close()
 }
 
 // pacedStep is how many items are taken at once at a rate: few, but in no more steps a
@@ -154,8 +148,9 @@ INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id)
 SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, made_id)`
 
-// applyTx gives each item its turn, all of them within a time, and its outcome.
-func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []stepItem, within time.Duration) error {
+// applyTx gives each item its turn, all of them within a time, and its outcome. What
+// comes last it queues.
+func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
 	var moved, made []*stepItem
 	for i := range items {
 		if items[i].action == ActionCreate {
@@ -178,7 +173,7 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 	if err != nil {
 		return err
 	}
-	if err := r.replayTx(ctx, tx, replay, moved, held, within); err != nil {
+	if err := r.replayTx(ctx, tx, end, replay, moved, held, within); err != nil {
 		return err
 	}
 	if err := r.createTx(ctx, tx, made); err != nil {
@@ -196,8 +191,8 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, replay *Replay, items 
 		}
 		replay.Summary.Outcomes[it.outcome]++
 	}
-	_, err = tx.Exec(ctx, recordOutcomes, replay.ID, positions, outcomes, details, madeIDs)
-	return err
+	end.Queue(recordOutcomes, replay.ID, positions, outcomes, details, madeIDs)
+	return nil
 }
 
 // Under a new key nothing is known of the old one, and the request is rendered
@@ -212,7 +207,7 @@ WHERE e.id = a.id`
 
 // replayTx gives the effects, which are locked, fresh attempts, one after the other
 // within a time: what goes out at once is in the way of what is delivered meanwhile.
-func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
 	var going []*stepItem
 	for _, it := range items {
 		h := held[it.effect]
@@ -263,12 +258,10 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 		it.outcome = ItemReplayed
 	}
 	if len(fresh) > 0 {
-		if _, err := tx.Exec(ctx, markFresh, fresh, keys); err != nil {
-			return err
-		}
+		end.Queue(markFresh, fresh, keys)
 	}
-	_, err = tx.Exec(ctx, forgetResults, events, ids)
-	return err
+	end.Queue(forgetResults, events, ids)
+	return nil
 }
 
 // replayable says that a plan may have taken an effect in that state in.

@@ -17,8 +17,10 @@ const (
 	// steps follow one another whoever makes them.
 	replayWorkers = 2
 
-	// replaySlice is how long one job works before another replay has its turn.
-	replaySlice = 5 * time.Second
+	// replaySlice is how long one job works before another replay has its turn: well
+	// within the time that River gives a job, and seldom, since for a tenth of a second
+	// between two jobs nothing is replayed.
+	replaySlice = 15 * time.Second
 
 	// replayPoll is how often an idle process looks for replays.
 	replayPoll = time.Second
