@@ -78,7 +78,9 @@ func (d *drains) setUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	d.sink = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	// For longer than a run: connections that were opened and not yet used would be closed
+	// in the middle of one, and requests on them fail.
+	d.sink = &http.Server{ReadHeaderTimeout: 10 * time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a caller that went away is no concern of the target's
 	})}
 	go func() { _ = d.sink.Serve(listener) }() // ends when it is closed
