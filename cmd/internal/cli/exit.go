@@ -85,8 +85,8 @@ func explain(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.As(err, &pg) && pg.Code == "42P01":
-		return "the database has no Oncegate tables in this schema; run `oncegate migrate up`"
+	case errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "42703"): // no such table, or column
+		return "Oncegate's tables are missing in this schema, or another version's (`oncegate migrate status` says which): run `oncegate migrate up`"
 	case errors.As(err, &pg) && pg.Code == "3D000":
 		return "the database named in DATABASE_URL does not exist on the server; create it"
 	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):

@@ -15,3 +15,10 @@ func Table(header []string, rows [][]string, width int) string {
 	t.write(&b, width)
 	return b.String()
 }
+
+// Report writes what the user is told of an error.
+func Report(err error) string {
+	var b strings.Builder
+	report(&b, err)
+	return b.String()
+}

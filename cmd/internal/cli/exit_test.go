@@ -1,0 +1,22 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+)
+
+// The codes are those of PostgreSQL's appendix A.
+func TestReportSaysWhatToDoAboutTheSchema(t *testing.T) {
+	t.Parallel()
+	for code, what := range map[string]string{"42P01": "undefined_table", "42703": "undefined_column"} {
+		err := fmt.Errorf("listing: %w", &pgconn.PgError{Code: code, Message: "of another version"})
+		if got := cli.Report(err); !strings.Contains(got, "run `oncegate migrate up`") || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
