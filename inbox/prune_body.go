@@ -204,8 +204,8 @@ const neededEvent = `(
         WHERE f.event_id = e.id AND f.state IN ('pending', 'claimed', 'retry', 'held', 'dead', 'indeterminate')
         OFFSET 0)
     OR EXISTS (
-        SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE i.event_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running')
+        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+        WHERE i.event_id = e.id AND ` + openItem + `
         OFFSET 0)
     OR EXISTS (SELECT FROM unnest($1::int[], $2::uuid[]) AS l (id, since) WHERE l.id = e.source_id AND e.id >= l.since))`
 

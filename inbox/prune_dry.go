@@ -31,8 +31,8 @@ WITH routes AS (
 sources AS (
     SELECT * FROM unnest($6::int[], $7::timestamptz[], $8::uuid[], $9::uuid[]) AS s (id, tombstones, tombstones_id, refusals_id)),
 replayed AS MATERIALIZED (
-    SELECT i.event_id, i.effect_id FROM replay_item i JOIN replay r ON r.id = i.replay_id
-    WHERE i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running') AND NOT $11::boolean),
+    SELECT i.event_id, i.effect_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+    WHERE ` + openItem + ` AND NOT $11::boolean),
 keys AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k

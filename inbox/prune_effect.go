@@ -23,8 +23,8 @@ const removableEffect = `
         WHERE s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND e.sequence_number > s.applied
             AND (s.gap_since IS NOT NULL OR s.blocked_by IS NOT NULL OR s.in_flight IS NOT NULL))
     AND NOT EXISTS (
-        SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE NOT $2::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running'))`
+        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+        WHERE NOT $2::boolean AND i.effect_id = e.id AND ` + openItem + `)`
 
 const lockDueEffects = `
 WITH page AS MATERIALIZED (

@@ -19,8 +19,8 @@ const removableEvent = `
     AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
     AND NOT EXISTS (
-        SELECT FROM replay_item i JOIN replay r ON r.id = i.replay_id
-        WHERE NOT $3::boolean AND i.event_id = e.id AND i.left_out IS NULL AND i.position > r.position AND r.state IN ('planning', 'planned', 'running'))`
+        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + openItem + `)`
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.

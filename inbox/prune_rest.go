@@ -22,8 +22,8 @@ CROSS JOIN LATERAL (
     FROM effect e
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state IN ('dead', 'indeterminate') AND e.state = ANY ($3::text[])
         AND NOT EXISTS (
-            SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE NOT $4::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > p.position AND p.state IN ('planning', 'planned', 'running'))
+            SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+            WHERE NOT $4::boolean AND i.effect_id = e.id AND ` + openItem + `)
     ORDER BY e.id
     LIMIT $5) f
 LIMIT $5`
@@ -36,8 +36,8 @@ CROSS JOIN LATERAL (
     FROM effect e
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state = 'held'
         AND NOT EXISTS (
-            SELECT FROM replay_item i JOIN replay p ON p.id = i.replay_id
-            WHERE NOT $3::boolean AND i.effect_id = e.id AND i.left_out IS NULL AND i.position > p.position AND p.state IN ('planning', 'planned', 'running'))
+            SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+            WHERE NOT $3::boolean AND i.effect_id = e.id AND ` + openItem + `)
     ORDER BY e.id
     LIMIT $4) f
 LIMIT $4`

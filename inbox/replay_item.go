@@ -32,6 +32,9 @@ func (i *planItem) digest(h hash.Hash) {
 	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s\n", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
 }
 
+// An item i that its plan may still act on: what is needed for it must not go.
+const openItem = `i.left_out IS NULL AND i.position > plan.position AND plan.state IN ('planning', 'planned', 'running')`
+
 // Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
