@@ -104,6 +104,8 @@ type ReplayItem struct {
 }
 
 // What is left out has its outcome with the plan, and no run looks at it.
+const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
+
 const listItems = `
 SELECT i.position, coalesce(o.made_id, i.effect_id), i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
     coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
@@ -122,8 +124,6 @@ WHERE i.replay_id = $1 AND i.position > $2
     AND (NOT $7 OR ` + itemOutcome + ` IS NULL)
 ORDER BY i.position
 LIMIT $8`
-
-const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
 
 // Items gives one page of a replay's items, in the order in which they are carried
 // out, with their diffs.

@@ -18,10 +18,11 @@ func TestAnItemThatChangesDuringAStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // it was committed, or the test failed
 	if _, err := tx.Exec(t.Context(), `UPDATE replay_item SET diff = NULL WHERE position = 2`); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if step, err := r.Step(ctx, p.ID); err != nil || step.Items != len(ids) {
 		t.Fatalf("beside who changes an item: %+v, %v", step, err)
