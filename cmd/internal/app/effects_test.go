@@ -24,6 +24,7 @@ targets:
   billing:
     kind: forward
     url: env:TARGET
+    idempotent: false
     method: PUT
     sign: [env:NEW_SIGN, env:OLD_SIGN]
     key_header: X-Once

@@ -26,7 +26,7 @@ import (
 const operationsFile = `
 targets:
   bank: { kind: forward, url: env:TARGET, idempotent: true, keep_reply: true, retry: { attempts: 2, base: 10ms, max: 20ms } }
-  mute: { kind: forward, url: env:TARGET, probe: { url: env:PROBE, every: 1s } }
+  mute: { kind: forward, idempotent: false, url: env:TARGET, probe: { url: env:PROBE, every: 1s } }
 sources:
   agents:
     provider: operation

@@ -144,7 +144,8 @@ type Target struct {
 	// Sign are the secrets forward signs with (Standard Webhooks), newest first; may be empty.
 	Sign []Reference
 	// Idempotent says that the target deduplicates by the idempotency key. If not,
-	// an attempt whose end is unknown is never repeated by itself.
+	// an attempt whose end is unknown is never repeated by itself. A forward must say
+	// it: there is no default.
 	Idempotent bool
 	// KeyHeader is the header that carries the key; Idempotency-Key by default.
 	KeyHeader string

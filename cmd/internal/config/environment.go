@@ -17,6 +17,7 @@ var variables = map[string]string{
 	"ONCEGATE_DATABASE_URL":           "database.url, before DATABASE_URL",
 	"ONCEGATE_DRAIN":                  "drain",
 	"ONCEGATE_DURABILITY":             "database.durability",
+	"ONCEGATE_FORWARD_ALLOW":          "allow of the target that ONCEGATE_FORWARD_URL makes, separated by commas",
 	"ONCEGATE_FORWARD_IDEMPOTENT":     "idempotent of the target that ONCEGATE_FORWARD_URL makes",
 	"ONCEGATE_FORWARD_SIGN_SECRET":    "sign of the target that ONCEGATE_FORWARD_URL makes",
 	"ONCEGATE_FORWARD_URL":            "a forward target for the source that ONCEGATE_SOURCE_PROVIDER makes",

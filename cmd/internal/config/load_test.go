@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,6 +201,7 @@ func TestEnvironmentAloneMakesASource(t *testing.T) {
 			"DATABASE_URL=postgres://db.example/x", "PORT=9000",
 			"ONCEGATE_SOURCE_PROVIDER=stripe", "ONCEGATE_SOURCE_SECRET=whsec_stripe_value",
 			"ONCEGATE_FORWARD_URL=https://app.example/hooks", "ONCEGATE_FORWARD_SIGN_SECRET=sign_value",
+			"ONCEGATE_FORWARD_IDEMPOTENT=true", "ONCEGATE_FORWARD_ALLOW=10.0.0.0/8, fd00::/8",
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -211,6 +213,21 @@ func TestEnvironmentAloneMakesASource(t *testing.T) {
 		if len(routes) != 1 || routes[0].Target.URL != "https://app.example/hooks" || string(routes[0].Target.Keys()[0].Value) != "sign_value" {
 			t.Errorf("routes: %d", len(routes))
 		}
+		want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+		if got := routes[0].Target.ForwardConfig(); !got.Idempotent || !slices.Equal(got.Allow, want) {
+			t.Errorf("idempotent %t, allow %s", got.Idempotent, got.Allow)
+		}
+	})
+	t.Run("does not assume whether the target deduplicates", func(t *testing.T) {
+		t.Parallel()
+		_, err := config.Load(config.Options{Catalog: loaded(t), Environ: []string{
+			"DATABASE_URL=postgres://db.example/x", "ONCEGATE_SOURCE_PROVIDER=stripe", "ONCEGATE_SOURCE_SECRET=whsec_stripe_value",
+			"ONCEGATE_FORWARD_URL=https://app.example/hooks",
+		}})
+		if err == nil {
+			t.Fatal("a forward target was taken that does not say whether it deduplicates")
+		}
+		golden(t, "testdata/idempotent.golden", err.Error()+"\n")
 	})
 	t.Run("reports everything that is wrong", func(t *testing.T) {
 		t.Parallel()

@@ -80,7 +80,7 @@ func (r *reader) quickstart(cfg *Config) {
 	if provider == "" {
 		for _, alone := range []string{
 			"ONCEGATE_SOURCE_NAME", "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET",
-			"ONCEGATE_FORWARD_URL", "ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT",
+			"ONCEGATE_FORWARD_URL", "ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT", "ONCEGATE_FORWARD_ALLOW",
 		} {
 			if r.env.has(alone) {
 				r.environ("%s is set, but ONCEGATE_SOURCE_PROVIDER is not: set it to a provider, such as stripe", alone)
@@ -107,14 +107,21 @@ func (r *reader) quickstart(cfg *Config) {
 		}
 	}
 	if forward == "" {
-		for _, alone := range []string{"ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT"} {
-			if r.env.has(alone) {
+		for _, alone := range []string{"ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT", "ONCEGATE_FORWARD_ALLOW"} {
+			if r.env.has(alone) && !r.env.has("ONCEGATE_FORWARD_URL") {
 				r.environ("%s is set, but ONCEGATE_FORWARD_URL is not", alone)
 			}
 		}
 	} else {
 		target := &Target{Name: "forward", Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key"}
-		override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, trueOrFalse)
+		if r.env.has("ONCEGATE_FORWARD_IDEMPOTENT") {
+			override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, trueOrFalse)
+		} else {
+			for _, line := range idempotentMissing("ONCEGATE_FORWARD_IDEMPOTENT=true", "ONCEGATE_FORWARD_IDEMPOTENT=false") {
+				r.environ("ONCEGATE_FORWARD_URL: %s", line)
+			}
+		}
+		override(r, "ONCEGATE_FORWARD_ALLOW", &target.Allow, prefixes)
 		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
 		for _, t := range cfg.Targets {
 			if t.Name == target.Name {

@@ -85,7 +85,7 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event; or a statement", where)
 		case t.Kind == KindSQL:
 			r.sql(t, where)
-		case t.KeyWindow > 0 && !t.Idempotent:
+		case t.KeyWindow > 0 && !t.Idempotent && len(r.peek(f.value, "idempotent")) > 0:
 			r.line(t.line, "%s: key_window needs idempotent: true", where)
 		case t.Kind == KindForward:
 			r.forward(t, where)
@@ -93,7 +93,23 @@ func (r *reader) target(f field, dev bool) *Target {
 			r.mail(t, where)
 		}
 	}
+	if t.Kind == KindForward && len(r.peek(f.value, "idempotent")) == 0 {
+		for _, line := range idempotentMissing("idempotent: true", "idempotent: false") {
+			r.line(t.line, "%s: %s", where, line)
+		}
+	}
 	return t
+}
+
+// idempotentMissing says what each answer costs. Neither is the default: a wrong true repeats a
+// charge, and a wrong false stops at the first failure.
+func idempotentMissing(yes, no string) []string {
+	return []string{
+		"idempotent is missing. Set " + yes + " if the target recognises a key that it has seen: " +
+			"an attempt that fails is retried under the same key, and the target must not do the work again",
+		"otherwise set " + no + ": each effect is sent at most once, " +
+			"and a single 5xx or timeout leaves its outcome to a person or a probe",
+	}
 }
 
 // forward asks the kind itself whether it can do what is configured.
