@@ -5,6 +5,27 @@ import (
 	"slices"
 )
 
+// Forbidden says what kind of address addr is if no guard ever connects to it, whatever its Allow
+// says: "a link-local address", "a metadata service", "a multicast address" or "not the address of a
+// host". It is empty for every other address.
+func Forbidden(addr netip.Addr) string {
+	addr = addr.WithZone("").Unmap()
+	if inner, ok := embedded(addr); ok && never(inner) {
+		addr = inner
+	}
+	switch {
+	case !never(addr):
+		return ""
+	case slices.Contains(metadata(), addr), addr == netip.AddrFrom4([4]byte{169, 254, 169, 254}):
+		return "a metadata service"
+	case addr.IsLinkLocalUnicast():
+		return "a link-local address"
+	case addr.IsMulticast():
+		return "a multicast address"
+	}
+	return "not the address of a host"
+}
+
 // never are addresses that nothing outside may have.
 func never(addr netip.Addr) bool {
 	switch {

@@ -36,6 +36,9 @@ func TestAddresses(t *testing.T) {
 		if got := allowing.Allows(addr); got != want.allowing {
 			t.Errorf("%s with everything allowed: %t, want %t", address, got, want.allowing)
 		}
+		if why := egress.Forbidden(addr); (why == "") != want.allowing {
+			t.Errorf("%s: forbidden %q, but with everything allowed it may be connected to: %t", address, why, want.allowing)
+		}
 	}
 }
 

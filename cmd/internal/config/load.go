@@ -44,6 +44,9 @@ type Options struct {
 	// sources, targets and their secrets are not looked at.
 	DatabaseOnly bool
 
+	// Now defaults to time.Now. Only warnings depend on it.
+	Now func() time.Time
+
 	// KeyringLater takes a keyring that cannot be read yet: the command that makes
 	// it asks for this.
 	KeyringLater bool
@@ -72,8 +75,13 @@ func Load(o Options) (*Config, error) {
 	if len(r.problems) > 0 {
 		return nil, r.problems.sorted()
 	}
-	cfg.Warnings = r.warnings
 	sortByName(cfg)
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	r.warn(cfg, now())
+	cfg.Warnings = r.warnings
 	return cfg, nil
 }
 

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/egress"
+)
+
+// warn collects what is no mistake in itself and yet cannot be meant: everything loads, and
+// then nothing happens.
+func (r *reader) warn(cfg *Config, now time.Time) {
+	for _, t := range cfg.Targets {
+		addresses := []struct{ key, url string }{{"url", t.URL}, {"smtp", t.SMTP}}
+		if t.Probe != nil {
+			addresses = append(addresses, struct{ key, url string }{"probe.url", t.Probe.URL})
+		}
+		for _, a := range addresses {
+			if host, why := unreachable(a.url); why != "" {
+				r.warnings = append(r.warnings, fmt.Sprintf("targets.%s.%s: %s is %s, which no target may be: "+
+					"every attempt fails, and allow does not permit it; name another host", t.Name, a.key, visible(host), why))
+			}
+		}
+	}
+	for _, s := range cfg.Sources {
+		if ended := allEnded(s.Secrets, now); !ended.IsZero() {
+			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: its last secret expired at %s: "+
+				"every delivery is refused; add the current secret or move until", s.Name, ended.Format(time.RFC3339)))
+		}
+		if len(s.Routes) == 0 {
+			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it has no routes: its events are recorded, "+
+				"and nothing is done with them; add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment", s.Name))
+		}
+	}
+}
+
+// unreachable says why no connection is ever made to the host of an address. It says nothing
+// about a name that has to be looked up.
+func unreachable(address string) (host, why string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", ""
+	}
+	host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if slices.Contains([]string{"metadata.google.internal", "metadata.goog"}, host) {
+		return host, "a metadata service"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", ""
+	}
+	return host, egress.Forbidden(addr)
+}
+
+// allEnded gives when the last of the secrets expired; zero if one is still valid or there are none.
+func allEnded(secrets []Reference, now time.Time) time.Time {
+	var last time.Time
+	for _, s := range secrets {
+		if s.Until.IsZero() || s.Until.After(now) {
+			return time.Time{}
+		}
+		if s.Until.After(last) {
+			last = s.Until
+		}
+	}
+	return last
+}

@@ -1,0 +1,54 @@
+package config_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+)
+
+// A configuration that loads and then does nothing says so when it is checked, not when the
+// first event is due.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	const content = `
+targets:
+  metadata: { kind: forward, url: "http://169.254.169.254/latest", idempotent: true }
+  mapped:   { kind: forward, url: "http://[::ffff:169.254.1.2]:80/", idempotent: true, allow: [0.0.0.0/0] }
+  google:   { kind: forward, url: "http://Metadata.Google.Internal./x", idempotent: true }
+  local:    { kind: mail, smtp: "smtp://[fe80::1]:25", from: a@b.example }
+  asked:    { kind: forward, url: "https://a.example/", idempotent: false, probe: { url: "http://168.63.129.16/{key}" } }
+  private:  { kind: forward, url: "http://10.1.2.3/", idempotent: true }
+  named:    { kind: forward, url: "http://billing.internal/", idempotent: true }
+sources:
+  ended:  { provider: stripe, secrets: [{ env: STRIPE_SECRET, until: 2026-01-31 }, { env: OLD_SECRET, until: 2025-12-31 }], routes: [{ name: a, target: named }] }
+  valid:  { provider: stripe, secrets: [{ env: STRIPE_SECRET, until: 2026-01-31 }, env:OLD_SECRET], routes: [{ name: a, target: named }] }
+  ending: { provider: stripe, secrets: [{ env: STRIPE_SECRET, until: 2026-02-01 }], routes: [{ name: a, target: named }] }
+  mute:   { provider: stripe, secrets: [env:STRIPE_SECRET] }
+`
+	noon := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+	cfg, err := config.Load(config.Options{
+		File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t), Now: func() time.Time { return noon },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const never = ", which no target may be: every attempt fails, and allow does not permit it; name another host"
+	want := []string{
+		"targets.asked.probe.url: 168.63.129.16 is a metadata service" + never,
+		"targets.google.url: metadata.google.internal is a metadata service" + never,
+		"targets.local.smtp: fe80::1 is a link-local address" + never,
+		"targets.mapped.url: ::ffff:169.254.1.2 is a link-local address" + never,
+		"targets.metadata.url: 169.254.169.254 is a metadata service" + never,
+		"sources.ended: its last secret expired at 2026-02-01T00:00:00Z: every delivery is refused; add the current secret or move until",
+		"sources.mute: it has no routes: its events are recorded, and nothing is done with them; " +
+			"add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment",
+	}
+	if !slices.Equal(cfg.Warnings, want) {
+		for _, got := range cfg.Warnings {
+			t.Log(got)
+		}
+		t.Errorf("got the warnings above, want %d others", len(want))
+	}
+}
