@@ -162,8 +162,12 @@ type ClaimedEvent struct {
 	BodyGone bool
 
 	// GoneReason says of a body that is gone why: its retention ended, or it, or what
-	// was rendered of it, is sealed with a key that is lost.
+	// was rendered of it, is sealed and cannot be opened here.
 	GoneReason Reason
+
+	// MissingKey is the id of the sealing key that this process lacks, where
+	// GoneReason is [ReasonKeyMissing].
+	MissingKey int32
 
 	// Headers are the headers kept of the delivery, as JSON.
 	Headers []byte

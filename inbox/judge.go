@@ -86,8 +86,10 @@ type RecordedEffect struct {
 	// target is not known; zero if there was none.
 	UnknownSince time.Time
 
-	// Lost: what was stored before the first send is sealed under a key that is lost.
-	Lost bool
+	// Lost: what was stored before the first send is sealed and cannot be opened here.
+	// MissingKey is the key it would need; 0 if it is damaged.
+	Lost       bool
+	MissingKey int32
 
 	// Rendered is what was stored before the first send; nil if nothing was sent or
 	// the body was sent as received. A replay under the effect's own key sends these

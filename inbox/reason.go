@@ -24,6 +24,12 @@ const (
 	ReasonSaturated Reason = "target_saturated"
 	ReasonRoute     Reason = "route_unknown"
 	ReasonBodyGone  Reason = "body_gone"
+	// ReasonKeyMissing: this process lacks the key that the effect is sealed with. The
+	// effect waits until some process has it.
+	ReasonKeyMissing Reason = "sealed_key_missing"
+	// ReasonDamaged: what is sealed does not open with its key.
+	ReasonDamaged Reason = "sealed_damaged"
+	// ReasonSealed stands in rows of earlier versions, which let such effects die.
 	ReasonSealed    Reason = "sealed_key_lost"
 	ReasonRender    Reason = "render_failed"
 	ReasonMapping   Reason = "mapping_failed"
@@ -103,7 +109,7 @@ func (r Reason) Known() (retriable, ok bool) {
 	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder:
 		return false, true
-	case ReasonSealed, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
 		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
 		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,

@@ -319,6 +319,8 @@ func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 	switch {
 	case j.Ordered:
 		it.action, it.leftOut = ActionNone, LeftOutOrdered
+	case r.Event.BodyGone && r.Event.GoneReason == ReasonKeyMissing:
+		it.action, it.leftOut = ActionNone, LeftOutCannotRender
 	case r.Event.BodyGone:
 		it.action, it.leftOut = ActionNone, LeftOutBodyGone
 	case j.Verdict == VerdictCannotRender:

@@ -115,8 +115,13 @@ func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error
 		var errs [2]error
 		r.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), keyID, r.Event.Headers)
 		r.Delivery, errs[1] = keys.Open(bodyPlace(bodyID), keyID, r.Delivery)
-		if errors.Join(errs[:]...) != nil || r.Offset+r.Length > len(r.Delivery) {
-			r.Event.Headers, r.Delivery, r.Event.GoneReason = nil, nil, ReasonSealed
+		err := errors.Join(errs[:]...)
+		if err == nil && r.Offset+r.Length > len(r.Delivery) {
+			err = seal.ErrDamaged
+		}
+		if err != nil {
+			r.Event.Headers, r.Delivery = nil, nil
+			r.Event.GoneReason, r.Event.MissingKey = unopened(err)
 		}
 	}
 	if r.Event.BodyGone = r.Delivery == nil; !r.Event.BodyGone {
@@ -144,6 +149,7 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 		}
 		if r.Rendered, err = keys.Open(renderedPlace(r.Effect), keyID, r.Rendered); err != nil {
 			r.Rendered, r.Lost = nil, true
+			_, r.MissingKey = unopened(err)
 		}
 		if unknown.Valid {
 			r.UnknownSince = unknown.Time

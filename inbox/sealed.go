@@ -79,8 +79,18 @@ func openRefusal(keys *seal.Keyring, id ID, keyID *int32, headers, body []byte) 
 	return openHeaders, openBody, err
 }
 
-// open opens what was read for a claim. What cannot be opened counts as gone: the
-// effect is dead with its own reason, and nobody else's claim fails with it.
+// unopened says why something cannot be opened: a key that this process lacks,
+// which another one may have, or content that no key opens.
+func unopened(err error) (why Reason, missing int32) {
+	if lost, ok := errors.AsType[*seal.LostError](err); ok {
+		return ReasonKeyMissing, lost.Key
+	}
+	return ReasonDamaged, 0
+}
+
+// open opens what was read for a claim. What cannot be opened counts as gone, and
+// nobody else's claim fails with it: the effect waits for a missing key, and is dead
+// if its content is damaged.
 func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID, offset, length int) {
 	if c.Event.Body == nil && c.Rendered == nil {
 		return
@@ -89,9 +99,10 @@ func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID,
 	c.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), bodyKey, c.Event.Headers)
 	c.Event.Body, errs[1] = openPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
 	c.Rendered, errs[2] = keys.Open(renderedPlace(c.Effect), renderedKey, c.Rendered)
-	if errors.Join(errs[:]...) != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
-		c.Event.BodyGone, c.Event.GoneReason = true, ReasonSealed
+		c.Event.BodyGone = true
+		c.Event.GoneReason, c.Event.MissingKey = unopened(err)
 	}
 }
 

@@ -42,6 +42,9 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 		Effect: w.effect, JobID: w.jobID,
 		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return c.actOf(ctx, claim, kind, begun) },
 		Key: func(claim *inbox.Claim) ([]byte, *inbox.Settlement) {
+			if s := c.keyMissing(ctx, claim); s != nil {
+				return nil, s
+			}
 			return c.keyOf(ctx, claim, c.cfg.Routes[claim.RouteID])
 		},
 	})
@@ -62,6 +65,9 @@ func (c *Client) actGrouped(ctx context.Context, w wakeUp, standing inbox.Standi
 func (c *Client) actOf(ctx context.Context, claim *inbox.Claim, kind groupable, begun time.Time) (string, []any, inbox.Settlement) {
 	route := c.cfg.Routes[claim.RouteID]
 	known, _ := c.store.Route(claim.RouteID)
+	if s := c.keyMissing(ctx, claim); s != nil {
+		return "", nil, *s
+	}
 	result := effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}
 	if !claim.Event.BodyGone {
 		if s := c.condition(ctx, claim, route); s != nil {

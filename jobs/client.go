@@ -178,6 +178,7 @@ type Client struct {
 	analyze  *analyzer
 	looking  sync.WaitGroup // for it
 	giveWay  *giveWay
+	missing  missingKeys
 
 	mu      sync.Mutex
 	started bool

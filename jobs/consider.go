@@ -11,11 +11,14 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// consider decides before an attempt whether there is to be one: whether the
-// target still knows an earlier attempt's key, the route's condition, and who
+// consider decides before an attempt whether there is to be one: whether
+// this process can open what is to be sent, whether the target still knows an earlier attempt's key, the route's condition, and who
 // owns the effect's key. tx is nil if the claim is committed. A settlement says
 // that there is none; held is false if the claim is no longer ours.
 func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, route Route) (s *inbox.Settlement, held bool, err error) {
+	if s := c.keyMissing(ctx, claim); s != nil {
+		return s, true, nil
+	}
 	known, _ := c.store.Route(claim.RouteID)
 	if known.Forgotten(claim.UnknownSince, claim.StartedAt) {
 		s := ending(claim)

@@ -39,6 +39,9 @@ type Preview struct {
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
+	// MissingKey is the sealing key that is not here, where Reason says so.
+	MissingKey int32
+
 	// Request is what leaves. Stored: its body is what was stored for the effect.
 	// Rendered: it is made now. Neither: the body as received.
 	Request          effect.Request
@@ -66,6 +69,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		return out
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
+		out.MissingKey = claim.Event.MissingKey
 		return dead(claim.Event.GoneReason, "")
 	}
 	switch yes, err := wanted(claim, route); {

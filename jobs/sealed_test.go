@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -64,8 +68,8 @@ func (s *stubborn) all() []string {
 }
 
 // What was recorded in plain, was sealed, resealed and lost its key for a while is
-// carried out with the same bytes in the end; without the key an effect is dead
-// with its own reason, and those beside it go on.
+// carried out with the same bytes in the end; without the key an effect waits and
+// spends no attempt, and those beside it go on.
 func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,11 +83,15 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 
 	b.keyring = keyring(t, newKey+" active")
 	s := &sink{idempotent: true}
-	c := b.client(jobs.Config{Senders: senders(s)})
+	postponed := newPostponed()
+	c := b.client(jobs.Config{Senders: senders(s), Observe: postponed.observe})
 	for _, id := range append(sealed, inside...) {
-		b.eventuallyState(id, inbox.EffectDead)
-		if got := b.row(id); got.Reason != string(inbox.ReasonSealed) {
-			t.Errorf("%s is dead by %s, want %s", id, got.Reason, inbox.ReasonSealed)
+		b.eventually("the effect is put off", func() bool { return postponed.of(id) > 0 })
+		if got := b.row(id); got.State != string(inbox.EffectPending) || got.Attempts != 0 || got.Reason != string(inbox.ReasonKeyMissing) {
+			t.Errorf("%s is %s by %q after %d attempts, want it pending by %s after none", id, got.State, got.Reason, got.Attempts, inbox.ReasonKeyMissing)
+		}
+		if n := len(b.outcomes(id)); n != 0 {
+			t.Errorf("%s has %d attempts recorded", id, n)
 		}
 		if s.got(id) != 0 {
 			t.Errorf("%s was sent without its body", id)
@@ -109,16 +117,152 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	if err != nil || string(body) != `{"paid":1}` {
 		t.Errorf("the body is %q, %v", body, err)
 	}
-	store := b.store("node-2")
-	for _, id := range append(sealed, inside...) {
-		if n, err := store.Rearm(t.Context(), id); err != nil || n != 1 {
-			t.Fatalf("rearming: %d, %v", n, err)
-		}
-	}
+	b.due()
 	b.client(jobs.Config{Senders: senders(s)})
 	for _, id := range append(sealed, inside...) {
 		b.eventuallyState(id, inbox.EffectDone)
 	}
+}
+
+// postponed counts by effect how often it was put off for want of a key.
+type postponed struct {
+	mu sync.Mutex
+	n  map[inbox.ID]int
+}
+
+func newPostponed() *postponed { return &postponed{n: map[inbox.ID]int{}} }
+
+func (p *postponed) observe(r jobs.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Reason == inbox.ReasonKeyMissing {
+		p.n[r.Effect]++
+	}
+}
+
+func (p *postponed) of(id inbox.ID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n[id]
+}
+
+// due makes what was put off due now.
+func (b *bundle) due() {
+	b.tb.Helper()
+	b.exec(`UPDATE effect SET next_at = now() WHERE state IN ('pending', 'retry')`)
+	b.exec(`UPDATE river_job SET scheduled_at = now(), state = 'available' WHERE state IN ('scheduled', 'available')`)
+}
+
+// A process that lacks the key of an effect never ends it, whatever the effect's kind,
+// order, key or earlier attempts: the effect spends no attempt, and one line a minute
+// says for want of which key it waits.
+func TestAMissingKeyNeverEndsAnEffect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		route   string
+		ordered bool
+		keyed   bool
+		retried bool
+		grouped bool
+	}{
+		"Outside":         {route: repeatable},
+		"OutsideOnce":     {route: once},
+		"OutsideRetried":  {route: repeatable, retried: true},
+		"OutsideKeyed":    {route: repeatable, keyed: true},
+		"InDatabase":      {route: within},
+		"InDatabaseKeyed": {route: within, keyed: true},
+		"Grouped":         {route: within, grouped: true},
+		"GroupedKeyed":    {route: within, grouped: true, keyed: true},
+		"GroupedOrdered":  {route: within, grouped: true, ordered: true},
+		"OutsideOrdered":  {route: repeatable, ordered: true},
+		"InsideOrdered":   {route: within, ordered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			if c.ordered {
+				b.order = map[string]sequence.Policy{c.route: {Mode: sequence.Contiguous, Start: "1"}}
+			}
+			ids := b.admit(c.route, 5)
+			before := 0
+			if c.retried {
+				before = 2
+				b.exec(`UPDATE effect SET state = 'retry', attempts = 2`)
+			}
+			if c.ordered {
+				for i, id := range ids {
+					b.exec(`UPDATE effect SET sequence_key_hash = sha256($2), sequence_number = 1 WHERE id = $1`, id, []byte{byte(i)})
+				}
+			}
+			b.reseal(keyring(t, oldKey+" active"))
+			routes := b.config(jobs.Config{}).Routes
+			if c.keyed {
+				routes = b.keyed("body.paid")
+			}
+			var text atomic.Value
+			text.Store(newKey + " active")
+			keys, err := seal.New(func() ([]byte, error) { return []byte(text.Load().(string)), nil }, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.keyring = keys
+			postponed := newPostponed()
+			var log lines
+			cfg := jobs.Config{Routes: routes, Observe: postponed.observe, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			if c.grouped {
+				b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE sql AS ''`)
+				kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg.Transactionals = map[string]effect.Transactional{within: kind}
+			}
+			client := b.client(cfg)
+			for _, id := range ids {
+				b.eventually("the effect is put off", func() bool {
+					return postponed.of(id) > 0 || !inbox.EffectState(b.row(id).State).Waiting() && b.row(id).State != "claimed"
+				})
+				if got := b.row(id); !inbox.EffectState(got.State).Waiting() || got.Attempts != before {
+					t.Fatalf("%s is %s by %q after %d attempts, want it waiting after %d", id, got.State, got.Reason, got.Attempts, before)
+				}
+			}
+			if said := strings.Count(log.String(), "keys=[1]"); said != 1 || strings.Contains(log.String(), "effect postponed") {
+				t.Errorf("the log names the missing key %d times, want once a minute and nothing beside it:\n%s", said, log.String())
+			}
+			if got := client.MissingKeys(); len(got) != 1 || got[0].ID != 1 || got[0].Effects < uint64(len(ids)) {
+				t.Errorf("the missing keys are %+v, want key 1 for at least %d effects", got, len(ids))
+			}
+			text.Store(oldKey + "\n" + newKey + " active")
+			if err := keys.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range ids {
+				b.eventually("the effect is done", func() bool {
+					b.due()
+					state := inbox.EffectState(b.row(id).State)
+					return state == inbox.EffectDone || c.keyed && state == inbox.EffectDuplicate
+				})
+			}
+		})
+	}
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 // What was rendered before the first send is sealed too, and sent again as it was.

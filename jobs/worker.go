@@ -103,6 +103,9 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if sender == nil { // the store knows the route, this client does not
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
+	if s := c.keyMissing(ctx, claim); s != nil {
+		return c.settle(ctx, w, claim, *s, begun)
+	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
 		return c.finish(ctx, w, claim, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)}, begun)
 	}
@@ -275,6 +278,8 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 		message = "effect recognised as duplicate"
 	case s.State == inbox.EffectSkipped:
 		message = "effect skipped"
+	case s.Outcome == "" && s.State.Waiting() && claim.Event.GoneReason == inbox.ReasonKeyMissing:
+		message = "" // one line a minute says so of all of them
 	case s.Outcome == "" && s.State.Waiting():
 	case s.State == inbox.EffectDone:
 		message = "effect done"
@@ -289,7 +294,9 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	if settled.Applied && s.State == inbox.EffectIndeterminate {
 		level = slog.LevelWarn // a person has to look
 	}
-	c.log.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // one of the constants above
+	if message != "" {
+		c.log.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // one of the constants above
+	}
 	if c.cfg.Observe != nil && settled.Applied {
 		c.cfg.Observe(Report{
 			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,

@@ -230,6 +230,17 @@ func (r *Keyring) Ring() *Ring {
 	return r.ring.Load()
 }
 
+// Has reports whether the keyring has a key of that id. It does not read the
+// keyring again.
+func (r *Keyring) Has(id int32) bool {
+	ring := r.Ring()
+	if ring == nil {
+		return false
+	}
+	_, ok := ring.key(id)
+	return ok
+}
+
 func (r *Keyring) find(id int32) (Key, bool) {
 	if r == nil {
 		return Key{}, false

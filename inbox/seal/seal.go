@@ -39,6 +39,22 @@ type Place struct {
 // is back; nothing else is wrong with it.
 var ErrLost = errors.New("its key is not in the keyring")
 
+// LostError is how [Keyring.Open] returns [ErrLost]: it says which key is missing.
+type LostError struct {
+	Place Place
+
+	// Key is the id of the key that the keyring lacks.
+	Key int32
+}
+
+// Error names the place and the key.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s.%s is sealed with key %d: %v", e.Place.Table, e.Place.Column, e.Key, ErrLost)
+}
+
+// Is makes a LostError an [ErrLost].
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
 // ErrDamaged is returned by [Keyring.Open] for a value that its key does not
 // open: it was changed, moved, or sealed under another key of the same id.
 var ErrDamaged = errors.New("it does not open with its key")
@@ -78,15 +94,15 @@ func (r *Ring) Seal(place Place, plain []byte) (sealed []byte, keyID *int32) {
 
 // Open decrypts a value that was stored at place under the key keyID; a nil
 // keyID says that it is plain, and it is given back as it is. It returns
-// [ErrLost] or [ErrDamaged], wrapped with the key's id and the place's name, never
-// with content.
+// [ErrLost] (as a [LostError]) or [ErrDamaged], with the key's id and the place's
+// name, never with content.
 func (r *Keyring) Open(place Place, keyID *int32, stored []byte) ([]byte, error) {
 	if keyID == nil || stored == nil {
 		return stored, nil
 	}
 	key, ok := r.find(*keyID)
 	if !ok {
-		return nil, fmt.Errorf("%s.%s is sealed with key %d: %w", place.Table, place.Column, *keyID, ErrLost)
+		return nil, &LostError{Place: place, Key: *keyID}
 	}
 	if len(stored) < Overhead || stored[0] != version || binary.BigEndian.Uint32(stored[1:header]) != uint32(key.ID) {
 		return nil, fmt.Errorf("%s.%s is sealed with key %d: %w", place.Table, place.Column, *keyID, ErrDamaged)

@@ -95,8 +95,10 @@ func cannotRender(p jobs.Preview) string {
 	switch p.Reason { //nolint:exhaustive // the others speak for themselves
 	case inbox.ReasonBodyGone, "":
 		return "the body is gone"
-	case inbox.ReasonSealed:
-		return "the body, or what was rendered of it, is sealed under a key that is lost"
+	case inbox.ReasonKeyMissing:
+		return fmt.Sprintf("the body, or what was rendered of it, is sealed with key %d, which is not in this keyring", p.MissingKey)
+	case inbox.ReasonDamaged:
+		return "the body, or what was rendered of it, does not open with its key"
 	}
 	if p.Said == "" {
 		return string(p.Reason)
@@ -119,7 +121,10 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 		claim.Rendered, lost = nil, false
 	}
 	if lost {
-		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.Body = true, inbox.ReasonSealed, nil
+		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.MissingKey, claim.Event.Body = true, inbox.ReasonDamaged, e.MissingKey, nil
+		if e.MissingKey != 0 {
+			claim.Event.GoneReason = inbox.ReasonKeyMissing
+		}
 	}
 	return claim
 }
@@ -173,7 +178,7 @@ func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription)
 		return nil, false
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
-	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonCondition:
+	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
 		return nil, false
 	}
 	return event.Event.Body, !was.renders()

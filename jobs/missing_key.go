@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// MissingKey is a sealing key that this process lacks and that effects have needed.
+type MissingKey struct {
+	// ID is the key's.
+	ID int32
+
+	// Last is when an effect needed it last.
+	Last time.Time
+
+	// Effects counts how often an effect was put off for want of it; one effect counts
+	// each time.
+	Effects uint64
+}
+
+// missingKeys remembers for want of which keys effects were put off.
+type missingKeys struct {
+	mu       sync.Mutex
+	keys     []MissingKey
+	told     time.Time
+	untold   uint64
+	untoldID []int32
+}
+
+// missingKeyTold is how often the log says that effects wait for a key.
+const missingKeyTold = time.Minute
+
+// MissingKeys are the sealing keys that effects needed here and that this process
+// lacked, by id, whether or not it has them since.
+func (c *Client) MissingKeys() []MissingKey {
+	c.missing.mu.Lock()
+	defer c.missing.mu.Unlock()
+	return slices.Clone(c.missing.keys)
+}
+
+// keyMissing puts an effect off that is sealed with a key this process lacks, without
+// spending an attempt: another process may have the key, or this one may get it. nil
+// for every other effect.
+func (c *Client) keyMissing(ctx context.Context, claim *inbox.Claim) *inbox.Settlement {
+	if claim.Event.GoneReason != inbox.ReasonKeyMissing {
+		return nil
+	}
+	if n, ids := c.missing.add(claim.Event.MissingKey, c.now()); n > 0 {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "effects wait for a sealing key that this process lacks: give it the keyring that has the key",
+			slog.Any("keys", ids), slog.Uint64("postponed", n))
+	}
+	// The jitter keeps a backlog from coming back all at once.
+	s := putBack(claim, inbox.ReasonKeyMissing, postponed+time.Duration(c.random()*float64(postponed)))
+	return &s
+}
+
+// add counts one effect. n is above 0 once a minute: how many were put off since the
+// log said so last, and for want of which keys.
+func (m *missingKeys) add(id int32, now time.Time) (n uint64, ids []int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, found := slices.BinarySearchFunc(m.keys, id, func(k MissingKey, id int32) int { return int(k.ID) - int(id) })
+	if !found {
+		m.keys = slices.Insert(m.keys, i, MissingKey{ID: id})
+	}
+	m.keys[i].Last = now
+	m.keys[i].Effects++
+	m.untold++
+	if !slices.Contains(m.untoldID, id) {
+		m.untoldID = append(m.untoldID, id)
+	}
+	if now.Sub(m.told) < missingKeyTold {
+		return 0, nil
+	}
+	n, ids = m.untold, m.untoldID
+	m.told, m.untold, m.untoldID = now, 0, nil
+	return n, ids
+}
