@@ -92,6 +92,7 @@ func (s *shell) root() *cobra.Command {
 		s.eraseCommand(),
 		s.auditCommand(),
 		s.keysCommand(),
+		s.readyCommand(),
 		s.versionCommand(),
 	)
 	wrapArgs(root)

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (s *shell) readyCommand() *cobra.Command {
+	var address string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "ready", Short: "Ask the process that serves here whether it is ready; for health checks",
+		Long: "Ask the process that serves with this configuration, at its private address, whether it is ready:\n" +
+			"whether it has started, reaches its database, finds its schema and can trust its clock.\n" +
+			"Exits 0 if it is ready, 1 if it says what is wrong, 75 if nobody answers.",
+		Example: "  oncegate ready\n  oncegate ready --url http://10.0.0.7:8081",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return usagef("--timeout %s: must be longer than zero, such as 3s", timeout)
+			}
+			at, err := s.readyAddress(address)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return s.ready(ctx, at)
+		},
+	}
+	cmd.Flags().StringVar(&address, "url", "", "the private address to ask (default listen.admin of the configuration, else the running `oncegate dev`)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+// readyAddress gives the address of /readyz.
+func (s *shell) readyAddress(given string) (string, error) {
+	if given != "" {
+		u, err := url.Parse(given)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return "", usagef("--url %q is not an address such as http://127.0.0.1:8081", clean(given))
+		}
+		return strings.TrimSuffix(given, "/") + "/readyz", nil
+	}
+	cfg, err := s.loadConfig()
+	if err != nil {
+		if state, ok := s.readDevState(); ok && s.configFile == "" {
+			return state.Admin + "/readyz", nil
+		}
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(cfg.Listen.Admin)
+	if err != nil {
+		return "", usagef("listen.admin %q is not an address such as 127.0.0.1:8081", clean(cfg.Listen.Admin))
+	}
+	if port == "0" {
+		return "", usagef("listen.admin %q takes any free port: name the one it took with --url http://127.0.0.1:PORT", cfg.Listen.Admin)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1" // it listens everywhere, so here too
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/readyz", nil
+}
+
+func (s *shell) ready(ctx context.Context, at string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return usagef("%q is not an address: %v", clean(at), err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is here
+	response, err := client.Do(request)
+	if err != nil {
+		cause := err
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			cause = inner.Err
+		}
+		return laterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", at, oneLine(cause.Error()))
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Status string            `json:"status"`
+		Checks map[string]string `json:"checks"`
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil || json.Unmarshal(content, &answer) != nil || answer.Status == "" {
+		return &failure{text: fmt.Sprintf("%s answered %d, and not as Oncegate does: check --url or listen.admin", at, response.StatusCode)}
+	}
+	t := &table{header: []string{"CHECK", "STATE"}}
+	for _, name := range slices.Sorted(maps.Keys(answer.Checks)) {
+		t.add(name, answer.Checks[name])
+	}
+	if err := s.show(t, answer); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return &failure{text: "the process at " + at + " is not ready"}
+	}
+	return nil
+}
