@@ -15,8 +15,11 @@
 //  3. An effect inside our database happens exactly once. An effect on an
 //     idempotent target is sent with one stable key and an identical body until
 //     it is known to have happened. An effect on a target that cannot
-//     deduplicate is sent at most once; if its outcome is unknown it is
-//     indeterminate and waits for a person, never retried by itself.
+//     deduplicate is sent again only if it certainly did not happen: nothing
+//     was sent, or the answer precedes the work by its definition (HTTP 429, a
+//     negative SMTP reply) or by the target's own word (retry_on). If its
+//     outcome is unknown it is indeterminate and waits for a person, never
+//     retried by itself.
 //  4. An effect begins only when its predecessor in the same sequence key is
 //     settled, or passed over by the route's policy; in our database a newer
 //     version is never overwritten by an older one; one stuck key never holds up

@@ -13,9 +13,8 @@ func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapse
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, r.Excerpt, r.Recognised
 	repeatable := route.Idempotent || route.InDatabase
-	// A conflict on the key says that an earlier attempt is there.
-	s.Unknown = route.Idempotent && !route.InDatabase && r.Outcome != effect.Done &&
-		(r.Outcome != effect.Retry && r.Outcome != effect.Dead || r.Reason == effect.ReasonStatus409)
+	s.Unknown = route.Idempotent && !route.InDatabase &&
+		r.Outcome != effect.Done && r.Outcome != effect.Retry && r.Outcome != effect.Dead
 	switch {
 	case r.Outcome == effect.Done:
 		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored

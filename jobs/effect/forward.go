@@ -48,8 +48,14 @@ type ForwardConfig struct {
 	// plain text. None: the request is not signed.
 	Sign []string
 
-	// Idempotent: the target deduplicates by the key header.
+	// Idempotent says that the target deduplicates by the key header.
 	Idempotent bool
+
+	// RetryOn lists the statuses (400 to 599) by which the target says that it has
+	// not begun the work. Such an answer is retried, also where the target cannot
+	// deduplicate. nil is the default of 429 alone; a list replaces the default, so
+	// that one without 429 takes that answer for an unknown outcome too.
+	RetryOn []int
 
 	// KeyHeader is the header of the idempotency key. It defaults to
 	// Idempotency-Key.
@@ -143,6 +149,14 @@ func NewForward(cfg ForwardConfig) (*Forward, error) {
 	}
 	if f.passed, err = passed(f.cfg); err != nil {
 		errs = append(errs, err)
+	}
+	if f.cfg.RetryOn == nil {
+		f.cfg.RetryOn = DefaultRetryOn()
+	}
+	for _, status := range cfg.RetryOn {
+		if status < 400 || status > 599 {
+			errs = append(errs, fmt.Errorf("retry_on: %d: want statuses from 400 to 599", status))
+		}
 	}
 	if cfg.Timeout < 0 || cfg.Connections < 0 {
 		errs = append(errs, errors.New("timeout and connections must not be negative"))

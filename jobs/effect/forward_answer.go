@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 // answer classifies a reply. The status line alone decides: a target that has
 // said 2xx has done it, whatever becomes of the rest of the reply.
 func (f *Forward) answer(reply *http.Response) Result {
-	r := classify(reply.StatusCode)
+	r := f.classify(reply.StatusCode)
 	r.Code = strconv.Itoa(reply.StatusCode)
 	if r.Outcome == Retry || r.Outcome == Unknown {
 		r.RetryAfter = retryAfter(reply.Header.Get("Retry-After"), f.cfg.Now())
@@ -29,34 +30,60 @@ func (f *Forward) answer(reply *http.Response) Result {
 	return r
 }
 
-// classify says of every status what it means for the effect.
-func classify(status int) Result {
+// DefaultRetryOn lists the statuses that by default say that the target has not begun the
+// work. RFC 6585 defines 429 as a refusal of the request for its rate. No other
+// status that asks for a repetition says so by its definition: 503 and 408 may come
+// from a proxy in front of a target that is at work, 409 may mean an earlier attempt
+// that goes on, 425 is about TLS early data, and any other 5xx may follow the work.
+func DefaultRetryOn() []int { return []int{http.StatusTooManyRequests} }
+
+// classify says what a status means for the effect. Retry is only for answers that
+// precede the work. Unknown is retried at a target that deduplicates, and leaves the
+// effect indeterminate at any other.
+func (f *Forward) classify(status int) Result {
+	r := Result{Outcome: Unknown, Reason: reasonOf(status)}
 	switch {
 	case status >= 200 && status <= 299:
-		return Result{Outcome: Done}
-	case status == http.StatusRequestTimeout:
-		return Result{Outcome: Retry, Reason: ReasonStatus408}
-	case status == http.StatusConflict:
-		// The first attempt with this key is still under way there.
-		return Result{Outcome: Retry, Reason: ReasonStatus409}
-	case status == http.StatusGone:
-		return Result{Outcome: Dead, Reason: ReasonStatus410}
-	case status == http.StatusTooEarly:
-		return Result{Outcome: Retry, Reason: ReasonStatus425}
-	case status == http.StatusTooManyRequests:
-		return Result{Outcome: Retry, Reason: ReasonStatus429}
-	case status == http.StatusServiceUnavailable:
-		return Result{Outcome: Retry, Reason: ReasonStatus503}
-	case status >= 400 && status <= 499:
-		return Result{Outcome: Dead, Reason: ReasonStatus4xx}
-	case status >= 300 && status <= 399:
-		// Followed, it could lead anywhere, and with another method.
-		return Result{Outcome: Dead, Reason: ReasonRedirect}
-	case status >= 100 && status <= 199:
-		return Result{Outcome: Unknown, Reason: ReasonInformational}
+		r.Outcome = Done
+	case slices.Contains(f.cfg.RetryOn, status):
+		r.Outcome = Retry
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
+	case (status == http.StatusFound || status == http.StatusSeeOther) && !f.cfg.Idempotent:
+		// What follows a form that was filled in: the work may have been done.
+	case status >= 300 && status <= 499:
+		// A redirect is not followed: it could lead anywhere, and with another method.
+		r.Outcome = Dead
 	}
-	// It may have failed before, in or after the work.
-	return Result{Outcome: Unknown, Reason: ReasonStatus5xx}
+	return r
+}
+
+// reasonOf gives the reason that a status is stored and counted under.
+func reasonOf(status int) string {
+	switch status {
+	case http.StatusRequestTimeout:
+		return ReasonStatus408
+	case http.StatusConflict:
+		return ReasonStatus409
+	case http.StatusGone:
+		return ReasonStatus410
+	case http.StatusTooEarly:
+		return ReasonStatus425
+	case http.StatusTooManyRequests:
+		return ReasonStatus429
+	case http.StatusServiceUnavailable:
+		return ReasonStatus503
+	}
+	switch status / 100 {
+	case 1:
+		return ReasonInformational
+	case 2:
+		return ""
+	case 3:
+		return ReasonRedirect
+	case 4:
+		return ReasonStatus4xx
+	}
+	return ReasonStatus5xx
 }
 
 // recognised reads a header that is a boolean in one spelling or another.

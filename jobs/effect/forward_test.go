@@ -28,7 +28,7 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 func TestForwardConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
 		return newForward(tb, effect.ForwardConfig{
-			URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, Resolver: to.Resolver, KeepReply: true,
+			URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, RetryOn: to.RetryOn, Resolver: to.Resolver, KeepReply: true,
 		})
 	}, effect.DefaultKeyHeader))
 }

@@ -66,9 +66,45 @@ func repeats(r *effect.Result) {
 	}
 }
 
+// repeatsAnswers takes a 503, a 408, a 409 and a 425 for answers that precede the
+// work, whatever the target says about them.
+func repeatsAnswers(r *effect.Result) {
+	switch r.Code {
+	case "408", "409", "425", "503":
+		r.Outcome = effect.Retry
+	}
+}
+
+// repeatsGateways does so with what proxies answer in a target's place.
+func repeatsGateways(r *effect.Result) {
+	switch r.Code {
+	case "502", "504":
+		r.Outcome = effect.Retry
+	}
+}
+
+// refusesForms takes the redirect that follows a form's work for a refusal: a
+// redelivery would send the event again.
+func refusesForms(r *effect.Result) {
+	switch r.Code {
+	case "302", "303":
+		r.Outcome = effect.Dead
+	}
+}
+
 func TestExhibitForward(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	if *exhibit == "" {
 		return // nothing is on show
+	}
+	if change := map[string]func(*effect.Result){
+		"repeats answers": repeatsAnswers, "repeats what proxies answer": repeatsGateways, "refuses forms": refusesForms,
+	}[*exhibit]; change != nil {
+		effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
+			return sender{newForward(tb, effect.ForwardConfig{
+				URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, RetryOn: to.RetryOn, Resolver: to.Resolver,
+			}), change}
+		}, effect.DefaultKeyHeader))
+		return
 	}
 	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
 		return &wrongForward{Sender: newForward(tb, effect.ForwardConfig{URL: to.URL, Idempotent: to.Idempotent}), how: *exhibit, url: to.URL}
@@ -115,16 +151,19 @@ func TestTheSuiteFailsWrongKinds(t *testing.T) {
 		fails         []effecttest.Topic
 	}{
 		{"TestExhibitForward", "the obvious way", []effecttest.Topic{
-			effecttest.Refuses, effecttest.Later, effecttest.Forbidden, effecttest.BreaksBefore, effecttest.BreaksAfter, effecttest.StallsAfter, effecttest.HalfReply,
+			effecttest.Refuses, effecttest.Later, effecttest.Forbidden, effecttest.BreaksBefore, effecttest.BreaksAfter, effecttest.AnswersAfter, effecttest.StallsAfter, effecttest.HalfReply,
 			effecttest.SlowReply, effecttest.HugeReply, effecttest.Secrets,
 		}},
+		{"TestExhibitForward", "repeats answers", []effecttest.Topic{effecttest.AnswersAfter}},
+		{"TestExhibitForward", "repeats what proxies answer", []effecttest.Topic{effecttest.AnswersAfter}},
+		{"TestExhibitForward", "refuses forms", []effecttest.Topic{effecttest.AnswersAfter}},
 		{"TestExhibitForward", "fresh key", []effecttest.Topic{effecttest.Repeats}},
 		{"TestExhibitForward", "reserialised", []effecttest.Topic{effecttest.Repeats}},
 		{"TestExhibitMail", "repeats after the dot", []effecttest.Topic{effecttest.BreaksAfter, effecttest.StallsAfter, effecttest.HalfReply}},
 		{"TestExhibitMail", "quotes the server", []effecttest.Topic{effecttest.Secrets}},
 		{"TestExhibitMail", "fresh Message-ID", []effecttest.Topic{effecttest.Repeats}},
 		{"TestExhibitMail", "in the clear", []effecttest.Topic{effecttest.BreaksBefore}},
-		{"TestExhibitHandler", "repeats what may have happened", []effecttest.Topic{effecttest.BreaksAfter, effecttest.StallsAfter}},
+		{"TestExhibitHandler", "repeats what may have happened", []effecttest.Topic{effecttest.BreaksAfter, effecttest.AnswersAfter, effecttest.StallsAfter}},
 	} {
 		t.Run(c.exhibit, func(t *testing.T) {
 			t.Parallel()

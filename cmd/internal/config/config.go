@@ -147,6 +147,9 @@ type Target struct {
 	// an attempt whose end is unknown is never repeated by itself. A forward must say
 	// it: there is no default.
 	Idempotent bool
+	// RetryOn lists the statuses by which the target says that it has not begun the
+	// work. nil is the default, 429 alone; an empty list names none.
+	RetryOn []int
 	// KeyHeader is the header that carries the key; Idempotency-Key by default.
 	KeyHeader string
 	// Headers are sent with every forward. Their values are not printed: they may

@@ -73,6 +73,9 @@ func (t *Target) effective() yaml.MapSlice {
 			out = append(out, item("sign", references(t.Sign)))
 		}
 		out = append(out, item("idempotent", t.Idempotent), item("key_header", t.KeyHeader))
+		if t.RetryOn != nil {
+			out = append(out, item("retry_on", t.RetryOn))
+		}
 		if len(t.Headers) > 0 {
 			headers := yaml.MapSlice{}
 			for _, name := range slices.Sorted(maps.Keys(t.Headers)) {

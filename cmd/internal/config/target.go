@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -50,6 +51,7 @@ func (r *reader) target(f field, dev bool) *Target {
 		keys["url"] = func(f field) { r.reference(f, where, &t.URL, httpURL) }
 		keys["sign"] = func(f field) { t.Sign = r.secrets(f.value, where+".sign") }
 		keys["idempotent"] = r.boolean(&t.Idempotent, where)
+		keys["retry_on"] = func(f field) { t.RetryOn = r.retryOn(f.value, where+".retry_on") }
 		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
 		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
 		keys["pass_headers"] = func(f field) { t.PassHeaders = r.headerNames(f.value, where+".pass_headers") }
@@ -126,7 +128,7 @@ func (r *reader) forward(t *Target, where string) {
 // ForwardConfig is the target as its kind takes it.
 func (t *Target) ForwardConfig() effect.ForwardConfig {
 	cfg := effect.ForwardConfig{
-		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, RetryOn: t.RetryOn, KeyHeader: t.KeyHeader, Headers: t.Headers,
 		Pass: t.PassHeaders, ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply,
 	}
 	for _, key := range t.Keys() {
@@ -155,6 +157,26 @@ func (r *reader) parameters(n ast.Node, where string) map[string]*expression.Pro
 		r.expression(f.value, where+"."+visible(f.name), expression.Value, func(p *expression.Program) { out[f.name] = p })
 	}
 	return out
+}
+
+// retryOn reads the statuses by which a target says that it has not begun the work.
+// It gives an empty list, and not nil, for one that names none.
+func (r *reader) retryOn(n ast.Node, where string) []int {
+	out := []int{}
+	for i, item := range r.list(n, where) {
+		var status int
+		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &status, retriedStatus)
+		out = append(out, status)
+	}
+	return out
+}
+
+func retriedStatus(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 400 || n > 599 {
+		return 0, errors.New("not an HTTP status from 400 to 599, such as 503")
+	}
+	return n, nil
 }
 
 // networks reads a list of networks.

@@ -44,7 +44,7 @@ type Night struct {
 const yesterday = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
-  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, timeout: 400ms, concurrency: 48, breaker: { failures: 1000000 }, retry: { attempts: 2, base: 10ms, max: 50ms } }
+  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 400ms, concurrency: 48, breaker: { failures: 1000000 }, retry: { attempts: 2, base: 10ms, max: 50ms } }
   archive: { kind: forward, url: "http://%[1]s/archive", idempotent: true, retry: { attempts: 20, base: 100ms, max: 1s } }
   table:   { kind: sql, call: night_apply }
 sources:
@@ -72,7 +72,7 @@ sources:
 const today = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
-  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
+  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
   moved:   { kind: forward, url: "http://%[1]s/v2/billing/hooks", idempotent: true, timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
   archive: { kind: forward, url: "http://%[1]s/archive", idempotent: true, retry: { attempts: 20, base: 100ms, max: 1s } }
   table:   { kind: sql, call: night_apply }

@@ -44,7 +44,8 @@ func Database(pool Pool, build NewTransactional) Kind {
 	k := Kind{
 		Secrets: []string{content},
 		Without: map[Topic]string{
-			Unreachable: "it is in the database that calls it", Forbidden: "it has no address",
+			AnswersAfter: "what a transaction did is gone with its error",
+			Unreachable:  "it is in the database that calls it", Forbidden: "it has no address",
 			HalfReply: "the database's protocol is the driver's", SlowReply: "the database's protocol is the driver's",
 		},
 	}

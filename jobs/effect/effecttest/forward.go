@@ -19,7 +19,10 @@ import (
 type ForwardTo struct {
 	URL        string
 	Idempotent bool
-	Resolver   *net.Resolver
+	// RetryOn are the statuses by which the target says that it has done nothing; nil
+	// is the default of the sender.
+	RetryOn  []int
+	Resolver *net.Resolver
 }
 
 // NewForward makes a sender to the target that signs with [Secret].
@@ -29,8 +32,12 @@ type NewForward func(tb testing.TB, to ForwardTo) effect.Sender
 func Forward(build NewForward, keyHeader string) Kind {
 	k := Kind{Secrets: secrets()}
 	for status := 200; status <= 599; status++ {
-		k.Cases = append(k.Cases, statusCase(build, status))
+		k.Cases = append(k.Cases, statusCase(build, status, false))
 	}
+	for _, status := range []int{200, 301, 302, 303, 307, 400, 404, 408, 409, 410, 425, 429, 500, 502, 503, 504} {
+		k.Cases = append(k.Cases, statusCase(build, status, true))
+	}
+	k.Cases = append(k.Cases, retryOnCases(build)...)
 	k.Cases = append(k.Cases, faultCases(build)...)
 	k.Cases = append(k.Cases, hugeCases(build)...)
 	k.Cases = append(k.Cases, unreachedCases(build)...)
@@ -84,10 +91,19 @@ func attempts(sender effect.Sender, change func(*effect.Call)) func(ctx context.
 }
 
 // wanted is the table of what a status means, written apart from the kind's own.
-func wanted(status int) (Topic, effect.Outcome) {
+// Only 429 says that the work was not begun. A 5xx, a timeout, a conflict or a 425
+// may be said by whoever stands in front of a target that does the work, or after
+// it. A form that was filled in answers 302 or 303.
+func wanted(status int, idempotent bool) (Topic, effect.Outcome) {
 	switch status {
-	case 408, 409, 425, 429, 503:
+	case 429:
 		return Later, effect.Retry
+	case 408, 409, 425:
+		return AnswersAfter, effect.Unknown
+	case 302, 303:
+		if !idempotent {
+			return AnswersAfter, effect.Unknown
+		}
 	}
 	switch status / 100 {
 	case 2:
@@ -95,21 +111,61 @@ func wanted(status int) (Topic, effect.Outcome) {
 	case 3, 4:
 		return Refuses, effect.Dead
 	}
-	return BreaksAfter, effect.Unknown
+	return AnswersAfter, effect.Unknown
 }
 
-// statusCase has the target repeat what no result may hold.
-func statusCase(build NewForward, status int) Case {
-	c := Case{Name: strconv.Itoa(status), Code: strconv.Itoa(status), Taken: 1}
-	c.Topic, c.Want = wanted(status)
+// statusCase has the target repeat what no result may hold. What it says of a
+// Retry-After does not change what its status means.
+func statusCase(build NewForward, status int, idempotent bool) Case {
+	name := strconv.Itoa(status)
+	if idempotent {
+		name += " where the target deduplicates"
+	}
+	c := Case{Name: name, Code: strconv.Itoa(status), Taken: 1}
+	c.Topic, c.Want = wanted(status, idempotent)
 	body := "said " + Secret + " and canary-canary-canary-canary\x00\xff"
 	if status == http.StatusNoContent || status == http.StatusNotModified {
 		body = ""
 	}
-	c.Start = to(build, true, func(conn net.Conn, _ Request) {
-		Reply(conn, fmt.Sprintf("%d Whatever", status), http.Header{"Connection": {"close"}}, body)
+	c.Start = to(build, idempotent, func(conn net.Conn, _ Request) {
+		Reply(conn, fmt.Sprintf("%d Whatever", status), http.Header{"Connection": {"close"}, "Retry-After": {"7"}}, body)
 	})
 	return c
+}
+
+// retryOnCases are targets that say which of their answers precede the work: those
+// are tried again, and no others.
+func retryOnCases(build NewForward) []Case {
+	var out []Case
+	for _, c := range []struct {
+		status  int
+		retryOn []int
+		topic   Topic
+		want    effect.Outcome
+	}{
+		{503, []int{429, 503}, Later, effect.Retry},
+		{429, []int{429, 503}, Later, effect.Retry},
+		{409, []int{409}, Later, effect.Retry},
+		{423, []int{423}, Later, effect.Retry},
+		{500, []int{429, 503}, AnswersAfter, effect.Unknown},
+		{429, []int{503}, AnswersAfter, effect.Unknown},
+		{429, []int{}, AnswersAfter, effect.Unknown},
+		{404, []int{503}, Refuses, effect.Dead},
+	} {
+		for _, idempotent := range []bool{false, true} {
+			out = append(out, Case{
+				Topic: c.topic, Name: fmt.Sprintf("%d where retry_on is %v, deduplicating %t", c.status, c.retryOn, idempotent),
+				Want: c.want, Code: strconv.Itoa(c.status), Taken: 1,
+				Start: func(tb testing.TB) Trial {
+					target := NewTarget(tb, func(conn net.Conn, _ Request) {
+						Reply(conn, fmt.Sprintf("%d Whatever", c.status), http.Header{"Connection": {"close"}}, "")
+					})
+					return trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: idempotent, RetryOn: c.retryOn}), target)
+				},
+			})
+		}
+	}
+	return out
 }
 
 func faultCases(build NewForward) []Case {
@@ -239,7 +295,7 @@ func forbiddenCases(build NewForward) []Case {
 			target := NewTarget(tb, func(conn net.Conn, _ Request) {
 				Reply(conn, status, http.Header{"Location": {other.URL}, "Connection": {"close"}}, "")
 			})
-			return trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: true}), other) // which is not to have it
+			return trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: true}), other) // which must not get it
 		}})
 	}
 	return out
@@ -293,7 +349,7 @@ func retryAfterCases(build NewForward) []Case {
 
 func identicalCase(build NewForward, keyHeader string) Case {
 	return Case{Topic: Repeats, Name: "body and key", Want: effect.Retry, Taken: 1, Start: func(tb testing.TB) Trial {
-		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "503 No", nil, "") })
+		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "429 Later", nil, "") })
 		trial := trialOf(build(tb, ForwardTo{URL: target.URL, Idempotent: true}), target)
 		trial.Taken = func() []string {
 			var out []string

@@ -83,9 +83,12 @@ func messageCases(build NewMail) []Case {
 		{Topic: Succeeds, Name: "250 yes\r\n250 yes", Want: effect.Done, Taken: 1},
 		{Topic: Succeeds, Name: "250-yes\r\n250 yes", Want: effect.Done, Taken: 1},
 		{Topic: Refuses, Name: "550 no", Want: effect.Dead, Code: "550", Taken: 1},
+		// RFC 5321, 4.2.1: after a 4yz or a 5yz reply "the requested action did not occur",
+		// whatever was sent before it.
 		{Topic: Later, Name: "451 later", Want: effect.Retry, Code: "451", Taken: 1},
+		{Topic: Later, Name: "421 closing", Want: effect.Retry, Code: "421", Taken: 1},
 		{Topic: BreaksAfter, Name: "drop", Want: effect.Unknown, Taken: 1},
-		{Topic: BreaksAfter, Name: "354 more", Want: effect.Unknown, Taken: 1},
+		{Topic: AnswersAfter, Name: "354 more", Want: effect.Unknown, Taken: 1},
 		{Topic: StallsAfter, Name: "stall", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
 		{Topic: SlowReply, Name: "slow", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
 		{Topic: HalfReply, Name: "half", Want: effect.Unknown, Taken: 1},

@@ -39,7 +39,7 @@ func Outside(build func(tb testing.TB, handle Handle) effect.Sender) Kind {
 		"nobody is there":              {Unreachable, effect.Retry, effect.ReasonHandler, 0, 0, fails(effect.After(0, errOwn))},
 		"it knows that it did nothing": {BreaksBefore, effect.Retry, effect.ReasonHandler, 0, 0, fails(effect.After(-time.Second, odd))},
 		"an error after it":            {BreaksAfter, effect.Unknown, effect.ReasonHandler, 1, 0, acts(nil, errOwn)},
-		"an error that no row can hold": {BreaksAfter, effect.Unknown, effect.ReasonHandler, 1, 0,
+		"an error that no row can hold": {AnswersAfter, effect.Unknown, effect.ReasonHandler, 1, 0,
 			acts([]byte("x"), odd)},
 		"a stop before it": {StallsBefore, effect.Retry, effect.ReasonHandler, 0, 50 * time.Millisecond, func(ctx context.Context, _ *effect.Call) ([]byte, error) {
 			<-ctx.Done()

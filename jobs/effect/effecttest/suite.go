@@ -27,6 +27,7 @@ const (
 	Forbidden    Topic = "is at an address that nothing may have"
 	BreaksBefore Topic = "breaks off before it can have the effect"
 	BreaksAfter  Topic = "breaks off when it may have the effect"
+	AnswersAfter Topic = "answers with a fault when it may have the effect"
 	StallsBefore Topic = "stalls before it can have the effect"
 	StallsAfter  Topic = "stalls when it may have the effect"
 	HalfReply    Topic = "half a reply"
@@ -39,7 +40,7 @@ const (
 // Topics are all of them.
 func Topics() []Topic {
 	return []Topic{
-		Succeeds, Refuses, Later, Unreachable, Forbidden, BreaksBefore, BreaksAfter, StallsBefore, StallsAfter, HalfReply, SlowReply, HugeReply, Secrets, Repeats,
+		Succeeds, Refuses, Later, Unreachable, Forbidden, BreaksBefore, BreaksAfter, AnswersAfter, StallsBefore, StallsAfter, HalfReply, SlowReply, HugeReply, Secrets, Repeats,
 	}
 }
 
