@@ -95,6 +95,11 @@
 // told that it goes on: told of a failure that is being mended, he would call
 // again under a new key, and it would happen twice.
 //
+// A caller whose operation failed calls again under a new key and names the old event
+// as the new one's parent. From then on the old effects are repeated neither by a
+// redelivery nor by a batch replay, nor by a probe: one wish, one effect. A person may
+// still send one of them, by its id, who says that they know of the later call.
+//
 // SQL callers emit into the outbox in their own transactions; a [Relay] admits
 // the rows through the gate and then deletes them. It looks from the front each
 // time, since rows become visible in another order than their ids.

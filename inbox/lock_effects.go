@@ -23,6 +23,7 @@ type lockedEffect struct {
 	bodySHA256    []byte
 	bodyKept      bool
 	rendered      bool
+	calledAgain   bool // a later call repeats its operation
 	now           time.Time
 }
 
@@ -51,14 +52,14 @@ ORDER BY s.id
 FOR UPDATE OF s`
 
 const lockEffects = `
-SELECT e.id, e.event_id, e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.item, e.idempotency_key,
-    e.sequence_key_hash, v.body_sha256, e.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), now()
-FROM effect e
-JOIN inbox_event v ON v.id = e.event_id
-WHERE e.id = ANY ($1::uuid[])
-ORDER BY e.id
-FOR UPDATE OF e`
+SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.item, x.idempotency_key,
+    x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `, now()
+FROM effect x
+JOIN inbox_event v ON v.id = x.event_id
+WHERE x.id = ANY ($1::uuid[])
+ORDER BY x.id
+FOR UPDATE OF x`
 
 // effectLocks says what to lock of effects. Each lookup that is spared is spared for
 // each of them.
@@ -91,7 +92,7 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*locke
 		for rows.Next() {
 			h := new(lockedEffect)
 			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.item, &h.key,
-				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.now)
+				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.now)
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func TestResultSumsUp(t *testing.T) {
 		"dead":                 {[]string{"dead"}, "failed", true},
 		"dead for good":        {[]string{"dead!", "dead"}, "failed", false},
 		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true},
-		"some":                 {[]string{"done", "dead"}, "partial", true},
+		"some":                 {[]string{"done", "dead"}, "partial", false},
 		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false},
 		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false},
 		"no route takes it":    {nil, "failed", false},

@@ -31,7 +31,7 @@ type EventOutcome struct {
 	dead      int
 	unknown   int
 	happened  int
-	retriable bool
+	final     int // of the dead ones, those that the same call cannot end otherwise
 
 	// sealed is why a result or the document cannot be read: no document is made of
 	// it, since that would stand for ever.
@@ -60,7 +60,7 @@ const MaxOutcomeEffects = 1000
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
     f.route, f.state, f.reason, f.result, f.result_key_id, f.result_of, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
-    coalesce(f.happened, 0)
+    coalesce(f.happened, 0), coalesce(f.final, 0)
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
@@ -73,6 +73,7 @@ LEFT JOIN LATERAL (
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
         count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
             AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
+        count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded') AND ` + finalEffect + `) OVER () AS final,
         count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate'
             OR (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
                 AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
@@ -89,7 +90,7 @@ ORDER BY v.id, f.route, f.item`
 // outcomes reads where the events stand. Of one whose document is stored it
 // reads nothing else, unless effects is true.
 func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
-	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects)
+	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses())
 	if err != nil {
 		return nil, err
 	}
@@ -97,22 +98,22 @@ func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, 
 	out := make(map[ID]*EventOutcome, len(events))
 	for rows.Next() {
 		var (
-			id, parent, resultOf                 ID
-			documentKey, resultKey               *int32
-			kind, admission                      string
-			document, result                     []byte
-			route, state, reason                 *string
-			total, open, dead, unknown, happened int
+			id, parent, resultOf                        ID
+			documentKey, resultKey                      *int32
+			kind, admission                             string
+			document, result                            []byte
+			route, state, reason                        *string
+			total, open, dead, unknown, happened, final int
 		)
 		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &result, &resultKey, &resultOf,
-			&total, &open, &dead, &unknown, &happened); err != nil {
+			&total, &open, &dead, &unknown, &happened, &final); err != nil {
 			return nil, err
 		}
 		o := out[id]
 		if o == nil {
 			o = &EventOutcome{
 				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent,
-				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, retriable: true,
+				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
 			}
 			if o.document, o.sealed = keys.Open(documentPlace(id), documentKey, document); o.sealed != nil {
 				o.document = nil
@@ -128,7 +129,6 @@ func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, 
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
 		if reason != nil {
 			e.Reason = Reason(*reason)
-			o.retriable = o.retriable && (e.State != EffectDead || e.Reason.Retriable())
 		}
 		o.Effects = append(o.Effects, e)
 		o.Omitted = total - len(o.Effects)
@@ -186,8 +186,9 @@ func (o *EventOutcome) status() ResultStatus {
 	return ResultDone
 }
 
-// render makes the document that the caller gets now and ever after. Retriable
-// says that a new call, under a new key, may end otherwise.
+// render makes the document that the caller gets now and ever after. It is retriable
+// if a new call, under a new key, does no harm and may end otherwise: nothing of this
+// one happened, so partial never is, and each of its effects may succeed.
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
 	document := struct {
@@ -200,7 +201,7 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 		*EventOutcome
 	}{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
-		Retriable: (status == ResultFailed || status == ResultPartial) && o.admission == admissionOK && o.retriable,
+		Retriable: status == ResultFailed && o.admission == admissionOK && o.final == 0,
 	}
 	if o.admission != admissionOK {
 		document.Detail = "no effect was recorded: " + o.admission

@@ -21,7 +21,8 @@ ORDER BY id`
 
 // Rearm gives the dead effects of an event fresh attempts, because its provider
 // delivered it again: those whose reason is retriable, at most as often as the
-// route says and once a minute. It returns how many.
+// route says and once a minute, and none of an operation that a later call repeats. It
+// returns how many.
 func (e *Effects) Rearm(ctx context.Context, event ID) (int, error) {
 	rows, err := e.pool.Query(ctx, deadEffects, event)
 	if err != nil {
@@ -52,12 +53,12 @@ WHERE e.id = $1
 FOR UPDATE OF s`
 
 const lockDead = `
-SELECT route_id, version, rearms, coalesce(reason, ''), sequence_key_hash,
-    rearmed_at IS NULL OR rearmed_at <= now() - $2::bigint * interval '1 microsecond',
-    coalesce((extract(epoch FROM now() - unknown_since) * 1000000)::bigint, -1)
-FROM effect
-WHERE id = $1 AND state = 'dead'
-FOR UPDATE`
+SELECT x.route_id, x.version, x.rearms, coalesce(x.reason, ''), x.sequence_key_hash,
+    x.rearmed_at IS NULL OR x.rearmed_at <= now() - $2::bigint * interval '1 microsecond',
+    coalesce((extract(epoch FROM now() - x.unknown_since) * 1000000)::bigint, -1), ` + calledAgain + `
+FROM effect x
+WHERE x.id = $1 AND x.state = 'dead'
+FOR UPDATE OF x`
 
 func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
@@ -66,10 +67,10 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		}
 		s := Settlement{Effect: id, From: EffectDead, State: EffectPending, Rearm: true, Trigger: TriggerRearm}
 		var rearms int
-		var rested bool
+		var rested, again bool
 		var unknownFor int64
 		err := tx.QueryRow(ctx, lockDead, id, RearmInterval.Microseconds()).
-			Scan(&s.RouteID, &s.Version, &rearms, &s.Reason, &s.SequenceKeyHash, &rested, &unknownFor)
+			Scan(&s.RouteID, &s.Version, &rearms, &s.Reason, &s.SequenceKeyHash, &rested, &unknownFor, &again)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -77,7 +78,7 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 			return err
 		}
 		route, known := e.routes[s.RouteID]
-		if !known || !rested || rearms >= route.Rearms || !s.Reason.Retriable() {
+		if !known || !rested || rearms >= route.Rearms || !s.Reason.Retriable() || again {
 			return nil
 		}
 		if unknownFor >= 0 && route.KeyWindow > 0 && unknownFor >= route.KeyWindow.Microseconds() {

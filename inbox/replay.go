@@ -26,6 +26,11 @@ type ReplayOptions struct {
 	// IncludeDiscarded replays effects that an operator discarded.
 	IncludeDiscarded bool `json:"include_discarded,omitempty"`
 
+	// IncludeCalledAgain replays an effect of an operation that a later call repeats
+	// ([LeftOutCalledAgain]). It is the decision of a person about one effect: the
+	// scope must be its id.
+	IncludeCalledAgain bool `json:"include_called_again,omitempty"`
+
 	// NewKey gives every replayed effect a new idempotency key and renders it anew.
 	NewKey bool `json:"new_key,omitempty"`
 

@@ -18,6 +18,7 @@ type candidate struct {
 	now      time.Time
 	bodyGone bool
 	listed   bool
+	again    bool // a later call repeats its operation
 }
 
 // A duplicate's owner acts for it. The body is looked up one at a time through
@@ -28,7 +29,7 @@ const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), x.unknown_since, now(),
     NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
-    l.listed IS NOT NULL
+    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + calledAgain + `
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
 JOIN effect e ON e.id = a.id
 LEFT JOIN effect x ON x.id = coalesce(e.duplicate_of, e.id)
@@ -49,7 +50,7 @@ func (p *planning) candidates(ctx context.Context, ids []ID) ([]candidate, error
 		var asked, event ID
 		var unknown pgtype.Timestamptz
 		var gone *bool
-		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &unknown, &c.now, &gone, &c.listed)
+		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &unknown, &c.now, &gone, &c.listed, &c.again)
 		if c.effect != asked {
 			c.asked = asked
 		}
@@ -128,6 +129,9 @@ func (p *planning) decide(c *candidate) (ReplayAction, LeftOut) {
 		return ActionNone, LeftOutSettled
 	case EffectPending, EffectClaimed, EffectRetry, EffectHeld:
 		return ActionNone, LeftOutInProgress
+	}
+	if c.again && !o.IncludeCalledAgain {
+		return ActionNone, LeftOutCalledAgain
 	}
 	if c.bodyGone {
 		return ActionNone, LeftOutBodyGone

@@ -38,6 +38,8 @@ func (s *ReplayScope) check(o ReplayOptions, judged bool) error {
 		return fmt.Errorf("%w: at most %d ids", ErrReplayScope, MaxReplayIDs)
 	case o.IncludeDone && !o.NewKey:
 		return fmt.Errorf("%w: what has happened is replayed under a new key only: the old one would be recognised", ErrReplayScope)
+	case o.IncludeCalledAgain && len(s.IDs) != 1:
+		return fmt.Errorf("%w: what a caller has called again is replayed one by one: name one effect by its id", ErrReplayScope)
 	case s.events(o) && !judged:
 		return fmt.Errorf("%w: effects for events that have none need the configuration", ErrReplayScope)
 	}

@@ -216,6 +216,8 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, repla
 			it.outcome = ItemGone
 		case h.version != it.version || !replayable(h.state):
 			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.state, h.version)
+		case h.calledAgain && !replay.Options.IncludeCalledAgain:
+			it.outcome, it.detail = ItemChanged, "a later call repeats its operation"
 		case h.bodyGone():
 			it.outcome = ItemBodyGone
 		default:

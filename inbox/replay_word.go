@@ -59,6 +59,9 @@ const (
 	// LeftOutOrdered: its route is ordered and new to the event, and places in a
 	// sequence are given when events come.
 	LeftOutOrdered LeftOut = "ordered"
+	// LeftOutCalledAgain: a later call names the effect's operation as its parent, and
+	// has done the same, will do it, or is what should be replayed.
+	LeftOutCalledAgain LeftOut = "called_again"
 	// LeftOutListed: it is in the plan already, by another of its duplicates.
 	LeftOutListed LeftOut = "listed"
 	// LeftOutOwnerGone: it is a duplicate, and its owner was pruned.

@@ -29,6 +29,10 @@ type Resolve struct {
 	// takes the effect as it is.
 	Version int
 
+	// CalledAgain resends although a later call repeats the effect's operation: whoever
+	// decides knows that it may happen once more.
+	CalledAgain bool
+
 	// Actor and Reason go into the audit. Both are required.
 	Actor, Reason string
 }
@@ -52,10 +56,10 @@ const lockEffectEvent = `
 SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
 
 const lockIndeterminate = `
-SELECT e.route_id, e.state, coalesce(e.reason, ''), e.attempts, e.version, e.send_started_at, e.sequence_key_hash, now()
-FROM effect e
-WHERE e.id = $1
-FOR UPDATE`
+SELECT x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.send_started_at, x.sequence_key_hash, ` + calledAgain + `, now()
+FROM effect x
+WHERE x.id = $1
+FOR UPDATE OF x`
 
 // Who sends again has decided that the target knows nothing of the attempts so
 // far: its key window begins anew.
@@ -63,8 +67,8 @@ const forgetUnknown = `UPDATE effect SET unknown_since = NULL WHERE id = $1`
 
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It
-// returns [ErrNotFound], or [ErrState] if the effect is not indeterminate or is
-// no longer at r.Version.
+// returns [ErrNotFound], [ErrState] if the effect is not indeterminate or is no longer
+// at r.Version, or [ErrCalledAgain].
 func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
@@ -89,9 +93,10 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 	var (
 		before effectSnapshot
 		now    time.Time
+		again  bool
 	)
 	err := tx.QueryRow(ctx, lockIndeterminate, r.Effect).Scan(&s.RouteID, &before.State, &before.Reason,
-		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &now)
+		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &again, &now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ErrNotFound
@@ -101,6 +106,8 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		return fmt.Errorf("%w: it is %s, not indeterminate", ErrState, before.State)
 	case r.Version != 0 && r.Version != before.Version:
 		return fmt.Errorf("%w: it has changed since it was looked at", ErrState)
+	case again && r.As == ResolveResend && !r.CalledAgain:
+		return ErrCalledAgain
 	}
 	after := effectSnapshot{State: EffectDone, Attempts: before.Attempts, Version: before.Version, SendStarted: before.SendStarted}
 	action := AuditResolveDone

@@ -236,6 +236,9 @@ func (p *Prober) probe(ctx context.Context, e *inbox.Indeterminate, route RouteP
 		case err == nil:
 			report.Resolved = true
 			p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "effect resolved", append(attrs, slog.String("as", string(as)))...)
+		case errors.Is(err, inbox.ErrCalledAgain):
+			// A person who knows of the later call decides.
+			p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "effect stays indeterminate: a later call repeats its operation", attrs...)
 		case !errors.Is(err, inbox.ErrState) && !errors.Is(err, inbox.ErrNotFound) && ctx.Err() == nil:
 			p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "resolving an effect failed", append(attrs, slog.String("error", clean(err.Error())))...)
 		}

@@ -30,6 +30,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "also what may have happened: it may happen twice")
 	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "also what happened, with --new-key: it happens twice")
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "also what was discarded")
+	flags.BoolVar(&f.options.IncludeCalledAgain, "include-called-again", false, "the one effect that is named, although a later call repeats its operation: it may happen twice")
 	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also effects for routes that take the events today and did not when they came")
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "under new idempotency keys, rendered anew: targets recognise nothing")
 }

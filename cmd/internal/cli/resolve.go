@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,7 @@ import (
 )
 
 func (s *shell) resolveCommand() *cobra.Command {
-	var done, resend bool
+	var done, resend, again bool
 	var d decision
 	cmd := &cobra.Command{
 		Use:   "resolve <id>",
@@ -27,6 +28,9 @@ func (s *shell) resolveCommand() *cobra.Command {
 			if done == resend {
 				return usagef("say either --done or --resend")
 			}
+			if again && !resend {
+				return usagef("--called-again goes with --resend")
+			}
 			if err := d.check(s, "how do you know?"); err != nil {
 				return err
 			}
@@ -34,11 +38,12 @@ func (s *shell) resolveCommand() *cobra.Command {
 			if resend {
 				as = inbox.ResolveResend
 			}
-			return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, Reason: d.reason, Actor: d.actor}, d)
+			return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, CalledAgain: again, Reason: d.reason, Actor: d.actor}, d)
 		},
 	}
 	cmd.Flags().BoolVar(&done, "done", false, "it happened: nothing more is sent")
 	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
+	cmd.Flags().BoolVar(&again, "called-again", false, "with --resend: although a later call repeats its operation")
 	d.add(cmd)
 	return cmd
 }
@@ -67,7 +72,11 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Resolve(cmd.Context(), r); err != nil {
+	err = store.Resolve(cmd.Context(), r)
+	if errors.Is(err, inbox.ErrCalledAgain) {
+		return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.Effect)}
+	}
+	if err != nil {
 		return err
 	}
 	if s.output == "json" {
