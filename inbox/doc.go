@@ -48,6 +48,14 @@
 // is a rollback. What one delivery brings (a value, a held key) fails alone: the
 // group is split.
 //
+// A delivery whose key is known with other bytes is compared after the commit. If
+// its canonical payload differs too it is a conflict: the event stays as it is, and
+// the payload is stored in the table conflict before it is acknowledged, the newest
+// five different ones of an event. A person may admit one as an event of its own
+// ([AdmitConflict]), under an id that is made of the event's id and the payload's
+// hash. A conflict keeps its event from being pruned. An operation's payload is not
+// kept: its caller is told 409 and the difference.
+//
 // # How an effect gets done
 //
 // An effect is a row with a state ([EffectState]). A River job wakes a worker,

@@ -49,9 +49,14 @@ type Erased struct {
 	Duplicates  int  `json:"duplicates"`   // effects of other events that showed the result
 	Results     int  `json:"results"`      // documents of operations
 	Diffs       int  `json:"diffs"`        // of replays
+	Conflicts   int  `json:"conflicts"`    // payloads that were delivered under the event's id later
 	Refusals    int  `json:"refusals"`     // that named the event
 	Unreadable  int  `json:"unreadable"`   // refusals under a key that is not in the keyring
 	NotSearched bool `json:"not_searched"` // the id is too short to be looked for in refusals
+
+	// Admitted are the ids of the events that such payloads were admitted as. They are
+	// events of their own and keep their content: each is erased by itself.
+	Admitted []string `json:"admitted,omitempty"`
 }
 
 // ErrInFlight is returned by [EraseEvent] while an effect of the event may still
@@ -96,6 +101,12 @@ SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 
 	eraseResults = `DELETE FROM operation_result WHERE event_id = ANY ($1::uuid[])`
 
+	// What was admitted of them stands in events of their own.
+	eraseConflicts = `
+WITH gone AS (DELETE FROM conflict WHERE event_id = ANY ($1::uuid[]) RETURNING admitted_as)
+SELECT count(*), array_agg(e.event_id ORDER BY e.event_id) FILTER (WHERE e.class <> 'erased')
+FROM gone LEFT JOIN inbox_event e ON e.id = gone.admitted_as`
+
 	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
 
 	// The hashes stay: by them a redelivery is still known for what it is.
@@ -103,7 +114,8 @@ SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 )
 
 // EraseEvent removes the bodies, rendered requests, results and excerpts of one
-// event, what replays and refusals quote of it, and the documents of operations.
+// event, what replays and refusals quote of it, payloads that conflicted with it, and
+// the documents of operations.
 // Its key and hashes stay, so that a redelivery is still a duplicate, and so does
 // what was decided about it. It cannot be undone. It returns [ErrNotFound], or
 // [ErrInFlight] while an effect is not at rest.
@@ -178,6 +190,9 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	}
 	var events []ID
 	if err := tx.QueryRow(ctx, eraseDuplicates, effects).Scan(&out.Duplicates, &events); err != nil {
+		return 0, err
+	}
+	if err := tx.QueryRow(ctx, eraseConflicts, ids).Scan(&out.Conflicts, &out.Admitted); err != nil {
 		return 0, err
 	}
 	for _, step := range []struct {

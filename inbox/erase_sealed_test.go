@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestEraseUnderALostKey(t *testing.T) {
 				VALUES ($1, $2, now(), 'mismatch', '', true, 'POST', '/', '', 1, 'sealed', 'sealed', 1)`, ids[0], p.source.ID)
 			out := p.eraseWith(t, lost, "evt_1")
 			want := inbox.Erased{Event: ids[0], Unopened: true, Effects: 1, Results: 1, Diffs: 1, Unreadable: 1}
-			if out != want {
+			if !reflect.DeepEqual(out, want) {
 				t.Errorf("erased %+v, want %+v", out, want)
 			}
 			whole := ringOf(t, firstKey+" active")

@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := inbox.Erased{Event: id, Body: true, Effects: 1, Attempts: 1, Duplicates: 1, Results: 2, Refusals: 1}
-	if out != want {
+	if !reflect.DeepEqual(out, want) {
 		t.Errorf("erased %+v, want %+v", out, want)
 	}
 	for _, table := range []string{"inbox_event", "inbox_body", "effect", "effect_attempt", "operation_result", "refusal", "audit", "river_job"} {

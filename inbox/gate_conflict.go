@@ -3,14 +3,19 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// maxPaths bounds what a conflict records of the differences.
-const maxPaths = 20
+// What a conflict records of the differences: the number of paths, and the bytes of
+// one. Names of members come from outside.
+const (
+	maxPaths = 20
+	maxPath  = 256
+)
 
 // The bytes of the first delivery, if they have not been pruned or erased.
 const readFirst = `
@@ -18,8 +23,8 @@ SELECT e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.
 FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 WHERE e.id = $1`
 
-// The first delivery stays; what came later is only described. One row, by
-// primary key, in a transaction of its own.
+// The event keeps its first payload. The statement locks the event's row, so that
+// payloads that conflict with one event are kept one after the other.
 const recordConflict = `
 WITH marked AS (
     UPDATE inbox_event SET conflicts = conflicts + 1, conflict_at = now(), conflict_sha256 = $2, conflict_paths = $3
@@ -30,7 +35,8 @@ FROM marked`
 
 // settleConflict decides about a delivery whose key was recorded with other
 // bytes: after the commit, outside the group, a few at a time. The same
-// canonical payload is a duplicate; anything else is a conflict.
+// canonical payload is a duplicate; anything else is a conflict, whose payload
+// is kept before it is acknowledged.
 func (g *Gate) settleConflict(ctx context.Context, e *entry, out *ItemReceipt) error {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
 	defer cancel()
@@ -40,49 +46,71 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *ItemReceipt) e
 	case <-ctx.Done():
 		return fmt.Errorf("%w: comparing %s/%s: too many conflicts at once", ErrUnavailable, e.source().Name, e.eventID)
 	}
-	same, paths, err := g.compareFirst(ctx, e)
-	if err == nil && !same {
-		_, err = g.cfg.Pool.Exec(ctx, recordConflict, e.row, e.sha[:], paths, NewID(g.cfg.Clock.Now()))
-		out.Outcome, out.Paths = Conflict, paths
-	}
+	c, err := g.compareFirst(ctx, e)
 	if err != nil {
 		return fmt.Errorf("%w: comparing %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, sanitized(err))
 	}
+	if c == nil {
+		return nil
+	}
+	if err := g.keepConflict(ctx, e, c); err != nil {
+		return fmt.Errorf("%w: keeping the conflicting payload of %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, sanitized(err))
+	}
+	out.Outcome, out.Paths = Conflict, c.paths
 	return nil
 }
 
-func (g *Gate) compareFirst(ctx context.Context, e *entry) (same bool, paths []string, err error) {
+// conflicting is a payload that differs from the recorded one.
+type conflicting struct {
+	body  []byte
+	sum   [sha256.Size]byte // of the canonical form, or of the bytes where there is none
+	paths []string
+}
+
+// compareFirst compares the entry with the event that was recorded under its key.
+// It returns nil if the payloads are the same.
+func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflicting, error) {
 	source, event := e.source(), e.event()
-	other := e.delivery.admission.Body[event.Offset : event.Offset+event.Length]
+	other := &conflicting{body: e.delivery.admission.Body[event.Offset : event.Offset+event.Length], sum: e.sha, paths: []string{}}
 	var (
 		canonical, body []byte
 		offset, length  int
 		bodyID          ID
 		keyID           *int32
 	)
-	err = g.cfg.Pool.QueryRow(ctx, readFirst, e.row).Scan(&canonical, &offset, &length, &bodyID, &keyID, &body)
+	err := g.cfg.Pool.QueryRow(ctx, readFirst, e.row).Scan(&canonical, &offset, &length, &bodyID, &keyID, &body)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil, errors.New("the event went while it was compared")
+		return nil, errors.New("the event was removed while it was compared")
 	case err != nil:
-		return false, nil, err
+		return nil, err
 	}
 	if canonical != nil && bytes.Equal(canonical, e.canonical) {
-		return true, nil, nil
+		return nil, nil
 	}
-	// Of a body whose key is lost, open gives none: it counts as pruned.
-	if body, _ = g.cfg.Keyring.Open(bodyPlace(bodyID), keyID, body); body == nil || source.Canonical == nil {
-		return false, []string{}, nil // the first body is pruned, or has no form to compare
+	if source.Canonical == nil {
+		return other, nil
+	}
+	b, okB := source.Canonical(other.body)
+	if okB {
+		other.sum = sha256.Sum256(b)
+	}
+	// A body under a lost key opens as nil: it counts as pruned, and nothing can be compared.
+	if body, _ = g.cfg.Keyring.Open(bodyPlace(bodyID), keyID, body); body == nil {
+		return other, nil
 	}
 	first := body[offset : offset+length]
 	a, okA := source.Canonical(first)
-	b, okB := source.Canonical(other)
 	if okA && okB && bytes.Equal(a, b) {
-		return true, nil, nil
+		return nil, nil
 	}
-	paths = []string{}
 	if source.Differences != nil && okA && okB {
-		paths = source.Differences(first, other)
+		for _, path := range source.Differences(first, other.body) {
+			if len(other.paths) == maxPaths {
+				break
+			}
+			other.paths = append(other.paths, cleanText(path, maxPath))
+		}
 	}
-	return false, paths[:min(len(paths), maxPaths)], nil
+	return other, nil
 }

@@ -9,6 +9,8 @@ import (
 type GateStats struct {
 	// Groups were committed. Events were new, Duplicates and Conflicts were not.
 	Groups, Events, Duplicates, Conflicts uint64
+	// Displaced are payloads of conflicts that made room for newer ones of their event.
+	Displaced uint64
 	// Ambiguous commits were resolved by running the group again.
 	Ambiguous uint64
 	// Splits are groups taken apart so that one delivery fails alone.
@@ -26,7 +28,7 @@ type GateStats struct {
 }
 
 type gateCounters struct {
-	groups, events, duplicates, conflicts, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
+	groups, events, duplicates, conflicts, displaced, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
 
 	waited atomic.Int64 // nanoseconds
 }
@@ -48,7 +50,7 @@ func (c *gateCounters) count(r *Receipt) {
 func (g *Gate) Stats() GateStats {
 	return GateStats{
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
-		Conflicts: g.stats.conflicts.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
+		Conflicts: g.stats.conflicts.Load(), Displaced: g.stats.displaced.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
 		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),
 		Answered: g.stats.answered.Load(), Waited: time.Duration(g.stats.waited.Load()),
 		QueuedEvents: len(g.queue), QueuedBytes: g.queuedBytes.Load(),

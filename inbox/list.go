@@ -119,6 +119,10 @@ type EventDetail struct {
 	ConflictAt      *time.Time `json:"conflict_at,omitempty"`
 	ConflictPaths   []string   `json:"conflict_paths,omitempty"`
 
+	// ConflictsKept is how many different payloads of conflicts are kept; of the others
+	// only the number is known.
+	ConflictsKept int `json:"conflicts_kept"`
+
 	EffectRows []EffectRow `json:"effect_rows"`
 }
 
@@ -131,7 +135,8 @@ SELECT e.id, s.name, e.event_id, e.type, e.received_at, e.admission, e.deliverie
        s.provider, e.class, coalesce(e.admission_detail, ''), e.occurred_at, e.last_delivery_at,
        encode(e.body_sha256, 'hex'), e.body_length,
        EXISTS (SELECT FROM inbox_body b WHERE b.class = e.class AND b.id = e.body_id),
-       e.suspected_replay, e.conflict_at, e.conflict_paths
+       e.suspected_replay, e.conflict_at, e.conflict_paths,
+       (SELECT count(*) FROM conflict c WHERE c.event_id = e.id)
 FROM inbox_event e JOIN source s ON s.id = e.source_id
 WHERE CASE WHEN $1::uuid IS NOT NULL THEN e.id = $1 ELSE s.name = $2 AND e.event_id = $3 END`
 
@@ -146,7 +151,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	err = l.pool.QueryRow(ctx, showEvent, id, source, eventID).Scan(
 		&d.ID, &d.Source, &d.EventID, &d.Type, &d.ReceivedAt, &d.Admission, &d.Deliveries, &d.Conflicts,
 		&d.Provider, &d.Class, &d.AdmissionDetail, &d.OccurredAt, &d.LastDeliveryAt,
-		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths)
+		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("event %s: %w", ref, ErrNotFound)
 	}

@@ -275,7 +275,7 @@ func (p *Pruner) checkRun(run *PruneRun) error {
 // so that a long one does not starve those behind it.
 func (s *pass) everything(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.bodies, s.keptBodies, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
+		s.bodies, s.keptBodies, s.conflicts, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
 	}
 	ends, short := s.budget, false
 	clear(s.short)

@@ -29,7 +29,10 @@ WITH routes AS (
     SELECT * FROM unnest($1::int[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::timestamptz[])
         AS r (id, effects, effects_id, tombstones, asked)),
 sources AS (
-    SELECT * FROM unnest($6::int[], $7::timestamptz[], $8::uuid[], $9::uuid[]) AS s (id, tombstones, tombstones_id, refusals_id)),
+    SELECT * FROM unnest($6::int[], $7::timestamptz[], $8::uuid[], $9::uuid[], $12::timestamptz[])
+        AS s (id, tombstones, tombstones_id, refusals_id, bodies)),
+conflicts AS MATERIALIZED (
+    SELECT c.id, c.source_id FROM conflict c JOIN sources s ON s.id = c.source_id WHERE c.last_seen_at < s.bodies),
 replayed AS MATERIALIZED (
     SELECT i.event_id, i.effect_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
     WHERE ` + openItem + ` AND NOT $11::boolean),
@@ -70,6 +73,8 @@ events AS MATERIALIZED (
         AND ('dead' = ANY ($10::text[]) OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
         AND NOT EXISTS (
             SELECT FROM effect f WHERE f.event_id = e.id AND NOT EXISTS (SELECT FROM effects g WHERE g.id = f.id))
+        AND NOT EXISTS (
+            SELECT FROM conflict c WHERE c.event_id = e.id AND NOT EXISTS (SELECT FROM conflicts g WHERE g.id = c.id))
         AND NOT EXISTS (SELECT FROM replayed i WHERE i.event_id = e.id)),
 counted AS (
     SELECT r.source_id, 'effect' AS of, count(*) AS going,
@@ -102,6 +107,8 @@ counted AS (
             SELECT FROM effect e WHERE e.route_id = m.route_id AND e.sequence_key_hash = m.key_hash
                 AND NOT EXISTS (SELECT FROM effects g WHERE g.id = e.id))
     GROUP BY 1
+    UNION ALL
+    SELECT g.source_id, 'conflict', count(*), 0 FROM conflicts g GROUP BY 1
     UNION ALL
     SELECT s.id, 'refusal', count(*), 0 FROM refusal f JOIN sources s ON s.id = f.source_id WHERE f.id < s.refusals_id GROUP BY 1)
 SELECT s.class, c.of, sum(c.going)::bigint, sum(c.stays)::bigint
@@ -168,7 +175,7 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]PruneCount, error) {
 	}
 	args := newPruneColumns(s.keep, bounds)
 	rows, err := tx.Query(ctx, countPrunable, args.routes, args.effects, args.effectIDs, args.routeTombstones, args.asked,
-		args.sources, args.tombstones, args.tombstoneIDs, args.refusalIDs, s.run.states(), s.run.includes(PruneReplay))
+		args.sources, args.tombstones, args.tombstoneIDs, args.refusalIDs, s.run.states(), s.run.includes(PruneReplay), args.bodies)
 	if err != nil {
 		return nil, err
 	}
@@ -227,6 +234,7 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []PruneCount, er
 type pruneColumns struct {
 	routes, sources                             []int32
 	effects, routeTombstones, asked, tombstones []time.Time
+	bodies                                      []time.Time
 	effectIDs, tombstoneIDs, refusalIDs         []ID
 }
 
@@ -252,6 +260,7 @@ func newPruneColumns(r *retention, keys keyBounds) *pruneColumns {
 		c.tombstones = append(c.tombstones, r.now.Add(-s.Keep.Tombstone-tombstoneSlack))
 		c.tombstoneIDs = append(c.tombstoneIDs, r.cutoff(s.Keep.Tombstone+tombstoneSlack))
 		c.refusalIDs = append(c.refusalIDs, r.cutoff(s.Keep.Refusals))
+		c.bodies = append(c.bodies, r.now.Add(-s.Keep.Body))
 	}
 	return c
 }

@@ -12,12 +12,14 @@ import (
 // An event's row is its tombstone. It goes when it is past its horizon, counted
 // from its receipt or from its own time, whichever is later (the gate counts from
 // its own, but one that lies more than a day ahead says nothing), and nothing
-// hangs on it: no effect, whatever its state, and no open replay. One that is a
+// depends on it: no effect, whatever its state, no kept payload of a conflict and no
+// open replay. One that is a
 // dead letter itself goes only if it was discarded, or that is named ($2, $3).
 const removableEvent = `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
     AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
+    AND NOT EXISTS (SELECT FROM conflict c WHERE c.event_id = e.id)
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
         WHERE NOT $3::boolean AND i.event_id = e.id AND ` + openItem + `)`

@@ -22,6 +22,17 @@ WITH due AS MATERIALIZED (
     LIMIT $3)
 DELETE FROM refusal r USING due WHERE r.id = due.id`
 
+// The payloads of conflicts go by when they were last delivered: until then each
+// was acknowledged again. Those of each source that were last seen first go first.
+const deleteConflicts = `
+WITH due AS MATERIALIZED (
+    SELECT f.id
+    FROM unnest($1::int[], $2::timestamptz[]) AS s (id, cutoff)
+    CROSS JOIN LATERAL (
+        SELECT c.id FROM conflict c WHERE c.source_id = s.id AND c.last_seen_at < s.cutoff ORDER BY c.last_seen_at LIMIT $3 FOR UPDATE SKIP LOCKED) f
+    LIMIT $3)
+DELETE FROM conflict c USING due WHERE c.id = due.id`
+
 // Plans that are over, with their items first: there may be very many. What became of an
 // item goes with it and is not counted by itself.
 const (
@@ -78,6 +89,17 @@ func (s *pass) refusals(ctx context.Context) error {
 		}
 	}
 	return s.drain(ctx, "refusal", deleteRefusals, sources, cutoffs)
+}
+
+func (s *pass) conflicts(ctx context.Context) error {
+	var sources []int32
+	var cutoffs []time.Time
+	for _, source := range s.keep.sources {
+		if source.Keep.Body > 0 {
+			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.keep.now.Add(-source.Keep.Body))
+		}
+	}
+	return s.drain(ctx, "conflict", deleteConflicts, sources, cutoffs)
 }
 
 func (s *pass) replays(ctx context.Context) error {

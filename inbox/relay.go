@@ -227,7 +227,7 @@ func (r *Relay) admission(row *outboxRow) *Admission {
 }
 
 func (r *Relay) count(ctx context.Context, row *outboxRow, item *ItemReceipt) {
-	message := "event recorded"
+	level, message := slog.LevelInfo, "event recorded"
 	switch item.Outcome {
 	case Recorded:
 		r.relayed.Add(1)
@@ -236,9 +236,9 @@ func (r *Relay) count(ctx context.Context, row *outboxRow, item *ItemReceipt) {
 		message = "duplicate recognised"
 	case Conflict:
 		r.conflicts.Add(1)
-		message = "conflict recorded"
+		level, message = slog.LevelWarn, "conflict recorded"
 	}
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, message, //nolint:sloglint // one of the constants above
+	r.cfg.Logger.LogAttrs(ctx, level, message, //nolint:sloglint // one of the constants above
 		slog.String("source", row.Source), slog.String("event", item.ID.String()), slog.String("id", row.EventID),
 		slog.String("type", row.Type), slog.String("outcome", string(item.Outcome)), slog.String("via", "emit"))
 }

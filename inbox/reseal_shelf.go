@@ -88,6 +88,16 @@ FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a 
 WHERE $6::text = '' AND r.id = a.id`,
 	},
 	{
+		table: "conflict", columns: []string{"headers", "body"},
+		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(body) FROM conflict
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT c.id, 0::bigint, c.id, 0::bigint, c.key_id, c.headers, c.body FROM conflict c
+WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY c.id FOR UPDATE OF c SKIP LOCKED`,
+		write: `UPDATE conflict c SET headers = a.one, body = a.two, key_id = a.key_id
+FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+WHERE $6::text = '' AND c.id = a.id`,
+	},
+	{
 		table: "replay_item", columns: []string{"diff"},
 		page: `SELECT replay_id, position, diff IS NOT NULL AND diff_key_id IS DISTINCT FROM $5, coalesce(octet_length(diff), 0) FROM replay_item
 WHERE $1::text = '' AND (replay_id, position) > ($2, $3) ORDER BY replay_id, position LIMIT $4`,
@@ -118,5 +128,6 @@ UNION ALL SELECT 'effect_attempt', 'excerpt', coalesce(excerpt_key_id, 0), count
     WHERE excerpt IS NOT NULL OR excerpt_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'operation_result', 'document', coalesce(key_id, 0), count(*) FROM operation_result GROUP BY 3
 UNION ALL SELECT 'refusal', 'body', coalesce(key_id, 0), count(*) FROM refusal WHERE whole GROUP BY 3
+UNION ALL SELECT 'conflict', 'body', coalesce(key_id, 0), count(*) FROM conflict GROUP BY 3
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

@@ -40,6 +40,10 @@ func refusalPlace(id ID, column string) seal.Place {
 	return seal.Place{Table: "refusal", Column: column, Row: id}
 }
 
+func conflictPlace(id ID, column string) seal.Place {
+	return seal.Place{Table: "conflict", Column: column, Row: id}
+}
+
 // seal makes what will be stored of the delivery; in the caller's goroutine, so
 // that the flusher need not.
 func (d *delivery) seal(keys *seal.Keyring) {
@@ -76,6 +80,21 @@ func openRefusal(keys *seal.Keyring, id ID, keyID *int32, headers, body []byte) 
 		return nil, nil, err
 	}
 	openBody, err = keys.Open(refusalPlace(id, "body"), keyID, body)
+	return openHeaders, openBody, err
+}
+
+func sealConflict(keys *seal.Keyring, id ID, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
+	ring := keys.Ring()
+	sealedHeaders, _ = ring.Seal(conflictPlace(id, "headers"), notNil(headers))
+	sealedBody, keyID = ring.Seal(conflictPlace(id, "body"), notNil(body))
+	return sealedHeaders, sealedBody, keyID
+}
+
+func openConflict(keys *seal.Keyring, id ID, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
+	if openHeaders, err = keys.Open(conflictPlace(id, "headers"), keyID, headers); err != nil {
+		return nil, nil, err
+	}
+	openBody, err = keys.Open(conflictPlace(id, "body"), keyID, body)
 	return openHeaders, openBody, err
 }
 

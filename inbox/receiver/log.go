@@ -13,11 +13,15 @@ import (
 // logReceipt writes the line people follow an event by.
 func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
 	ctx := req.http.Context()
-	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) {
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelWarn) {
 		return
 	}
+	info := r.cfg.Logger.Enabled(ctx, slog.LevelInfo)
 	for i := range receipt.Items {
 		item := &receipt.Items[i]
+		if !info && item.Outcome != inbox.Conflict {
+			continue
+		}
 		attrs := []slog.Attr{
 			slog.String("source", req.source.name),
 			slog.String("event", item.ID.String()),
@@ -32,7 +36,8 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 		case item.Outcome == inbox.Duplicate:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "duplicate recognised", attrs...)
 		case item.Outcome == inbox.Conflict:
-			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "conflict recorded", attrs...)
+			// Somebody has to look: the sender means something else by this id now.
+			r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "conflict recorded", attrs...)
 		case item.BeyondRetention:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event older than keys are kept", attrs...)
 		case item.Unusable:

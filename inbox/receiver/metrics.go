@@ -133,6 +133,7 @@ func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
 		counter("oncegate_gate_events_total", "Events that were new.", func(s *inbox.GateStats) uint64 { return s.Events }),
 		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *inbox.GateStats) uint64 { return s.Duplicates }),
 		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *inbox.GateStats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *inbox.GateStats) uint64 { return s.Displaced }),
 		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *inbox.GateStats) uint64 { return s.Ambiguous }),
 		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *inbox.GateStats) uint64 { return s.Splits }),
 		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *inbox.GateStats) uint64 { return s.Overloads }),

@@ -46,23 +46,11 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	at := slices.IndexFunc(cfg.Settings.Sources, func(s *config.Source) bool { return s.Name == cfg.Source })
-	if at < 0 {
-		return report, fmt.Errorf("%w: there is no source %q", ErrConfiguration, cfg.Source)
+	a, s, err := openSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source)
+	if a != nil {
+		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
 	}
-	s := cfg.Settings.Sources[at]
-	a := &App{
-		cfg: Config{Settings: cfg.Settings, Logger: cfg.Logger, Now: cfg.Now}, settings: cfg.Settings, log: cfg.Logger,
-		registry: newRegistry(""), node: nodeName(),
-	}
-	defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
-	if err := a.openDatabase(ctx); err != nil {
-		return report, err
-	}
-	if err := a.openKeyring(ctx); err != nil {
-		return report, err
-	}
-	if err := a.readRegistered(ctx, s); err != nil {
+	if err != nil {
 		return report, err
 	}
 	keys, err := fetch.New(fetch.Config{Now: cfg.Now, Logger: cfg.Logger})
@@ -84,17 +72,46 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
 	}
 	if !cfg.DryRun {
-		if err := a.makeGate(); err != nil {
+		if err := a.startGate(ctx); err != nil {
 			return report, err
-		}
-		for _, step := range a.starts {
-			if err := step.run(ctx); err != nil {
-				return report, fmt.Errorf("starting %s: %w", step.name, err)
-			}
 		}
 		run.Gate = a.gate
 	}
 	return run.Run(ctx)
+}
+
+// openSource opens what a command needs to admit to a source of the configuration.
+// The caller runs the cleanups of the App, also after an error, unless it is nil.
+func openSource(ctx context.Context, settings *config.Config, logger *slog.Logger, now func() time.Time, name string) (*App, *config.Source, error) {
+	at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == name })
+	if at < 0 {
+		return nil, nil, fmt.Errorf("%w: there is no source %q", ErrConfiguration, name)
+	}
+	s := settings.Sources[at]
+	a := &App{
+		cfg: Config{Settings: settings, Logger: logger, Now: now}, settings: settings, log: logger,
+		registry: newRegistry(""), node: nodeName(),
+	}
+	if err := a.openDatabase(ctx); err != nil {
+		return a, nil, err
+	}
+	if err := a.openKeyring(ctx); err != nil {
+		return a, nil, err
+	}
+	return a, s, a.readRegistered(ctx, s)
+}
+
+// startGate makes a gate for a command and starts it.
+func (a *App) startGate(ctx context.Context) error {
+	if err := a.makeGate(); err != nil {
+		return err
+	}
+	for _, step := range a.starts {
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("starting %s: %w", step.name, err)
+		}
+	}
+	return nil
 }
 
 // readRegistered reads the rows of a source and its routes. It refuses a

@@ -87,6 +87,7 @@ func (s *shell) root() *cobra.Command {
 		s.replayCommand(),
 		s.streamsCommand(),
 		s.refusalsCommand(),
+		s.conflictsCommand(),
 		s.providersCommand(),
 		s.pruneCommand(),
 		s.eraseCommand(),

@@ -80,6 +80,9 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 	conflicts, replay := "", ""
 	if e.Conflicts > 0 {
 		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, optional(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
+		if e.ConflictsKept > 0 {
+			conflicts += fmt.Sprintf("; %s kept: `oncegate conflicts list --event %s`", plural(e.ConflictsKept, "payload", "payloads"), e.ID)
+		}
 	}
 	if e.SuspectedReplay {
 		replay = "suspected: the same body was recorded under another id"

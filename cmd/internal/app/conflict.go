@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// AdmitConflictConfig says which conflict [AdmitConflict] admits. All fields but Now
+// are required.
+type AdmitConflictConfig struct {
+	Settings *config.Config
+	Logger   *slog.Logger
+
+	// Source is the name of the conflict's source.
+	Source   string
+	Conflict inbox.ID
+
+	Actor, Reason string
+
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// AdmitConflict admits the payload of a conflict as an event of its own, through a
+// gate of its own, for the routes that the servers were started with.
+func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.AdmittedConflict, err error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a, s, err := openSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source)
+	if a != nil {
+		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
+	}
+	if err != nil {
+		return out, err
+	}
+	if err := a.startGate(ctx); err != nil {
+		return out, err
+	}
+	return inbox.AdmitConflict{
+		Pool: a.adminPool, Gate: a.gate, Keyring: a.keys, Clock: a.clock, Source: a.inboxSource(s), Conflict: cfg.Conflict,
+		Actor: cfg.Actor, Reason: cfg.Reason,
+	}.Run(ctx)
+}
+
+// PayloadChanges are what differs between two payloads of a source, at most
+// [inbox.MaxChanges], with what stands there. Members whose names say that they are
+// secret are masked, and so are those that the source redacts; settings may be nil.
+func PayloadChanges(settings *config.Config, source string, first, other []byte) []inbox.Change {
+	var redact []string
+	if settings != nil {
+		if at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == source }); at >= 0 {
+			redact = settings.Sources[at].Redact
+		}
+	}
+	return changes(first, other, newRedaction(redact))
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) conflictsCommand() *cobra.Command {
+	return group("conflicts", "List, show or admit payloads that came under the id of another event",
+		s.conflictsListCommand(), s.conflictsShowCommand(), s.conflictsAdmitCommand())
+}
+
+func (s *shell) conflictsListCommand() *cobra.Command {
+	var f listFlags
+	var event string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the payloads that conflict with an event, newest first", Args: cobra.NoArgs,
+		Long: "List the payloads that were delivered under the id of an event which had been recorded with another\n" +
+			"payload. The newest five different ones of each event are kept as long as bodies of their source;\n" +
+			"`oncegate events show` counts all of them.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, before, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			filter := inbox.ConflictFilter{Source: f.source, Since: since, Before: before, Limit: f.limit}
+			if event != "" {
+				if filter.Event, err = inbox.ParseID(event); err != nil {
+					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
+				}
+			}
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.ConflictRow, error) {
+				return lister.Conflicts(ctx, filter)
+			}, func(rows []inbox.ConflictRow) *table {
+				t := &table{
+					header: []string{"LAST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "ID"},
+					spare:  []string{"DIFFERS IN", "TYPE", "DELIVERIES"}, whole: []string{"ID", "LAST SEEN"},
+				}
+				for i := range rows {
+					row := &rows[i]
+					admitted := ""
+					if row.AdmittedAs != nil {
+						admitted = "yes"
+					}
+					t.add(s.tableClock(row.LastSeenAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Deliveries), admitted, strings.Join(row.Paths, ", "), row.ID.String())
+				}
+				return t
+			}, func(row inbox.ConflictRow) inbox.ID { return row.ID })
+		},
+	}
+	cmd.Flags().StringVar(&f.source, "source", "", "only of this source")
+	cmd.Flags().StringVar(&event, "event", "", "only of this event, by our id")
+	f.addSince(cmd, "delivered ")
+	f.addPage(cmd)
+	return cmd
+}
+
+// conflictID reads the one argument of a command.
+func conflictID(text string) (inbox.ID, error) {
+	id, err := inbox.ParseID(text)
+	if err != nil {
+		return id, usagef("%q is not a conflict's id; `oncegate conflicts list` shows them", clean(text))
+	}
+	return id, nil
+}
+
+func (s *shell) conflictsShowCommand() *cobra.Command {
+	var body, diff bool
+	cmd := &cobra.Command{
+		Use: "show <id>", Short: "Show one payload that conflicts with an event", Args: cobra.ExactArgs(1),
+		Long: "Show one payload that conflicts with an event, with the JSON paths in which the two differ.\n" +
+			"--diff adds what stands there, --body writes the payload. Both open what is sealed.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := conflictID(args[0])
+			if err != nil {
+				return err
+			}
+			if body && diff {
+				return usagef("--body and --diff exclude each other")
+			}
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				row, err := lister.Conflict(ctx, id)
+				if err != nil {
+					return err
+				}
+				if !body && !diff {
+					return s.showConflict(row, nil)
+				}
+				other, err := lister.ConflictBody(ctx, id)
+				if err != nil {
+					return err
+				}
+				if body {
+					_, err = s.out.Write(other)
+					return err
+				}
+				first, err := lister.Body(ctx, row.Event)
+				if errors.Is(err, inbox.ErrNotFound) {
+					return &failure{text: fmt.Sprintf("the payload of %s/%s is not kept any more, so there is nothing to compare with; --body shows the one that conflicts", row.Source, row.EventID)}
+				}
+				if err != nil {
+					return err
+				}
+				settings, err := s.loadConfig()
+				if err != nil {
+					settings = nil // members that only the configuration calls secret are in --body too
+				}
+				return s.showConflict(row, app.PayloadChanges(settings, row.Source, first, other))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&diff, "diff", false, "also what stands in the paths that differ; secrets by name are masked")
+	cmd.Flags().BoolVar(&body, "body", false, "write the exact payload, and nothing else")
+	return cmd
+}
+
+func (s *shell) showConflict(c *inbox.ConflictRow, changes []inbox.Change) error {
+	if s.output == "json" {
+		return s.json(struct {
+			*inbox.ConflictRow
+			Changes []inbox.Change `json:"changes,omitempty"`
+		}{c, changes})
+	}
+	admitted := ""
+	if c.AdmittedAs != nil {
+		admitted = optional(c.AdmittedAt) + ", as event " + c.AdmittedAs.String()
+	}
+	pairs := []pair{
+		{"conflict", c.ID.String()},
+		{"event", c.Event.String()},
+		{"key", c.Source + "/" + c.EventID},
+		{"type", c.Type},
+		{"first seen", clock(c.FirstSeenAt)},
+		{"last seen", clock(c.LastSeenAt)},
+		{"deliveries", fmt.Sprint(c.Deliveries)},
+		{"payload", fmt.Sprintf("%d bytes, kept, sha256 %s", c.Bytes, c.SHA256)},
+		{"differs in", strings.Join(c.Paths, ", ")},
+		{"admitted", admitted},
+	}
+	for _, change := range changes {
+		pairs = append(pairs, pair{"change", changeText(change)})
+	}
+	page(s.out, pairs)
+	return nil
+}
+
+func (s *shell) conflictsAdmitCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "admit <id>", Short: "Admit the payload of a conflict as an event of its own", Args: cobra.ExactArgs(1),
+		Long: "Admit the payload of a conflict as an event of its own, with the effects of its source's routes. Its\n" +
+			"event id is that of the conflict's event, ~ and the first 12 hex digits of the payload's SHA-256, so\n" +
+			"that admitting it again changes nothing. Effects have keys of their own: what the first event did\n" +
+			"may happen once more. On a terminal the decision has to be typed; elsewhere it needs --yes.",
+		Example: "  oncegate conflicts admit 0199... --reason \"the sender reuses ids; this is another payment\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := conflictID(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.check(s, "why is it an event of its own?"); err != nil {
+				return err
+			}
+			cfg, err := s.loadConfig()
+			if err != nil {
+				return err
+			}
+			var row *inbox.ConflictRow
+			err = s.read(cmd, func(ctx context.Context, lister *inbox.Lister) (err error) {
+				row, err = lister.Conflict(ctx, id)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if err := s.typed(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
+				return err
+			}
+			quiet := cfg.Log
+			quiet.Level = max(quiet.Level, slog.LevelError)
+			out, err := app.AdmitConflict(cmd.Context(), app.AdmitConflictConfig{
+				Settings: cfg, Logger: newLogger(s, quiet), Source: row.Source, Conflict: id, Actor: d.actor, Reason: d.reason,
+			})
+			switch {
+			case errors.Is(err, app.ErrConfiguration):
+				return usagef("%v", err)
+			case errors.Is(err, inbox.ErrOverloaded), errors.Is(err, inbox.ErrUnavailable):
+				return laterf("%v; run it again, it admits the payload once", err)
+			case err != nil:
+				return err
+			}
+			if s.output == "json" {
+				return s.json(out)
+			}
+			what := fmt.Sprintf("is event %s now, with %s", out.Event, plural(out.Effects, "effect", "effects"))
+			if out.Outcome == inbox.Duplicate {
+				what = fmt.Sprintf("was admitted before, as event %s", out.Event)
+			}
+			fmt.Fprintln(s.out, clean(fmt.Sprintf("conflict %s %s: %s/%s", id, what, row.Source, out.EventID)))
+			return nil
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
+
+func (s *shell) showConflictFacts(c *inbox.ConflictRow) {
+	page(s.err, []pair{
+		{"key", c.Source + "/" + c.EventID}, {"type", c.Type}, {"last seen", s.tableClock(c.LastSeenAt)},
+		{"payload", fmt.Sprintf("%d bytes", c.Bytes)}, {"differs in", strings.Join(c.Paths, ", ")},
+	})
+	fmt.Fprintln(s.err, "Its effects are carried out beside those of the event it conflicts with.")
+}

@@ -1,0 +1,136 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// AuditConflictAdmit: the payload of a conflict was admitted as an event of its
+// own. Stored: never change.
+const AuditConflictAdmit AuditAction = "conflict.admit"
+
+// AdmitConflict says which conflict becomes an event of its own. All fields but
+// Keyring are required.
+type AdmitConflict struct {
+	Pool *pgxpool.Pool
+	Gate Accepter
+
+	// Keyring opens payloads that are sealed; nil where none is.
+	Keyring *seal.Keyring
+
+	Clock *Clock
+
+	// Source is the conflict's source, as the gate takes it.
+	Source *Source
+
+	Conflict ID
+
+	// Actor and Reason go into the audit.
+	Actor, Reason string
+}
+
+// AdmittedConflict is what became of a conflict that was admitted.
+type AdmittedConflict struct {
+	Conflict ID     `json:"conflict"`
+	Event    ID     `json:"event"`
+	EventID  string `json:"event_id"`
+
+	// Outcome is [Recorded], or [Duplicate] where it had been admitted before.
+	Outcome Outcome `json:"outcome"`
+	Effects int     `json:"effects"`
+}
+
+const readConflict = `
+SELECT e.event_id, c.source_id, c.sha256, c.type, c.occurred_at, c.sequence_key, c.sequence_number, c.id_unsigned, c.key_id, c.headers, c.body
+FROM conflict c JOIN inbox_event e ON e.id = c.event_id
+WHERE c.id = $1`
+
+// A conflict that was displaced or pruned since leaves only its entry in the audit.
+const markAdmitted = `
+UPDATE conflict SET admitted_at = coalesce(admitted_at, now()), admitted_as = coalesce(admitted_as, $2) WHERE id = $1`
+
+// Run admits the payload through the gate, as a delivery that is received now, with
+// the effects of its source's routes. Its id is [AdmittedEventID], so that whoever
+// admits it a second time, or after a run that was cut off, gets the same event. It
+// returns [ErrNotFound] if the payload is not kept any more.
+func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
+	out := AdmittedConflict{Conflict: r.Conflict}
+	if r.Pool == nil || r.Gate == nil || r.Clock == nil || r.Source == nil {
+		return out, errors.New("admitting a conflict: Pool, Gate, Clock and Source are required")
+	}
+	if err := explained(r.Actor, r.Reason); err != nil {
+		return out, fmt.Errorf("admitting conflict %s: %w", r.Conflict, err)
+	}
+	admission, err := r.read(ctx)
+	if err != nil {
+		return out, fmt.Errorf("admitting conflict %s: %w", r.Conflict, err)
+	}
+	receipt, err := r.Gate.Accept(ctx, admission)
+	if err != nil {
+		return out, fmt.Errorf("admitting conflict %s: %w", r.Conflict, err)
+	}
+	item := &receipt.Items[0]
+	out.Event, out.EventID, out.Outcome, out.Effects = item.ID, admission.Events[0].EventID, item.Outcome, item.Effects
+	if item.Outcome == Conflict {
+		return out, fmt.Errorf("admitting conflict %s: %s/%s was recorded with another payload", r.Conflict, r.Source.Name, out.EventID)
+	}
+	err = pgx.BeginFunc(context.WithoutCancel(ctx), r.Pool, func(tx pgx.Tx) error { return r.markTx(ctx, tx, &out) })
+	if err != nil {
+		return out, fmt.Errorf("recording that conflict %s was admitted; admit it once more: %w", r.Conflict, err)
+	}
+	return out, nil
+}
+
+// read makes the admission of the payload. Its age is not judged: a person has.
+func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
+	var (
+		source        int32
+		eventID       string
+		sum           []byte
+		occurred      *time.Time
+		key, number   []byte
+		keyID         *int32
+		headers, body []byte
+		event         NewEvent
+		unsigned      bool
+	)
+	err := r.Pool.QueryRow(ctx, readConflict, r.Conflict).
+		Scan(&eventID, &source, &sum, &event.Type, &occurred, &key, &number, &unsigned, &keyID, &headers, &body)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, ErrNotFound
+	case err != nil:
+		return nil, err
+	case source != r.Source.ID:
+		return nil, fmt.Errorf("it is not one of source %s", r.Source.Name)
+	}
+	if headers, body, err = openConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
+		return nil, err
+	}
+	event.EventID, event.Length = AdmittedEventID(eventID, sum), len(body)
+	event.SequenceKey, event.SequenceNumber = string(key), string(number)
+	if occurred != nil {
+		event.OccurredAt = *occurred
+	}
+	return &Admission{
+		Source: r.Source, Body: body, Headers: headers, ReceivedAt: r.Clock.Now(), IDUnsigned: unsigned, Events: []NewEvent{event},
+	}, nil
+}
+
+func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConflict) error {
+	ctx = context.WithoutCancel(ctx) // the gate has it: this is to be finished
+	if _, err := tx.Exec(ctx, markAdmitted, r.Conflict, out.Event); err != nil {
+		return err
+	}
+	return auditTx(ctx, tx, audit{
+		at: r.Clock.Now(), actor: r.Actor, action: AuditConflictAdmit, object: "conflict/" + r.Conflict.String(), reason: r.Reason,
+		before: map[string]string{"source": r.Source.Name}, after: out,
+	})
+}
