@@ -76,7 +76,7 @@ var PruneStatements = map[string]string{
 	"keep bodies": keepBodies, "lock kept": lockKeptBodies, "delete kept": deleteKeptBodies, "backlog": countBacklog,
 	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,
 	"erase attempts": eraseAttempts, "erase duplicates": eraseDuplicates, "erase results": eraseResults, "erase diffs": eraseDiffs,
-	"erase events": eraseEvents, "source refusals": readSourceRefusals,
+	"erase events": eraseEvents, "conflicts": deleteConflicts, "erase conflicts": eraseConflicts, "source refusals": readSourceRefusals,
 }
 
 // GoOnWith makes a store go on in its streams with another condition instead of one.

@@ -25,8 +25,8 @@ func TestPrunePlans(t *testing.T) {
 	}
 	partition := "inbox_body_default" + time.Now().UTC().Format("_20060102")
 	through := map[string][]string{
-		"lock events":    {"inbox_event_pkey", "effect_event_route_item_key", "replay_item_event_idx"},
-		"delete events":  {"inbox_event_pkey", "effect_event_route_item_key", "operation_result_pkey"},
+		"lock events":    {"inbox_event_pkey", "effect_event_route_item_key", "replay_item_event_idx", "conflict_payload_key"},
+		"delete events":  {"inbox_event_pkey", "effect_event_route_item_key", "operation_result_pkey", "conflict_payload_key"},
 		"lock effects":   {"effect_pkey", "effect_duplicate_of_idx", "effect_key_effect_idx", "replay_item_effect_idx", "stream_key"},
 		"delete effects": {"effect_pkey", "effect_attempt_pkey"},
 		"lock keys":      {"effect_key_expires_idx", "effect_key_pkey", "effect_pkey"},
@@ -36,6 +36,7 @@ func TestPrunePlans(t *testing.T) {
 		"lock streams":   {"stream_pkey", "effect_sequence_idx"},
 		"at rest":        {"effect_rest_idx"},
 		"held":           {"effect_held_idx"},
+		"conflicts":      {"conflict_source_idx", "conflict_pkey"},
 		"refusals":       {"refusal_source_idx", "refusal_pkey"},
 		"replay items":   {"replay_pkey", "replay_item_pkey", "replay_outcome_pkey"},
 		"replays":        {"replay_pkey"},
@@ -47,6 +48,8 @@ func TestPrunePlans(t *testing.T) {
 		"find erased":    {"inbox_event_key"},
 		"lock siblings":  {"inbox_event_pkey"},
 		"erase diffs":    {"replay_item_event_idx"},
+
+		"erase conflicts": {"conflict_payload_key"},
 	}
 	for name := range through {
 		if inbox.PruneStatements[name] == "" {
