@@ -24,6 +24,7 @@ type lockedEffect struct {
 	bodyKept      bool
 	rendered      bool
 	calledAgain   bool // a later call repeats its operation
+	sendStarted   *time.Time
 	now           time.Time
 }
 
@@ -54,7 +55,7 @@ FOR UPDATE OF s`
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.item, x.idempotency_key,
     x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `, now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `, x.send_started_at, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])
@@ -92,7 +93,7 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*locke
 		for rows.Next() {
 			h := new(lockedEffect)
 			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.item, &h.key,
-				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.now)
+				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.sendStarted, &h.now)
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,8 @@ func (h *lockedEffect) bodyGone() bool { return !h.bodyKept && (h.item == 0 || !
 // snapshot is the effect as an audit entry shows it.
 func (h *lockedEffect) snapshot() effectSnapshot {
 	return effectSnapshot{
-		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, BodySHA256: hex.EncodeToString(h.bodySHA256),
+		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted,
+		BodySHA256: hex.EncodeToString(h.bodySHA256),
 	}
 }
 

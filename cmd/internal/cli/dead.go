@@ -77,7 +77,8 @@ func (s *shell) deadListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first, or grouped", Args: cobra.NoArgs,
 		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and events\n" +
-			"admitted as unusable or beyond_retention. --group sums them up by what looks like one fault;\n" +
+			"admitted as unusable or beyond_retention. --group sums them up by what looks like one fault, and\n" +
+			"counts the unknown outcomes beneath, which are no dead letters (JSON: `effects resolve --dry-run`);\n" +
 			"--export jsonl writes all of them, one JSON object a line.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := f.filter()
@@ -104,7 +105,10 @@ func (s *shell) deadListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return s.show(deadGroupTable(groups), emptyList(groups))
+					if err := s.show(deadGroupTable(groups), emptyList(groups)); err != nil {
+						return err
+					}
+					return s.unknownBeneath(ctx, lister, filter)
 				case export != "":
 					return s.exportDead(ctx, lister, filter)
 				}

@@ -13,37 +13,57 @@ import (
 func (s *shell) resolveCommand() *cobra.Command {
 	var done, resend, again bool
 	var d decision
+	var f unknownFlags
 	cmd := &cobra.Command{
-		Use:   "resolve <id>",
-		Short: "Say what became of an indeterminate effect",
-		Long: "Say what became of an effect whose outcome is unknown: --done, it happened; --resend, send it\n" +
-			"again. Look at the target first. On a terminal the decision has to be typed once more; elsewhere\n" +
-			"it needs --yes. It is written to the audit with the actor and the reason.",
-		Args: cobra.ExactArgs(1),
+		Use:   "resolve [id]",
+		Short: "Say what became of indeterminate effects",
+		Long: "Say what became of effects whose outcome is unknown: --done, they happened; --resend, send them\n" +
+			"again. Look at the target first. Name one by its id or many by a filter; --dry-run counts them. On a\n" +
+			"terminal the decision has to be typed once more, with the number of effects; elsewhere it needs\n" +
+			"--yes. Each effect has its entry in the audit, with the actor and the reason. A run that is\n" +
+			"interrupted has resolved some of them: the same command goes on with the rest.",
+		Example: "  oncegate effects resolve 0199a000-0000-7000-8000-000000000000 --done --reason 'found it in the bank statement'\n" +
+			"  oncegate effects resolve --route billing --since 12h --dry-run\n" +
+			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := inbox.ParseID(args[0])
-			if err != nil {
-				return usagef("%q is not an effect's id; `oncegate effects list --state indeterminate` shows them", clean(args[0]))
+			var id inbox.ID
+			if len(args) > 0 {
+				var err error
+				if id, err = inbox.ParseID(args[0]); err != nil {
+					return usagef("%q is not an effect's id; `oncegate effects list --state indeterminate` shows them", clean(args[0]))
+				}
 			}
-			if done == resend {
+			filter, err := f.filter(len(args) > 0)
+			if err != nil {
+				return err
+			}
+			if done == resend && (done || !f.dryRun) {
 				return usagef("say either --done or --resend")
 			}
-			if again && !resend {
-				return usagef("--called-again goes with --resend")
-			}
-			if err := d.check(s, "how do you know?"); err != nil {
-				return err
+			if again && (!resend || len(args) == 0) {
+				return usagef("--called-again goes with --resend and an effect's id")
 			}
 			as := inbox.ResolveDone
 			if resend {
 				as = inbox.ResolveResend
 			}
-			return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, CalledAgain: again, Reason: d.reason, Actor: d.actor}, d)
+			if f.dryRun {
+				return s.resolveDry(cmd, filter)
+			}
+			if err := d.check(s, "how do you know?"); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, CalledAgain: again, Reason: d.reason, Actor: d.actor}, d)
+			}
+			return s.resolveMany(cmd, filter, f.max, inbox.ResolveMany{As: as, Reason: d.reason, Actor: d.actor}, d)
 		},
 	}
 	cmd.Flags().BoolVar(&done, "done", false, "it happened: nothing more is sent")
 	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
 	cmd.Flags().BoolVar(&again, "called-again", false, "with --resend: although a later call repeats its operation")
+	f.add(cmd)
 	d.add(cmd)
 	return cmd
 }

@@ -1,0 +1,153 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ResolveMany is one decision about many indeterminate effects.
+type ResolveMany struct {
+	// Effects are those that were counted and shown to whoever decides. One that is no longer
+	// indeterminate, or no longer at its version, is left alone.
+	Effects []Unknown
+	As      Resolution
+
+	// Actor and Reason go into the audit entry of each effect. Both are required.
+	Actor, Reason string
+
+	// Progress, if set, is called after each transaction with how many effects have been looked at.
+	Progress func(done, of int)
+}
+
+// ResolvedMany is the outcome of a [ResolveMany].
+type ResolvedMany struct {
+	// Resolved is how many effects are done or sent again now.
+	Resolved int `json:"resolved"`
+	// Changed is how many had changed since they were counted and were left alone.
+	Changed int `json:"changed"`
+	// CalledAgain is how many were not sent again because a later call repeats their operation. Each
+	// of them is decided alone: see [Resolve.CalledAgain].
+	CalledAgain int `json:"called_again"`
+}
+
+// Looked is how many effects have been looked at.
+func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAgain }
+
+// resolveChunk is how many effects one transaction resolves.
+const resolveChunk = 200
+
+// Resending many is the decision of one for each of them.
+const forgetUnknowns = `UPDATE effect SET unknown_since = NULL WHERE id = ANY ($1::uuid[])`
+
+// ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with an
+// audit entry of its own. A call that was cut short has resolved what it counts; the rest is still
+// indeterminate, and the same call may be made again.
+func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany, error) {
+	var out ResolvedMany
+	if r.As != ResolveDone && r.As != ResolveResend {
+		return out, fmt.Errorf("resolving effects: unknown resolution %q", r.As)
+	}
+	if err := explained(r.Actor, r.Reason); err != nil {
+		return out, fmt.Errorf("resolving effects: %w", err)
+	}
+	for chunk := range slices.Chunk(r.Effects, resolveChunk) {
+		var n, again int
+		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			n, again, err = e.resolveManyTx(ctx, tx, r, chunk)
+			return err
+		})
+		if err != nil {
+			return out, fmt.Errorf("resolving effects: %w", err)
+		}
+		out.Resolved += n
+		out.CalledAgain += again
+		out.Changed += len(chunk) - n - again
+		if r.Progress != nil {
+			r.Progress(out.Looked(), len(r.Effects))
+		}
+	}
+	return out, nil
+}
+
+func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again int, err error) {
+	ids := make([]ID, len(chunk))
+	for i, u := range chunk {
+		ids[i] = u.Effect
+	}
+	held, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	if err != nil {
+		return 0, 0, err
+	}
+	var found []*lockedEffect
+	for _, u := range chunk {
+		switch h := held[u.Effect]; {
+		case h == nil || h.state != EffectIndeterminate || h.version != u.Version:
+		case h.calledAgain && r.As == ResolveResend:
+			again++
+		default:
+			found = append(found, h)
+		}
+	}
+	if len(found) == 0 {
+		return 0, again, nil
+	}
+	group, wakes, err := e.resolutions(ctx, tx, r.As, found)
+	if err != nil {
+		return 0, 0, err
+	}
+	settled, err := e.settle(ctx, tx, group, wakes)
+	if err != nil {
+		return 0, 0, err
+	}
+	var b pgx.Batch
+	for i, h := range found {
+		if !settled[i].Applied {
+			return 0, 0, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
+		}
+		a := audit{
+			at: h.now, actor: r.Actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: r.Reason, before: h.snapshot(),
+			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted},
+		}
+		if r.As == ResolveResend {
+			a.action = AuditResolveResend
+			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
+		}
+		if err := a.queue(&b); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(found), again, tx.SendBatch(ctx, &b).Close()
+}
+
+// resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
+func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*lockedEffect) ([]Settlement, []Wake, error) {
+	group := make([]Settlement, len(found))
+	ids := make([]ID, len(found))
+	for i, h := range found {
+		ids[i] = h.effect
+		group[i] = Settlement{
+			Effect: h.effect, From: EffectIndeterminate, Version: h.version, State: EffectDone,
+			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+		}
+	}
+	if as == ResolveDone {
+		return group, nil, nil
+	}
+	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
+		return nil, nil, err
+	}
+	jobs, err := e.reserveTx(ctx, tx, len(group))
+	if err != nil {
+		return nil, nil, err
+	}
+	wakes := make([]Wake, len(group))
+	for i := range group {
+		s := &group[i]
+		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], ReasonResent
+		wakes[i] = Wake{JobID: jobs[i], Kind: WakeEffect, ID: s.Effect}
+	}
+	return group, wakes, nil
+}
