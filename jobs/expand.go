@@ -59,8 +59,11 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 			return nil, c.unmapped(ctx, claim, route, "to", expression.ErrType), true
 		}
 		mine, err := c.store.StartSend(context.WithoutCancel(ctx), claim, list, false)
-		if err != nil || !mine {
-			return nil, nil, false // the lease will end
+		switch {
+		case err != nil:
+			return nil, c.unwritten(claim), true
+		case !mine:
+			return nil, nil, false
 		}
 	}
 	if claim.Rendered != nil && known.Order.Ordered() {

@@ -155,8 +155,12 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	if rendered != nil || !known.Idempotent {
 		mine, err := c.store.StartSend(context.WithoutCancel(ctx), claim, rendered, !known.Idempotent)
 		if err != nil {
-			// Nothing was sent; the lease will end and the sweeper decide.
-			return c.trouble(ctx, "starting a send", err)
+			// Nothing was sent, whether or not the start was recorded. The settlement takes
+			// the record back: once it has ended the lease, a start that is still on its
+			// way finds another token. If the database is away until the lease ends, the
+			// sweeper decides by what it finds.
+			c.log.WarnContext(ctx, "starting a send", "effect", claim.Effect.String(), "error", clean(err.Error()))
+			return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonUnavailable, c.troubledFor(ctx)), begun)
 		}
 		if !mine {
 			return nil
@@ -226,7 +230,16 @@ func (c *Client) trouble(ctx context.Context, doing string, err error) error {
 		return context.Canceled
 	}
 	c.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
-	return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
+	return river.JobSnooze(c.troubledFor(ctx))
+}
+
+// troubledFor gives the wait after a fault of the database. What a stop cuts short is
+// due at once, on whichever node is next.
+func (c *Client) troubledFor(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return 0
+	}
+	return troubled + time.Duration(c.random()*float64(troubled))
 }
 
 // callOf is one attempt at a claim as its kind sees it.
