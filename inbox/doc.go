@@ -69,6 +69,13 @@
 // sending it again does no harm, and a redelivery or a replay may. A caller is
 // told indeterminate of it and not failed, since he would call under a new key.
 //
+// Of all effects of a route with one key by recipe, one happens: it owns the key, and
+// the others are its duplicates with its outcome. An owner that is dead and certainly
+// never happened, in none of its attempts, loses the key to the next effect that asks.
+// Those that were its duplicates by then were told its failure and keep it; replayed, it
+// becomes the duplicate of its successor and takes them along. An owner that may have
+// happened keeps its key, whatever a person decides about it.
+//
 // # How order is kept
 //
 // What package sequence decides about a stream is decided in the claim and in the

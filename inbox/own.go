@@ -34,8 +34,9 @@ type ownAsk struct {
 // Own asks for an effect's key, committed before it returns. The first effect of
 // a route with a key owns it; a later one is told whose it is. It owns the key
 // itself if the owner is done and was received longer ago than the route keeps
-// keys; an owner that is not settled, dead or indeterminate keeps it for ever,
-// and one that is superseded or skipped has given it back.
+// keys, or if the owner is dead and certainly never happened. Any other owner that is
+// not settled, dead or indeterminate keeps it for ever, and one that is superseded or
+// skipped has given it back.
 func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, error) {
 	route := e.routes[claim.RouteID]
 	if route.KeyWithin > 0 {
@@ -105,26 +106,38 @@ JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now
 ORDER BY a.route_id, a.hash, a.received_at, a.id
 ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
 
-// A statement of its own sees what the first one waited for. Only an owner that
-// is done gives way, only to an event received after its window, and of several
-// such to the earliest. An owner that was pruned was settled.
+// The keys are locked by a statement of its own: the next one then sees whatever their
+// last holders have committed, an owner among them that was given fresh attempts.
+const lockKeys = `
+SELECT FROM effect_key k
+WHERE (k.route_id, k.key_hash) IN (SELECT * FROM unnest($2::int[], $1::bytea[]))
+ORDER BY k.route_id, k.key_hash
+FOR UPDATE OF k`
+
+// neverHappened says of a dead effect o that none of its attempts, of whatever version,
+// may have happened, nor any item of the list that it became. By LIMIT each is looked
+// up by itself: the planner would else hash the first items of all lists there are.
+const neverHappened = `
+    o.state = 'dead' AND o.unknown_since IS NULL AND NOT o.unknown_before
+    AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
+    AND (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL`
+
+// Two kinds of owners give way, and of several heirs to the earliest: one that is done,
+// to an event received after its window (an owner that was pruned was settled), and one
+// that certainly never happened, to any event. Those who are duplicates of it already
+// were told its outcome, and stay.
 const takeOverKeys = `
-WITH locked AS MATERIALIZED (
-    SELECT k.route_id, k.key_hash, k.effect_id, k.received_at
-    FROM effect_key k
-    WHERE (k.route_id, k.key_hash) IN (SELECT * FROM unnest($4::int[], $3::bytea[]))
-    ORDER BY k.route_id, k.key_hash
-    FOR UPDATE OF k),
-heirs AS (
-    SELECT DISTINCT ON (l.route_id, l.key_hash) l.route_id, l.key_hash, a.id, a.received_at, a.keep
-    FROM locked l
-    JOIN unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
-        AS a (id, token, hash, route_id, received_at, keep) ON a.route_id = l.route_id AND a.hash = l.key_hash
+WITH heirs AS (
+    SELECT DISTINCT ON (k.route_id, k.key_hash) k.route_id, k.key_hash, a.id, a.received_at, a.keep
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
+        AS a (id, token, hash, route_id, received_at, keep)
+    JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash
     JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
-    LEFT JOIN effect o ON o.id = l.effect_id
-    WHERE a.id <> l.effect_id AND coalesce(o.state, 'done') = 'done'
-        AND a.received_at > l.received_at + a.keep * interval '1 microsecond'
-    ORDER BY l.route_id, l.key_hash, a.received_at, a.id)
+    LEFT JOIN effect o ON o.id = k.effect_id
+    WHERE a.id <> k.effect_id
+        AND (coalesce(o.state, 'done') = 'done' AND a.received_at > k.received_at + a.keep * interval '1 microsecond'
+            OR ` + neverHappened + `)
+    ORDER BY k.route_id, k.key_hash, a.received_at, a.id)
 UPDATE effect_key k
 SET effect_id = h.id, received_at = h.received_at, expires_at = h.received_at + h.keep * interval '1 microsecond'
 FROM heirs h
@@ -156,6 +169,7 @@ func ownKeys(ctx context.Context, db batcher, asks []ownAsk) ([]Owner, error) {
 		return err
 	})
 	b.Queue(insertKeys, ids, tokens, hashes, routes, received, keeps)
+	b.Queue(lockKeys, hashes, routes)
 	b.Queue(takeOverKeys, ids, tokens, hashes, routes, received, keeps)
 	b.Queue(readOwners, ids, tokens, hashes, routes, received, keeps).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -197,6 +211,16 @@ WHERE EXISTS (SELECT FROM effect e WHERE e.id = $1::uuid AND e.lease_token = $2:
         WHERE k.route_id = $4::int AND k.key_hash = ANY ($7::bytea[])
             AND k.received_at BETWEEN $5::timestamptz - $8::bigint * interval '1 microsecond'
                 AND $5::timestamptz + $8::bigint * interval '1 microsecond')`
+
+	// An owner that certainly never happened loses its key. Whoever asks for it holds
+	// the lock, so that it cannot come back meanwhile.
+	releaseKeysWithin = `
+DELETE FROM effect_key k
+USING effect o
+WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
+    AND k.received_at BETWEEN $3::timestamptz - $4::bigint * interval '1 microsecond'
+        AND $3::timestamptz + $4::bigint * interval '1 microsecond'
+    AND o.id = k.effect_id AND o.id <> $5::uuid AND ` + neverHappened
 
 	readOwnerWithin = `
 SELECT k.effect_id
@@ -248,6 +272,7 @@ func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (
 		owner.Held = len(held) == 1
 		return err
 	})
+	b.Queue(releaseKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect)
 	b.Queue(insertKeyWithin, a.effect, a.token, hashes[1], a.routeID, a.receivedAt, a.keep.Microseconds(), hashes, within.Microseconds())
 	b.Queue(readOwnerWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect).Query(func(rows pgx.Rows) error {
 		owners, err := pgx.CollectRows(rows, pgx.RowTo[ID])

@@ -201,6 +201,7 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 const markFresh = `
 UPDATE effect e
 SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL,
+    unknown_before = e.unknown_before OR e.unknown_since IS NOT NULL,
     rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`

@@ -62,8 +62,9 @@ WHERE x.id = $1
 FOR UPDATE OF x`
 
 // Who sends again has decided that the target knows nothing of the attempts so
-// far: its key window begins anew.
-const forgetUnknown = `UPDATE effect SET unknown_since = NULL WHERE id = $1`
+// far: its key window begins anew. The effect may have happened all the same, and
+// keeps its key for that.
+const forgetUnknown = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = $1`
 
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It

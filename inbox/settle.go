@@ -217,6 +217,23 @@ DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 
+// An owner that lost its key while it was dead, and becomes the duplicate of the new
+// one, takes its own duplicates along, with their results: what a duplicate points at
+// is never one itself.
+const followOwners = `
+WITH followers AS MATERIALIZED (
+    SELECT d.id, a.owner
+    FROM unnest($1::uuid[], $2::uuid[]) AS a (id, owner)
+    JOIN effect e ON e.id = a.id AND e.state = 'duplicate' AND e.duplicate_of = a.owner
+    JOIN effect d ON d.duplicate_of = a.id AND d.duplicate_of IS NOT NULL
+    ORDER BY d.id
+    FOR NO KEY UPDATE OF d)
+UPDATE effect d
+SET duplicate_of = f.owner, result = o.result, result_key_id = o.result_key_id
+FROM followers f
+JOIN effect o ON o.id = f.owner
+WHERE d.id = f.id`
+
 // A result that says indeterminate was true when it was rendered. It is the only
 // one that is ever replaced, and only by what follows when one of its effects
 // leaves a state at rest. Whoever renders holds the event's lock, so a caller who
@@ -322,6 +339,10 @@ func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
 	})
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
 		b.Queue(releaseKeys, args[0])
+	}
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectDuplicate }) {
+		duplicates, _ := outcomeColumns(group)
+		b.Queue(followOwners, args[0], duplicates)
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.forgotten }) {
 		b.Queue(forgetIndeterminate, args[0])

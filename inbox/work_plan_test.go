@@ -57,7 +57,7 @@ func narrowScan(index, condition string) bool {
 	for by, want := range map[string]string{
 		"effect_pkey": "Index Cond: (id = ", "effect_event_route_item_key": "Index Cond: (event_id = ", "effect_duplicate_of_idx": "Index Cond: (duplicate_of = ",
 	} {
-		if index == by && strings.Contains(condition, want) {
+		if index == by && strings.Contains(strings.Replace(condition, "((", "(", 1), want) {
 			return true
 		}
 	}

@@ -88,9 +88,11 @@ func wanted(claim *inbox.Claim, route Route) (bool, error) {
 	return route.When.Bool(input(claim, route))
 }
 
-// keyed reports whether an attempt has to ask for the effect's key.
+// keyed reports whether an attempt has to ask for the effect's key: the first one with
+// which it comes back from a state at rest, where it may have lost the key, and one
+// after a run whose end was not seen, which may not have come to asking.
 func keyed(claim *inbox.Claim, route Route) bool {
-	return route.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1)
+	return route.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep)
 }
 
 // unmapped settles an effect for which an expression cannot be evaluated. What

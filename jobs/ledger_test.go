@@ -152,8 +152,8 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 			end(inbox.EffectDone, inbox.AttemptDone, "")(b, store, claim)
 			b.exec(`DELETE FROM effect WHERE id = $1`, claim.Effect)
 		}, later(25 * time.Hour), "second"},
-		"dead":                    {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), "", "first"},
-		"dead, long ago":          {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), later(48 * time.Hour), "first"},
+		"dead":                    {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), "", "second"},
+		"dead, long ago":          {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), later(48 * time.Hour), "second"},
 		"indeterminate":           {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout), "", "first"},
 		"indeterminate, long ago": {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout), later(48 * time.Hour), "first"},
 		"superseded":              {end(inbox.EffectSuperseded, "", ""), "", "second"},

@@ -1,0 +1,1 @@
+ALTER TABLE effect DROP COLUMN unknown_before;
