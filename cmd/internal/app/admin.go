@@ -36,6 +36,7 @@ func (a *App) makeAdmin() error {
 				}
 				return err
 			}},
+			{Name: "keys", Ready: func(context.Context) error { return a.checkKeys() }},
 			{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 		},
 	})

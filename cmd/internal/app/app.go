@@ -22,6 +22,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -55,7 +56,10 @@ type App struct {
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
-	keys    *seal.Keyring // nil where nothing is sealed
+	keys       *seal.Keyring          // nil where nothing is sealed
+	keyTrouble atomic.Pointer[string] // what is wrong with them, by those of other processes
+	work       *jobs.Client           // nil without the role
+
 	sources map[string]inbox.Registered
 
 	outcomes   *inbox.Operations // nil if no source needs it
@@ -108,6 +112,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 		return nil, err
 	}
 	if err := a.openDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.enlist(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.register(ctx); err != nil {

@@ -122,8 +122,8 @@ func TestVerdicts(t *testing.T) {
 			now: time.Unix(1700000000+3600, 0), want: inbox.VerdictSame,
 		},
 		"cannot render: what is stored is sealed under a lost key": {
-			yesterday: mapped, event: func(r *inbox.RecordedEvent) { r.Effects[0].Lost = true },
-			want: inbox.VerdictCannotRender, says: []string{"sealed under a key that is lost"}, without: []string{`"body"`},
+			yesterday: mapped, event: func(r *inbox.RecordedEvent) { r.Effects[0].Lost, r.Effects[0].MissingKey = true, 3 },
+			want: inbox.VerdictCannotRender, says: []string{"sealed with key 3, which is not in this keyring"}, without: []string{`"body"`},
 		},
 		"passed: a newer version was applied": {
 			yesterday: ordered("latest"), event: sequenced("7", "8"), want: inbox.VerdictDone, says: []string{"a newer version, 8, was applied"}, without: []string{"sequence_"},

@@ -72,6 +72,10 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	a.work = client
+	if err := a.countMissingKeys(); err != nil {
+		return err
+	}
 	a.starts = append(a.starts, step{name: "jobs", run: func(ctx context.Context) error {
 		a.cleanups.add("jobs", client.Stop)
 		return client.Start(context.WithoutCancel(ctx))

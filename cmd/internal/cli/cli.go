@@ -94,6 +94,7 @@ func (s *shell) root() *cobra.Command {
 		s.auditCommand(),
 		s.keysCommand(),
 		s.readyCommand(),
+		s.nodesCommand(),
 		s.versionCommand(),
 	)
 	wrapArgs(root)

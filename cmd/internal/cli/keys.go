@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,43 +128,103 @@ func (s *shell) showKeys(ring *seal.Ring, used []inbox.KeyUsage, counted bool) e
 func (s *shell) keysRotateCommand() *cobra.Command {
 	var d decision
 	var prepare bool
+	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Add a new key to the keyring and seal with it from now on", Args: cobra.NoArgs,
-		Long: "Add a new key to the keyring's file and seal with it from now on. Running processes take it up\n" +
-			"within a minute; one that meets the key earlier reads the file again. Where processes have files of\n" +
-			"their own, add the key with --prepare, bring the file to all of them, then `keys activate`.\n" +
+		Use: "rotate", Short: "Add a new key to the keyring and seal with it once every process has it", Args: cobra.NoArgs,
+		Long: "Add a new key to the keyring's file, wait until every running process has taken it up, which takes a few\n" +
+			"seconds, and seal with it from then on. Where processes have files of their own, add the key with\n" +
+			"--prepare, bring the file to all of them, then `keys activate`; bring the file to all of them again.\n" +
 			"What was sealed before stays readable; `keys reseal` brings it under the new key.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.changeRing(cmd.Context(), d, inbox.AuditKeyRotate, func(ring *seal.Ring) (*seal.Ring, error) {
-				return ring.With(seal.NewKey(ring.Next()), !prepare), nil
+			if err := checkWait(wait); err != nil {
+				return err
+			}
+			var added seal.Key
+			first := false
+			err := s.changeRing(cmd.Context(), d, inbox.AuditKeyRotate, func(ring *seal.Ring) (*seal.Ring, error) {
+				if newest := newestKey(ring); newest.ID > activeKey(ring) {
+					return nil, usagef("key %d was added and is not active: `oncegate keys activate %d` finishes that rotation", newest.ID, newest.ID)
+				}
+				first = ring == nil
+				added = seal.NewKey(ring.Next())
+				return ring.With(added, false), nil
 			})
+			if err != nil {
+				return err
+			}
+			if !first && !prepare {
+				if err := s.activate(cmd.Context(), d, added.ID, wait); err != nil {
+					return err
+				}
+			}
+			_, ring, err := s.ring()
+			if err != nil {
+				return err
+			}
+			return s.showKeys(ring, nil, false)
 		},
 	}
 	cmd.Flags().BoolVar(&prepare, "prepare", false, "only add the key: the active one stays")
+	addWait(cmd, &wait)
 	d.add(cmd)
 	return cmd
 }
 
+// newestKey is the key that was added last; the zero Key if there is none.
+func newestKey(ring *seal.Ring) seal.Key {
+	if ring == nil {
+		return seal.Key{}
+	}
+	keys := ring.Keys()
+	return keys[len(keys)-1]
+}
+
+func activeKey(ring *seal.Ring) int32 {
+	if ring == nil {
+		return 0
+	}
+	return ring.Active().ID
+}
+
 func (s *shell) keysActivateCommand() *cobra.Command {
 	var d decision
+	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "activate <key>", Short: "Seal with another key of the keyring from now on", Args: cobra.ExactArgs(1),
+		Use: "activate <key>", Short: "Seal with another key of the keyring once every process has it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := keyID(args[0])
+			if err == nil {
+				err = checkWait(wait)
+			}
 			if err != nil {
 				return err
 			}
-			return s.changeRing(cmd.Context(), d, inbox.AuditKeyActivate, func(ring *seal.Ring) (*seal.Ring, error) {
-				out, ok := ring.Activate(id)
-				if !ok {
-					return nil, usagef("key %d is not in the keyring; `oncegate keys list` shows those that are", id)
-				}
-				return out, nil
-			})
+			if err := s.activate(cmd.Context(), d, id, wait); err != nil {
+				return err
+			}
+			_, ring, err := s.ring()
+			if err != nil {
+				return err
+			}
+			return s.showKeys(ring, nil, false)
 		},
 	}
+	addWait(cmd, &wait)
 	d.add(cmd)
 	return cmd
+}
+
+// activate makes a key the active one, as soon as every live process has it.
+func (s *shell) activate(ctx context.Context, d decision, id int32, wait time.Duration) error {
+	return s.changeRing(ctx, d, inbox.AuditKeyActivate, func(ring *seal.Ring) (*seal.Ring, error) {
+		out, ok := ring.Activate(id)
+		if !ok {
+			return nil, usagef("key %d is not in the keyring; `oncegate keys list` shows those that are", id)
+		}
+		err := s.awaitKey(ctx, out.Active(), wait, fmt.Sprintf("key %d is in the keyring and not active", id),
+			fmt.Sprintf("bring it the keyring, or stop it; then `oncegate keys activate %d`", id))
+		return out, err
+	})
 }
 
 func (s *shell) keysRemoveCommand() *cobra.Command {
@@ -175,10 +236,13 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.changeRing(cmd.Context(), d, inbox.AuditKeyRemove, func(ring *seal.Ring) (*seal.Ring, error) {
+			err = s.changeRing(cmd.Context(), d, inbox.AuditKeyRemove, func(ring *seal.Ring) (*seal.Ring, error) {
 				out, ok := ring.Without(id)
 				if !ok {
 					return nil, usagef("key %d is the active one or not in the keyring; `oncegate keys list` shows which are", id)
+				}
+				if err := s.unsealing(cmd.Context(), id); err != nil {
+					return nil, err
 				}
 				used, err := s.keyUsages(cmd.Context())
 				if err != nil {
@@ -191,6 +255,14 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 				}
 				return out, nil
 			})
+			if err != nil {
+				return err
+			}
+			_, ring, err := s.ring()
+			if err != nil {
+				return err
+			}
+			return s.showKeys(ring, nil, false)
 		},
 	}
 	d.add(cmd)
@@ -236,10 +308,7 @@ func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAc
 	if err != nil {
 		return err
 	}
-	if err := writeRing(path, changed); err != nil {
-		return err
-	}
-	return s.showKeys(changed, nil, false)
+	return writeRing(path, changed)
 }
 
 func keyIDs(ring *seal.Ring) inbox.KeyIDs {
@@ -279,12 +348,16 @@ func writeRing(path string, ring *seal.Ring) (err error) {
 }
 
 func (s *shell) resealCommand() *cobra.Command {
-	return &cobra.Command{
+	var wait time.Duration
+	cmd := &cobra.Command{
 		Use: "reseal", Short: "Bring everything that is kept under the active key", Args: cobra.NoArgs,
 		Long: "Bring everything that is kept, also what is still in plain, under the active key, in small\n" +
 			"transactions while deliveries go on. It may be stopped and begun again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keys, err := s.keyring()
+			if err == nil {
+				err = checkWait(wait)
+			}
 			if err != nil {
 				return err
 			}
@@ -298,6 +371,11 @@ func (s *shell) resealCommand() *cobra.Command {
 			defer pool.Close()
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			// A process that lacks the key could read nothing of what is resealed.
+			err = s.awaitKey(cmd.Context(), keys.Ring().Active(), wait, "nothing was resealed", "bring it the keyring, or stop it; then reseal again")
+			if err != nil {
+				return err
+			}
 			bar := s.progress(-1, "resealing")
 			end, err := inbox.Reseal(ctx, inbox.ResealConfig{Pool: pool, Keyring: keys, Progress: func(p inbox.ResealProgress) {
 				bar.describe("resealing " + p.Table)
@@ -318,4 +396,6 @@ func (s *shell) resealCommand() *cobra.Command {
 			return err
 		},
 	}
+	addWait(cmd, &wait)
+	return cmd
 }

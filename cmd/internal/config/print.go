@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -10,6 +12,24 @@ import (
 
 	"github.com/goccy/go-yaml"
 )
+
+// Fingerprint tells configurations apart, without saying anything of them. What may
+// differ between the processes of one installation is left out: the database's address
+// and connections, the listeners and the log.
+func (c *Config) Fingerprint() string {
+	var shared yaml.MapSlice
+	for _, part := range c.Effective() {
+		if !slices.Contains([]any{"database", "listen", "log"}, part.Key) {
+			shared = append(shared, part)
+		}
+	}
+	text, err := yaml.Marshal(shared)
+	if err != nil { // texts, numbers and lists of them always marshal
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
 
 // Effective gives the effective configuration in the shape of the file, with
 // references instead of secrets, ready for YAML or JSON.

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// keyNeeded is how long after an effect was put off for want of a key this process is
+// not ready, unless it gets the key: longer than effects are put off.
+const keyNeeded = 2 * time.Minute
+
+// enlist writes the process into the table of nodes, goes on showing that it lives,
+// and takes up changes of its keyring: whoever rotates keys sees here who has them.
+func (a *App) enlist(ctx context.Context) error {
+	var roles []string
+	if a.cfg.Receive {
+		roles = append(roles, "receive")
+	}
+	if a.cfg.Work {
+		roles = append(roles, "work")
+	}
+	version := a.cfg.Version
+	if version == "" {
+		version = "unknown"
+	}
+	node, err := inbox.NewNode(inbox.NodeConfig{
+		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys,
+	})
+	if err != nil {
+		return err
+	}
+	nodes, err := node.Beat(ctx)
+	if err != nil {
+		return err
+	}
+	a.compareKeys(ctx, node.ID(), nodes)
+	a.cleanups.add("node", node.Leave)
+	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
+		a.every(ctx, "node", inbox.NodeHeartbeat, func(ctx context.Context) {
+			a.reloadKeyring(ctx)
+			if nodes, err := node.Beat(ctx); err != nil {
+				a.log.WarnContext(ctx, "this process could not show that it lives", slog.Any("error", err))
+			} else {
+				a.compareKeys(ctx, node.ID(), nodes)
+			}
+		})
+		return nil
+	}})
+	return nil
+}
+
+func (a *App) reloadKeyring(ctx context.Context) {
+	if a.keys == nil {
+		return
+	}
+	before := a.keys.Ring().Active().ID
+	if err := a.keys.Reload(); err != nil {
+		a.log.ErrorContext(ctx, "reading the keyring again failed; the keys stay as they were", slog.Any("error", err))
+	} else if now := a.keys.Ring().Active().ID; now != before {
+		a.log.InfoContext(ctx, "another key seals from now on", slog.Int("key", int(now)))
+	}
+}
+
+// compareKeys notes what is wrong with this process's keyring, by those of the others.
+func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []inbox.NodeRow) {
+	var problem error
+	if ring := a.keys.Ring(); ring != nil {
+		problem = keyProblem(ring, self, nodes)
+	}
+	text := ""
+	if problem != nil {
+		text = problem.Error()
+	}
+	if before := a.keyTrouble.Swap(&text); text != "" && (before == nil || *before != text) {
+		a.log.ErrorContext(ctx, "this process cannot read what others seal", slog.Any("error", problem))
+	}
+}
+
+// keyProblem says which live process seals with a key that is not in the ring, or has
+// another key of the same id.
+func keyProblem(ring *seal.Ring, self inbox.ID, nodes []inbox.NodeRow) error {
+	own := map[int32]string{}
+	for _, k := range ring.Keys() {
+		own[k.ID] = k.Fingerprint()
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.ID == self || !n.Live {
+			continue
+		}
+		for _, k := range n.Keys {
+			if mine, ok := own[k.ID]; ok && mine != k.Fingerprint {
+				return fmt.Errorf("key %d of this keyring is not key %d of node %s: bring both the same keyring", k.ID, k.ID, n)
+			} else if !ok && k.ID == n.ActiveKey {
+				return fmt.Errorf("node %s seals with key %d, which is not in this keyring: bring this process the keyring that has it", n, k.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// checkKeys says whether this process can open what it has to work on. A process that
+// only receives needs no earlier key to take deliveries.
+func (a *App) checkKeys() error {
+	if a.work == nil {
+		return nil
+	}
+	if text := a.keyTrouble.Load(); text != nil && *text != "" {
+		return errors.New(*text)
+	}
+	now := a.cfg.Now()
+	for _, k := range a.work.MissingKeys() {
+		if now.Sub(k.Last) < keyNeeded && !a.keys.Has(k.ID) {
+			return fmt.Errorf("effects are sealed with key %d, which this process lacks: bring it the keyring that has the key", k.ID)
+		}
+	}
+	return nil
+}
+
+// countMissingKeys makes the metric of effects that were put off for want of a key.
+func (a *App) countMissingKeys() error {
+	return a.collect(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "oncegate_sealed_postponements_total", Help: "How often effects were put off because this process lacks their sealing key.",
+	}, func() float64 {
+		n := uint64(0)
+		for _, k := range a.work.MissingKeys() {
+			n += k.Effects
+		}
+		return float64(n)
+	}))
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// awaitKnown is how often the processes are asked whether they have a new key.
+const awaitKnown = 500 * time.Millisecond
+
+func addWait(cmd *cobra.Command, wait *time.Duration) {
+	cmd.Flags().DurationVar(wait, "wait", 30*time.Second, "how long to wait for the running processes to take the key up")
+}
+
+func checkWait(wait time.Duration) error {
+	if wait < 0 {
+		return usagef("--wait %s: must not be negative", wait)
+	}
+	return nil
+}
+
+// awaitKey waits until every live process holds the key, and refuses if one does not in
+// time; what says what was not done, hint what to do about it.
+func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, what, hint string) error {
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	timed, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for told := false; ; {
+		lacking, err := lackingNodes(ctx, pool, key)
+		if err != nil || len(lacking) == 0 {
+			return err
+		}
+		if !told && wait > 0 && s.output == "table" {
+			fmt.Fprintf(s.err, "oncegate: waiting for %s to take up key %d\n", nodeNames(lacking), key.ID)
+			told = true
+		}
+		if err := sleep(timed, awaitKnown); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &failure{text: fmt.Sprintf("%s: %s %s not have key %d: %s", what, nodeNames(lacking), plainVerb(len(lacking)), key.ID, hint)}
+		}
+	}
+}
+
+func plainVerb(n int) string {
+	if n == 1 {
+		return "does"
+	}
+	return "do"
+}
+
+func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]inbox.NodeRow, error) {
+	nodes, err := inbox.Nodes(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	return inbox.Lacking(nodes, key), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the time is up")
+	}
+}
+
+// unsealing refuses while a process seals with the key, or may have a moment ago.
+func (s *shell) unsealing(ctx context.Context, id int32) error {
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	nodes, err := inbox.Nodes(ctx, pool)
+	if err != nil {
+		return err
+	}
+	sealing := inbox.Sealing(nodes, id)
+	if len(sealing) == 0 {
+		return nil
+	}
+	n := &sealing[0]
+	switch {
+	case n.ActiveKey != id:
+		return &failure{text: fmt.Sprintf("%s sealed with key %d less than a minute ago: try again in a minute, after `oncegate keys reseal`", n, id)}
+	case !n.Live:
+		return &failure{text: fmt.Sprintf("%s sealed with key %d, was heard of %s and did not say that it stopped: wait until it has been silent for 10 minutes", n, id, ago(n.Silent))}
+	}
+	return &failure{text: fmt.Sprintf("%s still seals with key %d: bring it the keyring whose active key is another one", nodeNames(sealing), id)}
+}

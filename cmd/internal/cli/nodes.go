@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+func (s *shell) nodesCommand() *cobra.Command {
+	return group("nodes", "List the processes that serve this database", s.nodesListCommand())
+}
+
+func (s *shell) nodesListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the processes, with their versions, roles and sealing keys", Args: cobra.NoArgs,
+		Long: "List the processes that serve this database. The key a process seals with has a star. A process\n" +
+			"whose last heartbeat is older than 30 s is silent: it was killed, or cannot reach the database.\n" +
+			"Processes of versions that do not know this list are not in it.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			nodes, err := inbox.Nodes(cmd.Context(), pool)
+			if err != nil {
+				return err
+			}
+			t := &table{
+				header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
+				spare:  []string{"CONFIGURATION", "STARTED"}, whole: []string{"NAME", "STATE", "KEYS"},
+			}
+			for i := range nodes {
+				n := &nodes[i]
+				state := "live"
+				if !n.Live {
+					state = "silent"
+				}
+				t.add(n.Name, state, ago(n.Silent), n.Version, strings.Join(n.Roles, ","), nodeKeys(n), n.Configuration, s.tableClock(n.StartedAt))
+			}
+			return s.show(t, emptyList(nodes))
+		},
+	}
+}
+
+// ago is a length of time before now.
+func ago(d time.Duration) string { return max(d, 0).Round(time.Second).String() + " ago" }
+
+func nodeKeys(n *inbox.NodeRow) string {
+	out := make([]string, len(n.Keys))
+	for i, k := range n.Keys {
+		if out[i] = strconv.Itoa(int(k.ID)); k.ID == n.ActiveKey {
+			out[i] += "*"
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// nodeNames names processes in a message; the first few of many.
+func nodeNames(nodes []inbox.NodeRow) string {
+	const most = 3
+	var names []string
+	for i := range nodes {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(nodes)-most))
+			break
+		}
+		names = append(names, nodes[i].String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,105 @@
+package inbox_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+const nodeKeys = "1 AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= active\n2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
+
+// Whoever changes keys must see every process that lives, with the keys it holds, and
+// none that has stopped; one that was killed counts only for a while.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	text := nodeKeys
+	keys, err := seal.New(func() ([]byte, error) { return []byte(text), nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func(name string, keys *seal.Keyring) *inbox.Node {
+		n, err := inbox.NewNode(inbox.NodeConfig{Pool: pool, Name: name, Version: "1.2.3", Roles: []string{"work"}, Configuration: "c0ffee", Keyring: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	list := func() []inbox.NodeRow {
+		nodes, err := inbox.Nodes(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nodes
+	}
+	a, plain := node("a", keys), node("plain", nil)
+	first, second := keys.Ring().Keys()[0], keys.Ring().Keys()[1]
+
+	nodes := list()
+	if len(nodes) != 2 || nodes[0].ActiveKey != 1 || !nodes[0].Live || nodes[0].Version != "1.2.3" || len(nodes[0].Keys) != 2 || !nodes[0].Holds(second) {
+		t.Fatalf("the nodes are %+v", nodes)
+	}
+	if got := inbox.Lacking(nodes, second); len(got) != 1 || got[0].Name != "plain" {
+		t.Errorf("key 2 is lacked by %v, want plain alone", got)
+	}
+	if got := inbox.Lacking(nodes, seal.NewKey(2)); len(got) != 2 {
+		t.Errorf("another key 2 is lacked by %v, want both: the id alone is not the key", got)
+	}
+	if got := inbox.Sealing(nodes, 1); len(got) != 1 || got[0].Name != "a" {
+		t.Errorf("key 1 is sealed with by %v, want a", got)
+	}
+
+	// What a process sealed with a moment ago may still be on its way.
+	text = nodeKeys[:len(nodeKeys)-len("2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=")]
+	text = text[:len(text)-len(" active\n")] + "\n2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8= active"
+	if err := keys.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := inbox.Sealing(list(), 1); len(got) != 1 {
+		t.Errorf("right after the change, key 1 is sealed with by %v, want a", got)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE node SET active_since = now() - interval '61 seconds' WHERE name = 'a'`); err != nil {
+		t.Fatal(err)
+	}
+	if got := inbox.Sealing(list(), 1); len(got) != 0 {
+		t.Errorf("a minute after the change, key 1 is sealed with by %v", got)
+	}
+
+	// A killed process.
+	silent := func(d time.Duration) {
+		if _, err := pool.Exec(t.Context(), `UPDATE node SET heartbeat = now() - $1::bigint * interval '1 microsecond' WHERE name = 'a'`, d.Microseconds()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent(inbox.NodeSilence + time.Second)
+	if nodes := list(); nodes[0].Live || len(inbox.Lacking(nodes, first)) != 1 || len(inbox.Sealing(nodes, 2)) != 1 {
+		t.Errorf("a silent process: %+v, want it not live, lacking nothing, and sealing for a while", nodes[0])
+	}
+	silent(11 * time.Minute)
+	if got := inbox.Sealing(list(), 2); len(got) != 0 {
+		t.Errorf("after 11 minutes of silence key 2 is sealed with by %v", got)
+	}
+	silent(25 * time.Hour)
+	if nodes, err := plain.Beat(t.Context()); err != nil || slices.ContainsFunc(nodes, func(n inbox.NodeRow) bool { return n.Name == "a" }) {
+		t.Errorf("after a day of silence: %+v, %v, want it forgotten", nodes, err)
+	}
+	if nodes, err := a.Beat(t.Context()); err != nil || len(nodes) != 2 {
+		t.Errorf("it comes back: %+v, %v", nodes, err)
+	}
+	if err := plain.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := list(); len(nodes) != 1 || nodes[0].Name != "a" {
+		t.Errorf("after a stop: %+v", nodes)
+	}
+}
