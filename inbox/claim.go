@@ -2,7 +2,9 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -70,8 +72,21 @@ func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64
 	return answers[0].claim, answers[0].standing, nil
 }
 
-// Begin begins a transaction in which an effect inside the database acts.
-func (e *Effects) Begin(ctx context.Context) (pgx.Tx, error) { return e.pool.Begin(ctx) }
+// ErrNoConnection is returned when every connection was in use for as long as the
+// caller would wait: nothing was begun.
+var ErrNoConnection = errors.New("no connection was free in time")
+
+// Begin begins a transaction in which an effect inside the database acts. It waits for
+// a connection for so long at most, and then returns [ErrNoConnection].
+func (e *Effects) Begin(ctx context.Context, atMost time.Duration) (pgx.Tx, error) {
+	timed, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	tx, err := e.pool.Begin(timed)
+	if err != nil && timed.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoConnection, err)
+	}
+	return tx, err
+}
 
 // FenceTx locks a claimed effect in the transaction that will act and settle. It
 // reports false if the claim is no longer the caller's. An effect of a stream is only

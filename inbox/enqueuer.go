@@ -31,7 +31,8 @@ type Wake struct {
 	// Last: behind the wake-ups of what is delivered now.
 	Last bool
 
-	// In is how long no worker takes it yet.
+	// In is how long no worker takes it yet. Less than 0 is how old it counts as: workers
+	// take the oldest first.
 	In time.Duration
 }
 

@@ -24,7 +24,8 @@ type Overdue struct {
 	sendStarted time.Time
 	age         time.Duration
 	leaseUntil  time.Time
-	unknown     time.Time // since when the outcome is unknown
+	dueFor      time.Duration // how long it has been due
+	unknown     time.Time     // since when the outcome is unknown
 	now         time.Time
 	keyHash     []byte
 }
@@ -44,7 +45,8 @@ FOR UPDATE OF s`
 const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
-    coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now()
+    coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now(),
+    (extract(epoch FROM now() - e.next_at) * 1000000)::bigint
 FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
@@ -65,10 +67,10 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				unfinished          bool
 				sendStarted, leased *time.Time
 				unknown             *time.Time
-				age                 int64
+				age, dueFor         int64
 			)
 			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
-				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now)
+				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &dueFor)
 			if err != nil {
 				return err
 			}
@@ -81,7 +83,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 			if unknown != nil {
 				o.unknown = *unknown
 			}
-			o.age = time.Duration(age) * time.Microsecond
+			o.age, o.dueFor = time.Duration(age)*time.Microsecond, time.Duration(dueFor)*time.Microsecond
 			o.trigger = triggerOf(o.attempt, fresh, unfinished)
 			overdue = append(overdue, o)
 		}
@@ -99,7 +101,14 @@ type Rewake struct {
 
 	// Unfinished: the job it had says that it is running.
 	Unfinished bool
+
+	// Age is how long the effect has been due. Its new job is as old, so that it comes
+	// before what came since.
+	Age time.Duration
 }
+
+// DueFor is how long the effect has been due.
+func (o *Overdue) DueFor() time.Duration { return o.dueFor }
 
 const rewakeEffects = `
 UPDATE effect e
@@ -119,7 +128,7 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	ids, unfinished, wakes := make([]ID, len(rewakes)), make([]bool, len(rewakes)), make([]Wake, len(rewakes))
 	for i, r := range rewakes {
 		ids[i], unfinished[i] = r.Effect, r.Unfinished
-		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: r.Effect}
+		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: r.Effect, In: -r.Age}
 	}
 	var b pgx.Batch
 	b.Queue(rewakeEffects, ids, jobIDs, unfinished)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,21 +34,32 @@ func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, beg
 			return c.putOff(ctx, w, standing, inbox.ReasonSaturated, wait)
 		}
 	}
+	// The wait for its turn, and then for a connection, is bounded: a worker that waited
+	// for longer would keep others from what need not wait.
+	turn := time.NewTimer(c.patience(standing.RouteID))
+	defer turn.Stop()
 	select {
 	case c.acting[target] <- struct{}{}:
 		defer func() { <-c.acting[target] }()
+	case <-turn.C:
+		return c.putOff(ctx, w, standing, inbox.ReasonSaturated, c.limits[target].later())
 	case <-ctx.Done():
 		return context.Canceled
 	}
 	var claim *inbox.Claim
 	if w.again || standing.Unfinished {
-		err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
-			claim, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, standing.RouteID)
+		at := standing
+		err := c.inTx(ctx, standing.RouteID, func(tx pgx.Tx) (err error) {
+			claim, at, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, standing.RouteID)
 			return err
 		})
+		if errors.Is(err, inbox.ErrNoConnection) {
+			return c.putOff(ctx, w, standing, inbox.ReasonSaturated, c.limits[target].later())
+		}
 		if err != nil {
 			return c.trouble(ctx, "claiming an effect", err)
 		}
+		standing = at
 		if claim == nil {
 			return c.notObtained(standing)
 		}
@@ -59,7 +71,14 @@ func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, beg
 // transaction is to claim as well.
 func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, standing inbox.Standing, begun time.Time, came *effect.Result) error {
 	committed := claim != nil
-	tx, err := c.store.Begin(ctx)
+	tx, err := c.store.Begin(ctx, c.patience(standing.RouteID))
+	if errors.Is(err, inbox.ErrNoConnection) {
+		wait := c.limits[c.cfg.Routes[standing.RouteID].Target].later()
+		if committed {
+			return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, wait), begun)
+		}
+		return c.putOff(ctx, w, standing, inbox.ReasonSaturated, wait)
+	}
 	if err != nil {
 		return c.trouble(ctx, "beginning an effect", err)
 	}
@@ -196,7 +215,7 @@ func (c *Client) settleApart(ctx context.Context, w wakeUp, claim *inbox.Claim, 
 	// A backend whose connection died tells it before it lets go of its rows: without
 	// a little patience the attempt would count for nothing.
 	for range locked {
-		err := c.inTx(ctx, func(tx pgx.Tx) (err error) {
+		err := c.inTx(ctx, claim.RouteID, func(tx pgx.Tx) (err error) {
 			if again, standing, err = c.store.ClaimTx(ctx, tx, w.effect, w.jobID, claim.RouteID); err != nil || again == nil {
 				return err
 			}
@@ -245,8 +264,15 @@ func (c *Client) notObtained(standing inbox.Standing) error {
 	return river.JobSnooze(max(standing.Wait, contended))
 }
 
-func (c *Client) inTx(ctx context.Context, do func(pgx.Tx) error) error {
-	tx, err := c.store.Begin(ctx)
+// patience is how long an effect of the route waits for its turn, and for a connection.
+// Together they leave a committed claim half of its lease.
+func (c *Client) patience(routeID int32) time.Duration {
+	route, _ := c.store.Route(routeID)
+	return min(route.Lease/4, 10*time.Second)
+}
+
+func (c *Client) inTx(ctx context.Context, routeID int32, do func(pgx.Tx) error) error {
+	tx, err := c.store.Begin(ctx, c.patience(routeID))
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,6 @@ func (c *Client) carry(ctx context.Context, w wakeUp, claim *inbox.Claim, begun 
 // the handler runs.
 func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
 	target := c.cfg.Routes[claim.RouteID].Target
-	known, _ := c.store.Route(claim.RouteID)
 	if c.cfg.Transactionals[target] == nil { // the store knows the route, this client does not
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonRoute, postponed), begun)
 	}
@@ -99,7 +98,7 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 			return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, wait), begun)
 		}
 	}
-	timer := time.NewTimer(known.Lease / 4)
+	timer := time.NewTimer(c.patience(claim.RouteID))
 	defer timer.Stop()
 	select {
 	case c.acting[target] <- struct{}{}:

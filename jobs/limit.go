@@ -191,6 +191,14 @@ func (l *limiter) crowded() (wait time.Duration, yes bool) {
 	return l.park(l.now(), 0, l.pace()), true
 }
 
+// later is how long what has waited for its turn in vain is put off: behind all that
+// were before it.
+func (l *limiter) later() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.park(l.now(), 0, l.pace())
+}
+
 // pace is the time between two attempts that the target has shown.
 func (l *limiter) pace() time.Duration {
 	return max(l.took/time.Duration(max(l.slots, l.busy, 1)), l.every)

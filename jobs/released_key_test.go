@@ -120,7 +120,7 @@ func TestAKeyIsNotTakenFromAnOwnerThatComesBack(t *testing.T) {
 	second := b.claim(store, ids[1])
 	b.exec(`UPDATE effect SET state = 'pending', reason = NULL, version = 2, attempts = 0, next_at = now() WHERE id = $1`, ids[0])
 	back := b.claim(store, ids[0])
-	tx, err := store.Begin(t.Context())
+	tx, err := store.Begin(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

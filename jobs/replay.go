@@ -39,6 +39,10 @@ type replayWorker struct {
 // or another one may want to go on; then, or where the rate says to wait, it
 // snoozes.
 func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
+	return w.client.inTime(ctx, w.work(ctx, job))
+}
+
+func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) error {
 	c := w.client
 	held, err := c.cfg.Replays.Hold(ctx, job.Args.Replay)
 	if err != nil {

@@ -222,14 +222,15 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 	return report, nil
 }
 
-// liveJob says of a job j, for an effect whose lease is given in microseconds,
-// whether it will still wake the effect. One that is scheduled is moved by
-// River's leader, who may be missing; one that runs may run nowhere.
+// liveJob says of a job j, for an effect that is due and whose lease is given in
+// microseconds, whether it will still wake the effect. One that is scheduled is moved
+// by River's leader, who may be missing, and for much later than now it is no use to an
+// effect that is due. One that is retryable failed: it waits in River's own backoff,
+// which knows nothing of when the effect is due. One that runs may run nowhere.
 const liveJob = `
     CASE j.state
     WHEN 'available' THEN true
-    WHEN 'scheduled' THEN j.scheduled_at > now() - interval '30 seconds'
-    WHEN 'retryable' THEN j.scheduled_at > now() - interval '30 seconds'
+    WHEN 'scheduled' THEN j.scheduled_at BETWEEN now() - interval '30 seconds' AND now() + interval '30 seconds'
     WHEN 'running' THEN j.attempted_at > now() - greatest(coalesce(r.lease, 0), $2::bigint) * interval '1 microsecond'
     ELSE false
     END`
@@ -340,6 +341,10 @@ func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) 
 		return nil, fmt.Errorf("reading their jobs: %w", err)
 	}
 	defer rows.Close()
+	age := make(map[inbox.ID]time.Duration, len(waiting))
+	for i := range waiting {
+		age[waiting[i].Effect] = waiting[i].DueFor()
+	}
 	var rewakes []inbox.Rewake
 	for rows.Next() {
 		var r inbox.Rewake
@@ -347,7 +352,7 @@ func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) 
 		if err := rows.Scan(&r.Effect, &live, &r.Unfinished); err != nil {
 			return nil, fmt.Errorf("reading their jobs: %w", err)
 		}
-		if !live {
+		if r.Age = age[r.Effect]; !live {
 			rewakes = append(rewakes, r)
 		}
 	}

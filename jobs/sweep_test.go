@@ -108,8 +108,10 @@ func TestSweepKnowsWhichJobsAreLive(t *testing.T) {
 		"cancelled":                   {`UPDATE river_job SET state = 'cancelled', finalized_at = now()`, true, false},
 		"scheduled, just overdue":     {`UPDATE river_job SET state = 'scheduled', scheduled_at = now() - interval '20 s'`, false, false},
 		"scheduled, long overdue":     {`UPDATE river_job SET state = 'scheduled', scheduled_at = now() - interval '31 s'`, true, false},
-		"scheduled, for later":        {`UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '1 h'`, false, false},
-		"retryable, just overdue":     {`UPDATE river_job SET state = 'retryable', scheduled_at = now() - interval '20 s'`, false, false},
+		"scheduled, for soon":         {`UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '20 s'`, false, false},
+		"scheduled, for much later":   {`UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '1 h'`, true, false},
+		"retryable, for later":        {`UPDATE river_job SET state = 'retryable', scheduled_at = now() + interval '1 h'`, true, false},
+		"retryable, just overdue":     {`UPDATE river_job SET state = 'retryable', scheduled_at = now() - interval '20 s'`, true, false},
 		"retryable, long overdue":     {`UPDATE river_job SET state = 'retryable', scheduled_at = now() - interval '31 s'`, true, false},
 		"running, within the lease":   {`UPDATE river_job SET state = 'running', attempted_at = now() - interval '25 s'`, false, false},
 		"running, beyond the lease":   {`UPDATE river_job SET state = 'running', attempted_at = now() - interval '31 s'`, true, true},
@@ -133,6 +135,21 @@ func TestSweepKnowsWhichJobsAreLive(t *testing.T) {
 				t.Error("the effect's new job is not there")
 			}
 		})
+	}
+}
+
+// An effect that was due an hour ago is not overtaken by everything that came since,
+// because its job is a new one.
+func TestAReplacementKeepsTheAgeOfWhatItReplaces(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.exec(`UPDATE effect SET next_at = now() - interval '1 h'; DELETE FROM river_job`)
+	b.sweep(b.sweeper(nil))
+	if n := b.count(`SELECT count(*) FROM river_job j JOIN effect e ON e.job_id = j.id
+		WHERE e.id = $1 AND j.scheduled_at BETWEEN e.next_at - interval '1 ms' AND e.next_at + interval '1 ms'`, id); n != 1 {
+		t.Errorf("the new job is of %s, want of the effect's own due time %s",
+			b.text(`SELECT scheduled_at::text FROM river_job`), b.text(`SELECT next_at::text FROM effect`))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -28,7 +29,7 @@ type effectWorker struct {
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
 	defer w.client.analyze.after()
-	return w.client.nudge.after(w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1}))
+	return w.client.nudge.after(w.client.inTime(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})))
 }
 
 // rearmWorker works the wake-ups that ask for fresh attempts.
@@ -41,7 +42,7 @@ type rearmWorker struct {
 func (w *rearmWorker) Work(ctx context.Context, job *river.Job[rearmArgs]) error {
 	n, err := w.client.store.Rearm(ctx, job.Args.Event)
 	if err != nil {
-		return w.client.nudge.after(w.client.trouble(ctx, "rearming effects", err))
+		return w.client.nudge.after(w.client.inTime(ctx, w.client.trouble(ctx, "rearming effects", err)))
 	}
 	if n > 0 {
 		w.client.log.InfoContext(ctx, "effects rearmed", "event", job.Args.Event.String(), "effects", n)
@@ -181,7 +182,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 // may be repeated is due at once, on whichever node is next.
 func (c *Client) finish(ctx context.Context, w wakeUp, claim *inbox.Claim, result effect.Result, begun time.Time) error {
 	route, _ := c.store.Route(claim.RouteID)
-	stopped := ctx.Err() != nil && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
+	stopped := errors.Is(ctx.Err(), context.Canceled) && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
 	if stopped {
 		result.Reason = string(inbox.ReasonStopped)
 	}
@@ -223,6 +224,18 @@ func (c *Client) next(ctx context.Context, w wakeUp, standing inbox.Standing) er
 		return context.Canceled
 	}
 	return river.JobSnooze(max(standing.Wait, 0))
+}
+
+// inTime turns what a wake-up ended with into what River hears of it. Ours end with
+// context.Canceled when their context has ended; but only on a stop does River take a
+// job back for that. At a job's own deadline it would count a failure, and let the
+// job wait in its backoff, for minutes after a few, while the effect is due.
+func (c *Client) inTime(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		c.log.InfoContext(ctx, "wake-up ran out of time and is put off")
+		return river.JobSnooze(troubled + time.Duration(c.random()*float64(troubled)))
+	}
+	return err
 }
 
 func (c *Client) trouble(ctx context.Context, doing string, err error) error {
