@@ -46,7 +46,15 @@
 // A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group is run
 // again with the same ids, and finds either room or its own rows. Only an ERROR
 // is a rollback. What one delivery brings (a value, a held key) fails alone: the
-// group is split.
+// group is split, and each of its deliveries inherits what is left of its deadline,
+// which counts from when it entered the gate. What every delivery would meet alone
+// (the lock of a table, a cancelled statement) splits nothing: the group is run
+// again until the deadline of its oldest delivery, and then answered at once.
+//
+// A delivery of more events than fit a group is committed in parts, with others
+// beside and between them, and acknowledged when all are committed. The first part
+// with a new event stores the body; each later one locks it before its events point
+// to it. If a part fails, the sender's retry meets the committed ones as duplicates.
 //
 // A delivery whose key is known with other bytes is compared after the commit. If
 // its canonical payload differs too it is a conflict: the event stays as it is, and

@@ -64,9 +64,13 @@ type Erased struct {
 var ErrInFlight = errors.New("an effect of the event is not at rest yet: wait until it is, or settle it first")
 
 const findErased = `
-SELECT e.id, e.body_id, s.id
+SELECT e.id, e.class, e.body_id, s.id
 FROM inbox_event e JOIN source s ON s.id = e.source_id
 WHERE s.name = $1 AND e.event_id = $2`
+
+// Before its events are looked for: a delivery that is still being committed, part by
+// part, either has its next events there or finds the body gone.
+const lockErasedBody = `SELECT FROM inbox_body WHERE class = $1 AND id = $2 FOR UPDATE`
 
 // The events of the delivery, found by their common millisecond; locked in the
 // order of ids.
@@ -161,11 +165,15 @@ func (e *erased) overlaps(o *erased) bool {
 
 func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int32, err error) {
 	var body ID
-	err = tx.QueryRow(ctx, findErased, r.Source, r.EventID).Scan(&out.Event, &body, &source)
+	var class string
+	err = tx.QueryRow(ctx, findErased, r.Source, r.EventID).Scan(&out.Event, &class, &body, &source)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrNotFound
 	}
 	if err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, lockErasedBody, class, body); err != nil {
 		return 0, err
 	}
 	d, err := siblings(ctx, tx, out.Event, body)

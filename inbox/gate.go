@@ -26,6 +26,8 @@ var ErrOverloaded = errors.New("gate is overloaded")
 // asked to deliver again: if it was recorded, that will be a duplicate.
 var ErrUnavailable = errors.New("gate is unavailable")
 
+var errStopping = fmt.Errorf("%w: it is stopping", ErrUnavailable)
+
 // Conn is what the gate needs of a database connection.
 type Conn interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
@@ -65,7 +67,8 @@ type GateConfig struct {
 	Flushers int
 
 	// GroupEvents and GroupBytes bound a group. They default to 256 events and
-	// 4 MiB; a single larger delivery goes alone.
+	// 4 MiB. A single delivery of more bytes is committed alone, and one of more events
+	// in parts of half as many.
 	GroupEvents, GroupBytes int
 
 	// QueueEvents and QueueBytes bound what waits. They default to 8,192
@@ -73,8 +76,8 @@ type GateConfig struct {
 	QueueEvents int
 	QueueBytes  int64
 
-	// Deadline bounds one run of a group, and how long a delivery may wait for its
-	// run to begin. It defaults to 8 s.
+	// Deadline is when a delivery is answered at the latest, counted from when it
+	// entered the gate, however often its group is run. It defaults to 8 s.
 	Deadline time.Duration
 }
 
@@ -101,7 +104,8 @@ func (c *GateConfig) withDefaults() GateConfig {
 type Gate struct {
 	cfg   GateConfig
 	queue chan *delivery
-	turn  chan struct{} // held by the flusher that commits
+	spare chan *delivery // taken, but they did not fit a group
+	turn  chan struct{}  // held by the flusher that commits
 
 	queuedBytes atomic.Int64
 	compare     chan struct{} // bounds concurrent conflict comparisons
@@ -133,6 +137,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	return &Gate{
 		cfg:     cfg,
 		queue:   make(chan *delivery, cfg.QueueEvents),
+		spare:   make(chan *delivery, cfg.Flushers),
 		turn:    make(chan struct{}, 1),
 		compare: make(chan struct{}, 2),
 	}, nil
@@ -180,15 +185,19 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		return Receipt{}, nil // an empty batch is a legal heartbeat
 	}
 	d := prepare(a, g.cfg.Clock.Now())
+	d.entered = g.cfg.Clock.now()
 	d.seal(g.cfg.Keyring)
-	if err := g.enqueue(d); err != nil {
+	err := g.record(d)
+	if err != nil {
+		g.stats.count(&d.receipt) // parts of it may be committed
+	}
+	if errors.Is(err, ErrOverloaded) || errors.Is(err, errStopping) {
 		return Receipt{}, err
 	}
-	<-d.done
 	g.stats.waited.Add(int64(max(g.cfg.Clock.Now().Sub(d.queuedAt), 0))) // a clock may be set back
 	g.stats.answered.Add(1)
-	if d.err != nil {
-		return Receipt{}, d.err
+	if err != nil {
+		return Receipt{}, err
 	}
 	for i := range d.entries {
 		if d.entries[i].differs {
@@ -206,12 +215,10 @@ func (g *Gate) enqueue(d *delivery) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.stopped {
-		return fmt.Errorf("%w: it is stopping", ErrUnavailable)
+		return errStopping
 	}
 	size := int64(d.size())
-	if waiting := g.queuedBytes.Add(size); waiting > g.cfg.QueueBytes && waiting > size {
-		g.queuedBytes.Add(-size)
-		g.stats.overloads.Add(1)
+	if !g.reserve(size) {
 		return ErrOverloaded
 	}
 	select {
@@ -224,20 +231,29 @@ func (g *Gate) enqueue(d *delivery) error {
 	}
 }
 
+// reserve takes bytes of the queue's budget, or counts an overload. A delivery that
+// is larger than the budget passes when nothing else waits.
+func (g *Gate) reserve(size int64) bool {
+	if waiting := g.queuedBytes.Add(size); waiting > g.cfg.QueueBytes && waiting > size {
+		g.queuedBytes.Add(-size)
+		g.stats.overloads.Add(1)
+		return false
+	}
+	return true
+}
+
 // flush takes whatever waits, never lingering for more, and commits it.
 func (g *Gate) flush() {
-	var next *delivery // taken, but it did not fit
 	for {
-		first := next
+		first := g.take()
 		if first == nil {
-			var ok bool
-			if first, ok = <-g.queue; !ok {
-				return
-			}
+			return
 		}
 		mine := g.takeTurn()
-		var group []*delivery
-		group, next = g.fill(first)
+		group, rest := g.fill(first)
+		if rest != nil {
+			g.spare <- rest // there is room for one of each flusher
+		}
 		bytes := 0
 		for _, d := range group {
 			bytes += d.size()
@@ -247,6 +263,31 @@ func (g *Gate) flush() {
 		if mine {
 			<-g.turn
 		}
+	}
+}
+
+// take waits for a delivery: first one that did not fit a group, whichever flusher
+// took it. It returns nil when the gate is stopped and nothing waits. A flusher that
+// left a delivery over comes back for it, if no other one has taken it.
+func (g *Gate) take() *delivery {
+	select {
+	case d := <-g.spare:
+		return d
+	default:
+	}
+	select {
+	case d := <-g.spare:
+		return d
+	case d, open := <-g.queue:
+		if open {
+			return d
+		}
+	}
+	select {
+	case d := <-g.spare:
+		return d
+	default:
+		return nil
 	}
 }
 

@@ -18,9 +18,11 @@ import (
 // bundle is a gate that has not been started: deliveries queue up, so that a
 // test decides what a group holds.
 type bundle struct {
-	pool   *pgxpool.Pool // not the gate's
-	gate   *inbox.Gate
-	source *inbox.Source
+	pool *pgxpool.Pool // not the gate's
+	gate *inbox.Gate
+
+	gatePool *pgxpool.Pool
+	source   *inbox.Source
 }
 
 func setup(t *testing.T, change func(*inbox.GateConfig)) *bundle {
@@ -29,6 +31,7 @@ func setup(t *testing.T, change func(*inbox.GateConfig)) *bundle {
 	b := &bundle{pool: inboxtest.Open(t, url, schema, inbox.PoolAdmin, 8)}
 	b.source = inboxtest.Source(t, b.pool, "stripe")
 	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 8), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, b.pool)}
+	b.gatePool = cfg.Pool
 	if change != nil {
 		change(&cfg)
 	}

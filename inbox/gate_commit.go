@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,6 +69,9 @@ WHERE e.id = k.id`
 // original is replicated.
 const emitNothing = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
 
+// A group that has little time waits less for locks than its connection allows.
+const setLockTimeout = `SELECT set_config('lock_timeout', $1, true)`
+
 // run admits the group in one transaction. sent reports whether COMMIT may have
 // reached the server: only then is a lost connection ambiguous.
 func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
@@ -114,6 +118,9 @@ func refused(err error) bool {
 func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	if group.lock < gateLockTimeout {
+		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
+	}
 	c := newColumns(group.leads)
 	b.Queue(insertEvents, c.insertArgs()...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[ID]bool, len(group.leads))
@@ -137,8 +144,22 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	if group.effects > 0 {
 		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
 	}
+	classes, bodies, gone := group.stored()
+	if len(bodies) > 0 {
+		b.Queue(lockBodies, classes, bodies).Query(func(rows pgx.Rows) error {
+			var id ID
+			_, err := pgx.ForEachRow(rows, []any{&id}, func() error { delete(gone, id); return nil })
+			return err
+		})
+	}
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return err
+	}
+	if len(gone) > 0 {
+		for _, d := range gone {
+			d.stored = false
+		}
+		return errBodyGone
 	}
 	for _, l := range group.leads {
 		if l.row.IsZero() {
@@ -180,11 +201,15 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		ordered orderedColumns
 		bumps   bumpColumns
 		wakes   []Wake
+		fresh   bool
 	)
 	for _, l := range group.leads {
 		switch {
 		case l.fresh:
-			bodies.add(l.delivery)
+			fresh = true
+			if !l.delivery.stored {
+				bodies.add(l.delivery)
+			}
 			for i := range l.effects {
 				e := &l.effects[i]
 				wake := Wake{Kind: WakeEffect, ID: e.id}
@@ -205,7 +230,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 			bumps.add(l.row, 1+len(l.followers))
 		}
 	}
-	wrote = len(bodies.ids) > 0
+	wrote = fresh
 	for _, l := range group.leads {
 		if l.rearm {
 			wakes, wrote = append(wakes, Wake{Kind: WakeRearm, ID: l.row}), true

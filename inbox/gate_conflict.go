@@ -38,7 +38,11 @@ FROM marked`
 // canonical payload is a duplicate; anything else is a conflict, whose payload
 // is kept before it is acknowledged.
 func (g *Gate) settleConflict(ctx context.Context, e *entry, out *ItemReceipt) error {
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
+	within := g.cfg.Deadline // of a batch, each conflict has its own
+	if d := e.delivery; len(d.entries) == 1 {
+		within = g.left(d)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	select {
 	case g.compare <- struct{}{}:

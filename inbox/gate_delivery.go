@@ -16,7 +16,14 @@ type delivery struct {
 	admission *Admission
 	bodyID    ID
 	queuedAt  time.Time
+	entered   time.Time // by the machine's own clock; the deadline counts from it
 	entries   []entry
+
+	// stored: the body is committed, so that events may point to it.
+	stored bool
+
+	// partOf is the delivery whose body and receipt this part shares; nil for a whole one.
+	partOf *delivery
 
 	// What the body's row gets: admission's headers and body, sealed if there is a keyring.
 	headers, body []byte
@@ -158,6 +165,9 @@ func canonicalSum(s *Source, body []byte) []byte {
 // size is what the delivery costs in memory and on the wire, roughly: the body
 // and a row for each event.
 func (d *delivery) size() int {
+	if d.partOf != nil {
+		return 512 * len(d.entries) // the whole has the rest
+	}
 	size := len(d.admission.Body) + 512*len(d.entries)
 	if d.keyID != nil {
 		size += len(d.body) // a copy

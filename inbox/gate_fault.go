@@ -22,8 +22,12 @@ const (
 	// once: that either inserts, or finds our own rows.
 	faultAmbiguous fault = iota
 	// faultSplit: the transaction was rolled back over something that one of its
-	// deliveries brought (a value, a lock). Each is tried alone.
+	// deliveries brought (a value, the lock of a row). Each is tried alone.
 	faultSplit
+	// faultShared: the transaction was rolled back over something that each of its
+	// deliveries alone would meet as well (the lock of a table, a cancelled statement).
+	// The group stays together and is run again until its deadline.
+	faultShared
 	// faultPartition: a body's day has no partition. It is made, and the group run
 	// again.
 	faultPartition
@@ -36,7 +40,7 @@ const (
 // and PANIC end the connection, and may come in reply to a COMMIT that took
 // effect. pgconn.SafeToRetry is never asked; it is wrong for COMMIT.
 func classify(err error) fault {
-	if errors.Is(err, errVanished) {
+	if errors.Is(err, errVanished) || errors.Is(err, errBodyGone) {
 		return faultSplit
 	}
 	var pg *pgconn.PgError
@@ -46,100 +50,16 @@ func classify(err error) fault {
 	switch {
 	case pg.Code == "23514" && pg.ConstraintName == "" && strings.HasPrefix(pg.TableName, "inbox_body"):
 		return faultPartition
-	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03", pg.Code == "57014",
+	case pg.Code == "55P03" && pg.Where == "", pg.Code == "57014":
+		// Only a wait for a row has a context, which names its tuple; one for a table
+		// has none, in any language of the server's messages.
+		return faultShared
+	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03",
 		strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "54"):
 		return faultSplit
 	default:
 		return faultServer
 	}
-}
-
-// commit runs the deliveries as one group and answers every one of them.
-func (g *Gate) commit(deliveries []*delivery) {
-	now := g.cfg.Clock.Now()
-	live := deliveries[:0]
-	for _, d := range deliveries {
-		if now.Sub(d.queuedAt) > g.cfg.Deadline {
-			d.answer(fmt.Errorf("%w: the delivery waited longer than %s", ErrUnavailable, g.cfg.Deadline))
-			continue
-		}
-		live = append(live, d)
-	}
-	if len(live) > 0 {
-		g.attempt(live)
-	}
-}
-
-func (g *Gate) attempt(deliveries []*delivery) {
-	group := newGroup(deliveries)
-	err := g.try(group, false)
-	for again := 0; err != nil && again < 2; again++ {
-		switch classify(err) {
-		case faultPartition:
-			if made := g.makePartitions(group); made != nil {
-				g.fail(deliveries, made)
-				return
-			}
-		case faultAmbiguous:
-			if again > 0 {
-				g.fail(deliveries, err)
-				return
-			}
-		case faultSplit:
-			if len(deliveries) > 1 {
-				g.stats.splits.Add(1)
-				for _, d := range deliveries {
-					g.attempt([]*delivery{d})
-				}
-				return
-			}
-			if again > 0 {
-				g.fail(deliveries, err)
-				return
-			}
-		case faultServer:
-			g.fail(deliveries, err)
-			return
-		}
-		err = g.try(group, true)
-	}
-	if err != nil {
-		g.fail(deliveries, err)
-		return
-	}
-	group.resolve()
-	g.stats.groups.Add(1)
-	for _, d := range deliveries {
-		d.answer(nil)
-	}
-}
-
-// try runs the group once, on a connection of its own. After an error the
-// connection goes back only if a ROLLBACK was answered.
-func (g *Gate) try(group *group, fresh bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Deadline)
-	defer cancel()
-	conn, err := g.cfg.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("getting a connection for the gate: %w", err)
-	}
-	for _, l := range group.leads {
-		l.row, l.fresh, l.ours, l.rearm = ID{}, false, false, false
-	}
-	sent, err := g.run(ctx, conn, group)
-	if err == nil {
-		conn.Release(false)
-		return nil
-	}
-	if sent && classify(err) == faultAmbiguous {
-		g.stats.ambiguous.Add(1)
-	}
-	_, rollback := conn.Exec(ctx, "ROLLBACK")
-	conn.Release(rollback != nil)
-	if !fresh {
-		g.resetAfter(err)
-	}
-	return err
 }
 
 // resetAfter empties the pool when the server has said that it goes away or

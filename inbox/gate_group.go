@@ -3,6 +3,7 @@ package inbox
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // group is what one transaction admits: the first entry of each key leads, the
@@ -11,6 +12,9 @@ type group struct {
 	deliveries []*delivery
 	leads      []*lead
 	effects    int // that need a job
+
+	// lock bounds each wait for a lock.
+	lock time.Duration
 }
 
 // lead is the first of the group's entries for one key.
@@ -72,6 +76,7 @@ func (e *entry) event() *NewEvent { return &e.delivery.admission.Events[e.item] 
 func (g *group) resolve() {
 	for _, l := range g.leads {
 		first := l.fresh || l.ours
+		l.delivery.stored = l.delivery.stored || first
 		l.receipt(first, l)
 		for _, follower := range l.followers {
 			follower.receipt(false, l)

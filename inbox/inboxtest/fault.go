@@ -26,6 +26,9 @@ type Fault struct {
 	// N is the call that is struck, from 1; 0 strikes none.
 	N int
 
+	// Onwards strikes every call from the n-th on: whatever was there is gone for good.
+	Onwards bool
+
 	// After lets the call take effect and loses the answer; else the call is never
 	// sent.
 	After bool
@@ -60,7 +63,8 @@ func (f *Fault) strikes(commit bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	if f.struck || (f.calls != f.N && (!f.Commits || !commit)) {
+	onwards := f.Onwards && f.N > 0 && f.calls >= f.N
+	if !onwards && (f.struck || (f.calls != f.N && (!f.Commits || !commit))) {
 		return false
 	}
 	f.struck = true
