@@ -120,6 +120,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	row.standing.State = EffectState(state)
 	row.standing.RouteID = c.RouteID
 	row.standing.Wait = time.Duration(wait) * time.Microsecond
+	row.standing.Age = c.StartedAt.Sub(c.Since)
 	c.Trigger = triggerOf(c.Attempt, fresh, row.standing.Unfinished)
 	return nil
 }

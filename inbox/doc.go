@@ -72,6 +72,9 @@
 // lost its lease can finish nothing. Attempts are counted in the row. The
 // sweeper of package jobs gives a new job to whatever is overdue and has none.
 //
+// A retry policy's deadline is asked in the claim and again before the first byte, so
+// that nothing is sent after it, whatever held the effect up.
+//
 // An effect on an idempotent target whose attempts are used up is dead, also if
 // one of them may have reached the target: as long as the target knows the key,
 // sending it again does no harm, and a redelivery or a replay may. A caller is

@@ -93,6 +93,10 @@ type Standing struct {
 	// it is due, and meaningless unless State is waiting.
 	Wait time.Duration
 
+	// Age is how long ago the event was received, or the effect given fresh attempts,
+	// by the database's clock. Only a claim that was not obtained tells it.
+	Age time.Duration
+
 	// Unfinished: an earlier run's end was not seen.
 	Unfinished bool
 }

@@ -18,8 +18,9 @@ type RetryPolicy struct {
 	// Max is where the doubling stops. 0 is the default of 1 h.
 	Max time.Duration
 
-	// Deadline is how long after the event was received an attempt may still be
-	// made. 0 is the default of none.
+	// Deadline is how long after the event was received, or its effect was given
+	// fresh attempts, an attempt may still begin: the first one and every other,
+	// whatever the effect has waited for. 0 is the default of none.
 	Deadline time.Duration
 }
 
@@ -61,6 +62,18 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 		p.Max = max(DefaultRetryMax, p.Base)
 	}
 	return p
+}
+
+// Over reports whether no attempt may begin any more, at an age of the event or
+// since the effect was given fresh attempts.
+func (p RetryPolicy) Over(age time.Duration) bool { return p.Deadline > 0 && age > p.Deadline }
+
+// Within gives wait, or what is left until the deadline is over if that is less.
+func (p RetryPolicy) Within(age, wait time.Duration) time.Duration {
+	if p.Deadline == 0 {
+		return wait
+	}
+	return min(wait, max(p.Deadline-age, 0)+time.Millisecond)
 }
 
 // Failure is a failed attempt as the policy sees it.

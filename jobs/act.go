@@ -19,6 +19,11 @@ import (
 // uses up its attempts and is dead, instead of starting over for ever.
 func (c *Client) act(ctx context.Context, w wakeUp, standing inbox.Standing, begun time.Time) error {
 	target := c.cfg.Routes[standing.RouteID].Target
+	known, _ := c.store.Route(standing.RouteID)
+	if known.Retry.Over(standing.Age) {
+		// It needs no place at the target: the claim ends it.
+		return c.actClaimed(ctx, w, nil, standing, begun, new(effect.Result))
+	}
 	kind := c.groups(w, standing)
 	left, wait, reason := c.limits[target].enter(kind != nil)
 	if left == nil {
@@ -250,6 +255,8 @@ func (c *Client) putOff(ctx context.Context, w wakeUp, standing inbox.Standing, 
 			Effect: w.effect, Source: route.Source, Route: route.Name, Target: route.Target, State: standing.State, Reason: reason,
 		})
 	}
+	known, _ := c.store.Route(standing.RouteID)
+	wait = known.Retry.Within(standing.Age, wait)
 	if err := c.store.Postpone(ctx, w.effect, wait); err != nil {
 		return c.trouble(ctx, "postponing an effect", err)
 	}

@@ -73,6 +73,9 @@ func (c *Client) actOf(ctx context.Context, claim *inbox.Claim, kind groupable, 
 		if s := c.condition(ctx, claim, route); s != nil {
 			return "", nil, *s
 		}
+		if s := c.pastDeadline(claim, 0); s != nil {
+			return "", nil, *s
+		}
 		args, failure := argumentsOf(kind, callOf(claim, route))
 		if failure == nil {
 			return kind.Statement(), args, decide(claim, known, effect.Result{Outcome: effect.Done}, c.now().Sub(begun), c.random)

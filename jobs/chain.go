@@ -84,9 +84,13 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 	if keyed(claim, c.cfg.Routes[claim.RouteID]) {
 		kind = nil // it may turn out to be another's
 	}
+	// An effect whose time is over needs no place at the target.
+	if s := c.pastDeadline(claim, 0); s != nil {
+		return c.actClaimed(ctx, w, claim, inbox.Standing{RouteID: claim.RouteID}, begun, new(effect.Result))
+	}
 	left, wait, reason := c.limits[target].enter(kind != nil)
 	if left == nil {
-		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
+		return c.settle(ctx, w, claim, c.park(claim, reason, wait, c.now().Sub(begun)), begun)
 	}
 	var result effect.Result
 	defer func() { left(result) }()
@@ -95,7 +99,7 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 			return err
 		}
 		if wait, yes := c.limits[target].crowded(); yes {
-			return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, wait), begun)
+			return c.settle(ctx, w, claim, c.park(claim, inbox.ReasonSaturated, wait, c.now().Sub(begun)), begun)
 		}
 	}
 	timer := time.NewTimer(c.patience(claim.RouteID))
@@ -107,6 +111,9 @@ func (c *Client) actInOrder(ctx context.Context, w wakeUp, claim *inbox.Claim, b
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonSaturated, leastParked), begun)
 	case <-ctx.Done():
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonStopped, 0), begun)
+	}
+	if s := c.pastDeadline(claim, c.now().Sub(begun)); s != nil {
+		return c.settle(ctx, w, claim, *s, begun) // it passed while the worker waited
 	}
 	return c.actClaimed(ctx, w, claim, inbox.Standing{RouteID: claim.RouteID}, begun, &result)
 }

@@ -29,6 +29,10 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 	if s := c.condition(ctx, claim, route); s != nil {
 		return s, true, nil
 	}
+	// Before the key is asked for: an effect that never happens owns none.
+	if s := c.pastDeadline(claim, 0); s != nil {
+		return s, true, nil
+	}
 	hash, s := c.keyOf(ctx, claim, route)
 	if hash == nil {
 		return s, true, nil

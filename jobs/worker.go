@@ -131,7 +131,7 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 	}
 	left, wait, reason := c.limits[route.Target].enter(false)
 	if left == nil {
-		return c.settle(ctx, w, claim, putBack(claim, reason, wait), begun)
+		return c.settle(ctx, w, claim, c.park(claim, reason, wait, c.now().Sub(begun)), begun)
 	}
 	var result effect.Result
 	defer func() { left(result) }()
@@ -166,6 +166,9 @@ func (c *Client) send(ctx context.Context, w wakeUp, claim *inbox.Claim, begun t
 		if !mine {
 			return nil
 		}
+	}
+	if s := c.pastDeadline(claim, c.now().Sub(begun)); s != nil {
+		return c.settle(ctx, w, claim, *s, begun)
 	}
 	// Whatever was spent since before the claim was asked for is off the lease.
 	rest := known.Lease - margin(known.Lease) - c.now().Sub(begun)
