@@ -109,7 +109,27 @@ func newBench(e *exercise, name string, fault *Fault) *bench {
 
 // build puts a new gate with a new fault on the same schema.
 func (b *bench) build(fault *Fault) {
-	pool := Open(b.TB, b.url, b.schema, inbox.PoolGate, 16)
+	b.Helper()
+	b.buildOn(Open(b.TB, b.url, b.schema, inbox.PoolGate, 16), fault)
+}
+
+// buildPatient is build with connections that wait a minute for a lock, where others give up after
+// a second. PostgreSQL looks for deadlocks after a second as well: with the longer wait a deadlock
+// is always reported as one, and a transaction that takes its time on a busy machine is not refused.
+func (b *bench) buildPatient(fault *Fault) {
+	b.Helper()
+	config := Open(b.TB, b.url, b.schema, inbox.PoolGate, 16).Config()
+	config.ConnConfig.RuntimeParams["lock_timeout"] = "60s"
+	pool, err := pgxpool.NewWithConfig(b.Context(), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	b.buildOn(pool, fault)
+}
+
+func (b *bench) buildOn(pool *pgxpool.Pool, fault *Fault) {
+	b.Helper()
 	b.fault = fault
 	b.gate = b.e.newGate(b.TB, Bench{Pool: pool, Acquire: fault.Acquire(pool), Clock: Clock(b.TB, b.pool), Queue: b.e.queue()})
 }
@@ -357,6 +377,7 @@ func lostAnswer(b *bench) {
 // common order of locking, two groups wait for each other.
 func overlap(b *bench) {
 	const workers, rounds, width = 8, 12, 30
+	b.buildPatient(&Fault{})
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
