@@ -101,7 +101,8 @@ type EffectsConfig struct {
 	// defaults to 1: more commits carry fewer rows each.
 	Flushers int
 
-	// Timeout bounds one such statement. It defaults to 10 s.
+	// Timeout bounds one such statement. It defaults to a third of the shortest lease,
+	// from 2 s to 10 s.
 	Timeout time.Duration
 
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
@@ -204,6 +205,9 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	if timeout <= 0 {
 		timeout = 10 * time.Second
+		for _, r := range e.routes {
+			timeout = min(timeout, max(r.Lease/3, 2*time.Second))
+		}
 	}
 	// What is claimed together is settled together, or nearly so.
 	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, apart: claimsApart, timeout: timeout}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"regexp"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -102,6 +104,13 @@ func (r PoolRole) timeouts() map[string]string {
 // those of schema. maxConns is the size of the pool; 0 leaves what the url says.
 // It connects lazily: an unreachable database is reported by first use.
 func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32) (*pgxpool.Pool, error) {
+	return OpenPoolWithin(ctx, url, schema, role, maxConns, 0)
+}
+
+// OpenPoolWithin is [OpenPool] for a pool none of whose statements waits longer than
+// silence for a sign of the server, whether or not its caller has a deadline; 0 is no
+// bound. What takes longer is cut off, so it must be more than any statement needs.
+func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxConns int32, silence time.Duration) (*pgxpool.Pool, error) {
 	if err := CheckSchemaName(schema); err != nil {
 		return nil, err
 	}
@@ -116,7 +125,13 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 	params := cfg.ConnConfig.RuntimeParams
 	params["search_path"] = schema
 	params["application_name"] = "oncegate " + string(role)
+	// The server notices as well that this machine has vanished, and lets go of what it
+	// has locked. One that does not know the last of these says so in its log alone.
 	params["client_connection_check_interval"] = "5s"
+	params["tcp_keepalives_idle"] = "10"
+	params["tcp_keepalives_interval"] = "5"
+	params["tcp_keepalives_count"] = "3"
+	params["tcp_user_timeout"] = strconv.FormatInt(userTimeout.Milliseconds(), 10)
 	// Whatever the database or the role is set to: an acknowledgement, and the mark
 	// that a send began, must be on disk, and on the standbys that it waits for.
 	params["synchronous_commit"] = "on"
@@ -124,6 +139,11 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 	// The pool must not stay pinned to a server that has been demoted.
 	cfg.MaxConnLifetime = 30 * time.Minute
 	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute))) //nolint:gosec // jitter is no secret
+	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	w := &watcher{silence: silence}
+	w.now = time.Now
+	cfg.ConnConfig.DialFunc = w.dial
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)
@@ -135,6 +155,7 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 	if err != nil {
 		return nil, fmt.Errorf("opening the %s pool: %w", role, err)
 	}
+	w.pool.Store(pool)
 	return pool, nil
 }
 

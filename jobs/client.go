@@ -179,6 +179,7 @@ type Client struct {
 	looking  sync.WaitGroup // for it
 	giveWay  *giveWay
 	missing  missingKeys
+	claimed  claimHealth
 
 	mu      sync.Mutex
 	started bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,11 @@ type SweeperConfig struct {
 	// how many are woken by one transaction. They default to 5,000 and 500.
 	Page, Chunk int
 
+	// Timeout bounds each transaction of a sweep, so that a connection that fell silent
+	// does not end the sweeping. It defaults to a third of the shortest lease, from 2 s
+	// to 10 s.
+	Timeout time.Duration
+
 	// MinRunning is the least age at which a job that says it is running may be
 	// replaced; a longer lease makes it longer. 0 is the default of 10 s.
 	MinRunning time.Duration
@@ -43,8 +49,8 @@ type SweeperConfig struct {
 	// gets a new one, and a plan that nobody ran expires.
 	Replays *inbox.Replays
 
-	// Now defaults to time.Now. It only measures the budget; what is overdue is
-	// decided by the database's clock.
+	// Now defaults to time.Now. It measures the budget and since when no sweep has
+	// succeeded; what is overdue is decided by the database's clock.
 	Now func() time.Time
 }
 
@@ -72,10 +78,15 @@ type Sweeper struct {
 	routes []int32
 	leases []int64 // microseconds, in the order of routes
 
+	shortest time.Duration // of the leases
+
 	cursor cursor
 
 	// replaying: when replays were looked at last, there were some running.
 	replaying bool
+
+	// swept is when a sweep ended without an error; the begin, before the first one.
+	swept atomic.Pointer[time.Time]
 
 	mu   sync.Mutex
 	stop context.CancelFunc
@@ -111,9 +122,15 @@ func NewSweeper(cfg SweeperConfig) (*Sweeper, error) {
 		return nil, err
 	}
 	s := &Sweeper{cfg: cfg}
+	shortest := inbox.DefaultLease
 	for id, route := range cfg.Store.Routes() {
+		shortest = min(shortest, route.Lease)
 		s.routes = append(s.routes, id)
 		s.leases = append(s.leases, route.Lease.Microseconds())
+	}
+	s.shortest = shortest
+	if cfg.Timeout == 0 {
+		s.cfg.Timeout = min(max(shortest/3, 2*time.Second), 10*time.Second)
 	}
 	return s, nil
 }
@@ -125,6 +142,8 @@ func (s *Sweeper) Start(ctx context.Context) {
 	if s.stop != nil || s.cfg.Every < 0 {
 		return
 	}
+	began := s.cfg.Now()
+	s.swept.Store(&began)
 	ctx, s.stop = context.WithCancel(ctx)
 	s.done = make(chan struct{})
 	go s.run(ctx, s.done)
@@ -149,7 +168,7 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 		if !replaysOnly {
 			s.sweep(ctx)
 		}
-		if woken, err := s.SweepReplays(ctx); err != nil && ctx.Err() == nil {
+		if woken, err := s.sweepReplays(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.WarnContext(ctx, "sweeping replays", "error", clean(err.Error()))
 		} else if woken > 0 {
 			s.cfg.Logger.InfoContext(ctx, "replays woken", "woken", woken)
@@ -173,8 +192,28 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 // waits for them.
 const replaySweepEvery = 2 * time.Second
 
+func (s *Sweeper) sweepReplays(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	return s.SweepReplays(ctx)
+}
+
+// Swept is when a sweep last succeeded, or the sweeper began; ok is false if it does
+// not run.
+func (s *Sweeper) Swept() (at time.Time, ok bool) {
+	if at := s.swept.Load(); at != nil {
+		return *at, true
+	}
+	return time.Time{}, false
+}
+
 func (s *Sweeper) sweep(ctx context.Context) {
-	switch report, err := s.Sweep(ctx); {
+	report, err := s.Sweep(ctx)
+	if err == nil {
+		now := s.cfg.Now()
+		s.swept.Store(&now)
+	}
+	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
@@ -192,6 +231,8 @@ func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	if err != nil {
 		return report, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	report.Freed, err = s.cfg.Store.CheckHeld(ctx)
 	return report, err
 }
@@ -266,6 +307,8 @@ type page struct {
 }
 
 func (s *Sweeper) page(ctx context.Context) (page, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	var p page
 	err := s.cfg.Pool.QueryRow(ctx, pageOverdue, s.cfg.Page, s.cfg.MinRunning.Microseconds(),
 		s.cursor.at, s.cursor.id, s.routes, s.leases).Scan(&p.examined, &p.lost, &p.last.at, &p.last.id)
@@ -287,6 +330,8 @@ LEFT JOIN LATERAL (
 
 // wake locks the effects that may be lost, looks again, and acts.
 func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	var settled []inbox.Settlement
 	err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
 		overdue, err := s.cfg.Store.LockOverdueTx(ctx, tx, ids)

@@ -68,6 +68,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	begun := c.now()
 	// A claim that was asked for is waited for: given up, it would last its lease.
 	claim, standing, err := c.store.Claim(context.WithoutCancel(ctx), w.effect, w.jobID)
+	c.claimed.saw(err, c.now())
 	if err != nil {
 		return c.trouble(ctx, "claiming an effect", err)
 	}

@@ -37,6 +37,12 @@ func (a *App) makeAdmin() error {
 				return err
 			}},
 			{Name: "keys", Ready: func(context.Context) error { return a.checkKeys() }},
+			{Name: "work", Ready: func(context.Context) error {
+				if a.work == nil {
+					return nil
+				}
+				return a.work.Ready()
+			}},
 			{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 		},
 	})

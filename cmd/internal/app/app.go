@@ -172,7 +172,11 @@ func (a *App) openDatabase(ctx context.Context) error {
 }
 
 func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, size int32) (*pgxpool.Pool, error) {
-	pool, err := inbox.OpenPool(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size)
+	return a.openPoolWithin(ctx, name, role, size, 0)
+}
+
+func (a *App) openPoolWithin(ctx context.Context, name string, role inbox.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
+	pool, err := inbox.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,15 +13,25 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
+// The bounds of how long a connection of the workers may owe an answer.
+const (
+	leastSilence = 2 * time.Second
+	mostSilence  = 20 * time.Second
+)
+
 // makeWork makes the effect worker: the targets, the store of effects and the
 // jobs client.
 func (a *App) makeWork() error {
 	var err error
 	ctx := context.Background()
-	if a.workPool, err = a.openPool(ctx, "work pool", inbox.PoolWork, a.settings.Database.WorkConnections); err != nil {
+	// A statement of a user's may take as long as its attempt, which ends before the
+	// lease. River's are short, and some of them have no deadline of their own.
+	lease := cmp.Or(a.settings.Work.Lease, inbox.DefaultLease)
+	if a.workPool, err = a.openPoolWithin(ctx, "work pool", inbox.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence)); err != nil {
 		return err
 	}
-	if a.queuePool, err = a.openPool(ctx, "queue pool", inbox.PoolQueue, a.settings.Database.QueueConnections); err != nil {
+	silence := min(max(lease/3, leastSilence), mostSilence)
+	if a.queuePool, err = a.openPoolWithin(ctx, "queue pool", inbox.PoolQueue, a.settings.Database.QueueConnections, silence); err != nil {
 		return err
 	}
 	targets, err := a.targets()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 )
 
 // Cut is where a [Proxy] drops a connection to PostgreSQL.
@@ -78,6 +79,21 @@ func (p *Proxy) Spare() {
 	p.cut = ""
 }
 
+// Silence makes all connections that there are silent: what either end says is taken
+// and thrown away, nothing is reset, and no answer comes. Connections that are made
+// from now on work. It returns how many went silent.
+func (p *Proxy) Silence() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for c := range p.conns {
+		if !c.silent.Swap(true) {
+			n++
+		}
+	}
+	return n
+}
+
 // Owns reports whether the server sees a connection of this proxy at the port.
 func (p *Proxy) Owns(port int) bool {
 	p.mu.Lock()
@@ -145,6 +161,8 @@ type carried struct {
 	proxy          *Proxy
 	client, server net.Conn
 
+	silent atomic.Bool
+
 	last   []byte          // of what the client said, in case a word was torn
 	commit []byte          // the statement that the client has prepared for COMMIT
 	said   map[string]bool // of the proxy's words; under its lock
@@ -157,6 +175,12 @@ func (c *carried) carry(to io.Writer, from io.Reader, look func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
+		if c.silent.Load() {
+			if err != nil {
+				return
+			}
+			continue
+		}
 		if n > 0 && look(buffer[:n]) {
 			return
 		}

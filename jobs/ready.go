@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// claimHealth remembers since when claims have failed.
+type claimHealth struct {
+	mu      sync.Mutex
+	failing time.Time // zero while they succeed
+}
+
+func (h *claimHealth) saw(err error, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err == nil:
+		h.failing = time.Time{}
+	case h.failing.IsZero():
+		h.failing = now
+	}
+}
+
+func (h *claimHealth) since() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failing
+}
+
+// standstill is how long this process may be without a sweep or a claim that succeeded:
+// three of the shortest lease, and never less than three sweeps.
+func (c *Client) standstill() time.Duration {
+	return 3 * max(c.sweeper.shortest, c.sweeper.cfg.Every)
+}
+
+// Ready returns why this process carries out nothing, though it runs: no sweep, or no
+// claim, has succeeded for three leases. The cause stands in the log. An idle process
+// claims nothing and is ready as long as it sweeps.
+func (c *Client) Ready() error {
+	now, limit := c.now(), c.standstill()
+	if at, runs := c.sweeper.Swept(); runs && now.Sub(at) > limit {
+		return fmt.Errorf("no sweep has succeeded for %s, over %s", now.Sub(at).Round(time.Second), limit)
+	}
+	if since := c.claimed.since(); !since.IsZero() && now.Sub(since) > limit {
+		return fmt.Errorf("no claim has succeeded for %s, over %s", now.Sub(since).Round(time.Second), limit)
+	}
+	return nil
+}
