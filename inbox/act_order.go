@@ -26,18 +26,64 @@ var errTakenOver = errors.New("an attempt of the group was taken over")
 
 // ActOrdered carries an effect of an ordered route out together with others that
 // wait at the same moment, in two round trips. It returns [ErrUngrouped] if nothing
-// of the group has happened, and [ErrAmbiguous] if that is not known.
+// of the group has happened, and [ErrAmbiguous] if that is not known. It returns
+// [ErrLocked] if nothing of this one has happened, because somebody else has locked
+// its stream or its row; the others of the group went ahead without it.
 func (e *Effects) ActOrdered(ctx context.Context, routeID int32, a OrderedAct) (Settled, error) {
 	group := e.orderedActs[routeID]
 	if group == nil {
 		return Settled{}, fmt.Errorf("acting for effect %s: route %d is not known", a.End.Effect, routeID)
 	}
-	return group.do(ctx, a)
+	settled, err := group.do(ctx, a)
+	if err == nil && settled.locked {
+		e.locked.report(ctx, e.pool, a.End.RouteID, a.End.SequenceKeyHash)
+		return Settled{}, fmt.Errorf("acting for effect %s: %w", a.End.Effect, ErrLocked)
+	}
+	return settled, err
 }
 
-// actInStreams acts and settles; sent says that a COMMIT was on its way. The streams
-// are locked behind the statements: no stream is locked while one of them runs.
+// actInStreams acts and settles; sent says that a COMMIT was on its way. Those whose
+// streams are locked by somebody else turn out at the end: all is taken back, and the
+// others act again without them.
 func (e *Effects) actInStreams(ctx context.Context, conn *pgx.Conn, group []OrderedAct) (out []Settled, sent bool, err error) {
+	out = make([]Settled, len(group))
+	places := make([]int, len(group))
+	for i := range places {
+		places[i] = i
+	}
+	for len(places) > 0 {
+		part := make([]OrderedAct, len(places))
+		for i, at := range places {
+			part[i] = group[at]
+		}
+		settled, tried, sent, err := e.actInObtainedStreams(ctx, conn, part)
+		if err != nil {
+			return nil, sent, err
+		}
+		if settled != nil {
+			for i, at := range places {
+				out[at] = settled[i]
+			}
+			return out, false, nil
+		}
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return nil, false, err
+		}
+		var rest []int
+		for i, at := range places {
+			if out[at].locked = !tried[i]; tried[i] {
+				rest = append(rest, at)
+			}
+		}
+		places = rest
+	}
+	return out, false, nil
+}
+
+// actInObtainedStreams acts and settles if all streams are obtained; if not, nothing
+// is settled, and tried says which were. The streams are locked behind the statements:
+// no stream is locked while one of them runs.
+func (e *Effects) actInObtainedStreams(ctx context.Context, conn *pgx.Conn, group []OrderedAct) (out []Settled, tried []bool, sent bool, err error) {
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return conn.SendBatch(ctx, b).Close() })
 	var first, last pgx.Batch
 	first.Queue("BEGIN")
@@ -49,16 +95,18 @@ func (e *Effects) actInStreams(ctx context.Context, conn *pgx.Conn, group []Orde
 	}
 	first.Queue(unboundGroup)
 	settled, err := o.settle(ctx, &first, &last, ends)
-	if err != nil {
-		return nil, false, err
-	}
-	if slices.Contains(o.applied, false) {
-		return nil, false, errTakenOver
+	switch {
+	case err != nil:
+		return nil, nil, false, err
+	case slices.Contains(o.tried, false):
+		return nil, o.tried, false, nil
+	case slices.Contains(o.applied, false):
+		return nil, nil, false, errTakenOver
 	}
 	last.Queue("COMMIT")
 	if err := o.send(ctx, &last); err != nil {
-		return nil, true, err
+		return nil, nil, true, err
 	}
 	o.committed()
-	return settled(), false, nil
+	return settled(), o.tried, false, nil
 }

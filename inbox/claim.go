@@ -19,6 +19,7 @@ type claimAnswer struct {
 	standing Standing
 	hash     []byte // of the sequence key
 	numbered bool
+	locked   bool // its stream is, by somebody else
 }
 
 // Claim takes an effect of an outside kind, or of an ordered route, for one attempt,
@@ -52,7 +53,32 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 		}
 		return e.unnumbered.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
 	}
-	return e.ordered.do(ctx, orderAsk{effect: effect, token: newToken(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
+	return e.claimInStream(ctx, orderAsk{effect: effect, token: newToken(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
+}
+
+// claimInStream asks a few times for an effect whose stream is locked, since it may
+// just be busy. A stream that has been locked for longer is asked for by each wake-up
+// once.
+func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer, error) {
+	for pause := 2 * time.Millisecond; ; pause *= 4 {
+		answer, err := e.ordered.do(ctx, ask)
+		if isLocked(err) {
+			answer, err = claimAnswer{locked: true, standing: Standing{Found: true, State: EffectPending, RouteID: ask.routeID, JobID: ask.jobID}}, nil
+		}
+		if err != nil || !answer.locked {
+			return answer, err
+		}
+		age := e.locked.report(ctx, e.pool, ask.routeID, ask.hash)
+		if pause > 50*time.Millisecond || age > time.Second {
+			answer.standing.Locked = rest(age)
+			return answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return claimAnswer{}, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
 }
 
 // ClaimTx takes an effect of a kind inside the database in the transaction that

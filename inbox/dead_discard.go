@@ -124,24 +124,26 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 	}
 	for _, part := range []struct {
 		ids []ID
-		do  func(context.Context, pgx.Tx, Discard, []ID) (int, error)
+		do  func(context.Context, pgx.Tx, Discard, []ID) (n int, missed []ID, err error)
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
-		for ids := part.ids; len(ids) > 0; {
-			chunk := ids[:min(discardChunk, len(ids))]
-			ids = ids[len(chunk):]
+		err := inChunks(ctx, part.ids, discardChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 			var n int
-			err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
-				n, err = part.do(ctx, tx, d, chunk)
+			err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+				n, missed, err = part.do(ctx, tx, d, chunk)
 				return err
 			})
 			if err != nil {
-				return out, err
+				return nil, err
 			}
 			out.Discarded += n
-			out.Changed += len(chunk) - n
+			out.Changed += len(chunk) - n - len(missed)
 			if d.Progress != nil {
 				d.Progress(out.Discarded+out.Changed, out.Matched)
 			}
+			return missed, nil
+		})
+		if err != nil {
+			return out, err
 		}
 	}
 	return out, nil
@@ -191,10 +193,10 @@ func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID
 	return effects, events, err
 }
 
-func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, error) {
-	held, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (n int, missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var group []Settlement
 	for _, id := range ids {
@@ -206,16 +208,16 @@ func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, id
 		}
 	}
 	if len(group) == 0 {
-		return 0, nil
+		return 0, missed, nil
 	}
 	settled, err := e.settle(ctx, tx, group, nil)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var b pgx.Batch
 	for i, s := range group {
 		if !settled[i].Applied {
-			return 0, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
+			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
 		}
 		h := held[s.Effect]
 		a := audit{
@@ -223,10 +225,10 @@ func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, id
 			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
 		}
 		if err := a.queue(&b); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	return len(group), tx.SendBatch(ctx, &b).Close()
+	return len(group), missed, tx.SendBatch(ctx, &b).Close()
 }
 
 const discardEvents = `
@@ -236,10 +238,10 @@ FROM (SELECT i.id FROM inbox_event i WHERE i.id = ANY ($1::uuid[]) AND i.discard
 WHERE v.id = a.id
 RETURNING v.id, v.admission, v.body_sha256, now()`
 
-func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, error) {
+func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (n int, missed []ID, err error) {
 	rows, err := tx.Query(ctx, discardEvents, ids)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var (
 		b         pgx.Batch
@@ -256,7 +258,7 @@ func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (int, 
 		return a.queue(&b)
 	})
 	if err != nil || b.Len() == 0 {
-		return 0, err
+		return 0, nil, err
 	}
-	return b.Len(), tx.SendBatch(ctx, &b).Close()
+	return b.Len(), nil, tx.SendBatch(ctx, &b).Close()
 }

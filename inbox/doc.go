@@ -105,6 +105,16 @@
 // effects have no job and no time, but for the first behind a gap; the sweeper
 // looks through them and must find none that is free.
 //
+// One locked stream never holds up another: whatever takes several streams in one
+// transaction leaves out those that somebody else has locked, and never waits for an
+// effect that somebody else has. No wake-up is lost by that either. A claim that was
+// left out keeps its job, which asks again. A settlement that was left out has not
+// happened: it is tried alone, without a connection in between, until its lease ends.
+// Sweeps, checks and replays come back to what they left out. Whoever is left out
+// changes nothing that another decision could have looked for in vain. The server
+// ends the transaction of a vanished process after about a lease, and a stream that
+// stays locked is reported with the backend that has it.
+//
 // A list that one effect became has that effect's place: it is not settled before
 // all its items are. In mode latest a list is refused, since a newer version
 // supersedes an effect and not what it has become.

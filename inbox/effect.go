@@ -99,6 +99,10 @@ type Standing struct {
 
 	// Unfinished: an earlier run's end was not seen.
 	Unfinished bool
+
+	// Locked is for how long to stay away from the effect, because somebody else has
+	// locked its stream: nothing is known of its turn. 0 if nobody has.
+	Locked time.Duration
 }
 
 // Claim is an effect that this worker has, until its lease ends: everything one

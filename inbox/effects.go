@@ -108,6 +108,10 @@ type EffectsConfig struct {
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
 	Now func() time.Time
 
+	// Locked is told of a stream that somebody keeps locked, so that its effects stand
+	// still: at most once a minute for each. It may be nil.
+	Locked func(context.Context, LockedStream)
+
 	// Unlocked leaves streams unlocked. It breaks the order; it is there to show that
 	// tests see that.
 	Unlocked bool
@@ -132,9 +136,11 @@ type Effects struct {
 	inOrder  knownRoutes // ordered ones
 	order    orderCounters
 	unlocked bool
+	locked   lockedStreams
+	patience chan struct{} // of those that wait a moment for their streams
 
 	claims    grouped[claimAsk, claimAnswer]
-	starts    grouped[sendStart, bool]
+	starts    grouped[sendStart, heldRow]
 	owns      grouped[ownAsk, Owner]
 	postpones grouped[postponement, struct{}]
 	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
@@ -196,6 +202,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if e.now = cfg.Now; e.now == nil {
 		e.now = time.Now
 	}
+	e.locked.tell, e.locked.now, e.patience = cfg.Locked, e.now, make(chan struct{}, 2)
 	if e.random = cfg.Random; e.random == nil {
 		e.random = rand.Float64
 	}
@@ -211,7 +218,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	// What is claimed together is settled together, or nearly so.
 	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, apart: claimsApart, timeout: timeout}
-	e.starts = grouped[sendStart, bool]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
+	e.starts = grouped[sendStart, heldRow]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
 	e.postpones = grouped[postponement, struct{}]{run: e.postponeGroup, size: size, flushers: flushers, timeout: timeout}
 	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}
 	e.acts, e.orderedActs = map[int32]*grouped[GroupedAct, GroupedEnd]{}, map[int32]*grouped[OrderedAct, Settled]{}

@@ -28,6 +28,7 @@ const (
 	PageHeld            = pageHeld
 	ReadAhead           = readAhead
 	GoOnInStreams       = goOnInStreams
+	SettleInStreams     = settleInObtainedStreams
 )
 
 // Statements about dead letters and replays, for the tests of their plans.

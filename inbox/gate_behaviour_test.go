@@ -429,6 +429,7 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned 
 		"order":        {inbox.ReadOrder, "", 4, []string{"stream_key", "effect_sequence_idx", "effect_open_idx", "effect_pkey", "Index Scan Backward using effect_open_idx"}},
 		"ahead":        {inbox.ReadAhead, "", 3, []string{"effect_sequence_idx", "effect_pkey", "inbox_event_pkey"}},
 		"go_on":        {inbox.GoOnInStreams, "", 31, []string{"stream_pkey", "effect_open_idx", "effect_pkey", "inbox_event_pkey"}},
+		"settle":       {inbox.SettleInStreams, "", 25, []string{"stream_key", "effect_pkey"}},
 		"move":         {inbox.MoveEffects, "", 6, []string{"Index Scan using effect_pkey"}},
 		"below":        {inbox.SupersedeBelow, "", 3, []string{"effect_open_idx"}},
 		"forget":       {inbox.ForgetIndeterminate, "", 1, []string{"operation_result_pkey", "effect_duplicate_of_idx"}},

@@ -3,6 +3,8 @@ package inbox
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,15 +44,26 @@ WHERE v.id = ANY (ARRAY (
 ORDER BY v.id
 FOR NO KEY UPDATE OF v`
 
+// One that somebody else has locked is left out: nobody holds up others over it.
 const lockEffectStreams = `
-SELECT s.id
+SELECT s.route_id, s.key_hash
 FROM stream s
 WHERE (s.route_id, s.key_hash) IN (
     SELECT e.route_id, e.sequence_key_hash
     FROM effect e
     WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
 ORDER BY s.id
-FOR UPDATE OF s`
+FOR UPDATE OF s SKIP LOCKED`
+
+// Those whose stream is there, and those that are there.
+const (
+	readStreamsOfEffects = `
+SELECT e.id
+FROM effect e
+JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+WHERE e.id = ANY ($1::uuid[])`
+	readEffectsThere = `SELECT id FROM effect WHERE id = ANY ($1::uuid[])`
+)
 
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.item, x.idempotency_key,
@@ -60,7 +73,7 @@ FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])
 ORDER BY x.id
-FOR UPDATE OF x`
+FOR UPDATE OF x SKIP LOCKED`
 
 // effectLocks says what to lock of effects. Each lookup that is spared is spared for
 // each of them.
@@ -76,10 +89,12 @@ type effectLocks struct {
 }
 
 // lockEffectsTx locks effects in the order in which everybody does: their events,
-// their streams, themselves. What is not there is not in the answer.
-func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*lockedEffect, error) {
+// their streams, themselves. An effect that somebody else has locked, or whose stream
+// is, is not waited for but among the missed; what is not there is in neither answer.
+func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*lockedEffect, missed []ID, err error) {
 	ids := l.effects
-	held := make(map[ID]*lockedEffect, len(ids))
+	held = make(map[ID]*lockedEffect, len(ids))
+	obtained := map[string]bool{}
 	unknown := ids
 	if len(l.events) > 0 {
 		unknown = nil
@@ -87,7 +102,15 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*locke
 	var b pgx.Batch
 	b.Queue(lockEffectEvents, unknown, l.events, ids)
 	if !l.streamless {
-		b.Queue(lockEffectStreams, ids)
+		b.Queue(lockEffectStreams, ids).Query(func(rows pgx.Rows) error {
+			var routeID int32
+			var hash []byte
+			_, err := pgx.ForEachRow(rows, []any{&routeID, &hash}, func() error {
+				obtained[streamName(routeID, hash)] = true
+				return nil
+			})
+			return err
+		})
 	}
 	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -101,7 +124,77 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (map[ID]*locke
 		}
 		return rows.Err()
 	})
-	return held, tx.SendBatch(ctx, &b).Close()
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, nil, err
+	}
+	var absent, streamless []ID
+	for _, id := range ids {
+		switch h := held[id]; {
+		case h == nil:
+			absent = append(absent, id)
+		case !l.streamless && h.sequenceKey != nil && !obtained[streamName(h.routeID, h.sequenceKey)]:
+			streamless = append(streamless, id)
+		}
+	}
+	missed, err = those(ctx, tx, readEffectsThere, absent)
+	if err != nil {
+		return nil, nil, err
+	}
+	behind, err := those(ctx, tx, readStreamsOfEffects, streamless)
+	for _, id := range behind {
+		delete(held, id)
+	}
+	return held, append(missed, behind...), err
+}
+
+// Effects that somebody else has locked, or whose stream is, are tried again so often,
+// so long apart.
+const (
+	lockedTries = 20
+	lockedPause = 100 * time.Millisecond
+)
+
+// inChunks does something with all items, so many at a time. Those that it missed,
+// because somebody else had locked them, are tried again in the end, a few times.
+func inChunks[T any](ctx context.Context, all []T, size int, effect func(T) ID, do func(chunk []T) (missed []ID, err error)) error {
+	for try := 0; len(all) > 0; try++ {
+		if try > lockedTries {
+			return fmt.Errorf("%w: %d effects, the first is %s; end the session that has it, or make the call again", ErrLocked, len(all), effect(all[0]))
+		}
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(lockedPause):
+			}
+		}
+		var later []T
+		for chunk := range slices.Chunk(all, size) {
+			missed, err := do(chunk)
+			if err != nil {
+				return err
+			}
+			for _, item := range chunk {
+				if slices.Contains(missed, effect(item)) {
+					later = append(later, item)
+				}
+			}
+		}
+		all = later
+	}
+	return nil
+}
+
+// those gives the ids that a statement finds among some; none are not asked for.
+func those(ctx context.Context, tx pgx.Tx, statement string, ids []ID) ([]ID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, statement, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[ID])
 }
 
 // bodyGone reports whether nothing could be sent any more: an item of a list was

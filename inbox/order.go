@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,7 +33,9 @@ type order struct {
 	streams []*orderStream // as they were first named
 	byKey   map[string]*orderStream
 
-	applied []bool   // which of the settlements took hold
+	tried   []bool   // which of the settlements obtained their streams and effects
+	applied []bool   // and which of those took hold
+	patient bool     // one settlement by itself, which waits a moment for its stream
 	counts  []func() // for the counters, once it is committed
 	wakes   []Wake
 
@@ -70,25 +71,41 @@ func columnsOf(streams []*orderStream) (routes []int32, hashes [][]byte) {
 	return routes, hashes
 }
 
-// queueLock locks the streams, first of all.
-func (o *order) queueLock(b *pgx.Batch) {
+// queueLock locks the streams, first of all. Those that somebody else has locked are
+// left as they are: without an id.
+func (o *order) queueLock(b *pgx.Batch, streams []*orderStream) {
 	statement := lockStreams
 	if o.store.unlocked {
 		statement = lockNoStreams
 	}
-	routes, hashes := columnsOf(o.streams)
+	routes, hashes := columnsOf(streams)
 	b.Queue(statement, routes, hashes).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			var found orderStream
-			if err := found.scan(rows); err != nil {
+			var found foundStream
+			if err := rows.Scan(found.into()...); err != nil {
 				return err
 			}
-			s := o.byKey[streamName(found.routeID, found.hash)]
-			found.named, found.asks, found.chain, found.rows = s.named, s.asks, s.chain, s.rows
-			*s = found
+			o.obtained(found.stream())
 		}
 		return rows.Err()
 	})
+}
+
+// obtained takes over what was read of a stream when its lock was obtained.
+func (o *order) obtained(found *orderStream) {
+	s := o.byKey[streamName(found.routeID, found.hash)]
+	found.named, found.asks, found.chain, found.rows = s.named, s.asks, s.chain, s.rows
+	*s = *found
+}
+
+// missed are the streams whose locks were not obtained.
+func (o *order) missed() (missed []*orderStream) {
+	for _, s := range o.streams {
+		if s.id == 0 {
+			missed = append(missed, s)
+		}
+	}
+	return missed
 }
 
 // queueNamed reads the effects that the decisions are about.
@@ -146,18 +163,20 @@ func (o *order) queueRead(b *pgx.Batch, streams []*orderStream) {
 }
 
 // begin sends the first batch, which ends with what the decisions need. Streams
-// without a row get one.
+// without a row get one; those that are still missed then are locked by somebody
+// else, and nothing is decided about them.
 func (o *order) begin(ctx context.Context, b *pgx.Batch, ids []ID) error {
 	if err := o.send(ctx, b); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(o.streams, func(s *orderStream) bool { return s.id == 0 }) {
+	missed := o.missed()
+	if len(missed) == 0 {
 		return nil
 	}
 	var again pgx.Batch
-	routes, hashes := columnsOf(o.streams)
+	routes, hashes := columnsOf(missed)
 	again.Queue(insertMissingStreams, routes, hashes)
-	o.queueLock(&again)
+	o.queueLock(&again, missed)
 	o.queueNamed(&again, readAsked, ids)
 	o.queueRead(&again, o.streams)
 	return o.send(ctx, &again)
@@ -286,6 +305,7 @@ func (o *order) count(f func()) { o.counts = append(o.counts, f) }
 
 // committed counts what has happened.
 func (o *order) committed() {
+	o.store.locked.free(o.streams)
 	for _, f := range o.counts {
 		f()
 	}

@@ -80,7 +80,7 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 		o.send = send
 		var first, lastBatch pgx.Batch
 		first.Queue("BEGIN")
-		o.queueLock(&first)
+		o.queueLock(&first, o.streams)
 		o.queueRead(&first, o.streams)
 		if err := o.begin(ctx, &first, nil); err != nil {
 			return err
@@ -94,6 +94,9 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 	if err == nil {
 		o.committed()
 		found = o.found
+		for _, s := range o.missed() {
+			e.locked.report(ctx, e.pool, s.routeID, s.hash)
+		}
 	}
 	return found, err
 }

@@ -23,7 +23,7 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		}
 		var first, last pgx.Batch
 		first.Queue("BEGIN")
-		o.queueLock(&first)
+		o.queueLock(&first, o.streams)
 		o.queueNamed(&first, lockAsked, ids)
 		o.queueRead(&first, o.streams)
 		if err := o.begin(ctx, &first, ids); err != nil {
@@ -45,6 +45,7 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		answers = make([]claimAnswer, len(asks))
 		for i := range asks {
 			answers[i] = rows.answer(asks[i].effect, asks[i].token)
+			answers[i].locked = o.stream(asks[i].routeID, asks[i].hash).id == 0
 			if answers[i].claim != nil {
 				answers[i].claim.Late = asks[i].late
 			}

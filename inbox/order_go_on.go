@@ -12,7 +12,8 @@ import (
 // and the settlement decides anew. Its snapshot is older than the lock, so that it
 // may not see what came a moment before; but it always leaves an effect claimed, and
 // what ends that one looks again. The order of locks is that of every other decision;
-// the next one is not waited for.
+// nothing that somebody else has
+// locked is waited for.
 const goOnInStreams = `
 WITH asked AS (
     SELECT *
@@ -27,7 +28,7 @@ streams AS MATERIALIZED (
     WHERE s.in_flight = a.id AND s.applied IS NOT DISTINCT FROM nullif(a.applied, '')::numeric
         AND s.gap_since IS NULL AND s.warned_at IS NULL AND s.blocked_by IS NULL
     ORDER BY s.id
-    FOR UPDATE OF s),
+    FOR UPDATE OF s SKIP LOCKED),
 ready AS MATERIALIZED (
     SELECT l.*
     FROM streams l
@@ -47,7 +48,7 @@ held AS MATERIALIZED (
     JOIN effect e ON e.id = a.id
     WHERE e.lease_token = a.token
     ORDER BY e.id
-    FOR UPDATE OF e),
+    FOR UPDATE OF e SKIP LOCKED),
 settled AS (` + endHeld + `,
         a.stream, a.reached, a.next, a.next_token, a.lease, a.next_job),` + recordAttempts + `,
 moved AS (

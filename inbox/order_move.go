@@ -162,8 +162,17 @@ WHERE s.id = a.id`
 
 // Only what waits is moved, under its stream's lock. One that is superseded or
 // skipped has done nothing, so that there is no attempt to record; one that is
-// dead at once neither.
+// dead at once neither. A row that somebody else has locked fails the statement at
+// once, so that it is found by itself and its neighbours do not wait for it.
 const moveEffects = `
+WITH waiting AS MATERIALIZED (
+    SELECT a.*
+    FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
+        AS a (id, state, token, next_at, reason, job_id)
+    JOIN effect e ON e.id = a.id
+    WHERE e.state IN ('pending', 'retry', 'held')
+    ORDER BY e.id
+    FOR UPDATE OF e NOWAIT)
 UPDATE effect e
 SET state = coalesce(nullif(a.state, ''), e.state),
     lease_token = a.token,
@@ -174,8 +183,7 @@ SET state = coalesce(nullif(a.state, ''), e.state),
     send_started_at = CASE WHEN a.state = 'claimed' THEN NULL ELSE e.send_started_at END,
     finished_at = CASE WHEN a.state IN ('superseded', 'skipped') THEN now() END,
     reason = CASE WHEN a.state IN ('claimed', 'pending', '') THEN nullif(e.reason, 'sequence_gap') ELSE nullif(a.reason, '') END
-FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
-    AS a (id, state, token, next_at, reason, job_id)
+FROM waiting a
 WHERE e.id = a.id AND e.state IN ('pending', 'retry', 'held')`
 
 // All that waits below the newest of a key, however many; what is left over is
@@ -190,7 +198,8 @@ WITH below AS MATERIALIZED (
         WHERE f.route_id = a.route_id AND f.sequence_key_hash = a.key_hash AND f.sequence_number < a.number::numeric
             AND f.state IN ('pending', 'retry', 'held') AND f.reason IS DISTINCT FROM 'sequence_number_taken'
         ORDER BY f.sequence_number, f.id
-        LIMIT 1000) e),
+        LIMIT 1000
+        FOR UPDATE OF f SKIP LOCKED) e),
 passed AS (
     UPDATE effect e
     SET state = 'superseded', next_at = NULL, finished_at = now(), reason = NULL

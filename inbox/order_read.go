@@ -5,21 +5,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // orderShown is how many effects of a stream a decision is shown at first.
 const orderShown = 8
 
-// Streams come before effects in the order of locks, by their ids.
+// Streams come before effects in the order of locks, by their ids. A stream that
+// somebody else has locked is left out: nobody waits for one stream while they hold
+// others, and no group waits for one of its streams.
 const lockStreams = `
 SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp()
 FROM stream s
 JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
 ORDER BY s.id
-FOR UPDATE OF s`
+FOR UPDATE OF s SKIP LOCKED`
 
 // Without the lock it is wrong; see [EffectsConfig.Unlocked].
 const lockNoStreams = `
@@ -34,6 +34,7 @@ const insertMissingStreams = `
 INSERT INTO stream (route_id, key_hash)
 SELECT DISTINCT k.route_id, k.key_hash
 FROM unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash)
+WHERE NOT EXISTS (SELECT FROM stream s WHERE s.route_id = k.route_id AND s.key_hash = k.key_hash)
 ORDER BY k.route_id, k.key_hash
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
@@ -132,7 +133,7 @@ type orderRow struct {
 type orderStream struct {
 	routeID int32
 	hash    []byte
-	id      int64 // 0 until its row was found
+	id      int64 // 0 unless its row is locked by us
 
 	applied   sequence.Number
 	gapSince  time.Time
@@ -153,20 +154,32 @@ type orderStream struct {
 	chain *orderAsk // claims the next one for a worker that goes on
 }
 
-func (s *orderStream) scan(rows pgx.Row) error {
-	var applied string
-	var gap, warned *time.Time
-	if err := rows.Scan(&s.routeID, &s.hash, &s.id, &applied, &gap, &warned, &s.inFlight, &s.blockedBy, &s.startedAt, &s.now); err != nil {
-		return err
+// foundStream is a stream's row as [lockStreams] gives it, or none.
+type foundStream struct {
+	routeID             *int32
+	hash                []byte
+	id                  *int64
+	applied             *string
+	gap, warned         *time.Time
+	inFlight, blockedBy ID
+	startedAt, now      *time.Time
+}
+
+// into is where its columns go.
+func (f *foundStream) into() []any {
+	return []any{&f.routeID, &f.hash, &f.id, &f.applied, &f.gap, &f.warned, &f.inFlight, &f.blockedBy, &f.startedAt, &f.now}
+}
+
+func (f *foundStream) stream() *orderStream {
+	s := &orderStream{routeID: *f.routeID, hash: f.hash, id: *f.id, inFlight: f.inFlight, blockedBy: f.blockedBy, startedAt: *f.startedAt, now: *f.now}
+	s.applied, _ = sequence.ParseNumber(*f.applied) // ours, and therefore a number or none
+	if f.gap != nil {
+		s.gapSince = *f.gap
 	}
-	s.applied, _ = sequence.ParseNumber(applied) // ours, and therefore a number or none
-	if gap != nil {
-		s.gapSince = *gap
+	if f.warned != nil {
+		s.warnedAt = *f.warned
 	}
-	if warned != nil {
-		s.warnedAt = *warned
-	}
-	return nil
+	return s
 }
 
 // forget prepares the stream for being read again.

@@ -2,18 +2,99 @@ package inbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// How effects of streams are settled: their streams are locked, and those whose
+// stream was obtained are ended as [settleEffects] does it. What was not obtained, a
+// stream or an effect that somebody else has locked, is not in the answer: it holds
+// up nobody, and its settlement is tried again. A row without a place's answer is a
+// stream's.
+const (
+	settleInObtainedStreams = settleInStreamsBegin + `
+    FOR UPDATE OF s SKIP LOCKED),` + settleInStreamsEnd
+
+	// One settlement by itself may wait a moment for its stream: beside many claims of
+	// a busy one it might never find the stream free.
+	settleInAwaitedStream = settleInStreamsBegin + `
+    FOR UPDATE OF s),` + settleInStreamsEnd
+
+	// Without the lock it is wrong; see [EffectsConfig.Unlocked].
+	settleInUnlockedStreams = settleInStreamsBegin + `),` + settleInStreamsEnd
+
+	settleInStreamsBegin = `
+WITH asked AS (
+    SELECT *
+    FROM unnest(` + settleArrays + `,
+        $24::int[], $25::bytea[]) WITH ORDINALITY
+        AS a (` + settleNames + `,
+            route_id, key_hash, place)),
+streams AS MATERIALIZED (
+    SELECT a.*, s.id AS stream_id, s.applied, s.gap_since, s.warned_at, s.in_flight, s.blocked_by,
+        s.started_at AS stream_started_at, clock_timestamp() AS locked_at
+    FROM asked a
+    JOIN stream s ON s.route_id = a.route_id AND s.key_hash = a.key_hash
+    ORDER BY s.id`
+
+	settleInStreamsEnd = `
+reached AS MATERIALIZED (
+    SELECT a.*, ` + fenceHolds + ` AS fenced
+    FROM streams a
+    JOIN effect e ON e.id = a.id
+    ORDER BY e.id
+    FOR UPDATE OF e SKIP LOCKED),
+held AS (SELECT * FROM reached WHERE fenced),
+settled AS (` + endHeld + `),` + recordAttempts + `
+SELECT place, true, NULL::int, NULL::bytea, NULL::bigint, NULL::text, NULL::timestamptz, NULL::timestamptz, NULL::uuid, NULL::uuid,
+    NULL::timestamptz, NULL::timestamptz
+FROM settled
+UNION ALL
+SELECT place, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM reached
+WHERE fenced IS NOT TRUE
+UNION ALL
+SELECT NULL, false, route_id, key_hash, stream_id, coalesce(applied::text, ''), gap_since, warned_at, in_flight, blocked_by,
+    stream_started_at, locked_at
+FROM streams`
+)
+
+// streamPatience is how long a settlement by itself waits for its stream.
+const streamPatience = 100 * time.Millisecond
+
+const boundLockWait = `SELECT set_config('lock_timeout', $1, true)`
+
 // settleOrderedGroup ends attempts of ordered routes, in a transaction of its own.
 func (e *Effects) settleOrderedGroup(ctx context.Context, group []Settlement) ([]Settled, error) {
+	return e.settleOrdered(ctx, group, e.newOrder(nil))
+}
+
+// settleOrderedAlone ends one attempt, and waits a moment for its stream.
+func (e *Effects) settleOrderedAlone(ctx context.Context, s Settlement) (Settled, error) {
+	o := e.newOrder(nil)
+	o.patient = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.orderedSettles.timeout)
+	defer cancel()
+	out, err := e.settleOrdered(ctx, []Settlement{s}, o)
+	if err != nil {
+		return Settled{}, err
+	}
+	return out[0], nil
+}
+
+func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *order) ([]Settled, error) {
 	var out []Settled
 	err := e.ownTx(ctx, func(_ *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) error {
-		o := e.newOrder(send)
+		o.send = send
 		var first, last pgx.Batch
 		first.Queue("BEGIN")
+		if o.patient {
+			first.Queue(boundLockWait, fmt.Sprintf("%dms", streamPatience.Milliseconds()))
+		}
 		settled, err := o.settle(ctx, &first, &last, group)
 		if err != nil {
 			return err
@@ -44,26 +125,65 @@ func (e *Effects) settleOrderedTx(ctx context.Context, db batcher, group []Settl
 	return settled(), nil
 }
 
+// queueEnd ends the effects at the given places of the group whose streams it
+// obtains.
+func (o *order) queueEnd(b *pgx.Batch, group []Settlement, places []int) {
+	part := make([]Settlement, len(places))
+	routes, hashes := make([]int32, len(places)), make([][]byte, len(places))
+	for i, at := range places {
+		part[i] = group[at]
+		routes[i], hashes[i] = group[at].RouteID, group[at].SequenceKeyHash
+	}
+	statement := settleInObtainedStreams
+	switch {
+	case o.store.unlocked:
+		statement = settleInUnlockedStreams
+	case o.patient:
+		statement = settleInAwaitedStream
+	}
+	args := append(o.store.settleArguments(part), routes, hashes)
+	b.Queue(statement, args...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var place *int64
+			var ended bool
+			var found foundStream
+			if err := rows.Scan(append([]any{&place, &ended}, found.into()...)...); err != nil {
+				return err
+			}
+			if place == nil {
+				o.obtained(found.stream())
+				continue
+			}
+			at := places[*place-1]
+			o.tried[at], o.applied[at] = true, ended
+		}
+		return rows.Err()
+	})
+	queueAfterEnd(b, part, args[0])
+}
+
 // settle ends the effects, decides what follows for their streams and queues that on
 // last. What it returns is to be called when last has been read.
 func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Settlement) (func() []Settled, error) {
-	ids := make([]ID, len(group))
+	ids, places := make([]ID, len(group)), make([]int, len(group))
 	for i := range group {
-		ids[i] = group[i].Effect
+		ids[i], places[i] = group[i].Effect, i
 		s := o.stream(group[i].RouteID, group[i].SequenceKeyHash)
 		if group[i].Chain != 0 && s.chain == nil {
 			s.chain = &orderAsk{token: newToken(), jobID: group[i].Chain, routeID: group[i].RouteID}
 		}
 	}
-	o.queueLock(first)
-	applied := o.store.queueEnd(first, group)
-	o.applied = applied
+	o.tried, o.applied = make([]bool, len(group)), make([]bool, len(group))
+	o.queueEnd(first, group, places)
 	o.queueNamed(first, readAsked, ids)
 	o.queueRead(first, o.streams)
-	if err := o.begin(ctx, first, ids); err != nil {
+	if err := o.send(ctx, first); err != nil {
 		return nil, err
 	}
-	if err := o.unchain(ctx, group, applied, last); err != nil {
+	if err := o.settleMissed(ctx, group, ids); err != nil {
+		return nil, err
+	}
+	if err := o.unchain(ctx, group, o.applied, last); err != nil {
 		return nil, err
 	}
 	if err := o.decide(ctx, ids, last); err != nil {
@@ -84,7 +204,8 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	return func() []Settled {
 		out := make([]Settled, len(group))
 		for i, s := range group {
-			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+			out[i] = Settled{Applied: o.applied[i], Standing: standings[s.Effect]}
+			out[i].locked = !o.tried[i] && out[i].Standing.Found
 			stream := o.stream(s.RouteID, s.SequenceKeyHash)
 			if c := stream.chain; c != nil && s.Chain != 0 && !c.claimed.IsZero() {
 				out[i].Next = claims.answer(c.claimed, c.token).claim
@@ -97,6 +218,28 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 		}
 		return out
 	}, nil
+}
+
+// settleMissed tries once more those whose streams were missed: a stream that has no
+// row gets one.
+func (o *order) settleMissed(ctx context.Context, group []Settlement, ids []ID) error {
+	missed := o.missed()
+	if len(missed) == 0 {
+		return nil
+	}
+	var places []int
+	for i := range group {
+		if o.stream(group[i].RouteID, group[i].SequenceKeyHash).id == 0 {
+			places = append(places, i)
+		}
+	}
+	var again pgx.Batch
+	routes, hashes := columnsOf(missed)
+	again.Queue(insertMissingStreams, routes, hashes)
+	o.queueEnd(&again, group, places)
+	o.queueNamed(&again, readAsked, ids)
+	o.queueRead(&again, o.streams)
+	return o.send(ctx, &again)
 }
 
 // unchain gives jobs of their own to effects that wait again: the job that carried
@@ -119,3 +262,43 @@ func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool,
 	w.queueMoves(last)
 	return nil
 }
+
+// settleLocked settles again and again what found its stream, or its effect's row,
+// locked by somebody else, until ctx ends. It keeps no connection while it waits, but
+// for a moment and beside few others: where a stream is merely busy, it gets its turn.
+func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *grouped[Settlement, Settled]) (Settled, error) {
+	const first, most = 2 * time.Millisecond, 250 * time.Millisecond
+	for pause := first; ; pause = min(2*pause, most) {
+		var out Settled
+		var err error
+		select {
+		case e.patience <- struct{}{}:
+			if group == &e.orderedSettles {
+				out, err = e.settleOrderedAlone(ctx, s)
+			} else {
+				out, err = group.do(ctx, s)
+			}
+			<-e.patience
+		default:
+			out, err = group.do(ctx, s)
+		}
+		switch {
+		case isLocked(err):
+			out.locked = true
+		case err != nil, !out.locked:
+			return out, err
+		}
+		if group == &e.orderedSettles {
+			e.locked.report(ctx, e.pool, s.RouteID, s.SequenceKeyHash)
+		}
+		select {
+		case <-ctx.Done():
+			return Settled{}, fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ErrLocked is returned for an effect whose row, or whose stream's, somebody else kept
+// locked.
+var ErrLocked = errors.New("its row, or its stream's, is locked by somebody else")

@@ -30,7 +30,8 @@ type Overdue struct {
 	keyHash     []byte
 }
 
-// Streams come first in the order of locks.
+// Streams come first in the order of locks. One that somebody else has locked is left
+// for the next sweep.
 const lockOverdueStreams = `
 SELECT s.id
 FROM stream s
@@ -39,7 +40,14 @@ WHERE (s.route_id, s.key_hash) IN (
     FROM effect e
     WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
 ORDER BY s.id
-FOR UPDATE OF s`
+FOR UPDATE OF s SKIP LOCKED`
+
+// Which streams the effects are of.
+const readOverdueStreams = `
+SELECT e.id, s.id, s.route_id, s.key_hash
+FROM effect e
+LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+WHERE e.id = ANY ($1::uuid[])`
 
 // A row that somebody else has locked is being worked on.
 const lockOverdue = `
@@ -53,12 +61,53 @@ WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
 ORDER BY e.id
 FOR UPDATE OF e SKIP LOCKED`
 
-// LockOverdueTx locks those of the effects that are overdue still and that
+// obtainOverdueTx locks the streams of effects, and gives the effects of those that
 // nobody else has locked.
+func (e *Effects) obtainOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]ID, error) {
+	var obtained []ID
+	locked := map[int64]bool{}
+	var b pgx.Batch
+	b.Queue(lockOverdueStreams, ids).Query(func(rows pgx.Rows) error {
+		mine, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		for _, stream := range mine {
+			locked[stream] = true
+		}
+		return err
+	})
+	missed := map[string]*orderStream{}
+	b.Queue(readOverdueStreams, ids).Query(func(rows pgx.Rows) error {
+		var id ID
+		var stream *int64
+		var routeID *int32
+		var hash []byte
+		_, err := pgx.ForEachRow(rows, []any{&id, &stream, &routeID, &hash}, func() error {
+			if stream == nil || locked[*stream] {
+				obtained = append(obtained, id)
+			} else {
+				missed[streamName(*routeID, hash)] = &orderStream{routeID: *routeID, hash: append([]byte(nil), hash...)}
+			}
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	for _, s := range missed {
+		e.locked.report(ctx, tx, s.routeID, s.hash)
+	}
+	return obtained, nil
+}
+
+// LockOverdueTx locks those of the effects that are overdue still and that
+// nobody else has locked, nor their streams.
 func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Overdue, error) {
 	var overdue []Overdue
+	ids, err := e.obtainOverdueTx(ctx, tx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("locking the streams of overdue effects: %w", err)
+	}
 	var b pgx.Batch
-	b.Queue(lockOverdueStreams, ids)
 	b.Queue(lockOverdue, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var (

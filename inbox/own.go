@@ -20,6 +20,9 @@ type Owner struct {
 	// Effect is the key's owner. It is zero where the effect goes ahead without
 	// owning the key: it is older than the owner by more than the window.
 	Effect ID
+
+	// locked: nothing is known, since somebody else has locked the effect.
+	locked bool
 }
 
 // ownAsk is one effect that asks for its key.
@@ -47,7 +50,10 @@ func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, er
 		})
 		return owner, err
 	}
-	owner, err := e.owns.do(ctx, e.ownAsk(claim, hash))
+	owner, err := untilUnlocked(ctx, func() (Owner, bool, error) {
+		owner, err := e.owns.do(ctx, e.ownAsk(claim, hash))
+		return owner, owner.locked, err
+	})
 	if err != nil {
 		return Owner{}, fmt.Errorf("asking for the key of effect %s: %w", claim.Effect, err)
 	}
@@ -64,6 +70,9 @@ func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byt
 		if owners, err = ownKeys(ctx, tx, []ownAsk{ask}); err == nil {
 			owner = owners[0]
 		}
+	}
+	if err == nil && owner.locked {
+		err = ErrLocked
 	}
 	if err != nil {
 		return Owner{}, fmt.Errorf("asking for the key of effect %s: %w", claim.Effect, err)
@@ -82,18 +91,23 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 	return ownKeys(ctx, e.pool, asks)
 }
 
-// The order of locks: effects by id, then their keys.
+// The order of locks: effects by id, then their keys. An effect that somebody else has
+// locked is not waited for, and not in the answer.
 const holdForKey = `
-WITH held AS MATERIALIZED (
-    SELECT e.id, a.hash
+WITH reached AS MATERIALIZED (
+    SELECT e.id, a.token, a.hash, e.lease_token = a.token AND e.lease_until > now() AS held
     FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS a (id, token, hash)
-    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    JOIN effect e ON e.id = a.id
     ORDER BY e.id
-    FOR UPDATE OF e)
-UPDATE effect e SET key_hash = h.hash
-FROM held h
-WHERE e.id = h.id
-RETURNING e.lease_token`
+    FOR UPDATE OF e SKIP LOCKED),
+keyed AS (
+    UPDATE effect e SET key_hash = h.hash
+    FROM reached h
+    WHERE e.id = h.id AND h.held
+    RETURNING e.lease_token)
+SELECT lease_token, true FROM keyed
+UNION ALL
+SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
 // The first one wins, also inside the group. A key that another transaction is
 // about to write is waited for.
@@ -158,14 +172,11 @@ func ownKeys(ctx context.Context, db batcher, asks []ownAsk) ([]Owner, error) {
 		ids[i], tokens[i], hashes[i] = a.effect, a.token, a.hash
 		routes[i], received[i], keeps[i] = a.routeID, a.receivedAt, a.keep.Microseconds()
 	}
-	held := make(map[ID]bool, n)
+	var held heldRows
 	owners := make(map[ID]ID, n)
 	var b pgx.Batch
-	b.Queue(holdForKey, ids, tokens, hashes).Query(func(rows pgx.Rows) error {
-		mine, err := pgx.CollectRows(rows, pgx.RowTo[ID])
-		for _, token := range mine {
-			held[token] = true
-		}
+	b.Queue(holdForKey, ids, tokens, hashes).Query(func(rows pgx.Rows) (err error) {
+		held, err = collectHeld(rows)
 		return err
 	})
 	b.Queue(insertKeys, ids, tokens, hashes, routes, received, keeps)
@@ -190,7 +201,8 @@ func ownKeys(ctx context.Context, db batcher, asks []ownAsk) ([]Owner, error) {
 	}
 	out := make([]Owner, n)
 	for i, a := range asks {
-		out[i] = Owner{Held: held[a.token], Effect: owners[a.effect]}
+		row := held.of(a.token)
+		out[i] = Owner{Held: row.held, Effect: owners[a.effect], locked: row.locked}
 	}
 	return out, nil
 }
@@ -268,8 +280,9 @@ func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (
 	var b pgx.Batch
 	b.Queue(lockKey, int64(binary.BigEndian.Uint64(lock[:])))
 	b.Queue(holdForKey, []ID{a.effect}, []ID{a.token}, hashes[1:2]).Query(func(rows pgx.Rows) error {
-		held, err := pgx.CollectRows(rows, pgx.RowTo[ID])
-		owner.Held = len(held) == 1
+		held, err := collectHeld(rows)
+		row := held.of(a.token)
+		owner.Held, owner.locked = row.held, row.locked
 		return err
 	})
 	b.Queue(releaseKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect)

@@ -70,7 +70,7 @@ func (r PoolRole) timeouts() map[string]string {
 	case PoolWork:
 		return map[string]string{
 			"lock_timeout":                        "5s",
-			"idle_in_transaction_session_timeout": "120s",
+			"idle_in_transaction_session_timeout": "60s",
 			// As for the gate. An effect that acts inside the database has the planner
 			// back for its own transaction.
 			"enable_seqscan":   "off",
@@ -84,7 +84,7 @@ func (r PoolRole) timeouts() map[string]string {
 	case PoolQueue:
 		return map[string]string{
 			"lock_timeout":                        "5s",
-			"idle_in_transaction_session_timeout": "120s",
+			"idle_in_transaction_session_timeout": "60s",
 			// River's statements join lists to its table. Planned once, on the empty table a
 			// process starts with, each fetch from a backlog took half a second: the plan
 			// walked the table for every job.
@@ -96,21 +96,37 @@ func (r PoolRole) timeouts() map[string]string {
 			"random_page_cost": "1.1",
 		}
 	default:
-		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s"}
+		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s", "idle_in_transaction_session_timeout": "60s"}
+	}
+}
+
+// PoolOption changes what the connections of a pool are set to.
+type PoolOption func(settings map[string]string)
+
+// leastIdle is the least time after which the server ends an idle transaction: a
+// process may stand still for a moment.
+const leastIdle = 5 * time.Second
+
+// VanishAfter has the server end a transaction whose process has said nothing for that
+// long, at least 5 s, so that what a vanished host had locked is free again. The lease
+// of claims is the time to give it: by then others may take over what it was doing.
+func VanishAfter(lease time.Duration) PoolOption {
+	return func(settings map[string]string) {
+		settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", max(lease, leastIdle).Milliseconds())
 	}
 }
 
 // OpenPool opens a pool on the database of url whose unqualified names are
 // those of schema. maxConns is the size of the pool; 0 leaves what the url says.
 // It connects lazily: an unreachable database is reported by first use.
-func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32) (*pgxpool.Pool, error) {
-	return OpenPoolWithin(ctx, url, schema, role, maxConns, 0)
+func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32, options ...PoolOption) (*pgxpool.Pool, error) {
+	return OpenPoolWithin(ctx, url, schema, role, maxConns, 0, options...)
 }
 
 // OpenPoolWithin is [OpenPool] for a pool none of whose statements waits longer than
 // silence for a sign of the server, whether or not its caller has a deadline; 0 is no
 // bound. What takes longer is cut off, so it must be more than any statement needs.
-func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxConns int32, silence time.Duration) (*pgxpool.Pool, error) {
+func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxConns int32, silence time.Duration, options ...PoolOption) (*pgxpool.Pool, error) {
 	if err := CheckSchemaName(schema); err != nil {
 		return nil, err
 	}
@@ -136,6 +152,9 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	// that a send began, must be on disk, and on the standbys that it waits for.
 	params["synchronous_commit"] = "on"
 	maps.Copy(params, role.timeouts())
+	for _, option := range options {
+		option(params)
+	}
 	// The pool must not stay pinned to a server that has been demoted.
 	cfg.MaxConnLifetime = 30 * time.Minute
 	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute))) //nolint:gosec // jitter is no secret

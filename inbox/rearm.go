@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -52,6 +53,9 @@ JOIN effect e ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
 WHERE e.id = $1
 FOR UPDATE OF s`
 
+// rearmPatience is how long fresh attempts wait for the locks they need.
+const rearmPatience = time.Second
+
 const lockDead = `
 SELECT x.route_id, x.version, x.rearms, coalesce(x.reason, ''), x.sequence_key_hash,
     x.rearmed_at IS NULL OR x.rearmed_at <= now() - $2::bigint * interval '1 microsecond',
@@ -62,6 +66,11 @@ FOR UPDATE OF x`
 
 func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		// Each waits for nothing but its own stream and row, and not for long: the wake-up
+		// is made again.
+		if _, err := tx.Exec(ctx, boundLockWait, fmt.Sprintf("%dms", rearmPatience.Milliseconds())); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, lockEffectStream, id); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (i *planItem) digest(h hash.Hash) {
 }
 
 // An item i that its plan may still act on: what is needed for it must not go.
-const openItem = `i.left_out IS NULL AND i.position > plan.position AND plan.state IN ('planning', 'planned', 'running')`
+const openItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position))) AND plan.state IN ('planning', 'planned', 'running')`
 
 // Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `

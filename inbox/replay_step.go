@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,6 +64,19 @@ WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.left_out, '') = ''
 ORDER BY i.position
 LIMIT $2`
 
+const readLater = `
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
+FROM replay_item i
+WHERE i.replay_id = $1 AND i.position = ANY ($2::bigint[])
+ORDER BY i.position`
+
+// maxLater is how many items a replay leaves for later before it waits for one of them,
+// and laterEvery how long it waits where nothing else is left.
+const (
+	maxLater   = 1000
+	laterEvery = time.Second
+)
+
 // A step that was late is not made up for by more than so many microseconds' worth: a
 // jolt is what a rate is to spare the deliveries that come meanwhile.
 const markStep = `
@@ -91,24 +105,40 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id ID, atMost float32) 
 		}
 		limit = min(limit, pacedStep(rate))
 	}
+	if len(replay.Summary.Later) >= maxLater {
+		limit = 0
+	}
 	items, err := readItemsTx(ctx, tx, replay, limit)
 	if err != nil {
 		return step, err
+	}
+	fresh, position := len(items), replay.position
+	if fresh > 0 {
+		position = items[fresh-1].position
+	}
+	if later := replay.Summary.Later; len(later) > 0 {
+		again, err := collectItems(tx.Query(ctx, readLater, id, later))
+		if err != nil {
+			return step, err
+		}
+		items = append(again, items...) // in their order
 	}
 	var pause time.Duration
 	if rate > 0 {
 		pause = time.Duration(float64(len(items)) / float64(rate) * float64(time.Second))
 	}
-	position := replay.position
 	var end pgx.Batch // what needs no answer
 	if len(items) > 0 {
-		position = items[len(items)-1].position
 		if err := r.applyTx(ctx, tx, &end, replay, items, pause); err != nil {
 			return step, err
 		}
 	}
-	if step.Items = len(items); step.Items < limit {
+	step.Items = len(items) - len(replay.Summary.Later)
+	switch {
+	case len(replay.Summary.Later) == 0 && fresh < limit:
 		step.State = ReplayDone
+	case step.Items == 0:
+		step.Wait = laterEvery
 	}
 	summary, err := json.Marshal(replay.Summary)
 	if err != nil {
@@ -133,7 +163,13 @@ type stepItem struct {
 }
 
 func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]stepItem, error) {
-	rows, err := tx.Query(ctx, readChunk, replay.ID, limit, replay.position)
+	if limit == 0 {
+		return nil, nil
+	}
+	return collectItems(tx.Query(ctx, readChunk, replay.ID, limit, replay.position))
+}
+
+func collectItems(rows pgx.Rows, err error) ([]stepItem, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +185,7 @@ SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, made_id)`
 
 // applyTx gives each item its turn, all of them within a time, and its outcome. What
-// comes last it queues.
+// comes last it queues. Those that somebody else has locked are left for later.
 func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
 	var moved, made []*stepItem
 	for i := range items {
@@ -169,9 +205,19 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 			locks.streamless = false
 		}
 	}
-	held, err := lockEffectsTx(ctx, tx, locks)
+	held, missed, err := lockEffectsTx(ctx, tx, locks)
 	if err != nil {
 		return err
+	}
+	replay.Summary.Later = nil
+	if len(missed) > 0 {
+		left := func(it *stepItem) bool { return it.action != ActionCreate && slices.Contains(missed, it.effect) }
+		for _, it := range moved {
+			if left(it) {
+				replay.Summary.Later = append(replay.Summary.Later, it.position)
+			}
+		}
+		moved = slices.DeleteFunc(moved, left)
 	}
 	if err := r.replayTx(ctx, tx, end, replay, moved, held, within); err != nil {
 		return err
@@ -179,12 +225,13 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 	if err := r.createTx(ctx, tx, made); err != nil {
 		return err
 	}
-	n := len(items)
+	acted := slices.Concat(moved, made)
+	n := len(acted)
 	positions, outcomes, details, madeIDs := make([]int64, n), make([]string, n), make([]string, n), make([]ID, n)
 	if replay.Summary.Outcomes == nil {
 		replay.Summary.Outcomes = map[ItemOutcome]int{}
 	}
-	for i, it := range items {
+	for i, it := range acted {
 		positions[i], outcomes[i], details[i] = it.position, string(it.outcome), it.detail
 		if it.outcome == ItemCreated {
 			madeIDs[i] = it.effect

@@ -12,6 +12,9 @@ type ReplaySummary struct {
 	Groups []ReplayGroup `json:"groups,omitempty"`
 	// Outcomes count what has become of those that a run has acted on.
 	Outcomes map[ItemOutcome]int `json:"outcomes,omitempty"`
+	// Later are the positions of those whose turn has come but whose effect, or its
+	// stream, somebody else has locked: the next steps try them again.
+	Later []int64 `json:"later,omitempty"`
 }
 
 // Acted is how many items have had their turn.

@@ -53,37 +53,42 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if err := explained(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
-	for chunk := range slices.Chunk(r.Effects, resolveChunk) {
+	err := inChunks(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
 		var n, again int
-		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
-			n, again, err = e.resolveManyTx(ctx, tx, r, chunk)
+		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			n, again, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
 			return err
 		})
 		if err != nil {
-			return out, fmt.Errorf("resolving effects: %w", err)
+			return nil, err
 		}
 		out.Resolved += n
 		out.CalledAgain += again
-		out.Changed += len(chunk) - n - again
+		out.Changed += len(chunk) - n - again - len(missed)
 		if r.Progress != nil {
 			r.Progress(out.Looked(), len(r.Effects))
 		}
+		return missed, nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("resolving effects: %w", err)
 	}
 	return out, nil
 }
 
-func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again int, err error) {
+func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again int, missed []ID, err error) {
 	ids := make([]ID, len(chunk))
 	for i, u := range chunk {
 		ids[i] = u.Effect
 	}
-	held, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	var found []*lockedEffect
 	for _, u := range chunk {
 		switch h := held[u.Effect]; {
+		case slices.Contains(missed, u.Effect):
 		case h == nil || h.state != EffectIndeterminate || h.version != u.Version:
 		case h.calledAgain && r.As == ResolveResend:
 			again++
@@ -92,20 +97,20 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 		}
 	}
 	if len(found) == 0 {
-		return 0, again, nil
+		return 0, again, missed, nil
 	}
 	group, wakes, err := e.resolutions(ctx, tx, r.As, found)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	settled, err := e.settle(ctx, tx, group, wakes)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	var b pgx.Batch
 	for i, h := range found {
 		if !settled[i].Applied {
-			return 0, 0, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
+			return 0, 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
 		}
 		a := audit{
 			at: h.now, actor: r.Actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: r.Reason, before: h.snapshot(),
@@ -116,10 +121,10 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
 		}
 		if err := a.queue(&b); err != nil {
-			return 0, 0, err
+			return 0, 0, nil, err
 		}
 	}
-	return len(found), again, tx.SendBatch(ctx, &b).Close()
+	return len(found), again, missed, tx.SendBatch(ctx, &b).Close()
 }
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.

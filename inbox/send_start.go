@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -21,30 +22,43 @@ type sendStart struct {
 // be sent then.
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
 	sealed, keyID := e.keys.Seal(renderedPlace(claim.Effect), rendered)
-	ok, err := e.starts.do(ctx, sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started})
+	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started}
+	ok, err := untilUnlocked(ctx, func() (bool, bool, error) {
+		out, err := e.starts.do(ctx, start)
+		return out.held, out.locked, err
+	})
 	if err != nil {
 		return false, fmt.Errorf("starting the send of effect %s: %w", claim.Effect, err)
 	}
 	return ok, nil
 }
 
-// What was rendered first stays: every attempt sends the same bytes.
+// What was rendered first stays: every attempt sends the same bytes. A row that
+// somebody else has locked is not waited for, and not in the answer.
 const startSends = `
-WITH held AS MATERIALIZED (
-    SELECT e.id, a.rendered, a.started, a.key_id
+WITH reached AS MATERIALIZED (
+    SELECT e.id, a.token, a.rendered, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
     FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[], $5::int[]) AS a (id, token, rendered, started, key_id)
-    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    JOIN effect e ON e.id = a.id
     ORDER BY e.id
-    FOR UPDATE OF e)
-UPDATE effect e
-SET rendered = coalesce(e.rendered, h.rendered),
-    rendered_key_id = CASE WHEN e.rendered IS NULL THEN h.key_id ELSE e.rendered_key_id END,
-    send_started_at = CASE WHEN h.started THEN now() ELSE e.send_started_at END
-FROM held h
-WHERE e.id = h.id
-RETURNING e.lease_token`
+    FOR UPDATE OF e SKIP LOCKED),
+started AS (
+    UPDATE effect e
+    SET rendered = coalesce(e.rendered, h.rendered),
+        rendered_key_id = CASE WHEN e.rendered IS NULL THEN h.key_id ELSE e.rendered_key_id END,
+        send_started_at = CASE WHEN h.started THEN now() ELSE e.send_started_at END
+    FROM reached h
+    WHERE e.id = h.id AND h.held
+    RETURNING e.lease_token)
+SELECT lease_token, true FROM started
+UNION ALL
+SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
-func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]bool, error) {
+// heldRow says of a claimed effect's row whether the claim holds it still; locked, that
+// this is not known, since somebody else has locked it.
+type heldRow struct{ held, locked bool }
+
+func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]heldRow, error) {
 	ids, tokens := make([]ID, len(asks)), make([]ID, len(asks))
 	rendered, started, keyIDs := make([][]byte, len(asks)), make([]bool, len(asks)), make([]*int32, len(asks))
 	for i, a := range asks {
@@ -54,17 +68,55 @@ func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]bool, err
 	if err != nil {
 		return nil, err
 	}
-	held, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	held, err := collectHeld(rows)
 	if err != nil {
 		return nil, err
 	}
-	mine := make(map[ID]bool, len(held))
-	for _, token := range held {
-		mine[token] = true
-	}
-	out := make([]bool, len(asks))
+	out := make([]heldRow, len(asks))
 	for i, a := range asks {
-		out[i] = mine[a.token]
+		out[i] = held.of(a.token)
 	}
 	return out, nil
+}
+
+// heldRows are the answers about claims, by their tokens.
+type heldRows map[ID]bool
+
+func collectHeld(rows pgx.Rows) (heldRows, error) {
+	out := heldRows{}
+	var token ID
+	var held bool
+	_, err := pgx.ForEachRow(rows, []any{&token, &held}, func() error {
+		out[token] = held
+		return nil
+	})
+	return out, err
+}
+
+// of is the answer about one claim. A row that is gone is taken for locked: there is
+// none while it is claimed.
+func (h heldRows) of(token ID) heldRow {
+	held, known := h[token]
+	return heldRow{held: held, locked: !known}
+}
+
+// lockPatience is how long an attempt waits for the row of its own effect.
+const lockPatience = 2 * time.Second
+
+// untilUnlocked asks again as long as somebody else has locked what is asked about,
+// for a while: then it returns [ErrLocked].
+func untilUnlocked[T any](ctx context.Context, ask func() (out T, locked bool, err error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		out, locked, err := ask()
+		if err != nil || !locked {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, ErrLocked
+		case <-time.After(pause):
+		}
+	}
 }

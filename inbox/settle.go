@@ -96,10 +96,14 @@ type Settled struct {
 	// Next is the claim of the stream's next effect, if the settlement said that a
 	// worker goes on and there was one.
 	Next *Claim
+
+	// locked: nothing was done, since somebody else has locked the effect or its stream.
+	locked bool
 }
 
 // Settle ends an attempt, committed before it returns, together with those of
-// other workers.
+// other workers. Where somebody else has locked the effect or its stream it tries
+// again until ctx ends, and returns [ErrLocked] then; nobody else waits for that.
 func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	group := &e.settles
 	var out Settled
@@ -113,17 +117,25 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	if err == nil && !out.Applied {
 		out, err = group.do(ctx, s)
 	}
+	if isLocked(err) || err == nil && out.locked {
+		out, err = e.settleLocked(ctx, s, group)
+	}
 	if err != nil {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
 	return out, nil
 }
 
-// SettleTx ends an attempt in the transaction in which the effect acted.
+// SettleTx ends an attempt in the transaction in which the effect acted. It returns
+// [ErrLocked] if somebody else has locked the effect or its stream: the transaction
+// must be rolled back.
 func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settled, error) {
 	out, err := e.settle(ctx, tx, []Settlement{s}, nil)
-	if err != nil {
+	if err != nil && !isLocked(err) {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
+	}
+	if err != nil || out[0].locked {
+		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, ErrLocked)
 	}
 	return out[0], nil
 }
@@ -184,25 +196,30 @@ attempted AS (
 
 // The only way in which an effect is taken out of an unfinished attempt or of a
 // state at rest; [goOnInStreams] is the same with what follows in a stream. Its fence
-// is read under the row's lock: a row whose token has changed while this waited is
-// left alone, and of two that ask in one group only the one that holds it is heard
-// (hence the place). An attempt whose outcome is not given was none: it is taken back
+// is read under the row's lock, and of two that ask in one group only the one that
+// holds it is heard (hence the place). A row that somebody else has locked is not
+// waited for and not in the answer, so that one row holds up no group. An attempt whose outcome is not given was none: it is taken back
 // from the count.
 const settleEffects = `
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `) WITH ORDINALITY
         AS a (` + settleNames + `, place)),
-held AS MATERIALIZED (
-    SELECT a.*
+reached AS MATERIALIZED (
+    SELECT a.*, ` + fenceHolds + ` AS fenced
     FROM asked a
     JOIN effect e ON e.id = a.id
-    WHERE CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
-        ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END
     ORDER BY e.id
-    FOR UPDATE OF e),
+    FOR UPDATE OF e SKIP LOCKED),
+held AS (SELECT * FROM reached WHERE fenced),
 settled AS (` + endHeld + `),` + recordAttempts + `
-SELECT place FROM settled`
+SELECT place, true FROM settled
+UNION ALL
+SELECT place, false FROM reached WHERE fenced IS NOT TRUE`
+
+// fenceHolds says of a locked effect e whether it is as the settlement a wants it.
+const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
+        ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
 // A superseded or skipped effect gives its key back; any other keeps it.
 const releaseKeys = `
@@ -212,7 +229,7 @@ WITH released AS MATERIALIZED (
     JOIN effect e ON e.id = k.effect_id
     WHERE k.effect_id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped')
     ORDER BY k.route_id, k.key_hash
-    FOR UPDATE OF k)
+    FOR UPDATE OF k NOWAIT)
 DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
@@ -310,7 +327,7 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 	for i := range group {
 		ids[i] = group[i].Effect
 	}
-	applied := e.queueEnd(b, group)
+	applied, tried := e.queueEnd(b, group)
 	e.enqueuer.EnqueueTx(b, wakes)
 	var standings map[ID]Standing
 	if wakes == nil {
@@ -320,34 +337,43 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 		out := make([]Settled, len(group))
 		for i, s := range group {
 			out[i] = Settled{Applied: applied[i], Standing: standings[s.Effect]}
+			out[i].locked = !tried[i] && out[i].Standing.Found
 		}
 		return out
 	}
 }
 
 // queueEnd queues the ends themselves; which of them were applied is known when the
-// batch has been read.
-func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied []bool) {
+// batch has been read, and which were tried: the others are locked by somebody else,
+// or gone.
+func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied, tried []bool) {
 	args := e.settleArguments(group)
-	applied = make([]bool, len(group))
+	applied, tried = make([]bool, len(group)), make([]bool, len(group))
 	b.Queue(settleEffects, args...).Query(func(rows pgx.Rows) error {
-		places, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		for _, place := range places {
-			applied[place-1] = true
-		}
+		var place int64
+		var ended bool
+		_, err := pgx.ForEachRow(rows, []any{&place, &ended}, func() error {
+			tried[place-1], applied[place-1] = true, ended
+			return nil
+		})
 		return err
 	})
+	queueAfterEnd(b, group, args[0])
+	return applied, tried
+}
+
+// queueAfterEnd queues what the end of some settlements brings with it.
+func queueAfterEnd(b *pgx.Batch, group []Settlement, ids any) {
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
-		b.Queue(releaseKeys, args[0])
+		b.Queue(releaseKeys, ids)
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectDuplicate }) {
 		duplicates, _ := outcomeColumns(group)
-		b.Queue(followOwners, args[0], duplicates)
+		b.Queue(followOwners, ids, duplicates)
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.forgotten }) {
-		b.Queue(forgetIndeterminate, args[0])
+		b.Queue(forgetIndeterminate, ids)
 	}
-	return applied
 }
 
 // queueStandings queues reading where the effects stand.

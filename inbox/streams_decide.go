@@ -198,7 +198,7 @@ func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, 
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() })
 	o.stream(s.route, s.hash)
 	var first, last pgx.Batch
-	o.queueLock(&first)
+	o.queueLock(&first, o.streams)
 	o.queueRead(&first, o.streams)
 	if err := o.begin(ctx, &first, nil); err != nil {
 		return err

@@ -116,6 +116,10 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 		if err == nil {
 			err = tx.Commit(ctx)
 		}
+		if errors.Is(err, inbox.ErrLocked) && committed {
+			_ = tx.Rollback(context.WithoutCancel(ctx))
+			return c.settle(ctx, w, claim, *early, begun)
+		}
 		if err != nil {
 			return c.trouble(ctx, "settling an effect", err)
 		}
@@ -136,6 +140,12 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 	asked := c.now()
 	w.chain.ask(ctx, asked, w, claim, &s)
 	settled, err := c.store.SettleTx(firm, tx, s)
+	if errors.Is(err, inbox.ErrLocked) && committed {
+		// What it did does not stay, and the attempt is none. It waits for its stream
+		// without holding anything.
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonLockTimeout, 0), begun)
+	}
 	if err == nil && !settled.Applied {
 		// Somebody else has ended the attempt: what it did here must not stay.
 		_ = tx.Rollback(context.WithoutCancel(ctx))

@@ -32,6 +32,7 @@ type bundle struct {
 	pool   *pgxpool.Pool
 	work   *pgxpool.Pool
 	river  *pgxpool.Pool
+	schema string
 	source int32
 	routes map[string]int32
 	queue  *jobs.Queue
@@ -40,6 +41,8 @@ type bundle struct {
 	retry inbox.RetryPolicy
 	keys  keyWindows
 	order map[string]sequence.Policy // by route
+
+	locked func(context.Context, inbox.LockedStream)
 
 	keyring *seal.Keyring
 }
@@ -51,7 +54,7 @@ func setup(tb testing.TB) *bundle {
 	tb.Helper()
 	url, schema := inboxtest.Schema(tb)
 	b := &bundle{
-		tb:    tb,
+		tb: tb, schema: schema,
 		pool:  inboxtest.Open(tb, url, schema, inbox.PoolAdmin, 4),
 		work:  inboxtest.Open(tb, url, schema, inbox.PoolWork, 8),
 		river: inboxtest.Open(tb, url, schema, inbox.PoolQueue, 8),
@@ -85,7 +88,7 @@ func setup(tb testing.TB) *bundle {
 func (b *bundle) store(node string) *inbox.Effects {
 	b.tb.Helper()
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring,
+		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked,
 		Routes: map[int32]inbox.EffectRoute{
 			b.routes[repeatable]: {Order: b.order[repeatable], Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},

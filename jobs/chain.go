@@ -130,6 +130,9 @@ func (c *Client) actInStreams(ctx context.Context, w wakeUp, claim *inbox.Claim,
 	w.chain.ask(ctx, asked, w, claim, &s)
 	settled, err := c.store.ActOrdered(ctx, claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
 	switch {
+	case errors.Is(err, inbox.ErrLocked):
+		// Nothing of it has happened. It waits for its stream without holding anything.
+		return true, c.settle(ctx, w, claim, putBack(claim, inbox.ReasonLockTimeout, 0), begun)
 	case errors.Is(err, inbox.ErrUngrouped):
 		return false, nil // by itself it is seen which one was the cause
 	case err != nil:

@@ -75,6 +75,9 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if claim != nil {
 		return c.carry(ctx, w, claim, begun)
 	}
+	if standing.Locked > 0 {
+		return river.JobSnooze(standing.Locked + time.Duration(c.random()*float64(standing.Locked)))
+	}
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // at rest, settled, or somebody has it
 	}
@@ -203,7 +206,7 @@ func (c *Client) settle(ctx context.Context, w wakeUp, claim *inbox.Claim, s inb
 	route, _ := c.store.Route(claim.RouteID)
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(route.Lease-c.now().Sub(begun), margin(route.Lease)))
 	defer cancel()
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		asked := c.now()
 		w.chain.ask(ctx, asked, w, claim, &s)
 		settled, err := c.store.Settle(firm, s)

@@ -176,7 +176,11 @@ func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, si
 }
 
 func (a *App) openPoolWithin(ctx context.Context, name string, role inbox.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
-	pool, err := inbox.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence)
+	var options []inbox.PoolOption
+	if role == inbox.PoolWork || role == inbox.PoolQueue {
+		options = append(options, inbox.VanishAfter(a.settings.Work.Lease))
+	}
+	pool, err := inbox.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence, options...)
 	if err != nil {
 		return nil, err
 	}

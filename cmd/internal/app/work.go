@@ -44,6 +44,7 @@ func (a *App) makeWork() error {
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node, Unlocked: unlockedStreams(),
+		Locked: a.streamLocked,
 	})
 	if err != nil {
 		return err

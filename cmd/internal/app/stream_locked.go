@@ -1,0 +1,20 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// streamLocked tells people that somebody keeps a stream locked, and what to end.
+func (a *App) streamLocked(ctx context.Context, s inbox.LockedStream) {
+	attrs := []slog.Attr{
+		slog.String("source", s.Source), slog.String("route", s.Route), slog.String("key", s.Key), slog.Time("since", s.Since),
+	}
+	if b := s.Backend; b != nil {
+		attrs = append(attrs, slog.Int("pid", int(b.PID)), slog.String("application", b.Application), slog.String("state", b.State),
+			slog.Time("transaction_since", b.TransactionSince), slog.Time("state_since", b.StateSince))
+	}
+	a.log.LogAttrs(ctx, slog.LevelWarn, "a stream is locked by another session: its effects wait until that ends, or is ended with pg_terminate_backend", attrs...)
+}

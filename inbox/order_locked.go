@@ -1,0 +1,164 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// LockedStream is a stream whose row somebody has kept locked for so long that its
+// effects stand still, with the backend that has it.
+type LockedStream struct {
+	Source, Route string
+	// Key is the stream's key, as it is kept for people.
+	Key string
+	// Since is when it was first found locked by this process.
+	Since time.Time
+
+	// Backend is the server's process that holds the lock; nil if the server did not
+	// name one: the lock has just been given back, is shared by several transactions,
+	// or is a prepared transaction's.
+	Backend *Backend
+}
+
+// Backend is a session of the server, as pg_stat_activity shows it. A role without
+// pg_read_all_stats sees no more than the process of sessions of other roles.
+type Backend struct {
+	PID         int32
+	Application string
+	// State is what it does, such as "idle in transaction".
+	State string
+	// TransactionSince is when its transaction began, StateSince when it came to do
+	// what it does; zero where the server does not tell.
+	TransactionSince, StateSince time.Time
+}
+
+// How long a stream has to be locked to be told, and how often it is told again.
+const (
+	lockedWorthTelling = time.Second
+	lockedToldEvery    = time.Minute
+)
+
+// lockedStreams are the streams that this process found locked when it last asked.
+type lockedStreams struct {
+	tell func(context.Context, LockedStream)
+	now  func() time.Time
+
+	count atomic.Int64 // of streams, so that as long as there is none nothing is locked
+
+	mu sync.Mutex
+	by map[string]*missedStream
+}
+
+type missedStream struct{ since, seen, told time.Time }
+
+// lockedForgotten is how long a stream is remembered that nobody asks for any more.
+const lockedForgotten = 5 * time.Minute
+
+// missed notes that a stream was found locked. It says for how long that has been so,
+// and whether it is to be told.
+func (l *lockedStreams) missed(name string) (since time.Time, age time.Duration, tell bool) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.by[name]
+	if s == nil || now.Sub(s.seen) > lockedForgotten {
+		for other, o := range l.by {
+			if now.Sub(o.seen) > lockedForgotten {
+				delete(l.by, other)
+			}
+		}
+		s = &missedStream{since: now}
+		if l.by == nil {
+			l.by = map[string]*missedStream{}
+		}
+		l.by[name] = s
+		l.count.Store(int64(len(l.by)))
+	}
+	s.seen = now
+	if age = now.Sub(s.since); age >= lockedWorthTelling && now.Sub(s.told) >= lockedToldEvery {
+		s.told, tell = now, true
+	}
+	return s.since, age, tell
+}
+
+// free notes that streams were obtained.
+func (l *lockedStreams) free(streams []*orderStream) {
+	if l.count.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range streams {
+		if s.id != 0 {
+			delete(l.by, streamName(s.routeID, s.hash))
+		}
+	}
+	l.count.Store(int64(len(l.by)))
+}
+
+// rest is how long an effect stays away from a stream that has been locked for a time.
+func rest(age time.Duration) time.Duration {
+	const least, most = 250 * time.Millisecond, 5 * time.Second
+	return min(max(age/2, least), most)
+}
+
+// Who locked a row: its xmax names the transaction, and every transaction that has a
+// number holds a lock on that. There is at most one row for a transaction; a row lock
+// that several share has a number of its own, which is nobody's.
+const readStreamLocker = `
+SELECT src.name, r.name, coalesce(s.key_label, ''), a.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start, a.state_change
+FROM stream s
+JOIN route r ON r.id = s.route_id
+JOIN source src ON src.id = r.source_id
+LEFT JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = s.xmax AND l.mode = 'ExclusiveLock' AND l.granted
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE s.route_id = $1 AND s.key_hash = $2
+LIMIT 1`
+
+// report notes that a stream was found locked and, at most once a minute, tells by
+// whom. It gives how long the stream has been locked.
+func (l *lockedStreams) report(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, routeID int32, hash []byte,
+) time.Duration {
+	since, age, tell := l.missed(streamName(routeID, hash))
+	if !tell || l.tell == nil {
+		return age
+	}
+	timed, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	told := LockedStream{Since: since}
+	var pid *int32
+	var application, state *string
+	var began, changed *time.Time
+	err := db.QueryRow(timed, readStreamLocker, routeID, hash).
+		Scan(&told.Source, &told.Route, &told.Key, &pid, &application, &state, &began, &changed)
+	if err != nil {
+		told.Route, told.Key = fmt.Sprint(routeID), ""
+	}
+	if pid != nil {
+		told.Backend = &Backend{PID: *pid, Application: *application, State: *state}
+		if began != nil {
+			told.Backend.TransactionSince = *began
+		}
+		if changed != nil {
+			told.Backend.StateSince = *changed
+		}
+	}
+	l.tell(ctx, told)
+	return age
+}
+
+// isLocked reports whether the server refused a statement because it did not obtain a
+// lock in time, or at once.
+func isLocked(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
+}
