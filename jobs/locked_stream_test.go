@@ -281,3 +281,52 @@ func TestAVanishedHostLetsGoOfItsStreams(t *testing.T) {
 	b.client(jobs.Config{}) // the transaction says nothing any more
 	b.eventuallyState(ids[1], inbox.EffectDone)
 }
+
+// A replay goes on with all but the stream that a stranger has locked, and comes back
+// to that.
+func TestALockedStreamHoldsUpNoReplay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.patientWork()
+	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
+	store := b.store("node-1")
+	var dead []inbox.ID
+	for _, key := range []string{"locked", "a", "b", "c"} {
+		id := b.sequenced(repeatable, key, "1")[0]
+		b.end(store, b.try(store, id), inbox.EffectDead)
+		dead = append(dead, id)
+	}
+	r := b.replays(inbox.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	letGo := b.lockStream("locked")
+	start(t, r, p)
+	b.client(jobs.Config{Store: store, Replays: r})
+	b.eventually("the others", func() bool { return b.states(dead, "done") == len(dead)-1 })
+	letGo()
+	b.eventuallyState(dead[0], inbox.EffectDone)
+	b.eventually("the replay's end", func() bool { return b.text(`SELECT state FROM replay`) == "done" })
+	if n := b.count(`SELECT count(*) FROM replay_outcome WHERE outcome = 'replayed'`); n != len(dead) {
+		t.Errorf("%d of %d were replayed", n, len(dead))
+	}
+}
+
+// Dead letters are discarded but for those of the stream that a stranger has locked,
+// and the person is told what to do about it.
+func TestALockedStreamHoldsUpNoDiscard(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.patientWork()
+	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
+	store := b.store("node-1")
+	var dead []inbox.ID
+	for _, key := range []string{"locked", "a", "b", "c"} {
+		id := b.sequenced(repeatable, key, "1")[0]
+		b.end(store, b.try(store, id), inbox.EffectDead)
+		dead = append(dead, id)
+	}
+	b.lockStream("locked")
+	out, err := b.storeOn(b.work).Discard(t.Context(), inbox.Discard{IDs: dead, Actor: actor, Reason: why})
+	if !errors.Is(err, inbox.ErrLocked) || out.Discarded != len(dead)-1 || b.states(dead, "skipped") != len(dead)-1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
