@@ -70,7 +70,7 @@ func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer,
 		}
 		age := e.locked.report(ctx, e.pool, ask.routeID, ask.hash)
 		if pause > 50*time.Millisecond || age > time.Second {
-			answer.standing.Locked = rest(age)
+			answer.standing.Locked = stayAway(age)
 			return answer, nil
 		}
 		select {

@@ -103,8 +103,8 @@ func (l *lockedStreams) free(streams []*orderStream) {
 	l.count.Store(int64(len(l.by)))
 }
 
-// rest is how long an effect stays away from a stream that has been locked for a time.
-func rest(age time.Duration) time.Duration {
+// stayAway is how long an effect stays away from a stream that has been locked for a time.
+func stayAway(age time.Duration) time.Duration {
 	const least, most = 250 * time.Millisecond, 5 * time.Second
 	return min(max(age/2, least), most)
 }
