@@ -8,6 +8,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/migrations"
 )
 
 // database finds the database a command asks: the environment's or the
@@ -60,6 +61,20 @@ func (s *shell) opened(ctx context.Context, connections int32, do func(*pgxpool.
 
 func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	return s.openPoolOf(ctx, fewConnections)
+}
+
+// openToChange is openPool for what changes rows in bulk or for good. It refuses the tables of
+// another version, of which it may not know what they hold.
+func (s *shell) openToChange(ctx context.Context) (*pgxpool.Pool, error) {
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrations.Validate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
 }
 
 func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {

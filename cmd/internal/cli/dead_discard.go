@@ -51,7 +51,7 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 }
 
 func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) error {
-	pool, err := s.openPool(cmd.Context())
+	pool, err := s.openToChange(cmd.Context())
 	if err != nil {
 		return err
 	}

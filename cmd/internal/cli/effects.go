@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,22 +51,62 @@ func (s *shell) effectsCommand() *cobra.Command {
 	}
 	f.add(list, strings.Join(effectStates(), ", "))
 	show := &cobra.Command{
-		Use: "show <id>", Short: "Show one effect with its attempts", Args: cobra.ExactArgs(1),
+		Use: "show <id | source/event-id>", Short: "Show one effect, or those of an event, with their attempts", Args: cobra.ExactArgs(1),
+		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or key.\n" +
+			"In JSON an id gives one effect, and an event a list of them.",
+		Example: "  oncegate effects show stripe/evt_demo",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := inbox.ParseID(args[0])
-			if err != nil {
-				return usagef("%q is not an effect's id; `oncegate effects list` shows them", clean(args[0]))
-			}
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				effect, err := lister.Effect(ctx, id)
-				if err != nil {
-					return err
-				}
-				return s.showEffect(effect)
+				return s.showEffects(ctx, lister, args[0])
 			})
 		},
 	}
 	return group("effects", "List, show or resolve effects", list, show, s.resolveCommand())
+}
+
+// showEffects shows the effect with the id, else those of the event that ref names.
+func (s *shell) showEffects(ctx context.Context, lister *inbox.Lister, ref string) error {
+	if id, err := inbox.ParseID(ref); err == nil {
+		effect, err := lister.Effect(ctx, id)
+		if err == nil {
+			return s.showEffect(effect)
+		}
+		if !errors.Is(err, inbox.ErrNotFound) {
+			return err
+		}
+	}
+	event, err := lister.Event(ctx, ref)
+	switch {
+	case errors.Is(err, inbox.ErrReference):
+		return usagef("%q is neither an effect's id nor an event's key such as stripe/evt_1; `oncegate effects list` shows them", clean(ref))
+	case errors.Is(err, inbox.ErrNotFound):
+		return &failure{text: fmt.Sprintf("%s: not found, neither as an effect nor as an event; `oncegate effects list` shows what there is", clean(ref))}
+	case err != nil:
+		return err
+	case len(event.EffectRows) == 0 && s.output != "json":
+		return &failure{text: fmt.Sprintf("event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))}
+	}
+	effects := []*inbox.EffectDetail{}
+	for _, row := range event.EffectRows {
+		effect, err := lister.Effect(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		effect.AttemptRows = emptyList(effect.AttemptRows)
+		effects = append(effects, effect)
+	}
+	if s.output == "json" {
+		return s.json(effects)
+	}
+	for i, effect := range effects {
+		if i > 0 {
+			fmt.Fprintln(s.out)
+		}
+		if err := s.showEffect(effect); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *shell) showEffect(e *inbox.EffectDetail) error {

@@ -31,7 +31,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openPool(cmd.Context())
+			pool, err := s.openToChange(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -364,7 +364,7 @@ func (s *shell) resealCommand() *cobra.Command {
 			if keys == nil {
 				return usagef("no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
 			}
-			pool, err := s.openPool(cmd.Context())
+			pool, err := s.openToChange(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				}
 				run.Actor, run.Reason = d.actor, d.reason
 			}
-			pool, err := s.openPool(cmd.Context())
+			pool, err := s.openToChange(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 }
 
 func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
-	pool, err := s.openPool(cmd.Context())
+	pool, err := s.openToChange(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (s *shell) resolveDry(cmd *cobra.Command, filter inbox.UnknownFilter) error
 func (s *shell) resolveMany(cmd *cobra.Command, filter inbox.UnknownFilter, most int, r inbox.ResolveMany, d decision) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	pool, err := s.openPool(ctx)
+	pool, err := s.openToChange(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
@@ -64,7 +66,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first,
+					"target": target, "first": first, "newer": newer,
 				},
 			})
 		})
@@ -193,6 +195,19 @@ func target(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv(args[0], server.URL)
+}
+
+// newer: the schema is as the next version of the program leaves it.
+func newer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: newer")
+	}
+	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(context.Background())
+	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "oncegate_migration"}
+	_, err = conn.Exec(context.Background(), "UPDATE "+table.Sanitize()+" SET version = version + 1")
+	ts.Check(err)
 }
 
 // first NAME PROGRAM ARGS: the variable NAME is the first "id" of the JSON that

@@ -38,7 +38,7 @@ func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) 
 }
 
 func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, d decision) error {
-	pool, err := s.openPool(cmd.Context())
+	pool, err := s.openToChange(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,6 @@
+package config
+
+import "maps"
+
+// Variables are the environment variables that Oncegate reads.
+func Variables() map[string]string { return maps.Clone(variables) }
