@@ -36,6 +36,8 @@ func (s *shell) dev(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	place := s.devPlace(ctx)
+	s.apart(cfg, place)
 	if err := migrations.Up(ctx, cfg.Database.URL, cfg.Database.Schema); err != nil {
 		return err
 	}
@@ -45,7 +47,12 @@ func (s *shell) dev(ctx context.Context) error {
 		return err
 	}
 	defer sink.stop()
-	defer os.Remove(s.devStatePath())
+	wrote := false
+	defer func() {
+		if wrote { // else the file is another one's
+			_ = os.Remove(place.statePath())
+		}
+	}()
 	err = s.run(ctx, app.Config{
 		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version,
 	}, func(a *app.App) error {
@@ -53,10 +60,11 @@ func (s *shell) dev(ctx context.Context) error {
 			Public: "http://" + reachable(a.PublicAddr()), Admin: "http://" + reachable(a.AdminAddr()),
 			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,
 		}
-		if err := s.writeDevState(state); err != nil {
+		if err := place.write(state); err != nil {
 			return err
 		}
-		s.banner(state, cfg)
+		wrote = true
+		s.banner(state, cfg, place)
 		return nil
 	})
 	return err
@@ -84,10 +92,13 @@ func (s *shell) loadDev() (*config.Config, error) {
 
 // banner says what this is and what to do next, in commands that can be pasted
 // in another terminal.
-func (s *shell) banner(state devState, cfg *config.Config) {
+func (s *shell) banner(state devState, cfg *config.Config, place devPlace) {
 	self := "oncegate"
 	if path := os.Args[0]; strings.ContainsRune(path, os.PathSeparator) {
 		self = "./bin/oncegate"
+	}
+	if place.number > 1 {
+		self = "ONCEGATE_DEV_DIR=" + place.dir + " " + self
 	}
 	mark := func(text string) string { return text }
 	if s.colours() {
@@ -102,6 +113,10 @@ func (s *shell) banner(state devState, cfg *config.Config) {
 	fmt.Fprintf(s.out, "deliveries  %s/in/<source>   sources: %s\n", state.Public, strings.Join(names, ", "))
 	fmt.Fprintf(s.out, "admin       %s            /healthz /readyz /metrics\n", state.Admin)
 	fmt.Fprintf(s.out, "database    %s\n", config.RedactURL(state.DatabaseURL))
+	if place.number > 1 {
+		fmt.Fprintf(s.out, "another one runs from this directory and is left alone; this one keeps to schema %s, and\n"+
+			"commands find it with ONCEGATE_DEV_DIR=%s\n", state.Schema, place.dir)
+	}
 	fmt.Fprintln(s.out)
 	fmt.Fprintln(s.out, "Try this in another terminal, in the same directory:")
 	for _, line := range []string{

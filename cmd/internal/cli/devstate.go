@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
 )
 
 // devSecret is the fixed secret of a source of `oncegate dev`; empty if it has
@@ -53,10 +58,68 @@ func (s *shell) devDir() string {
 	return filepath.Join(".oncegate", "dev")
 }
 
-func (s *shell) devStatePath() string { return filepath.Join(s.devDir(), "state.json") }
+func (s *shell) readDevState() (devState, bool) { return devPlace{dir: s.devDir()}.read() }
 
-func (s *shell) readDevState() (devState, bool) {
-	content, err := os.ReadFile(s.devStatePath())
+// devPlace is where one `oncegate dev` keeps its state file. Several may run from one directory.
+type devPlace struct {
+	dir    string
+	number int // from 1
+}
+
+// maxDevPlaces bounds how many places are looked at.
+const maxDevPlaces = 100
+
+// devPlace gives the first place where nobody runs: the directory itself, else <directory>-2 and so on.
+func (s *shell) devPlace(ctx context.Context) devPlace {
+	place := devPlace{dir: s.devDir(), number: 1}
+	for place.number < maxDevPlaces && place.taken(ctx) {
+		place.number++
+		place.dir = fmt.Sprintf("%s-%d", s.devDir(), place.number)
+	}
+	return place
+}
+
+// taken asks the process that the state file names. A file that a killed one left behind is free.
+func (p devPlace) taken(ctx context.Context) bool {
+	state, ok := p.read()
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, state.Admin+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return true
+}
+
+// apart keeps a second `oncegate dev` off what the first one uses, unless the environment says what
+// to use: it takes free ports, and a schema of its own in the same database.
+func (s *shell) apart(cfg *config.Config, place devPlace) {
+	if place.number == 1 {
+		return
+	}
+	if s.env("PORT") == "" && s.env("ONCEGATE_PUBLIC") == "" {
+		cfg.Listen.Public = "127.0.0.1:0"
+	}
+	if s.env("ONCEGATE_ADMIN") == "" {
+		cfg.Listen.Admin = "127.0.0.1:0"
+	}
+	if s.env("ONCEGATE_SCHEMA") == "" {
+		cfg.Database.Schema = fmt.Sprintf("%s_dev_%d", cfg.Database.Schema, place.number)
+	}
+}
+
+func (p devPlace) statePath() string { return filepath.Join(p.dir, "state.json") }
+
+func (p devPlace) read() (devState, bool) {
+	content, err := os.ReadFile(p.statePath())
 	if err != nil {
 		return devState{}, false
 	}
@@ -67,21 +130,20 @@ func (s *shell) readDevState() (devState, bool) {
 	return state, state.Public != "" && state.DatabaseURL != ""
 }
 
-// writeDevState replaces the file in one step. It holds a database url and is
-// readable by its owner only.
-func (s *shell) writeDevState(state devState) error {
-	if err := os.MkdirAll(s.devDir(), 0o700); err != nil {
+// write replaces the file in one step. It holds a database url and is readable by its owner only.
+func (p devPlace) write(state devState) error {
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("making the development directory: %w", err)
 	}
 	content, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the development state: %w", err)
 	}
-	next := s.devStatePath() + ".new"
+	next := p.statePath() + ".new"
 	if err := os.WriteFile(next, append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing the development state: %w", err)
 	}
-	if err := os.Rename(next, s.devStatePath()); err != nil {
+	if err := os.Rename(next, p.statePath()); err != nil {
 		return fmt.Errorf("writing the development state: %w", err)
 	}
 	return nil
