@@ -21,6 +21,7 @@ import (
 // The headers of a forward. They are an interface: never change.
 const (
 	HeaderEvent          = "Oncegate-Event"
+	HeaderEventID        = "Oncegate-Event-Id"
 	HeaderType           = "Oncegate-Event-Type"
 	HeaderSource         = "Oncegate-Source"
 	HeaderAttempt        = "Oncegate-Attempt"
@@ -263,6 +264,7 @@ func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error
 		"User-Agent":         "Oncegate",
 		f.cfg.KeyHeader:      call.Key,
 		HeaderEvent:          call.Event.ID,
+		HeaderEventID:        call.Event.EventID,
 		HeaderType:           call.Event.Type,
 		HeaderSource:         call.Event.Source,
 		HeaderAttempt:        strconv.Itoa(call.Attempt),
@@ -277,7 +279,7 @@ func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error
 	if call.Event.ContentType == "" {
 		h["Content-Type"] = nil // none was received, none is made up
 	}
-	f.sign(h, call.Event.ID, body)
+	f.sign(h, call.Key, body)
 	return req, nil
 }
 

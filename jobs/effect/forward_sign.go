@@ -30,8 +30,11 @@ func signingKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// sign adds the headers of Standard Webhooks: the id stays the same over all
-// attempts, the timestamp is the attempt's.
+// sign adds the headers of Standard Webhooks. The id is the idempotency key: one for
+// each effect, the same in all its attempts, and another one where the effect is
+// sent again under a new key. The event's own id would not do: a consumer that
+// deduplicates would ignore the second of two routes, and what was sent again on
+// purpose. The timestamp is the attempt's.
 func (f *Forward) sign(h http.Header, id string, body []byte) {
 	if len(f.keys) == 0 {
 		return

@@ -59,7 +59,7 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 		"Content-Type": call.Event.ContentType, "X-Key": "key-1", "X-Own": "yes", "Traceparent": call.Event.Traceparent,
 		"Oncegate-Event": call.Event.ID, "Oncegate-Event-Type": "evil??Injected: yes", "Oncegate-Source": "shop",
 		"Oncegate-Sequence-Key": "order_7", "Oncegate-Sequence-Number": "42", "Oncegate-Attempt": "3",
-		"Webhook-Id": call.Event.ID, "Webhook-Timestamp": "1700000123",
+		"Oncegate-Event-Id": "evt_1", "Webhook-Id": "key-1", "Webhook-Timestamp": "1700000123",
 		"Webhook-Signature": signature("new", call) + " " + signature("old", call), "Idempotency-Key": "", "Injected": "",
 	} {
 		if got.Header.Get(name) != want {
@@ -70,7 +70,7 @@ func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 
 func signature(key string, call *effect.Call) string {
 	mac := hmac.New(sha256.New, []byte(key))
-	mac.Write([]byte(call.Event.ID + ".1700000123." + string(call.Event.Body)))
+	mac.Write([]byte(call.Key + ".1700000123." + string(call.Event.Body)))
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 

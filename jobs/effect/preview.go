@@ -46,7 +46,8 @@ func (f *Forward) Preview(call *Call) (Request, *Result) {
 			req.Header[own] = []string{hiddenHeader}
 		}
 	}
-	for _, name := range []string{HeaderAttempt, "Webhook-Timestamp", "Webhook-Signature"} {
+	// The id of the signature is the key, which is told apart.
+	for _, name := range []string{HeaderAttempt, "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
 		req.Header.Del(name)
 	}
 	body := call.Event.Body

@@ -116,6 +116,9 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 	if event.NewKey || event.ForgetUnknown {
 		claim.UnknownSince = time.Time{}
 	}
+	if event.NewKey && e.Key != "" { // what is rendered may hold the key: a mail's Message-ID
+		claim.Key = inbox.FreshKey(e.Key, e.Version+1)
+	}
 	lost := e.Lost
 	if event.NewKey && e.Item == 0 { // what an item of a list sends is known from the list alone
 		claim.Rendered, lost = nil, false

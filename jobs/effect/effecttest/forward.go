@@ -44,7 +44,7 @@ func Forward(build NewForward, keyHeader string) Kind {
 	k.Cases = append(k.Cases, forbiddenCases(build)...)
 	k.Cases = append(k.Cases, resentCases(build)...)
 	k.Cases = append(k.Cases, retryAfterCases(build)...)
-	k.Cases = append(k.Cases, identicalCase(build, keyHeader))
+	k.Cases = append(k.Cases, identicalCase(build, keyHeader), signedIDCase(build))
 	return k
 }
 
@@ -361,6 +361,35 @@ func identicalCase(build NewForward, keyHeader string) Case {
 			}
 			return out
 		}
+		return trial
+	}}
+}
+
+// signedIDCase: what a consumer of Standard Webhooks deduplicates by names the effect
+// and not the event. Two routes to one target, and an effect that is sent again under
+// a new key, must each get through to it; the attempts under one key must not.
+func signedIDCase(build NewForward) Case {
+	return Case{Topic: Succeeds, Name: "an id of its signature for each key", Want: effect.Done, Taken: 1, Start: func(tb testing.TB) Trial {
+		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })
+		sender := build(tb, ForwardTo{URL: target.URL, Idempotent: true})
+		sent := func(route, key string, attempt int) string {
+			call := Call(attempt)
+			call.Route, call.Key = route, key
+			if r := sender.Send(tb.Context(), call); r.Outcome != effect.Done {
+				tb.Errorf("%+v", r)
+			}
+			requests := target.Requests()
+			return requests[len(requests)-1].Header.Get("Webhook-Id")
+		}
+		first, again := sent("fulfil", "key-1", 1), sent("fulfil", "key-1", 2)
+		other, fresh := sent("notify", "key-2", 1), sent("fulfil", "key-1~v2", 3)
+		if first == "" || first != again || other == first || fresh == first || fresh == other {
+			tb.Errorf("ids %q, in the next attempt %q, of another route %q, under a new key %q", first, again, other, fresh)
+		}
+		before := len(target.Requests())
+		trial := trialOf(sender, target)
+		taken := trial.Taken
+		trial.Taken = func() []string { return taken()[before:] }
 		return trial
 	}}
 }
