@@ -175,7 +175,7 @@ func faultCases(build NewForward) []Case {
 	stall := func(text string) Script {
 		return func(conn net.Conn, _ Request) { _, _ = io.WriteString(conn, text); _, _ = io.Copy(io.Discard, conn) }
 	}
-	brief := 500 * time.Millisecond
+	brief := 2 * time.Second // everything before the stall must fit into it
 	var out []Case
 	for _, c := range []struct {
 		topic  Topic
@@ -236,7 +236,7 @@ func hugeCases(build NewForward) []Case {
 // unreadCase is a target that accepts and never reads: what was written lies in
 // buffers, and it may read it yet.
 func unreadCase(build NewForward) Case {
-	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: effect.ReasonTimeout, Limit: 500 * time.Millisecond,
+	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: effect.ReasonTimeout, Limit: 2 * time.Second,
 		Start: func(tb testing.TB) Trial {
 			done := tb.Context().Done()
 			address := listen(tb, func(net.Conn) { <-done })
