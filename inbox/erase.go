@@ -111,6 +111,9 @@ WITH gone AS (DELETE FROM conflict WHERE event_id = ANY ($1::uuid[]) RETURNING a
 SELECT count(*), array_agg(e.event_id ORDER BY e.event_id) FILTER (WHERE e.class <> 'erased')
 FROM gone LEFT JOIN inbox_event e ON e.id = gone.admitted_as`
 
+	// What was emitted under the event's id and can never be admitted.
+	eraseOutbox = `DELETE FROM outbox WHERE source = $1 AND event_id = $2 AND refused_at IS NOT NULL`
+
 	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
 
 	// The hashes stay: by them a redelivery is still known for what it is.
@@ -198,6 +201,9 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	}
 	var events []ID
 	if err := tx.QueryRow(ctx, eraseDuplicates, effects).Scan(&out.Duplicates, &events); err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, eraseOutbox, r.Source, r.EventID); err != nil {
 		return 0, err
 	}
 	if err := tx.QueryRow(ctx, eraseConflicts, ids).Scan(&out.Conflicts, &out.Admitted); err != nil {

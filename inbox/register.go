@@ -19,6 +19,11 @@ type SourceRow struct {
 	// Emit opens the source to the SQL function emit.
 	Emit bool
 
+	// EmitOrdered keeps the order in which transactions that emit to the source commit,
+	// for routes that carry effects out in the order of arrival. Such commits are made
+	// one after the other.
+	EmitOrdered bool
+
 	// Tombstone is how long the source's keys refuse duplicates, if that is longer
 	// than its class says; 0 is the class's.
 	Tombstone time.Duration
@@ -50,10 +55,11 @@ type RegisteredRoute struct {
 // ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
 // that start together agree on the id, which never changes.
 const upsertSource = `
-INSERT INTO source (name, provider, class, tenant, emit, tombstone) VALUES ($1, $2, $3, $4, $5, nullif($6::interval, '0'))
+INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered)
+VALUES ($1, $2, $3, $4, $5, nullif($6::interval, '0'), $7)
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
 SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
-    tombstone = excluded.tombstone, updated_at = now()
+    tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, updated_at = now()
 RETURNING id`
 
 // The version moves only when the definition does, also when two processes
@@ -82,7 +88,7 @@ func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, source := range sources {
 			r := Registered{Routes: make(map[string]RegisteredRoute, len(source.Routes))}
-			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit, source.Tombstone).Scan(&r.ID); err != nil {
+			if err := tx.QueryRow(ctx, upsertSource, source.Name, source.Provider, source.Class, source.Tenant, source.Emit, source.Tombstone, source.EmitOrdered).Scan(&r.ID); err != nil {
 				return fmt.Errorf("registering source %s: %w", source.Name, err)
 			}
 			for _, route := range source.Routes {

@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// RelayConfig configures a [Relay]. Pool, Gate, Clock and Logger are required.
+// RelayConfig configures a [Relay]. Pool, Clock and Logger are required, and Gate
+// unless Sources is empty.
 type RelayConfig struct {
-	// Pool is read from. A batch holds one connection while the gate commits.
+	// Pool is read from. A batch holds one connection while the gate commits, and
+	// shortly a second one.
 	Pool *pgxpool.Pool
 
 	// Gate admits what was emitted, like any delivery.
@@ -35,8 +36,14 @@ type RelayConfig struct {
 	// defaults to 500 ms.
 	Every time.Duration
 
-	// Batch is how many rows are admitted together. It defaults to 256.
+	// Batch and Bytes bound what is read and admitted at once. They default to 256 rows,
+	// 1,000 at most, and 4 MiB; a single larger row goes alone.
 	Batch int
+	Bytes int64
+
+	// Grace is how old a row of a source that is not in Sources is before it is refused:
+	// until then it is left to a process that knows the source. It defaults to 1 h.
+	Grace time.Duration
 }
 
 // Relay brings what SQL callers emitted to the gate: it admits the rows of the
@@ -46,31 +53,40 @@ type Relay struct {
 	cfg   RelayConfig
 	names []string
 
-	relayed, duplicates, conflicts, failed atomic.Uint64
+	relayed, duplicates, conflicts, failed, refused atomic.Uint64
+
+	sweepAt time.Time // when rows of unknown sources are looked for next
 
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
 }
 
+// mostRelayed is the most rows of one batch: so many arrivals fit a microsecond, the
+// precision in which times are stored.
+const mostRelayed = 1000
+
 // RelayStats are the counters of a [Relay] since it was made.
 type RelayStats struct {
 	// Relayed rows were new, Duplicates had been admitted before, Conflicts with
-	// another payload. Failed ones stay in the outbox.
-	Relayed, Duplicates, Conflicts, Failed uint64
+	// another payload. Failed ones stay in the outbox and are tried again. Refused ones
+	// can never be admitted and stay for a person.
+	Relayed, Duplicates, Conflicts, Failed, Refused uint64
 }
 
 // NewRelay makes a Relay, or reports everything that is wrong with cfg.
 func NewRelay(cfg RelayConfig) (*Relay, error) {
-	if cfg.Pool == nil || cfg.Gate == nil || cfg.Clock == nil || cfg.Logger == nil {
+	if cfg.Pool == nil || cfg.Gate == nil && len(cfg.Sources) > 0 || cfg.Clock == nil || cfg.Logger == nil {
 		return nil, errors.New("relay: Pool, Gate, Clock and Logger are required")
 	}
-	if cfg.Every < 0 || cfg.Batch < 0 {
-		return nil, errors.New("relay: Every and Batch must not be negative")
+	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Batch > mostRelayed || cfg.Bytes < 0 || cfg.Grace < 0 {
+		return nil, fmt.Errorf("relay: Every, Batch, Bytes and Grace must not be negative, and Batch not over %d", mostRelayed)
 	}
 	cfg.Every = cmp.Or(cfg.Every, 500*time.Millisecond)
 	cfg.Batch = cmp.Or(cfg.Batch, 256)
-	r := &Relay{cfg: cfg}
+	cfg.Bytes = cmp.Or(cfg.Bytes, 4<<20)
+	cfg.Grace = cmp.Or(cfg.Grace, time.Hour)
+	r := &Relay{cfg: cfg, names: []string{}}
 	for name := range cfg.Sources {
 		r.names = append(r.names, name)
 	}
@@ -81,14 +97,16 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 func (r *Relay) Stats() RelayStats {
 	return RelayStats{
 		Relayed: r.relayed.Load(), Duplicates: r.duplicates.Load(), Conflicts: r.conflicts.Load(), Failed: r.failed.Load(),
+		Refused: r.refused.Load(),
 	}
 }
 
-// Start begins to relay, until Stop. Without sources it does nothing.
+// Start begins to relay, until Stop. Without sources it only refuses what no
+// process knows.
 func (r *Relay) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done != nil || len(r.names) == 0 {
+	if r.done != nil {
 		return nil
 	}
 	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -125,9 +143,16 @@ func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
 }
 
 // Run relays everything that is in the outbox now and that no other relay has. A
-// row that the gate does not take stays and does not hold up the rows behind it.
-// It returns how many rows were deleted.
+// row that the gate does not take stays; unless its source is ordered, it does not
+// hold up the rows behind it. One that can never be admitted is refused, and holds
+// up none. It returns how many rows were deleted. It must not be called twice at once.
 func (r *Relay) Run(ctx context.Context) (int, error) {
+	if err := r.sweep(ctx); err != nil {
+		return 0, fmt.Errorf("refusing rows of the outbox: %w", err)
+	}
+	if len(r.names) == 0 {
+		return 0, nil
+	}
 	total, last := 0, int64(0)
 	for {
 		seen, deleted, err := r.batch(ctx, &last)
@@ -135,95 +160,15 @@ func (r *Relay) Run(ctx context.Context) (int, error) {
 		if err != nil {
 			return total, fmt.Errorf("relaying the outbox: %w", err)
 		}
-		if seen < r.cfg.Batch {
-			return total, nil
+		if seen == 0 {
+			break
 		}
 	}
-}
-
-// Rows are taken in the order of their ids, which is not that of their commits:
-// what commits late is found by the next run, which starts from the front.
-const takeOutbox = `
-SELECT id, source, event_id, type, payload, created_at
-FROM outbox
-WHERE id > $1 AND source = ANY ($2::text[])
-ORDER BY id
-LIMIT $3
-FOR UPDATE SKIP LOCKED`
-
-const deleteOutbox = `DELETE FROM outbox WHERE id = ANY ($1::bigint[])`
-
-type outboxRow struct {
-	ID        int64
-	Source    string
-	EventID   string
-	Type      string
-	Payload   []byte
-	CreatedAt time.Time
-}
-
-// batch admits and deletes the rows after last. The rows are locked meanwhile, so
-// that no other relay takes them; should the lock be lost, the gate still admits
-// each once.
-func (r *Relay) batch(ctx context.Context, last *int64) (seen, deleted int, err error) {
-	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, takeOutbox, *last, r.names, r.cfg.Batch)
-		if err != nil {
-			return err
-		}
-		taken, err := pgx.CollectRows(rows, pgx.RowToStructByPos[outboxRow])
-		if err != nil || len(taken) == 0 {
-			return err
-		}
-		seen, *last = len(taken), taken[len(taken)-1].ID
-		admitted := r.admit(ctx, taken)
-		if len(admitted) == 0 {
-			return nil
-		}
-		if _, err := tx.Exec(ctx, deleteOutbox, admitted); err != nil {
-			return err
-		}
-		deleted = len(admitted)
-		return nil
-	})
+	deleted, err := r.runOrdered(ctx)
 	if err != nil {
-		deleted = 0
+		err = fmt.Errorf("relaying the outbox in order: %w", err)
 	}
-	return seen, deleted, err
-}
-
-// admit takes the rows to the gate all at once, so that they become one group,
-// and gives the ids of those that are recorded now.
-func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
-	receipts, errs := make([]Receipt, len(rows)), make([]error, len(rows))
-	var all sync.WaitGroup
-	for i := range rows {
-		all.Go(func() { receipts[i], errs[i] = r.cfg.Gate.Accept(ctx, r.admission(&rows[i])) })
-	}
-	all.Wait()
-	admitted := make([]int64, 0, len(rows))
-	var failure error
-	for i := range rows {
-		if errs[i] != nil || len(receipts[i].Items) != 1 {
-			r.failed.Add(1)
-			failure = cmp.Or(failure, errs[i])
-			continue
-		}
-		admitted = append(admitted, rows[i].ID)
-		r.count(ctx, &rows[i], &receipts[i].Items[0])
-	}
-	if failure != nil {
-		r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", len(rows)-len(admitted)), slog.String("error", sanitized(failure)))
-	}
-	return admitted
-}
-
-func (r *Relay) admission(row *outboxRow) *Admission {
-	return &Admission{
-		Source: r.cfg.Sources[row.Source], Body: row.Payload, Headers: []byte(`{"Content-Type":["application/json"]}`),
-		ReceivedAt: r.cfg.Clock.Now(),
-		Events:     []NewEvent{{EventID: row.EventID, Type: row.Type, OccurredAt: row.CreatedAt, Length: len(row.Payload)}},
-	}
+	return total + deleted, err
 }
 
 func (r *Relay) count(ctx context.Context, row *outboxRow, item *ItemReceipt) {

@@ -87,8 +87,7 @@ func (a *App) makeGate() error {
 	return a.collect(receiver.NewGateCollector(a.gate.Stats))
 }
 
-// makeRelay makes what brings emitted events to the gate, if a source is open to
-// emit.
+// makeRelay makes what brings emitted events to the gate.
 func (a *App) makeRelay() error {
 	sources := map[string]*inbox.Source{}
 	for _, s := range a.settings.Sources {
@@ -96,13 +95,14 @@ func (a *App) makeRelay() error {
 			sources[s.Name] = a.inboxSource(s)
 		}
 	}
-	if len(sources) == 0 {
-		return nil
+	cfg := inbox.RelayConfig{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources}
+	if len(sources) > 0 { // without any, it only refuses what was emitted to sources that are gone
+		if err := a.makeGate(); err != nil {
+			return err
+		}
+		cfg.Gate = a.gate
 	}
-	if err := a.makeGate(); err != nil {
-		return err
-	}
-	relay, err := inbox.NewRelay(inbox.RelayConfig{Pool: a.workPool, Gate: a.gate, Clock: a.clock, Logger: a.log, Sources: sources})
+	relay, err := inbox.NewRelay(cfg)
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,7 @@ func (a *App) makeRelay() error {
 		count("oncegate_relay_duplicates_total", "Emitted events that had been admitted before.", func(s inbox.RelayStats) uint64 { return s.Duplicates }),
 		count("oncegate_relay_conflicts_total", "Emitted events whose id was taken by another payload.", func(s inbox.RelayStats) uint64 { return s.Conflicts }),
 		count("oncegate_relay_failures_total", "Emitted events that the gate did not take; they are tried again.", func(s inbox.RelayStats) uint64 { return s.Failed }),
+		count("oncegate_relay_refused_total", "Emitted events that can never be admitted; they stay in the outbox for a person.", func(s inbox.RelayStats) uint64 { return s.Refused }),
 	)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 const (
@@ -30,6 +31,7 @@ func (a *App) register(ctx context.Context) error {
 			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
 		}
 		for _, r := range s.Routes {
+			row.EmitOrdered = row.EmitOrdered || s.Emit && r.Order.Policy.Mode == sequence.Arrival
 			digest, err := routeDigest(r)
 			if err != nil {
 				return err

@@ -88,6 +88,7 @@ func (s *shell) root() *cobra.Command {
 		s.streamsCommand(),
 		s.refusalsCommand(),
 		s.conflictsCommand(),
+		s.outboxCommand(),
 		s.providersCommand(),
 		s.pruneCommand(),
 		s.eraseCommand(),

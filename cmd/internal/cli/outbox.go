@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+func (s *shell) outboxCommand() *cobra.Command {
+	return group("outbox", "List, show or discard events that were emitted from SQL and are not admitted",
+		s.outboxListCommand(), s.outboxShowCommand(), s.outboxDiscardCommand())
+}
+
+func (s *shell) outboxListCommand() *cobra.Command {
+	var f listFlags
+	var refused bool
+	var after int64
+	cmd := &cobra.Command{
+		Use: "list", Short: "List emitted events that are not admitted yet, oldest first", Args: cobra.NoArgs,
+		Long: "List events that were emitted from SQL and are not admitted yet, the oldest first. They are admitted\n" +
+			"within a second, unless they are refused because that can never be: source (no process knows the\n" +
+			"source; it is relayed as soon as one does), event_id, type, too_large.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, _, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			if after < 0 {
+				return usagef("--after %d: must not be negative", after)
+			}
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Refused: refused, Since: since, After: after, Limit: f.limit})
+				if err != nil {
+					return err
+				}
+				t := &table{header: []string{"EMITTED", "SOURCE", "EVENT ID", "TYPE", "BYTES", "REFUSED", "ID"}, spare: []string{"TYPE", "BYTES"}, whole: []string{"ID", "EMITTED", "REFUSED"}}
+				for _, row := range rows {
+					t.add(s.tableClock(row.EmittedAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Bytes), row.Refusal, fmt.Sprint(row.ID))
+				}
+				if err := s.show(t, emptyList(rows)); err != nil {
+					return err
+				}
+				if s.output == "table" && len(rows) == f.limit {
+					fmt.Fprintf(s.err, "oncegate: there may be more: add --after %d\n", rows[len(rows)-1].ID)
+				}
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "only of this source")
+	flags.BoolVar(&refused, "refused", false, "only those that can never be admitted")
+	f.addSince(cmd, "emitted ")
+	flags.Int64Var(&after, "after", 0, "the page after this id")
+	addLimit(cmd, &f.limit)
+	return cmd
+}
+
+// outboxID reads the one argument of a command.
+func outboxID(text string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, usagef("%q is not an id of the outbox; `oncegate outbox list` shows them", clean(text))
+	}
+	return id, nil
+}
+
+func (s *shell) outboxShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <id>", Short: "Write the exact payload of one emitted event, and nothing else", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := outboxID(args[0])
+			if err != nil {
+				return err
+			}
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				body, err := lister.OutboxBody(ctx, id)
+				if err != nil {
+					return err
+				}
+				_, err = s.out.Write(body)
+				return err
+			})
+		},
+	}
+}
+
+func (s *shell) outboxDiscardCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "discard <id>", Short: "Remove an emitted event that can never be admitted", Args: cobra.ExactArgs(1),
+		Long: "Remove an emitted event that can never be admitted. Its payload is gone then: `oncegate outbox show`\n" +
+			"writes it, so that it can be emitted again in a form that can be. On a terminal the decision has to\n" +
+			"be typed; elsewhere it needs --yes.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := outboxID(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.check(s, "why is it not needed any more?"); err != nil {
+				return err
+			}
+			if err := s.typed(d, "discard", func() {
+				fmt.Fprintf(s.err, "The payload of row %d of the outbox will be gone.\n", id)
+			}); err != nil {
+				return err
+			}
+			return s.opened(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
+				row, err := inbox.DiscardOutbox{ID: id, Actor: d.actor, Reason: d.reason}.Run(cmd.Context(), pool)
+				if errors.Is(err, inbox.ErrNotRefused) {
+					return &failure{text: fmt.Sprintf("row %d of the outbox is not refused: a relay is about to admit it, and nothing was changed", id)}
+				}
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(row)
+				}
+				fmt.Fprintln(s.out, clean(fmt.Sprintf("%s/%s is discarded", row.Source, row.EventID)))
+				return nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}

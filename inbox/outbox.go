@@ -1,0 +1,134 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// AuditDiscardOutbox: an emitted event that can never be admitted was discarded.
+// Stored: never change.
+const AuditDiscardOutbox AuditAction = "outbox.discard"
+
+// OutboxFilter narrows a list of emitted events that are not admitted yet; a zero
+// field does not.
+type OutboxFilter struct {
+	Source string
+	// Refused takes those that can never be admitted.
+	Refused bool
+	// Since is the earliest call of emit.
+	Since time.Time
+	// After is the last ID of the page before this one; 0 starts at the oldest.
+	After int64
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// OutboxRow is an emitted event that is not admitted yet.
+type OutboxRow struct {
+	ID        int64     `json:"id"`
+	Source    string    `json:"source"`
+	EventID   string    `json:"event_id"`
+	Type      string    `json:"type"`
+	Bytes     int       `json:"bytes"`
+	EmittedAt time.Time `json:"emitted_at"`
+
+	// RefusedAt and Refusal are set once it can never be admitted: "source" (no process
+	// knows the source, or it is not open to emit any more; it is relayed as soon as one
+	// does), "event_id", "type" or "too_large".
+	RefusedAt *time.Time `json:"refused_at,omitempty"`
+	Refusal   string     `json:"refusal,omitempty"`
+}
+
+const listOutbox = `
+SELECT id, source, event_id, type, octet_length(payload), created_at, refused_at, coalesce(refusal, '')
+FROM outbox
+WHERE id > $1 AND ($2::text = '' OR source = $2) AND (NOT $3::boolean OR refused_at IS NOT NULL)
+    AND ($4::timestamptz IS NULL OR created_at >= $4)
+ORDER BY id
+LIMIT $5`
+
+// Outbox gives one page of the emitted events that are not admitted yet, the oldest
+// first.
+func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) ([]OutboxRow, error) {
+	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, micros(f.Since), pageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("listing the outbox: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OutboxRow])
+	if err != nil {
+		return nil, fmt.Errorf("listing the outbox: %w", err)
+	}
+	return out, nil
+}
+
+const readOutboxBody = `SELECT payload FROM outbox WHERE id = $1`
+
+// OutboxBody gives the payload of an emitted event, or [ErrNotFound].
+func (l *Lister) OutboxBody(ctx context.Context, id int64) ([]byte, error) {
+	var body []byte
+	err := l.pool.QueryRow(ctx, readOutboxBody, id).Scan(&body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading row %d of the outbox: %w", id, err)
+	}
+	return body, nil
+}
+
+// ErrNotRefused is returned by [DiscardOutbox] for an event that is still to be
+// admitted.
+var ErrNotRefused = errors.New("it is not refused: a relay is about to admit it")
+
+// DiscardOutbox says which refused event goes. All fields are required.
+type DiscardOutbox struct {
+	ID            int64
+	Actor, Reason string
+}
+
+const (
+	lockOutboxRow   = `SELECT id, source, event_id, type, octet_length(payload), created_at, refused_at, coalesce(refusal, '') FROM outbox WHERE id = $1 FOR UPDATE`
+	deleteOutboxRow = `DELETE FROM outbox WHERE id = $1`
+)
+
+// Run removes an emitted event that can never be admitted; the audit keeps what it
+// was, without its payload. It returns [ErrNotFound] or [ErrNotRefused].
+func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (row OutboxRow, err error) {
+	if err := explained(d.Actor, d.Reason); err != nil {
+		return row, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, lockOutboxRow, d.ID)
+		if err != nil {
+			return err
+		}
+		row, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[OutboxRow])
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return ErrNotFound
+		case err != nil:
+			return err
+		case row.RefusedAt == nil:
+			return ErrNotRefused
+		}
+		if _, err := tx.Exec(ctx, deleteOutboxRow, d.ID); err != nil {
+			return err
+		}
+		var now time.Time
+		if err := tx.QueryRow(ctx, readClock).Scan(&now); err != nil {
+			return err
+		}
+		return auditTx(ctx, tx, audit{
+			at: now, actor: d.Actor, action: AuditDiscardOutbox, object: fmt.Sprintf("outbox/%d", d.ID), reason: d.Reason, before: row,
+		})
+	})
+	if err != nil {
+		return row, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
+	}
+	return row, nil
+}
