@@ -192,14 +192,15 @@ func TestHundredCallsAreOne(t *testing.T) {
 	}
 }
 
-// A failure is stored and returned; nothing is run again for it. A new key may
+// A failure is stored and returned; nothing is run again for it. A call that the target
+// refuses for what it says (422) is not retriable: said again, it is refused again. A new key may
 // name the old one.
 func TestFailureIsReturned(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) })
 	first := o.do(t, "POST", "agents", `{}`, "Idempotency-Key", "k1", "Prefer", "wait=20")
 	again := o.do(t, "POST", "agents", `{}`, "Idempotency-Key", "k1")
-	if first.status != 200 || again.status != 200 || first.body != again.body || !strings.Contains(first.body, `"status":"failed","retriable":true`) || o.calls.Load() != 1 {
+	if first.status != 200 || again.status != 200 || first.body != again.body || !strings.Contains(first.body, `"status":"failed","retriable":false`) || o.calls.Load() != 1 {
 		t.Errorf("%d %s, then %d %s, %d calls", first.status, first.body, again.status, again.body, o.calls.Load())
 	}
 	parent := first.header.Get("Oncegate-Event")
