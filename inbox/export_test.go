@@ -51,6 +51,14 @@ var WorkStatements = map[string]string{
 	"take over keys": takeOverKeys, "lock asked": lockAsked, "move": moveEffects, "lock effects": lockEffects, "mark fresh": markFresh,
 }
 
+// EffectStatsStatements are what the gauges of effects read, with their parameters, for the test of their plans.
+var EffectStatsStatements = map[string][]any{
+	readRestingEffects: {[]int32{1, 2}, MaxCountedEffects}, readPendingEffects: {MaxCountedEffects},
+}
+
+// ReadByIndex is what is set before them.
+const ReadByIndex = readByIndex
+
 // Statements about streams, for the tests of their plans.
 const (
 	ReadStreamStatsSQL = readStreamStats

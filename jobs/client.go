@@ -51,11 +51,14 @@ type Route struct {
 
 // Report is one attempt's end, for metrics and tests.
 type Report struct {
-	Effect  inbox.ID
-	Event   inbox.ID
-	Source  string
-	Route   string
-	Target  string
+	Effect inbox.ID
+	Event  inbox.ID
+	Source string
+	Route  string
+	Target string
+
+	// Attempt is the number of the attempt that ended, from 1; 0 if none was made. Outcome is then
+	// empty: the effect was put off, or came to rest without an attempt.
 	Attempt int
 	State   inbox.EffectState
 	Outcome inbox.AttemptOutcome

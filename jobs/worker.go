@@ -298,7 +298,13 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	route := c.cfg.Routes[claim.RouteID]
 	attrs := []slog.Attr{
 		slog.String("source", route.Source), slog.String("route", route.Name), slog.String("target", route.Target),
-		slog.String("event", claim.Event.ID.String()), slog.String("effect", claim.Effect.String()), slog.Int("attempt", claim.Attempt),
+		slog.String("event", claim.Event.ID.String()), slog.String("effect", claim.Effect.String()),
+	}
+	attempt := claim.Attempt
+	if s.Outcome == "" {
+		attempt = 0 // none was made, and the number is the next one's
+	} else {
+		attrs = append(attrs, slog.Int("attempt", attempt))
 	}
 	if s.Reason != "" {
 		attrs = append(attrs, slog.String("reason", string(s.Reason)))
@@ -332,7 +338,7 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	}
 	if c.cfg.Observe != nil && settled.Applied {
 		c.cfg.Observe(Report{
-			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: claim.Attempt,
+			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: attempt,
 			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
 		})
 	}

@@ -279,6 +279,9 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 		faults:       newQuota(1),
 		count:        metrics.source(name),
 	}
+	for _, secret := range s.Secrets() {
+		metrics.secrets.WithLabelValues(name, secret.Name) // with 0, so that its first match is an increase
+	}
 	if e.maxBody == 0 {
 		e.maxBody = limits.MaxBody
 	}

@@ -35,8 +35,10 @@ func (a *App) collect(all ...prometheus.Collector) error {
 // workMetrics count the attempts of effects. All labels are from closed sets:
 // the configuration's names, states and reasons.
 type workMetrics struct {
-	attempts *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	attempts  *prometheus.CounterVec
+	postponed *prometheus.CounterVec
+	without   *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
 }
 
 func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
@@ -44,12 +46,18 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_attempts_total", Help: "Ended attempts of effects, by what came of them.",
 		}, []string{"source", "route", "target", "outcome", "reason"}),
+		postponed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_postponements_total", Help: "Effects put off without an attempt, by why.",
+		}, []string{"source", "route", "target", "reason"}),
+		without: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_unattempted_effects_total", Help: "Effects that came to rest without an attempt, by their state.",
+		}, []string{"source", "route", "target", "state"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "oncegate_attempt_seconds", Help: "From the claim of an effect to the end of the attempt.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"target"}),
 	}
-	for _, c := range []prometheus.Collector{m.attempts, m.seconds} {
+	for _, c := range []prometheus.Collector{m.attempts, m.postponed, m.without, m.seconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -57,11 +65,15 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 	return m, nil
 }
 
+// observe counts what ended. Only what has an outcome was an attempt.
 func (m *workMetrics) observe(r jobs.Report) {
-	outcome := string(r.Outcome)
-	if r.State == inbox.EffectDuplicate {
-		outcome = string(r.State) // settled without an attempt
+	switch {
+	case r.Outcome != "":
+		m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
+		m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())
+	case r.State.Waiting(), r.State == inbox.EffectHeld:
+		m.postponed.WithLabelValues(r.Source, r.Route, r.Target, string(r.Reason)).Inc()
+	default:
+		m.without.WithLabelValues(r.Source, r.Route, r.Target, string(r.State)).Inc()
 	}
-	m.attempts.WithLabelValues(r.Source, r.Route, r.Target, outcome, string(r.Reason)).Inc()
-	m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())
 }

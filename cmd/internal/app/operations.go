@@ -154,6 +154,12 @@ func (a *App) makeProber(store *inbox.Effects) error {
 	resolved := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oncegate_probe_resolutions_total", Help: "Indeterminate effects that a probe resolved.",
 	}, []string{"source", "route", "target"})
+	for _, r := range routes {
+		for _, outcome := range []effect.ProbeOutcome{effect.ProbeDone, effect.ProbeAbsent, effect.ProbeUnknown} {
+			asked.WithLabelValues(r.Source, r.Route, r.Target, string(outcome))
+		}
+		resolved.WithLabelValues(r.Source, r.Route, r.Target)
+	}
 	prober, err := jobs.NewProber(jobs.ProberConfig{
 		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now,
 		Observe: func(r jobs.ProbeReport) {

@@ -61,6 +61,7 @@ func (a *App) newPruneMetrics(pruner *inbox.Pruner) (*pruneMetrics, error) {
 		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest of the backlog has been due."),
 		headroom: gauge("oncegate_prune_headroom_ratio", "How many times faster events can be removed than they come in; 0 is not known yet."),
 	}
+	m.begin()
 	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
 }
 

@@ -62,6 +62,8 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	metrics.begin(a.settings.Sources)
+	unsettled.begin(a.settings.Sources)
 	if err := a.makeProber(store); err != nil {
 		return err
 	}
@@ -85,6 +87,9 @@ func (a *App) makeWork() error {
 		return err
 	}
 	a.work = client
+	if err := a.makeEffectMetrics(client); err != nil {
+		return err
+	}
 	if err := a.countMissingKeys(); err != nil {
 		return err
 	}

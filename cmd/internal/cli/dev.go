@@ -36,7 +36,11 @@ func (s *shell) dev(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	place := s.devPlace(ctx)
+	place, free, err := s.devPlace()
+	if err != nil {
+		return err
+	}
+	defer free()
 	s.apart(cfg, place)
 	if err := migrations.Up(ctx, cfg.Database.URL, cfg.Database.Schema); err != nil {
 		return err

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 )
@@ -69,34 +66,27 @@ type devPlace struct {
 // maxDevPlaces bounds how many places are looked at.
 const maxDevPlaces = 100
 
-// devPlace gives the first place where nobody runs: the directory itself, else <directory>-2 and so on.
-func (s *shell) devPlace(ctx context.Context) devPlace {
-	place := devPlace{dir: s.devDir(), number: 1}
-	for place.number < maxDevPlaces && place.taken(ctx) {
-		place.number++
-		place.dir = fmt.Sprintf("%s-%d", s.devDir(), place.number)
+// devPlace takes the first place where nobody runs: the directory itself, else <directory>-2 and so
+// on. The place is free again when this process has ended, however it ended.
+func (s *shell) devPlace() (devPlace, func(), error) {
+	for number := 1; number <= maxDevPlaces; number++ {
+		place := devPlace{dir: s.devDir(), number: number}
+		if number > 1 {
+			place.dir = fmt.Sprintf("%s-%d", s.devDir(), number)
+		}
+		if err := os.MkdirAll(place.dir, 0o700); err != nil {
+			return place, nil, fmt.Errorf("making the development directory: %w", err)
+		}
+		held, err := os.OpenFile(filepath.Join(place.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return place, nil, fmt.Errorf("locking the development directory: %w", err)
+		}
+		if lockFile(held) {
+			return place, func() { _ = held.Close() }, nil
+		}
+		_ = held.Close()
 	}
-	return place
-}
-
-// taken asks the process that the state file names. A file that a killed one left behind is free.
-func (p devPlace) taken(ctx context.Context) bool {
-	state, ok := p.read()
-	if !ok {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, state.Admin+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return true
+	return devPlace{}, nil, usagef("%d of `oncegate dev` run from this directory: set ONCEGATE_DEV_DIR to another one", maxDevPlaces)
 }
 
 // apart keeps a second `oncegate dev` off what the first one uses, unless the environment says what
@@ -132,9 +122,6 @@ func (p devPlace) read() (devState, bool) {
 
 // write replaces the file in one step. It holds a database url and is readable by its owner only.
 func (p devPlace) write(state devState) error {
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return fmt.Errorf("making the development directory: %w", err)
-	}
 	content, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the development state: %w", err)

@@ -22,3 +22,6 @@ func terminalWidth(f *os.File) int {
 	}
 	return int(size.Col)
 }
+
+// lockFile takes the lock of an open file, which ends with the file; false if another one holds it.
+func lockFile(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// servedRoute is a route of this process, as metrics name it.
+type servedRoute struct{ source, route string }
+
+// effectGauges show how effects stand. They are read from the database now and then, with bounded
+// counts.
+type effectGauges struct {
+	pending, oldest, dead, indeterminate *prometheus.GaugeVec
+}
+
+func newEffectGauges(routes map[int32]servedRoute) *effectGauges {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
+		for _, r := range routes {
+			g.WithLabelValues(r.source, r.route).Set(0)
+		}
+		return g
+	}
+	return &effectGauges{
+		pending:       gauge("oncegate_pending_effects", "Effects that wait for an attempt, among the 10,000 that are due first."),
+		oldest:        gauge("oncegate_oldest_pending_seconds", "How long ago the oldest of the pending effects was recorded; 0 without one."),
+		dead:          gauge("oncegate_dead_effects", "Dead letters, among the first 10,000 effects of the route that wait for a person."),
+		indeterminate: gauge("oncegate_indeterminate_effects", "Effects whose outcome is unknown, counted up to 10,000."),
+	}
+}
+
+func (g *effectGauges) set(r servedRoute, s inbox.EffectStats) {
+	g.pending.WithLabelValues(r.source, r.route).Set(float64(s.Pending))
+	g.oldest.WithLabelValues(r.source, r.route).Set(s.OldestPending.Seconds())
+	g.dead.WithLabelValues(r.source, r.route).Set(float64(s.Dead))
+	g.indeterminate.WithLabelValues(r.source, r.route).Set(float64(s.Indeterminate))
+}
+
+// makeEffectMetrics makes the gauges of a process that works.
+func (a *App) makeEffectMetrics(client *jobs.Client) error {
+	routes := map[int32]servedRoute{}
+	var ids []int32
+	for _, s := range a.settings.Sources {
+		for _, r := range s.Routes {
+			id := a.sources[s.Name].Routes[r.Name].ID
+			routes[id] = servedRoute{s.Name, r.Name}
+			ids = append(ids, id)
+		}
+	}
+	gauges := newEffectGauges(routes)
+	if err := a.collect(gauges.pending, gauges.oldest, gauges.dead, gauges.indeterminate, newBreakerCollector(client.Breakers)); err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "effect gauges", run: func(ctx context.Context) error {
+		a.every(ctx, "effect gauges", orderGaugesEvery, func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
+			defer cancel()
+			stats, err := inbox.ReadEffectStats(ctx, a.adminPool, ids)
+			if err != nil {
+				a.log.WarnContext(ctx, "reading how effects stand failed", slog.Any("error", err))
+				return
+			}
+			for id, r := range routes {
+				gauges.set(r, stats[id])
+			}
+		})
+		return nil
+	}})
+	return nil
+}
+
+// breakerCollector shows the state of each target's breaker in this process.
+type breakerCollector struct {
+	states func() map[string]jobs.BreakerState
+	desc   *prometheus.Desc
+}
+
+func newBreakerCollector(states func() map[string]jobs.BreakerState) *breakerCollector {
+	return &breakerCollector{states: states, desc: prometheus.NewDesc("oncegate_breaker_state",
+		"1 for the state that the target's breaker is in, in this process: open makes no attempts, half_open tries one.", []string{"target", "state"}, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *breakerCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *breakerCollector) Collect(out chan<- prometheus.Metric) {
+	for target, is := range c.states() {
+		for _, state := range jobs.BreakerStates() {
+			value := 0.0
+			if state == is {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, value, target, string(state))
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/cmd/internal/app"
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+const meteredFile = `
+targets:
+  bank: { kind: forward, url: env:TARGET, idempotent: false, breaker: { failures: 1, open: 10m }, probe: { url: env:PROBE, every: 1h } }
+  billing: { kind: forward, url: env:TARGET, idempotent: true }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:SECRET]
+    routes:
+      - { name: pay, target: bank }
+      - { name: bill, types: [never], target: billing, order: { mode: latest } }
+  tables: { provider: standard-webhooks, emit: true }
+`
+
+// metered starts an app whose target answers 500, and gives what scrapes its metrics.
+func metered(t *testing.T) (*app.App, *config.Config, func() string) {
+	t.Helper()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(target.Close)
+	url, schema := inboxtest.Schema(t)
+	cat, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{Catalog: cat, File: "x.yml", Content: []byte(meteredFile), Environ: []string{
+		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
+		"SECRET=whsec_test", "TARGET=" + target.URL, "PROBE=" + target.URL + "/{key}",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApp(t, cfg)
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
+	return a, cfg, func() string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.AdminAddr().String()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// A counter that begins with its first event shows no increase for it, and an alert on it stays
+// silent: every counter that the source code names is there from the start, with 0.
+func TestCountersBeginAtZero(t *testing.T) {
+	t.Parallel()
+	_, _, scrape := metered(t)
+	text := scrape()
+	names := map[string]bool{}
+	for _, pattern := range []string{"*.go", "../../../inbox/receiver/*.go", "../../../inbox/*.go", "../../../jobs/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no source code in %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range regexp.MustCompile(`"(oncegate_[a-z_]+_total)"`).FindAllSubmatch(content, -1) {
+				if !strings.HasSuffix(file, "_test.go") && !bytes.Contains(content, []byte("//go:build failpoint")) {
+					names[string(name[1])] = true
+				}
+			}
+		}
+	}
+	if len(names) < 30 {
+		t.Errorf("%d counters are named in the source code: the pattern does not find them", len(names))
+	}
+	for name := range names {
+		found := regexp.MustCompile(`(?m)^`+name+`(\{.*\})? (.*)$`).FindAllStringSubmatch(text, -1)
+		if len(found) == 0 {
+			t.Errorf("%s is not there before its first event", name)
+		}
+		for _, series := range found {
+			if series[2] != "0" && !strings.HasPrefix(name, "oncegate_prune") { // a pass begins with the process
+				t.Errorf("%s%s is %s before anything happened", name, series[1], series[2])
+			}
+		}
+	}
+	for _, series := range []string{
+		`oncegate_attempts_total{outcome="done",reason="",route="pay",source="stripe",target="bank"} 0`,
+		`oncegate_attempts_total{outcome="indeterminate",reason="status_5xx",route="pay",source="stripe",target="bank"} 0`,
+		`oncegate_attempts_total{outcome="dead",reason="attempts_exhausted",route="bill",source="stripe",target="billing"} 0`,
+		`oncegate_postponements_total{reason="target_open",route="pay",source="stripe",target="bank"} 0`,
+		`oncegate_indeterminate_effects_total{reason="timeout",route="pay",source="stripe",target="bank"} 0`,
+		`oncegate_recognised_keys_total{route="bill",source="stripe",target="billing"} 0`,
+		`oncegate_probes_total{outcome="absent",route="pay",source="stripe",target="bank"} 0`,
+		`oncegate_secret_matches_total{secret="env:SECRET",source="stripe"} 0`,
+		`oncegate_breaker_state{state="closed",target="bank"} 1`,
+		`oncegate_breaker_state{state="open",target="bank"} 0`,
+		`oncegate_pending_effects{route="pay",source="stripe"} 0`,
+		`oncegate_oldest_pending_seconds{route="pay",source="stripe"} 0`,
+		`oncegate_dead_effects{route="bill",source="stripe"} 0`,
+		`oncegate_indeterminate_effects{route="bill",source="stripe"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+series+"\n") {
+			t.Errorf("missing: %s", series)
+		}
+	}
+}
+
+// An effect that is put off was not attempted: behind an open breaker only the postponements rise.
+func TestPostponementIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	a, cfg, scrape := metered(t)
+	if status := deliver(t, cfg, a, "evt_1"); status != http.StatusOK {
+		t.Fatalf("%d", status)
+	}
+	attempts := func() (sum int) {
+		for _, series := range regexp.MustCompile(`(?m)^oncegate_attempts_total\{.*\} ([1-9]\d*)$`).FindAllStringSubmatch(scrape(), -1) {
+			n, err := strconv.Atoi(series[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+			if strings.Contains(series[0], `outcome=""`) {
+				t.Errorf("an attempt without an outcome: %s", series[0])
+			}
+		}
+		return sum
+	}
+	inboxtest.Until(t, "the attempt that opens the breaker", func() bool {
+		return strings.Contains(scrape(), "\n"+`oncegate_breaker_state{state="open",target="bank"} 1`+"\n") && attempts() == 1
+	})
+	if status := deliver(t, cfg, a, "evt_2"); status != http.StatusOK {
+		t.Fatalf("%d", status)
+	}
+	postponed := regexp.MustCompile(`(?m)^oncegate_postponements_total\{reason="target_open",route="pay",source="stripe",target="bank"\} [1-9]`)
+	inboxtest.Until(t, "the effect that the breaker puts off", func() bool { return postponed.MatchString(scrape()) })
+	if n := attempts(); n != 1 {
+		t.Errorf("%d attempts are counted, want the one that was made", n)
+	}
+}

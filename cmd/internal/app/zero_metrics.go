@@ -1,0 +1,110 @@
+package app
+
+import (
+	"slices"
+
+	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// A counter that begins with its first event shows no increase for it. Every combination of labels
+// that can occur is therefore there from the start, with 0.
+
+// attemptReasons are the reasons that an attempt at a target of the kind can end with.
+func attemptReasons(kind config.Kind) []inbox.Reason {
+	common := []inbox.Reason{
+		inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonLeaseExpired, inbox.ReasonStopped, inbox.ReasonPanic, inbox.ReasonTimeout,
+		inbox.ReasonBodyGone, inbox.ReasonDamaged, inbox.ReasonRender, inbox.ReasonMapping, inbox.ReasonOther,
+	}
+	network := []inbox.Reason{inbox.ReasonAddress, inbox.ReasonDNS, inbox.ReasonConnect, inbox.ReasonTLS, inbox.ReasonConnection, inbox.ReasonReply}
+	switch kind {
+	case config.KindForward, config.KindDev:
+		return slices.Concat(common, network, []inbox.Reason{
+			inbox.ReasonKeyWindow, inbox.ReasonInformational, inbox.ReasonRedirect, inbox.ReasonStatus408, inbox.ReasonStatus409, inbox.ReasonStatus410,
+			inbox.ReasonStatus425, inbox.ReasonStatus429, inbox.ReasonStatus4xx, inbox.ReasonStatus503, inbox.ReasonStatus5xx,
+		})
+	case config.KindMail:
+		return slices.Concat(common, network, []inbox.Reason{inbox.ReasonMail4xx, inbox.ReasonMail5xx})
+	case config.KindSQL:
+		return slices.Concat(common, []inbox.Reason{
+			inbox.ReasonSerialization, inbox.ReasonDeadlock, inbox.ReasonLockTimeout, inbox.ReasonSQLTimeout, inbox.ReasonUnavailable, inbox.ReasonSQL,
+		})
+	case config.KindNoop:
+	}
+	return common
+}
+
+// postponements are the reasons for which an effect is put off.
+func postponements() []inbox.Reason {
+	return []inbox.Reason{
+		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonUnavailable, inbox.ReasonListOpen,
+	}
+}
+
+// begin makes the series of every route.
+func (m *workMetrics) begin(sources []*config.Source) {
+	eachRoute(sources, func(source string, r *config.Route) {
+		t := r.Target
+		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptDone), "")
+		outcomes := []inbox.AttemptOutcome{inbox.AttemptRetry, inbox.AttemptDead}
+		if !deduplicates(t) {
+			outcomes = append(outcomes, inbox.AttemptIndeterminate)
+		}
+		for _, outcome := range outcomes {
+			for _, reason := range attemptReasons(t.Kind) {
+				m.attempts.WithLabelValues(source, r.Name, t.Name, string(outcome), string(reason))
+			}
+		}
+		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptLost), string(inbox.ReasonLeaseExpired))
+		for _, reason := range postponements() {
+			m.postponed.WithLabelValues(source, r.Name, t.Name, string(reason))
+		}
+		for _, state := range []inbox.EffectState{inbox.EffectDead, inbox.EffectSkipped, inbox.EffectDuplicate, inbox.EffectSuperseded} {
+			m.without.WithLabelValues(source, r.Name, t.Name, string(state))
+		}
+	})
+}
+
+// begin makes the series of every route.
+func (m *unsettledMetrics) begin(sources []*config.Source) {
+	eachRoute(sources, func(source string, r *config.Route) {
+		m.recognised.WithLabelValues(source, r.Name, r.Target.Name)
+		if deduplicates(r.Target) {
+			return
+		}
+		for _, reason := range attemptReasons(r.Target.Kind) {
+			m.indeterminate.WithLabelValues(source, r.Name, r.Target.Name, string(reason))
+		}
+	})
+}
+
+// begin makes the series of every table that prune removes from, and of every way a pass ends.
+func (m *pruneMetrics) begin() {
+	for _, table := range []string{
+		"audit", "conflict", "effect", "effect_attempt", "effect_key", "inbox_body", "inbox_event", "operation_result", "refusal", "replay",
+		"replay_item", "stream",
+	} {
+		m.rows.WithLabelValues(table)
+	}
+	for _, outcome := range []string{"complete", "short", "skipped"} {
+		m.passes.WithLabelValues(outcome)
+	}
+}
+
+// deduplicates reports whether no attempt at the target leaves its outcome unknown.
+func deduplicates(t *config.Target) bool {
+	switch t.Kind {
+	case config.KindSQL, config.KindNoop:
+		return true
+	case config.KindForward, config.KindDev, config.KindMail:
+	}
+	return t.Idempotent
+}
+
+func eachRoute(sources []*config.Source, do func(source string, r *config.Route)) {
+	for _, s := range sources {
+		for _, r := range s.Routes {
+			do(s.Name, r)
+		}
+	}
+}

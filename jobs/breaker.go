@@ -1,0 +1,38 @@
+package jobs
+
+import "github.com/sony/gobreaker/v2"
+
+// BreakerState is what a target's breaker lets through. It is a metric's label: never change.
+type BreakerState string
+
+// The states of a breaker.
+const (
+	BreakerClosed   BreakerState = "closed"    // attempts are made
+	BreakerHalfOpen BreakerState = "half_open" // one attempt is made, to see
+	BreakerOpen     BreakerState = "open"      // no attempt is made
+)
+
+// BreakerStates are all of them.
+func BreakerStates() []BreakerState {
+	return []BreakerState{BreakerClosed, BreakerHalfOpen, BreakerOpen}
+}
+
+// Breakers gives the state of each target's breaker in this process; a target whose breaker is off
+// has none.
+func (c *Client) Breakers() map[string]BreakerState {
+	out := make(map[string]BreakerState, len(c.limits))
+	for target, l := range c.limits {
+		if l.breaker == nil {
+			continue
+		}
+		switch l.breaker.State() {
+		case gobreaker.StateOpen:
+			out[target] = BreakerOpen
+		case gobreaker.StateHalfOpen:
+			out[target] = BreakerHalfOpen
+		default:
+			out[target] = BreakerClosed
+		}
+	}
+	return out
+}
