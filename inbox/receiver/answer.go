@@ -32,11 +32,13 @@ const (
 	outcomeOverloaded outcome = "overloaded"
 	// outcomeUnavailable: a fault of ours.
 	outcomeUnavailable outcome = "unavailable"
+	// outcomeDoubted: only its time is wrong, and our clock may be.
+	outcomeDoubted outcome = "clock_doubted"
 )
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
-	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable,
+	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable, outcomeDoubted,
 }
 
 // reason says why a request was refused: the provider's reasons and these. It
@@ -101,6 +103,8 @@ const (
 	afterFault    = "5"
 	afterQuota    = "1"
 	afterFlight   = "1"
+	// afterDoubt leaves time to compare the clocks.
+	afterDoubt = "2"
 )
 
 // answer decides every status. A refusal is answered without a body and without
@@ -123,6 +127,8 @@ func answer(source *endpoint, res *result) providers.Reply {
 		return refuse(source, res)
 	case outcomeOverloaded:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterOverload)
+	case outcomeDoubted:
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterDoubt)
 	case outcomeUnavailable:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
 	default:

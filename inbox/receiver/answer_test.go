@@ -47,6 +47,8 @@ func strict(cfg *receiver.Config, p *provider) {
 	cfg.Sources["shop"].Inbox.Strict = true
 }
 
+func doubting(cfg *receiver.Config, _ *provider) { cfg.Doubted = func() bool { return true } }
+
 func answerCases() []answerCase {
 	ack := func(status string) string { return `{"event":"` + recordedID + `","status":"` + status + `"}` }
 	forged := map[string]string{"X-Signature": sign(event + " ")}
@@ -84,6 +86,11 @@ func answerCases() []answerCase {
 		{name: "unsigned", header: map[string]string{"X-Signature": "-"}, status: 401, outcome: "refused", reason: "unsigned"},
 		{name: "malformed signature", header: map[string]string{"X-Signature": "zz"}, status: 401, outcome: "refused", reason: "malformed"},
 		{name: "stale", header: map[string]string{"X-Age": "301"}, status: 401, outcome: "refused", reason: "stale"},
+		// A wrong clock is our fault, and nobody else's deliveries suffer by whoever sends stale ones.
+		{name: "stale by a clock in doubt", adjust: doubting, header: map[string]string{"X-Age": "301"}, status: 503, want: retry("2"), outcome: "clock_doubted"},
+		{name: "early by a clock in doubt", adjust: doubting, header: map[string]string{"X-Age": "-301"}, status: 503, want: retry("2"), outcome: "clock_doubted"},
+		{name: "in time by a clock in doubt", adjust: doubting, status: 200, answer: ack("recorded"), outcome: "recorded", reaches: true},
+		{name: "forged and stale by a clock in doubt", adjust: doubting, header: map[string]string{"X-Age": "301", "X-Signature": sign(event + " ")}, status: 401, outcome: "refused", reason: "mismatch", whole: true},
 		{name: "early", header: map[string]string{"X-Age": "-301"}, status: 401, outcome: "refused", reason: "early"},
 		{name: "forged handshake", method: "GET", path: "/in/shop?token=wrong&challenge=1", status: 401, outcome: "refused", reason: "mismatch", whole: true},
 		{name: "unidentified operation", header: map[string]string{"X-Provoke": "unidentified"}, adjust: strict, status: 400, outcome: "refused", reason: "unidentified",

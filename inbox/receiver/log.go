@@ -60,6 +60,15 @@ func (r *Receiver) logRefusal(req *request, why reason, detail string) {
 		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
 }
 
+// logDoubted warns that a delivery was put off since our clock may be wrong, at most
+// once a second for each source.
+func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
+	if req.source.faults.take(req.started) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelWarn, "delivery put off: it verifies but for its time, and our clock may be wrong",
+			slog.String("source", req.source.name), slog.String("detail", refusal.Detail), slog.String("request", req.id))
+	}
+}
+
 // logUnverified reports a fault of a provider's, at most once a second for each
 // source.
 func (r *Receiver) logUnverified(req *request, err error) {

@@ -144,6 +144,19 @@ func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
 	}}
 }
 
+// NewClockCollector shows how the clocks compare.
+func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
+	return snapshot[inbox.ClockStats]{take: stats, series: []series[inbox.ClockStats]{
+		{
+			prometheus.NewDesc("oncegate_clock_skew_seconds", "How far the database's clock was ahead of this machine's when it was last read.", nil, nil),
+			prometheus.GaugeValue, func(s *inbox.ClockStats) float64 { return s.Skew.Seconds() },
+		},
+		counter("oncegate_clock_measurements_total", "How often the database's clock was read.", func(s *inbox.ClockStats) uint64 { return s.Measured }),
+		counter("oncegate_clock_skewed_measurements_total", "How often it was found too far from this machine's.", func(s *inbox.ClockStats) uint64 { return s.Beyond }),
+		counter("oncegate_clock_failed_measurements_total", "How often it could not be read.", func(s *inbox.ClockStats) uint64 { return s.Failed }),
+	}}
+}
+
 // NewRefusalsCollector shows the counters of the refusal store.
 func NewRefusalsCollector(stats func() inbox.RefusalStats) prometheus.Collector {
 	return snapshot[inbox.RefusalStats]{take: stats, series: []series[inbox.RefusalStats]{

@@ -104,6 +104,11 @@ type Config struct {
 	// defaults to time.Now.
 	Now func() time.Time
 
+	// Doubted reports whether Now may be wrong. It is asked only about a delivery that
+	// verifies but for its time, which is then answered 503 and not refused: a wrong
+	// clock is our fault. It must not wait. nil is never.
+	Doubted func() bool
+
 	// SystemNow is the clock of the machine, which the deadlines of connections
 	// are on. It defaults to time.Now.
 	SystemNow func() time.Time

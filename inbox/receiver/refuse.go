@@ -47,6 +47,12 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 		r.logUnverified(req, err)
 		return result{outcome: outcomeUnavailable}
 	}
+	// Both mean that the time is authentic and nothing else is wrong. A sender of stale
+	// signatures in bulk doubts nobody's but their own: what is in time never gets here.
+	if (refusal.Reason == providers.ReasonStale || refusal.Reason == providers.ReasonEarly) && r.cfg.Doubted != nil && r.cfg.Doubted() {
+		r.logDoubted(req, refusal)
+		return result{outcome: outcomeDoubted}
+	}
 	res := r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
 	if refusal.Reply != nil {
 		res.reply = *refusal.Reply

@@ -163,7 +163,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	for _, setting := range volatile {
 		a.log.WarnContext(ctx, "the database may lose what it has committed: turn the setting on", "setting", setting)
 	}
-	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now)
+	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now).WithLogger(a.log)
 	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
 	if err := a.clock.Start(ctx); err != nil {
 		return err

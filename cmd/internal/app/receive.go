@@ -25,7 +25,7 @@ func (a *App) makeReceive() error {
 	if err != nil {
 		return err
 	}
-	if err := a.collect(receiver.NewRefusalsCollector(refusals.Stats)); err != nil {
+	if err := a.collect(receiver.NewRefusalsCollector(refusals.Stats), receiver.NewClockCollector(a.clock.Stats)); err != nil {
 		return err
 	}
 	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
@@ -50,7 +50,7 @@ func (a *App) makeReceive() error {
 	}
 	rcv, err := receiver.New(receiver.Config{
 		Gate: failingGate(a.gate), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log,
-		Now: a.clock.Now, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
+		Now: a.clock.Now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
 	})
 	if err != nil {
 		return err

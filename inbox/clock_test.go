@@ -1,0 +1,112 @@
+package inbox_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// A database whose clock can be set: its own clock_timestamp() is found before
+// PostgreSQL's.
+const settableClock = `
+CREATE TABLE clock_ahead (by interval NOT NULL);
+INSERT INTO clock_ahead VALUES ('0');
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock_ahead'`
+
+// said is a log that can be read while it is written.
+type said struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.String()
+}
+
+// While nobody can know which of two clocks is right, the time of a delivery is in
+// doubt: when the database's is set to something else, and when it is set right again,
+// as soon as somebody asks and not a minute later.
+func TestClockInDoubt(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	admin := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	if _, err := admin.Exec(t.Context(), settableClock); err != nil {
+		t.Fatal(err)
+	}
+	cfg := admin.Config()
+	cfg.ConnConfig.RuntimeParams["search_path"] = schema + ", pg_catalog"
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	var log said
+	var later atomic.Int64
+	clock := inbox.NewClock(pool, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }).WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	if !clock.Doubted() {
+		t.Error("a clock that was never compared is not doubted")
+	}
+	if err := clock.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(clock.Stop)
+	inboxtest.Until(t, "the clock is trusted once it was compared", func() bool { return !clock.Doubted() })
+	set := func(to string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), `UPDATE clock_ahead SET by = $1::text::interval`, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	set("10 minutes")
+	later.Add(int64(6 * time.Second)) // the last comparison says nothing any more
+	if !clock.Doubted() {
+		t.Error("a comparison of 6 s ago is trusted")
+	}
+	inboxtest.Until(t, "the difference is found", func() bool { return clock.Skew() > 9*time.Minute })
+	for range 10 {
+		if !clock.Doubted() {
+			t.Fatal("clocks ten minutes apart are not doubted")
+		}
+	}
+	inboxtest.Until(t, "the log", func() bool { return strings.Contains(log.String(), "the clocks differ") })
+	if stats := clock.Stats(); stats.Beyond == 0 || stats.Skew < 9*time.Minute {
+		t.Errorf("the figures are %+v, want the difference in them", stats)
+	}
+
+	set("0")
+	inboxtest.Until(t, "the clock is trusted again", func() bool { return !clock.Doubted() })
+	if skew := clock.Skew().Abs(); skew > inbox.MaxSkew {
+		t.Errorf("the skew is still %s", skew)
+	}
+
+	// Whoever asks in bulk makes one comparison a second.
+	later.Add(int64(6 * time.Second))
+	before, began := clock.Stats().Measured, time.Now()
+	inboxtest.Until(t, "many questions", func() bool {
+		for range 1000 {
+			clock.Doubted()
+		}
+		return time.Since(began) > 2*time.Second
+	})
+	if n := clock.Stats().Measured - before; n > uint64(time.Since(began).Seconds())+2 {
+		t.Errorf("%d comparisons in %s, want one a second at most", n, time.Since(began))
+	}
+}
