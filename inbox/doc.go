@@ -193,6 +193,30 @@
 // "erased", which no body has. Tombstones outlive the gate's horizon by an hour, so
 // that no event falls between known and too old.
 //
+// # How processes know of each other
+//
+// Every process has a row in the table node ([Node]) with its version, its roles, a
+// fingerprint of its configuration and the sealing keys it holds, and renews it every
+// few seconds. What is only safe if all of them know something asks there first: a
+// sealing key is known to all before one seals with it ([Lacking]), and goes when
+// nobody seals with it any more ([Sealing]). An effect whose key its process lacks
+// waits, without an attempt: another process may have the key.
+//
+// # How clocks and connections fail
+//
+// [Clock] compares this machine's clock with the database's. Neither is known to be
+// right: while they differ, or have not been compared in the last seconds, a delivery
+// whose only fault is its time is a fault of ours ([Clock.Doubted]). It can only be
+// asked of a delivery that verifies otherwise, so that a sender of stale signatures
+// gets nobody's deliveries put off but their own.
+//
+// A connection may fall silent, without a reset and without an answer. Each statement
+// of claims, settlements, sweeps and checks has a deadline by the lease, those that
+// River makes without one have it from the connection ([OpenPoolWithin]), and a pool
+// one of whose connections owed an answer in vain is renewed, since the others most
+// likely went the same way. The gate sets no deadline of the server's, for a statement
+// timeout would also hit a COMMIT that waits for a standby; nor does the work pool.
+//
 // # Where this differs from the design it was built on
 //
 // The gate inserts River's jobs by SQL of its own, with ids reserved from

@@ -51,6 +51,7 @@ type Summary struct {
 	Sent, Acked, Duplicates, Ambiguous, Faults int
 	Effects, Forwarded                         int
 	Random, FailPoints, Postgres, Both, Cuts   int
+	Silences                                   int
 	Lost, Doubled, Altered, Alien, Other       int
 	Starts                                     int
 	Elapsed                                    time.Duration
@@ -59,10 +60,10 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
-	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT), "+
+	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT, %d silences), "+
 		"%d events in %d deliveries, %d acked, %d of them duplicates, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
 		"lost %d, doubled %d, altered %d, alien %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
+		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Alien, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 

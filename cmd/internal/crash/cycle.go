@@ -18,6 +18,7 @@ const (
 	killBoth     step = "kill the binary and PostgreSQL"
 	cutBefore    step = "cut the gate off before COMMIT"
 	cutAfter     step = "cut the gate off after COMMIT"
+	silence      step = "silence the connections"
 	// The others are fail points of the binary.
 	beforeCommit step = "gate-before-commit"
 	afterCommit  step = "gate-after-commit"
@@ -31,7 +32,7 @@ const (
 // a short campaign sees each.
 var steps = []step{
 	killRandom, beforeCommit, killPostgres, afterCommit, killRandom, beforeSend, killBoth, afterSend, killRandom, killPostgres,
-	cutBefore, cutAfter,
+	cutBefore, cutAfter, silence,
 }
 
 // plan is the steps of the campaign, and one more, which is never taken.
@@ -107,6 +108,13 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		if err := c.cut(ctx, s); err != nil {
 			return err
 		}
+		if done, err := c.survived(ctx, next); done || err != nil {
+			return err
+		}
+	case silence:
+		pause(ctx, load)
+		c.summary.Silences++
+		c.proxy.Silence()
 		if done, err := c.survived(ctx, next); done || err != nil {
 			return err
 		}

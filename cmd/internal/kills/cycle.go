@@ -50,22 +50,29 @@ func (c *Campaign) event(route Route, hold bool) string {
 
 // deliver brings an event to the receiver, until it is acknowledged.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
-	body := c.sent[event]
 	return c.until(ctx, "an acknowledgement", func() (bool, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.public+"/in/stripe", bytes.NewReader(body))
-		if err != nil {
-			return false, err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, time.Now(), body))
-		resp, err := client.Do(req)
-		if err != nil {
-			return false, nil
-		}
-		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body) // the status says it all
-		return resp.StatusCode/100 == 2, nil
+		status, err := c.post(ctx, event, time.Now())
+		return status/100 == 2, err
 	})
+}
+
+// post brings an event to the receiver once, signed at a time, and gives the status of
+// the answer; 0 if there was none.
+func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int, err error) {
+	body := c.sent[event]
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.public+"/in/stripe", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, signed, body))
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil // the receiver may be away
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body) // the status says it all
+	return resp.StatusCode, nil
 }
 
 // background gives the workers something else to do as well, but for the route
@@ -114,6 +121,8 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 		return c.resetKept(ctx, s.route)
 	case skewClocks:
 		return c.skew(ctx, s.route)
+	case wrongDatabase:
+		return c.wrongDatabase(ctx, s.route)
 	case cutBefore:
 		return c.cut(ctx, rig.CutBefore)
 	case cutAfter:

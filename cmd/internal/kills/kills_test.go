@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	cycles = flag.Int("cycles", 21, "how often something happens to a worker")
+	cycles = flag.Int("cycles", 22, "how often something happens to a worker")
 	seed   = flag.Uint64("seed", 0, "of the order of the steps; 0 draws one")
 )
 
@@ -43,7 +43,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 			}
 			t.Error(v)
 		}
-		if s := &result.Summary; *cycles >= 21 && (s.Repeated < 4 || s.Uncertain < 6 || s.Stops < 2 || s.Cuts < 2) {
+		if s := &result.Summary; *cycles >= 22 && (s.Repeated < 4 || s.Uncertain < 6 || s.Stops < 2 || s.Cuts < 2) {
 			t.Errorf("too little happened to prove anything: %s", s)
 		}
 		if !t.Failed() {

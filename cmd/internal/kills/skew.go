@@ -50,6 +50,37 @@ func (c *Campaign) skew(ctx context.Context, route Route) error {
 	return errors.Join(c.take(ctx, s, ""), c.receive(ctx, ""))
 }
 
+// wrongDatabase gives the receiver and the senders one clock, 10 minutes behind the
+// database's: as far as they can tell, the database's is wrong. Not one genuine
+// delivery may be refused for its time; each is put off, and taken when the clocks
+// agree again.
+func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
+	if err := errors.Join(c.receiver.Stop(30*time.Second), c.receive(ctx, clockBehind)); err != nil {
+		return err
+	}
+	var events []string
+	for range 20 {
+		event := c.event(route, false)
+		events = append(events, event)
+		status, err := c.post(ctx, event, time.Now().Add(-10*time.Minute))
+		if err != nil {
+			return err
+		}
+		if status != http.StatusServiceUnavailable {
+			return fmt.Errorf("a genuine delivery was answered %d while the database's clock is wrong, not 503", status)
+		}
+	}
+	if err := errors.Join(c.receiver.Stop(30*time.Second), c.receive(ctx, "")); err != nil {
+		return err
+	}
+	for _, event := range events {
+		if err := c.deliver(ctx, event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // alarmed waits until a process listens and, asked whether it is ready, says that
 // its clock is wrong.
 func (c *Campaign) alarmed(ctx context.Context, p *rig.Process, admin, log string) error {

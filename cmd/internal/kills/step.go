@@ -16,6 +16,7 @@ const (
 	cutBefore      how = "cut off before COMMIT"
 	cutAfter       how = "cut off after COMMIT"
 	skewClocks     how = "a worker's clock 2 h ahead, the receiver's 10 min behind"
+	wrongDatabase  how = "the database's clock 10 min ahead of the receiver's and the senders'"
 )
 
 // step is one cycle.
@@ -50,6 +51,7 @@ var steps = []step{
 	{Table, cutBefore},
 	{Table, cutAfter},
 	{Once, skewClocks},
+	{Idempotent, wrongDatabase},
 }
 
 // Wrong is a way to break the promise on purpose, to see whether it is noticed.
