@@ -26,6 +26,7 @@ type lockedEffect struct {
 	bodyKept      bool
 	rendered      bool
 	calledAgain   bool // a later call repeats its operation
+	routeGone     bool
 	sendStarted   *time.Time
 	now           time.Time
 }
@@ -68,7 +69,8 @@ WHERE e.id = ANY ($1::uuid[])`
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.item, x.idempotency_key,
     x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `, x.send_started_at, now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `,
+    coalesce((SELECT ` + goneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])
@@ -116,7 +118,7 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*
 		for rows.Next() {
 			h := new(lockedEffect)
 			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.item, &h.key,
-				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.sendStarted, &h.now)
+				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.routeGone, &h.sendStarted, &h.now)
 			if err != nil {
 				return err
 			}

@@ -132,7 +132,10 @@ FOR UPDATE OF k`
 // may have happened, nor any item of the list that it became. By LIMIT each is looked
 // up by itself: the planner would else hash the first items of all lists there are.
 const neverHappened = `
-    o.state = 'dead' AND o.unknown_since IS NULL AND NOT o.unknown_before
+    o.state = 'dead' AND ` + noneHappened
+
+const noneHappened = `
+    o.unknown_since IS NULL AND NOT o.unknown_before
     AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
     AND (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL`
 

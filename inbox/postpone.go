@@ -3,14 +3,29 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Postpone puts an effect off that this process can do nothing for, without
 // spending an attempt.
 func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) error {
-	if _, err := e.postpones.do(ctx, postponement{effect: effect, by: by}); err != nil {
-		return fmt.Errorf("postponing effect %s: %w", effect, err)
+	return e.postpone(ctx, postponement{effect: effect, by: by})
+}
+
+// PostponeStray is Postpone for an effect whose route this process does not know. The
+// row says so, for people and for [Effects.RecallStrays]; one that a person had sent
+// again keeps that reason, which its attempt will tell.
+func (e *Effects) PostponeStray(ctx context.Context, effect ID, by time.Duration) error {
+	return e.postpone(ctx, postponement{effect: effect, by: by, reason: ReasonRoute})
+}
+
+func (e *Effects) postpone(ctx context.Context, p postponement) error {
+	if _, err := e.postpones.do(ctx, p); err != nil {
+		return fmt.Errorf("postponing effect %s: %w", p.effect, err)
 	}
 	return nil
 }
@@ -18,28 +33,75 @@ func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) err
 // A row that somebody else has locked is being worked on.
 const postponeEffects = `
 WITH due AS MATERIALIZED (
-    SELECT e.id, a.by
-    FROM unnest($1::uuid[], $2::bigint[]) AS a (id, by)
+    SELECT e.id, a.by, a.reason
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[]) AS a (id, by, reason)
     JOIN effect e ON e.id = a.id
     WHERE e.state IN ('pending', 'retry')
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED)
-UPDATE effect e SET next_at = now() + d.by * interval '1 microsecond'
+UPDATE effect e SET next_at = now() + d.by * interval '1 microsecond',
+    reason = CASE WHEN d.reason = '' OR e.reason = 'resent' THEN e.reason ELSE d.reason END
 FROM due d
 WHERE e.id = d.id`
 
 type postponement struct {
 	effect ID
 	by     time.Duration
+	reason Reason // empty keeps the effect's
 }
 
 func (e *Effects) postponeGroup(ctx context.Context, asks []postponement) ([]struct{}, error) {
-	ids, waits := make([]ID, len(asks)), make([]int64, len(asks))
+	ids, waits, reasons := make([]ID, len(asks)), make([]int64, len(asks)), make([]string, len(asks))
 	for i, a := range asks {
-		ids[i], waits[i] = a.effect, a.by.Microseconds()
+		ids[i], waits[i], reasons[i] = a.effect, a.by.Microseconds(), string(a.reason)
 	}
-	_, err := e.pool.Exec(ctx, postponeEffects, ids, waits)
+	_, err := e.pool.Exec(ctx, postponeEffects, ids, waits, reasons)
 	return make([]struct{}, len(asks)), err
+}
+
+// A page of those that were put off for want of their route, through the index of what
+// is due, and those of them that this process knows. Which ones are due anyway does not
+// matter.
+const recallStrays = `
+WITH page AS MATERIALIZED (
+    SELECT e.id, e.next_at, e.route_id, e.reason
+    FROM effect e
+    WHERE e.next_at > now() AND (e.next_at, e.id) > ($2::timestamptz, $3::uuid)
+    ORDER BY e.next_at, e.id
+    LIMIT 1000),
+stray AS MATERIALIZED (
+    SELECT e.id
+    FROM page p
+    JOIN effect e ON e.id = p.id
+    WHERE p.reason = 'route_unknown' AND p.route_id = ANY ($1::int[]) AND e.reason = 'route_unknown' AND e.state IN ('pending', 'retry')
+    ORDER BY e.id
+    FOR UPDATE OF e SKIP LOCKED),
+due AS (
+    UPDATE effect e SET next_at = now(), reason = NULL
+    FROM stray s
+    WHERE e.id = s.id
+    RETURNING e.id)
+SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due), l.next_at, l.id
+FROM (SELECT 1) one
+LEFT JOIN (SELECT next_at, id FROM page ORDER BY next_at DESC, id DESC LIMIT 1) l ON true`
+
+// RecallStrays makes due what was put off by [Effects.PostponeStray] and is of a route
+// that this process knows, a page at a time. It returns how many effects that were.
+func (e *Effects) RecallStrays(ctx context.Context) (int, error) {
+	routes := slices.Collect(maps.Keys(e.routes))
+	recalled := 0
+	for at, id := (time.Time{}), (ID{}); ; {
+		var page, due int
+		var lastAt *time.Time
+		var last ID
+		if err := e.pool.QueryRow(ctx, recallStrays, routes, at, pgtype.UUID{Bytes: id, Valid: true}).Scan(&page, &due, &lastAt, &last); err != nil {
+			return recalled, fmt.Errorf("recalling effects of known routes: %w", err)
+		}
+		if recalled += due; lastAt == nil {
+			return recalled, nil
+		}
+		at, id = *lastAt, last
+	}
 }
 
 // MarkUnfinished notes that a run of a waiting effect did not end, so that the

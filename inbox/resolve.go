@@ -56,7 +56,8 @@ const lockEffectEvent = `
 SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
 
 const lockIndeterminate = `
-SELECT x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.send_started_at, x.sequence_key_hash, ` + calledAgain + `, now()
+SELECT x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.send_started_at, x.sequence_key_hash, ` + calledAgain + `,
+    coalesce((SELECT ` + goneRoute + ` FROM route r WHERE r.id = x.route_id), false), now()
 FROM effect x
 WHERE x.id = $1
 FOR UPDATE OF x`
@@ -69,7 +70,7 @@ const forgetUnknown = `UPDATE effect SET unknown_since = NULL, unknown_before = 
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It
 // returns [ErrNotFound], [ErrState] if the effect is not indeterminate or is no longer
-// at r.Version, or [ErrCalledAgain].
+// at r.Version, [ErrCalledAgain], or [ErrRouteGone].
 func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
@@ -95,9 +96,10 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		before effectSnapshot
 		now    time.Time
 		again  bool
+		gone   bool
 	)
 	err := tx.QueryRow(ctx, lockIndeterminate, r.Effect).Scan(&s.RouteID, &before.State, &before.Reason,
-		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &again, &now)
+		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &again, &gone, &now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ErrNotFound
@@ -107,6 +109,8 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
 		return fmt.Errorf("%w: it is %s, not indeterminate", ErrState, before.State)
 	case r.Version != 0 && r.Version != before.Version:
 		return fmt.Errorf("%w: it has changed since it was looked at", ErrState)
+	case gone && r.As == ResolveResend:
+		return ErrRouteGone
 	case again && r.As == ResolveResend && !r.CalledAgain:
 		return ErrCalledAgain
 	}

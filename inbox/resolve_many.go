@@ -31,16 +31,19 @@ type ResolvedMany struct {
 	// CalledAgain is how many were not sent again because a later call repeats their operation. Each
 	// of them is decided alone: see [Resolve.CalledAgain].
 	CalledAgain int `json:"called_again"`
+	// Gone is how many were not sent again because their route is gone: nobody would
+	// carry them out.
+	Gone int `json:"gone"`
 }
 
 // Looked is how many effects have been looked at.
-func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAgain }
+func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAgain + r.Gone }
 
 // resolveChunk is how many effects one transaction resolves.
 const resolveChunk = 200
 
 // Resending many is the decision of one for each of them.
-const forgetUnknowns = `UPDATE effect SET unknown_since = NULL WHERE id = ANY ($1::uuid[])`
+const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
 
 // ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with an
 // audit entry of its own. A call that was cut short has resolved what it counts; the rest is still
@@ -54,9 +57,9 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
 	err := inChunks(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
-		var n, again int
+		var n, again, gone int
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
-			n, again, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
+			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
 			return err
 		})
 		if err != nil {
@@ -64,7 +67,8 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 		}
 		out.Resolved += n
 		out.CalledAgain += again
-		out.Changed += len(chunk) - n - again - len(missed)
+		out.Gone += gone
+		out.Changed += len(chunk) - n - again - gone - len(missed)
 		if r.Progress != nil {
 			r.Progress(out.Looked(), len(r.Effects))
 		}
@@ -76,20 +80,22 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	return out, nil
 }
 
-func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again int, missed []ID, err error) {
+func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again, gone int, missed []ID, err error) {
 	ids := make([]ID, len(chunk))
 	for i, u := range chunk {
 		ids[i] = u.Effect
 	}
 	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, 0, nil, err
 	}
 	var found []*lockedEffect
 	for _, u := range chunk {
 		switch h := held[u.Effect]; {
 		case slices.Contains(missed, u.Effect):
 		case h == nil || h.state != EffectIndeterminate || h.version != u.Version:
+		case h.routeGone && r.As == ResolveResend:
+			gone++
 		case h.calledAgain && r.As == ResolveResend:
 			again++
 		default:
@@ -97,20 +103,20 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 		}
 	}
 	if len(found) == 0 {
-		return 0, again, missed, nil
+		return 0, again, gone, missed, nil
 	}
 	group, wakes, err := e.resolutions(ctx, tx, r.As, found)
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, 0, nil, err
 	}
 	settled, err := e.settle(ctx, tx, group, wakes)
 	if err != nil {
-		return 0, 0, nil, err
+		return 0, 0, 0, nil, err
 	}
 	var b pgx.Batch
 	for i, h := range found {
 		if !settled[i].Applied {
-			return 0, 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
+			return 0, 0, 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
 		}
 		a := audit{
 			at: h.now, actor: r.Actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: r.Reason, before: h.snapshot(),
@@ -121,10 +127,10 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
 		}
 		if err := a.queue(&b); err != nil {
-			return 0, 0, nil, err
+			return 0, 0, 0, nil, err
 		}
 	}
-	return len(found), again, missed, tx.SendBatch(ctx, &b).Close()
+	return len(found), again, gone, missed, tx.SendBatch(ctx, &b).Close()
 }
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.

@@ -181,6 +181,7 @@ type Client struct {
 	analyze  *analyzer
 	looking  sync.WaitGroup // for it
 	giveWay  *giveWay
+	strays   *strays
 	missing  missingKeys
 	claimed  claimHealth
 
@@ -225,6 +226,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.limit()
 	c.nudge = newNudger(cfg.Pool, c.now)
+	c.strays = newStrays(c.now, c.random, c.log)
 	c.analyze = &analyzer{pool: cfg.Pool, log: c.log}
 	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
@@ -356,8 +358,33 @@ func (c *Client) Start(ctx context.Context) error {
 	c.sweeper.Start(ctx)
 	c.nudge.start(ctx)
 	c.looking.Go(func() { c.analyze.run(c.stopping) })
+	c.looking.Go(c.recall)
 	c.started = true
 	return nil
+}
+
+// recall has the effects looked at soon that were put off while nobody knew their
+// routes: a route that came back is not to wait for the end of a long pause. They are
+// due at once; the sweeper sees that their jobs come too late and gives them new ones.
+func (c *Client) recall() {
+	for pause := troubled; ; pause = min(2*pause, time.Minute) {
+		n, err := c.store.RecallStrays(c.stopping)
+		switch {
+		case c.stopping.Err() != nil:
+			return
+		case err == nil && n > 0:
+			c.log.InfoContext(c.stopping, "effects whose routes are known again are due", "effects", n)
+			return
+		case err == nil:
+			return
+		}
+		c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
+		select {
+		case <-c.stopping.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Stop takes no new wake-ups, lets attempts finish, after StopTimeout cancels

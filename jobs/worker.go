@@ -81,18 +81,18 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // at rest, settled, or somebody has it
 	}
+	if standing.Wait > 0 {
+		return river.JobSnooze(standing.Wait)
+	}
 	if _, known := c.cfg.Routes[standing.RouteID]; !known {
-		c.log.InfoContext(ctx, "effect postponed", "effect", w.effect.String(), "route_id", standing.RouteID, "reason", string(inbox.ReasonRoute))
 		if c.cfg.Observe != nil {
 			c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})
 		}
-		if err := c.store.Postpone(ctx, w.effect, postponed); err != nil {
+		pause := c.strays.pause(ctx, standing.RouteID)
+		if err := c.store.PostponeStray(ctx, w.effect, pause); err != nil {
 			return c.trouble(ctx, "postponing an effect", err)
 		}
-		return river.JobSnooze(postponed)
-	}
-	if standing.Wait > 0 {
-		return river.JobSnooze(standing.Wait)
+		return river.JobSnooze(pause)
 	}
 	if route, _ := c.store.Route(standing.RouteID); route.InDatabase && !route.Order.Ordered() {
 		return c.act(ctx, w, standing, begun)

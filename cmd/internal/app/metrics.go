@@ -39,6 +39,7 @@ type workMetrics struct {
 	postponed *prometheus.CounterVec
 	without   *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
+	strays    prometheus.Counter
 }
 
 func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
@@ -56,8 +57,11 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 			Name: "oncegate_attempt_seconds", Help: "From the claim of an effect to the end of the attempt.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"target"}),
+		strays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oncegate_unknown_route_effects_total", Help: "Effects put off because this process does not know their route, each time counted.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.attempts, m.postponed, m.without, m.seconds} {
+	for _, c := range []prometheus.Collector{m.attempts, m.postponed, m.without, m.seconds, m.strays} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -68,6 +72,8 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 // observe counts what ended. Only what has an outcome was an attempt.
 func (m *workMetrics) observe(r jobs.Report) {
 	switch {
+	case r.Route == "" && r.Reason == inbox.ReasonRoute:
+		m.strays.Inc() // its names are those of no configuration
 	case r.Outcome != "":
 		m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
 		m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())

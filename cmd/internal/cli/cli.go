@@ -84,6 +84,7 @@ func (s *shell) root() *cobra.Command {
 		s.eventsCommand(),
 		s.effectsCommand(),
 		s.deadCommand(),
+		s.routesCommand(),
 		s.replayCommand(),
 		s.streamsCommand(),
 		s.refusalsCommand(),

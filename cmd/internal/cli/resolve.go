@@ -96,6 +96,10 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	if errors.Is(err, inbox.ErrCalledAgain) {
 		return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.Effect)}
 	}
+	if errors.Is(err, inbox.ErrRouteGone) {
+		return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so nobody would send it; configure the route again and start a server with it, or say --done",
+			r.Effect, clean(effect.Source), clean(effect.Route))}
+	}
 	if err != nil {
 		return err
 	}

@@ -129,6 +129,9 @@ func (s *shell) resolveMany(cmd *cobra.Command, filter inbox.UnknownFilter, most
 			fmt.Fprintf(s.out, "%d stay: a later call repeats their operation, so decide each by its id (`effects list --state indeterminate`)\n", out.CalledAgain)
 		}
 	}
+	if out.Gone > 0 && s.output != "json" {
+		fmt.Fprintf(s.out, "%d stay: their routes are gone and nobody would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
+	}
 	if rest := len(r.Effects) - out.Looked(); rest > 0 {
 		return laterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
 	}

@@ -1,0 +1,254 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ClearRoute is a decision about all effects that wait for a route that is gone.
+type ClearRoute struct {
+	Source, Route string
+
+	// To is the route of the same source that they move to; empty discards them.
+	To string
+
+	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
+	// the default of 1,000, and 100,000 is the most.
+	Max int
+
+	// DryRun counts them and changes nothing.
+	DryRun bool
+
+	// Actor and Reason go into the audit entry of each. Both are required, but for a
+	// dry run.
+	Actor, Reason string
+
+	// Progress, if set, is called after each transaction with how many are done.
+	Progress func(done, of int)
+}
+
+// ClearedRoute is what became of a [ClearRoute].
+type ClearedRoute struct {
+	// Matched is how many effects wait.
+	Matched int `json:"matched"`
+	// Cleared is how many of them moved or are skipped now.
+	Cleared int `json:"cleared"`
+	// Left is how many stay: they changed meanwhile or, with To, cannot move without
+	// the risk that they happen twice or out of order.
+	Left int `json:"left"`
+}
+
+const findGoneRoute = `
+SELECT r.id, r.version, r.target, ` + goneRoute + `
+FROM route r
+JOIN source s ON s.id = r.source_id
+WHERE s.name = $1 AND r.name = $2`
+
+const findWaiting = `
+SELECT e.id FROM effect e WHERE e.next_at IS NOT NULL AND e.route_id = $1 AND e.state IN ('pending', 'retry', 'held')
+UNION
+SELECT e.id FROM effect e WHERE e.route_id = $1 AND e.state = 'held'
+ORDER BY id
+LIMIT $2`
+
+// ClearRoute discards what waits for a route that is gone, or moves it to another route
+// of the same source, a few effects in each transaction. A call that was cut short is
+// simply made again. It returns [ErrNotFound] for a route that there never was,
+// [ErrRouteKnown] for one that servers carry out, [ErrRouteGone] if To is gone too, and
+// [ErrBound].
+//
+// An effect that moves keeps its idempotency key: where both routes lead to the same
+// target, the target recognises what it may have had. To another target only moves what
+// certainly never happened, since no key would help there, and it is rendered anew. The
+// items of a list and the effects of an ordered route do not move to another target:
+// they have their place where they are.
+func (e *Effects) ClearRoute(ctx context.Context, c ClearRoute) (ClearedRoute, error) {
+	out, err := e.clearRoute(ctx, c)
+	if err != nil {
+		return out, fmt.Errorf("clearing route %s/%s: %w", c.Source, c.Route, err)
+	}
+	return out, nil
+}
+
+// clearing is a route that is being cleared, and where to.
+type clearing struct {
+	ask        ClearRoute
+	from, to   int32
+	version    int32
+	sameTarget bool
+}
+
+func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRoute, err error) {
+	if !c.DryRun {
+		if err := explained(c.Actor, c.Reason); err != nil {
+			return out, err
+		}
+	}
+	if c.Max == 0 {
+		c.Max = DefaultDiscards
+	}
+	c.Max = min(c.Max, MaxDiscards)
+	all, err := e.findClearing(ctx, c)
+	if err != nil {
+		return out, err
+	}
+	rows, err := e.pool.Query(ctx, findWaiting, all.from, c.Max+1)
+	if err != nil {
+		return out, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return out, err
+	}
+	if out.Matched = len(ids); out.Matched > c.Max {
+		return out, fmt.Errorf("%w: at most %d", ErrBound, c.Max)
+	}
+	if c.DryRun {
+		return out, nil
+	}
+	err = inChunks(ctx, ids, discardChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+		var n int
+		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			if c.To == "" {
+				n, missed, err = e.discardWaitingTx(ctx, tx, c, chunk)
+			} else {
+				n, missed, err = e.moveTx(ctx, tx, all, chunk)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out.Cleared += n
+		out.Left += len(chunk) - n - len(missed)
+		if c.Progress != nil {
+			c.Progress(out.Cleared+out.Left, out.Matched)
+		}
+		return missed, nil
+	})
+	return out, err
+}
+
+func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, error) {
+	out := clearing{ask: c}
+	var target, toTarget string
+	var version int32
+	var gone bool
+	err := e.pool.QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return out, ErrNotFound
+	case err == nil && !gone:
+		err = ErrRouteKnown
+	}
+	if err != nil || c.To == "" {
+		return out, err
+	}
+	err = e.pool.QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return out, fmt.Errorf("%w: the source has no route %s", ErrNotFound, c.To)
+	case err == nil && gone:
+		err = fmt.Errorf("%w: %s", ErrRouteGone, c.To)
+	}
+	out.sameTarget = target == toTarget
+	return out, err
+}
+
+func (e *Effects) discardWaitingTx(ctx context.Context, tx pgx.Tx, c ClearRoute, ids []ID) (n int, missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	if err != nil {
+		return 0, nil, err
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return slices.Contains(missed, id) })
+	var group []Settlement
+	for _, id := range ids {
+		if h := held[id]; h != nil && (h.state.Waiting() || h.state == EffectHeld) {
+			group = append(group, Settlement{
+				Effect: id, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
+				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			})
+		}
+	}
+	if len(group) == 0 {
+		return 0, missed, nil
+	}
+	settled, err := e.settle(ctx, tx, group, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	var b pgx.Batch
+	for i, s := range group {
+		if !settled[i].Applied {
+			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
+		}
+		h := held[s.Effect]
+		a := audit{
+			at: h.now, actor: c.Actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: c.Reason,
+			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
+		}
+		if err := a.queue(&b); err != nil {
+			return 0, nil, err
+		}
+	}
+	return len(group), missed, tx.SendBatch(ctx, &b).Close()
+}
+
+// What moves gets fresh attempts under a new version, and its key by recipe, if it has
+// one, is that of the other route. To the same target the bytes go along with the key.
+const moveToRoute = `
+UPDATE effect o
+SET route_id = $3, route_version = $4, state = 'pending', next_at = now(), job_id = a.job_id, reason = NULL, attempts = 0,
+    version = o.version + 1, fresh_trigger = 'manual', rearmed_at = now(), unfinished = false, key_hash = NULL,
+    rendered = CASE WHEN $5 THEN o.rendered END, rendered_key_id = CASE WHEN $5 THEN o.rendered_key_id END
+FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
+WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.sequence_key_hash IS NULL
+    AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = o.event_id AND x.route_id = $3 AND x.item = o.item)
+    AND ($5 OR o.item = 0 AND ` + noneHappened + `)
+RETURNING o.id`
+
+const releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[])`
+
+func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, ids []ID) (n int, missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	if err != nil {
+		return 0, nil, err
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return slices.Contains(missed, id) })
+	jobIDs, err := e.reserveTx(ctx, tx, len(ids))
+	if err != nil {
+		return 0, nil, err
+	}
+	rows, err := tx.Query(ctx, moveToRoute, ids, jobIDs, c.to, c.version, c.sameTarget, c.from)
+	if err != nil {
+		return 0, nil, err
+	}
+	moved, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(moved) == 0 {
+		return 0, missed, nil
+	}
+	var b pgx.Batch
+	b.Queue(releaseMoved, moved)
+	wakes := make([]Wake, len(moved))
+	for i, id := range moved {
+		h := held[id]
+		wakes[i] = Wake{JobID: jobIDs[slices.Index(ids, id)], Kind: WakeEffect, ID: id, Last: true}
+		a := audit{
+			at: h.now, actor: c.ask.Actor, action: AuditMove, object: "effect/" + id.String(), reason: c.ask.Reason,
+			before: map[string]any{"route": c.ask.Route, "effect": h.snapshot()},
+			after:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.version + 1}},
+		}
+		if err := a.queue(&b); err != nil {
+			return 0, nil, err
+		}
+	}
+	e.enqueuer.InsertTx(&b, wakes)
+	return len(moved), missed, tx.SendBatch(ctx, &b).Close()
+}

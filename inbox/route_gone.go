@@ -1,0 +1,72 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrRouteGone is returned for sending an effect again whose route the server that
+// started last does not have: nobody would carry it out.
+var ErrRouteGone = errors.New("the route is gone from the configuration: nobody would carry the effect out")
+
+// ErrRouteKnown is returned for taking the effects of a route away from servers that
+// carry them out.
+var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")
+
+// goneRoute says of a route r that the server that started last does not have it. Each
+// registers all its sources and routes in one transaction, whose time they get.
+const goneRoute = `r.updated_at < (SELECT max(s.updated_at) FROM source s)`
+
+// RouteBacklog is a route with what is not settled of it.
+type RouteBacklog struct {
+	Source string `json:"source"`
+	Route  string `json:"route"`
+	Target string `json:"target"`
+	// Gone: the server that started last does not have the route.
+	Gone bool `json:"gone"`
+	// Waiting effects would be carried out by a server that knows the route.
+	Waiting int `json:"waiting"`
+	// Claimed effects are with a worker, or were when it died.
+	Claimed       int `json:"claimed"`
+	Dead          int `json:"dead"`
+	Indeterminate int `json:"indeterminate"`
+	// Oldest is when the oldest of the waiting ones was received.
+	Oldest *time.Time `json:"oldest,omitempty"`
+}
+
+// Through the indexes of what is due, of what is held and of what is at rest: settled
+// effects, which are most, are not read.
+const listRouteBacklogs = `
+WITH unsettled AS (
+    SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.next_at IS NOT NULL
+    UNION ALL
+    SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.state = 'held' AND e.next_at IS NULL
+    UNION ALL
+    SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.state IN ('dead', 'indeterminate'))
+SELECT s.name, r.name, r.target, ` + goneRoute + `,
+    count(*) FILTER (WHERE u.state IN ('pending', 'retry', 'held')), count(*) FILTER (WHERE u.state = 'claimed'),
+    count(*) FILTER (WHERE u.state = 'dead'), count(*) FILTER (WHERE u.state = 'indeterminate'),
+    min(v.received_at) FILTER (WHERE u.state IN ('pending', 'retry', 'held'))
+FROM route r
+JOIN source s ON s.id = r.source_id
+LEFT JOIN unsettled u ON u.route_id = r.id
+LEFT JOIN inbox_event v ON v.id = u.event_id AND u.state IN ('pending', 'retry', 'held')
+GROUP BY s.name, r.id
+ORDER BY s.name, r.name`
+
+// RouteBacklogs lists every route that was ever registered, with what is not settled.
+func (l *Lister) RouteBacklogs(ctx context.Context) ([]RouteBacklog, error) {
+	rows, err := l.pool.Query(ctx, listRouteBacklogs)
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RouteBacklog])
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	return out, nil
+}
