@@ -83,7 +83,10 @@ func (r PoolRole) timeouts() map[string]string {
 		}
 	case PoolQueue:
 		return map[string]string{
-			"lock_timeout":                        "5s",
+			"lock_timeout": "5s",
+			// River's statements and the sweeper's are short. Cut off at a COMMIT that waits
+			// for a standby, they only wake somebody twice.
+			"statement_timeout":                   "60s",
 			"idle_in_transaction_session_timeout": "60s",
 			// River's statements join lists to its table. Planned once, on the empty table a
 			// process starts with, each fetch from a backlog took half a second: the plan

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,10 @@ type ResealProgress struct {
 	// that is lost and were left as they are. Both count all tables.
 	Resealed   int64 `json:"resealed"`
 	Unreadable int64 `json:"unreadable"`
+
+	// MissingKeys are the ids of the keys that unreadable values would need, in no
+	// order. A value that is damaged needs none.
+	MissingKeys []int32 `json:"missing_keys,omitempty"`
 }
 
 // A page is bounded in rows, and what is sealed again at once in bytes.
@@ -142,6 +147,7 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 			ones     [][]byte
 			twos     [][]byte
 			lost     int64
+			missing  []int32
 		)
 		for rows.Next() {
 			var (
@@ -161,6 +167,9 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 				plain, err := cfg.Keyring.Open(place, keyID, values[i])
 				if readable = readable && err == nil; !readable {
 					lost++
+					if _, id := unopened(err); id != 0 {
+						missing = append(missing, id)
+					}
 					break
 				}
 				values[i], key = ring.Seal(place, plain)
@@ -180,6 +189,11 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 			}
 		}
 		p.Resealed, p.Unreadable = p.Resealed+int64(len(outIDs)), p.Unreadable+lost
+		for _, id := range missing {
+			if !slices.Contains(p.MissingKeys, id) {
+				p.MissingKeys = append(slices.Clip(p.MissingKeys), id)
+			}
+		}
 		return nil
 	})
 }

@@ -106,8 +106,8 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	b.stop(c)
 
 	// Nothing of it can be sealed again, and nothing is destroyed.
-	if end := b.reseal(b.keyring); end.Unreadable != 2 {
-		t.Errorf("resealed %+v, want both bodies unreadable", end)
+	if end := b.reseal(b.keyring); end.Unreadable != 2 || !slices.Equal(end.MissingKeys, []int32{1}) {
+		t.Errorf("resealed %+v, want both bodies unreadable for want of key 1", end)
 	}
 	b.keyring = keyring(t, oldKey+"\n"+newKey+" active")
 	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 2 {

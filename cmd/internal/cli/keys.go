@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -386,16 +387,29 @@ func (s *shell) resealCommand() *cobra.Command {
 				return err
 			}
 			if s.output == "json" {
-				err = s.json(map[string]int64{"resealed": end.Resealed, "unreadable": end.Unreadable})
+				err = s.json(map[string]any{"resealed": end.Resealed, "unreadable": end.Unreadable, "missing_keys": emptyList(end.MissingKeys)})
 			} else {
 				fmt.Fprintf(s.out, "%d values are under key %d now\n", end.Resealed, keys.Ring().Active().ID)
 			}
 			if err == nil && end.Unreadable > 0 {
-				return &failure{text: fmt.Sprintf("%d values are under keys that are not in the keyring; they stay as they are", end.Unreadable)}
+				return &failure{text: fmt.Sprintf("%d values cannot be opened and stay as they are: %s", end.Unreadable, missingKeys(end.MissingKeys))}
 			}
 			return err
 		},
 	}
 	addWait(cmd, &wait)
 	return cmd
+}
+
+// missingKeys says which keys would open what cannot be opened.
+func missingKeys(ids []int32) string {
+	if len(ids) == 0 {
+		return "they do not open with their keys"
+	}
+	slices.Sort(ids)
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = strconv.Itoa(int(id))
+	}
+	return "the keyring lacks their keys, which are " + strings.Join(texts, ", ")
 }
