@@ -54,6 +54,7 @@ type Summary struct {
 	Silences                                   int
 	Lost, Doubled, Altered, Alien, Other       int
 	Starts                                     int
+	Conflicts                                  int
 	Elapsed                                    time.Duration
 	Seed                                       uint64
 }
@@ -61,9 +62,9 @@ type Summary struct {
 // String is the summary in one line.
 func (s *Summary) String() string {
 	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT, %d silences), "+
-		"%d events in %d deliveries, %d acked, %d of them duplicates, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
+		"%d events in %d deliveries, %d acked, %d of them duplicates and %d conflicts, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
 		"lost %d, doubled %d, altered %d, alien %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults, s.Forged,
+		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Conflicts, s.Ambiguous, s.Faults, s.Forged,
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Alien, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -261,6 +262,7 @@ func (c *Campaign) sum(r *Result) {
 	l := c.ledger
 	s.Events, s.Forged = len(l.ids), l.forged
 	s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults = l.requests, l.acked, l.duplicates, l.ambiguous, l.faults
+	s.Conflicts = l.conflicts
 	for _, row := range r.Database.Events {
 		s.Effects += row.Effects
 	}

@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -26,9 +27,16 @@ type Database struct {
 	// Applied counts the rows of the transactional target, by event id.
 	Applied map[string]int
 
+	// Kept are the payloads that conflict with an event, by its event id: the hash that
+	// stands beside each, and that of the bytes that are stored.
+	Kept map[string][]Kept
+
 	// Unfinished counts the effects that are not done, by state.
 	Unfinished map[string]int
 }
+
+// Kept is a payload that is kept beside its event.
+type Kept struct{ SHA, BodySHA []byte }
 
 // Querier is a connection or a transaction.
 type Querier interface {
@@ -42,6 +50,8 @@ SELECT e.event_id, e.body_sha256, sha256(substring(b.body FROM e.body_offset + 1
 FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id`
 
 const readApplied = `SELECT event_id, count(*) FROM crash_applied GROUP BY event_id`
+
+const readKept = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict c JOIN inbox_event e ON e.id = c.event_id`
 
 const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
 
@@ -58,8 +68,29 @@ func Read(ctx context.Context, db Querier) (*Database, error) {
 	if d.Applied, err = counts(ctx, db, readApplied); err != nil {
 		return nil, err
 	}
+	if d.Kept, err = kept(ctx, db); err != nil {
+		return nil, err
+	}
 	d.Unfinished, err = counts(ctx, db, readUnfinished)
 	return d, err
+}
+
+func kept(ctx context.Context, db Querier) (map[string][]Kept, error) {
+	rows, err := db.Query(ctx, readKept)
+	if err != nil {
+		return nil, fmt.Errorf("reading conflicts: %w", err)
+	}
+	out := map[string][]Kept{}
+	var id string
+	var k Kept
+	_, err = pgx.ForEachRow(rows, []any{&id, &k.SHA, &k.BodySHA}, func() error {
+		out[id] = append(out[id], Kept{bytes.Clone(k.SHA), bytes.Clone(k.BodySHA)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading conflicts: %w", err)
+	}
+	return out, nil
 }
 
 func counts(ctx context.Context, db Querier, sql string) (map[string]int, error) {
@@ -116,6 +147,7 @@ func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []Violati
 	}
 	for id, e := range sent {
 		c.sender(id, &e, recorded[id])
+		c.conflicts(id, &e, db.Kept[id])
 	}
 	for id := range db.Applied {
 		if !recorded[id] {
@@ -181,6 +213,42 @@ func (c *checker) effects(row *Recorded, sent map[string]Sent, applied int, call
 	for sum := range calls.Bodies {
 		if known && sum != e.SHA {
 			c.add(Altered, "%s was forwarded with another body", id)
+		}
+	}
+}
+
+// mostKept is how many payloads of an event are kept at least, the newest ones.
+const mostKept = 5
+
+// conflicts: a payload that was acknowledged is kept, unless so many others may have
+// come after it.
+func (c *checker) conflicts(id string, e *Sent, rows []Kept) {
+	kept := map[[sha256.Size]byte]bool{}
+	for _, row := range rows {
+		sum := [sha256.Size]byte(row.SHA)
+		if _, known := e.Others[sum]; !known {
+			c.add(Alien, "%s has a conflicting payload that was never sent", id)
+		}
+		if !bytes.Equal(row.SHA, row.BodySHA) {
+			c.add(Altered, "%s has a conflicting payload with other bytes", id)
+		}
+		kept[sum] = true
+	}
+	if len(rows) > mostKept {
+		c.add(Misjudged, "%s has %d conflicting payloads, more than are kept", id, len(rows))
+	}
+	for sum, o := range e.Others {
+		if o.Acked == 0 || kept[sum] {
+			continue
+		}
+		later := 0
+		for other, p := range e.Others {
+			if other != sum && p.LastTo > o.AckedFrom {
+				later++
+			}
+		}
+		if later < mostKept {
+			c.add(Lost, "%s had a conflicting payload acknowledged that is not kept, and %d others after it", id, later)
 		}
 	}
 }

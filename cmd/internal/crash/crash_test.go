@@ -48,7 +48,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	if t.Failed() {
 		return
 	}
-	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Effects == 0 || *cycles >= 10 && s.Ambiguous == 0 {
+	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Ambiguous == 0 {
 		t.Errorf("too little happened to prove anything: %s", s.String())
 	}
 
@@ -124,6 +124,10 @@ var mutants = []mutant{
 	{name: "an event is recorded twice", want: crash.Doubled, sql: `
 		ALTER TABLE inbox_event DROP CONSTRAINT inbox_event_key, DROP CONSTRAINT inbox_event_pkey;
 		INSERT INTO inbox_event SELECT * FROM inbox_event LIMIT 1`},
+	{name: "an acknowledged conflicting payload is not kept", want: crash.Lost, sql: `
+		DELETE FROM conflict WHERE event_id IN (SELECT event_id FROM conflict GROUP BY 1 HAVING count(*) < 5)`},
+	{name: "a conflicting payload changes", want: crash.Altered, sql: `
+		UPDATE conflict SET body = overlay(body PLACING 'x' FROM 20) WHERE id = (SELECT id FROM conflict LIMIT 1)`},
 	{name: "a forward goes out under a second key", want: crash.Doubled, damage: func(_ *crash.Sent, calls *crash.Calls) {
 		calls.Count++
 		calls.Keys["another"]++

@@ -10,7 +10,9 @@
 // drops connections at a COMMIT, before the server has it or before its answer
 // arrives. When everything has come to rest, [Check] compares: what was
 // acknowledged is recorded with the same bytes, nothing is recorded twice or
-// unsigned, every effect has happened once.
+// unsigned, every effect has happened once. Some senders use the id of an event for
+// another payload: each of those that is acknowledged is kept, the newest five
+// different ones of an event.
 //
 // kill -9 leaves the operating system's caches alone: this says nothing about a
 // loss of power.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -22,6 +23,20 @@ type Sent struct {
 	Recorded int // those that said it was the first
 	Refused  int // answers of 4xx
 	Odd      int // answers that no delivery of ours may get
+
+	// Others are the payloads that were delivered under its id after it had been
+	// acknowledged, by their hash.
+	Others map[[sha256.Size]byte]Other
+}
+
+// Other is what the senders know about a payload that conflicts with its event. Times
+// are counted in requests.
+type Other struct {
+	Acked int
+
+	// AckedFrom is when the last acknowledged request was sent, and LastTo when the last
+	// one was answered: one that never was may arrive at any time.
+	AckedFrom, LastTo int
 }
 
 // Ledger is what was sent and acknowledged, by event id.
@@ -37,6 +52,8 @@ type Ledger struct {
 	ambiguous  int // sent, and no answer came
 	faults     int // 5xx
 	forged     int
+	conflicts  int
+	clock      int
 }
 
 func newLedger(run string) *Ledger { return &Ledger{run: run, events: map[string]*Sent{}} }
@@ -79,6 +96,58 @@ func (l *Ledger) body(id string) (body []byte, forged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events[id].Body, l.events[id].Forged
+}
+
+// variants is how many conflicting payloads an event gets: more than are kept.
+const variants = 8
+
+// conflict gives an event that was acknowledged, if there is one, with a payload that
+// is not its own, and the time.
+func (l *Ledger) conflict(random *rand.Rand) (id string, body []byte, from int, ok bool) {
+	id, ok = l.any(random)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !ok || l.events[id].Acked == 0 {
+		return "", nil, 0, false
+	}
+	l.clock++
+	other := fmt.Appendf(nil, `{"variant":%d,`, random.IntN(variants))
+	return id, append(other, l.events[id].Body[1:]...), l.clock, true
+}
+
+// noteConflict writes down the answer to a payload that conflicts.
+func (l *Ledger) noteConflict(id string, body []byte, from int, a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.unsent {
+		return
+	}
+	e, sum := l.events[id], sha256.Sum256(body)
+	l.requests++
+	l.clock++
+	o := e.Others[sum]
+	o.LastTo = max(o.LastTo, l.clock)
+	switch {
+	case a.acknowledged() && a.says == "conflict":
+		o.Acked++
+		o.AckedFrom = max(o.AckedFrom, from)
+		l.acked++
+		l.conflicts++
+	case a.acknowledged():
+		e.Odd++
+	case a.status/100 == 4:
+		e.Refused++
+	case a.status/100 == 5:
+		l.faults++
+		o.LastTo = math.MaxInt // it may have been kept all the same
+	default:
+		l.ambiguous++
+		o.LastTo = math.MaxInt
+	}
+	if e.Others == nil {
+		e.Others = map[[sha256.Size]byte]Other{}
+	}
+	e.Others[sum] = o
 }
 
 // answer is how a request ended.
@@ -128,7 +197,9 @@ func (l *Ledger) Events() map[string]Sent {
 	defer l.mu.Unlock()
 	out := make(map[string]Sent, len(l.events))
 	for id, e := range maps.All(l.events) {
-		out[id] = *e
+		copied := *e
+		copied.Others = maps.Clone(e.Others)
+		out[id] = copied
 	}
 	return out
 }

@@ -77,6 +77,14 @@ func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
 		}
 		together.Wait()
 		return true
+	case n < 83: // the sender means something else by an id that it has used
+		id, body, from, ok := s.ledger.conflict(random)
+		if !ok {
+			return true
+		}
+		a := s.post(ctx, body, rig.StripeSignature(secret, time.Now(), body))
+		s.ledger.noteConflict(id, body, from, a)
+		return a.status != 0 && a.status/100 != 5
 	case n < 97:
 		id, ok := s.ledger.any(random)
 		return !ok || s.deliver(ctx, random, id)
