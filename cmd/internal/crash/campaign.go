@@ -110,6 +110,9 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 		options: o, world: w, schema: "crash_" + run, config: filepath.Join(w.dir, run+".yml"), ledger: newLedger(run),
 		beforeKill: func() {}, random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
 	}
+	defer func() {
+		err = rig.Early(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d", o.Cycles, o.Seed), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+	}()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/cmd/internal/crash"
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 var (
@@ -33,7 +34,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 		*seed = rand.Uint64()
 	}
 
-	result, err := world.Run(t.Context(), crash.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+	result, err := world.Run(rig.InTime(t), crash.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			// that lost nothing is followed by another.
 			lost := 0
 			for try := uint64(0); lost == 0 && try < 5; try++ {
-				r, err := world.Run(t.Context(), crash.Options{Cycles: 2, Seed: *seed + try, Wrong: wrong})
+				r, err := world.Run(rig.InTime(t), crash.Options{Cycles: 2, Seed: *seed + try, Wrong: wrong})
 				if err != nil {
 					t.Fatal(err)
 				}

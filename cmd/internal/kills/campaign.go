@@ -112,6 +112,9 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 		c.options.Progress = func(string, ...any) {}
 	}
 	c.schema, c.config = "kills_"+c.run, filepath.Join(w.dir, c.run+".yml")
+	defer func() {
+		err = rig.Early(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+	}()
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err

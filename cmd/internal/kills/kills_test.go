@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/cmd/internal/kills"
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox"
 )
 
@@ -31,7 +32,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	}
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()
-		result, err := world.Run(t.Context(), kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		result, err := world.Run(rig.InTime(t), kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	for wrong, kind := range kills.Noticed {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
-			result, err := world.Run(t.Context(), kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
+			result, err := world.Run(rig.InTime(t), kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}

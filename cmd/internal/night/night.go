@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", part.name, err, n.logTail())
+			return nil, rig.Early(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.log())
 		}
 		o.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
 	}
@@ -190,14 +190,6 @@ func (n *Night) serve(ctx context.Context, configuration string) error {
 }
 
 func (n *Night) log() string { return filepath.Join(n.options.Dir, "serve.log") }
-
-func (n *Night) logTail() string {
-	content, err := os.ReadFile(n.log())
-	if err != nil {
-		return err.Error()
-	}
-	return string(content[max(0, len(content)-1000):])
-}
 
 // outage delivers a fifth while billing is up, and the rest in each way in which
 // it is down; then it is up again.

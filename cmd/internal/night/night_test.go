@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/cmd/internal/night"
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
@@ -16,7 +17,7 @@ var deliveries = flag.Int("deliveries", 300, "events that are delivered in the n
 func TestNight(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	evidence, err := night.Run(t.Context(), night.Options{
+	evidence, err := night.Run(rig.InTime(t), night.Options{
 		Deliveries: *deliveries, URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf,
 	})
 	if err != nil {

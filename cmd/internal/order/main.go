@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 // options are what can be chosen.
@@ -91,7 +94,8 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		c := &campaign{options: o, variant: v, world: w}
 		result, err := c.run(ctx)
 		if err != nil {
-			return broken, fmt.Errorf("%s: %w", v.name, err)
+			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
+			return broken, rig.Early(fmt.Errorf("%s: %w", v.name, err), repeat, filepath.Join(w.dir, c.schema+".*.log"), w.server.LogPath())
 		}
 		fmt.Println(result)
 		for _, violation := range result.violations[:min(len(result.violations), 20)] {

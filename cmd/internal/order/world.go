@@ -91,7 +91,7 @@ func (w *world) serve(ctx context.Context, schema, role, failpoint string) (*pro
 		return nil, err
 	}
 	env := []string{
-		"DATABASE_URL=" + w.server.DSN(), "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=error",
+		"DATABASE_URL=" + w.server.DSN(), "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=warn",
 		"ONCEGATE_PUBLIC=" + public, "ONCEGATE_ADMIN=" + admin,
 	}
 	log := filepath.Join(w.dir, schema+"."+role+".log")
