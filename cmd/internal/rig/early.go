@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -81,7 +80,7 @@ func found(patterns []string) ([]string, error) {
 // keep copies the logs into a directory that stays.
 func keep(logs []string) (string, error) {
 	// A test's own directory is removed with the test, TMPDIR is not.
-	dir, err := os.MkdirTemp("", "oncegate-campaign-") //nolint:usetesting // it has to outlive the test
+	dir, err := os.MkdirTemp("", "oncegate-campaign-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for the logs: %w", err)
 	}
@@ -119,19 +118,21 @@ func tail(path string) (end []byte, size int64, err error) {
 	return bytes.TrimRight(end, "\n"), size, nil
 }
 
-// InTime gives a context that ends shortly before the test's own deadline: a campaign that hangs then
+// Timed is a test that may have a deadline: [testing.T].
+type Timed interface {
+	Context() context.Context
+	Cleanup(end func())
+	Deadline() (deadline time.Time, ok bool)
+}
+
+// InTime gives a context that ends a minute before the test's own deadline: a campaign that hangs then
 // fails where it hangs and can say so, where the deadline ends the program without a word of its logs.
-func InTime(tb testing.TB) context.Context {
-	tb.Helper()
-	t, ok := tb.(interface{ Deadline() (time.Time, bool) })
-	if !ok {
-		return tb.Context()
-	}
+func InTime(t Timed) context.Context {
 	deadline, ok := t.Deadline()
 	if !ok {
-		return tb.Context()
+		return t.Context()
 	}
-	ctx, cancel := context.WithDeadlineCause(tb.Context(), deadline.Add(-time.Minute), errors.New("the time of the test is over (-timeout)"))
-	tb.Cleanup(cancel)
+	ctx, cancel := context.WithDeadlineCause(t.Context(), deadline.Add(-time.Minute), errors.New("the time of the test is over (-timeout)"))
+	t.Cleanup(cancel)
 	return ctx
 }
