@@ -36,8 +36,8 @@ type Options struct {
 
 // Summary is a campaign in figures.
 type Summary struct {
-	Cycles, Kills, Stops, Resets, Cuts int
-	Starts, Events                     int
+	Cycles, Kills, Stops, Resets, Cuts, Busy int
+	Starts, Events                           int
 
 	// Repeated counts the effects at targets that deduplicate of which they heard
 	// more than once, and Requests what they heard in all.
@@ -54,10 +54,10 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
-	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts at COMMIT), %d events; "+
+	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
 		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
 		"%d indeterminate, of which %d never arrived; %d violations; seed %d, %.1f s",
-		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Undelivered,
+		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Busy, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Undelivered,
 		s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -67,8 +67,11 @@ type Result struct {
 	Violations []Violation
 
 	// Sent are the bodies that were acknowledged, by event.
-	Sent    map[string][]byte
-	Heard   map[string]Heard
+	Sent  map[string][]byte
+	Heard map[string]Heard
+	// Certain are the events whose effects were never in doubt: whatever happened to
+	// their workers happened before anything was sent.
+	Certain map[string]bool
 	Effects []Effect
 
 	// Schema is where the database still has it all.
@@ -77,6 +80,7 @@ type Result struct {
 
 const (
 	applyName = "kills_apply"                                  // of the function in the database
+	startWord = "SET rendered = coalesce(e.rendered"           // in the statement that records the start of a send
 	secret    = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 	patience  = 60 * time.Second                               // with something that has to happen
 )
@@ -93,6 +97,7 @@ type Campaign struct {
 	ledger   *Ledger
 	script   *script
 	sent     map[string][]byte
+	certain  map[string]bool // events of which it is certain that nothing of them is in doubt
 	seats    [2]*seat
 	public   string
 	receiver *rig.Process
@@ -105,7 +110,7 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	var id [4]byte
 	rand.Read(id[:])
 	c := &Campaign{
-		options: o, world: w, run: hex.EncodeToString(id[:]), ledger: newLedger(), script: newScript(), sent: map[string][]byte{},
+		options: o, world: w, run: hex.EncodeToString(id[:]), ledger: newLedger(), script: newScript(), sent: map[string][]byte{}, certain: map[string]bool{},
 		random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
 	}
 	if c.options.Progress == nil {
@@ -125,11 +130,11 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := c.rest(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Sent: c.sent, Heard: c.ledger.Heard()}
+	r := &Result{Schema: c.schema, Sent: c.sent, Certain: c.certain, Heard: c.ledger.Heard()}
 	if r.Effects, err = Read(ctx, c.db); err != nil {
 		return nil, err
 	}
-	r.Violations = Check(r.Sent, r.Effects, r.Heard)
+	r.Violations = Check(r.Sent, r.Certain, r.Effects, r.Heard)
 	c.sum(r)
 	c.summary.Elapsed = time.Since(started)
 	r.Summary = c.summary
@@ -172,7 +177,11 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if _, err := c.db.Exec(ctx, makeTable); err != nil {
 		return fmt.Errorf("making the target: %w", err)
 	}
-	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.options.Wrong == RetryOnce), 0o600); err != nil {
+	precedes := "429"
+	if c.options.Wrong == RetryBusy {
+		precedes += ", 503"
+	}
+	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.options.Wrong == RetryOnce, precedes), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
 	for i := range c.seats {

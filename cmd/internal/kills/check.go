@@ -84,8 +84,8 @@ func Count(violations []Violation, kind Kind) int {
 }
 
 // Check compares what was sent to us and what the targets have heard with the
-// effects.
-func Check(sent map[string][]byte, effects []Effect, heard map[string]Heard) []Violation {
+// effects. Those of certain events must not be indeterminate.
+func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]Heard) []Violation {
 	c := &checker{}
 	known := map[string]bool{}
 	for i := range effects {
@@ -98,6 +98,9 @@ func Check(sent map[string][]byte, effects []Effect, heard map[string]Heard) []V
 			c.add(Early, e, "was taken over before its lease had ended")
 		}
 		h := heard[e.Event]
+		if certain[e.Event] && (e.State == inbox.EffectIndeterminate || e.Route == Once && h.Whole != 1) {
+			c.add(Misstated, e, "was never in doubt, and arrived %d times", h.Whole)
+		}
 		switch e.Route {
 		case Idempotent:
 			c.idempotent(e, &h, sent[e.Event])

@@ -123,6 +123,14 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 		return c.skew(ctx, s.route)
 	case wrongDatabase:
 		return c.wrongDatabase(ctx, s.route)
+	case busyAfter:
+		event := c.event(s.route, false)
+		c.script.onEvent(event, answerBusy)
+		return c.reset(ctx, event, answerBusy)
+	case cutStart:
+		return c.cutStart(ctx, rig.CutStatement)
+	case cutStarted:
+		return c.cutStart(ctx, rig.CutAnswer)
 	case cutBefore:
 		return c.cut(ctx, rig.CutBefore)
 	case cutAfter:
@@ -229,7 +237,11 @@ func (c *Campaign) reset(ctx context.Context, event string, a act) error {
 		if got != a {
 			return fmt.Errorf("a target did %q and not %q", got, a)
 		}
-		c.summary.Resets++
+		if a == answerBusy {
+			c.summary.Busy++
+		} else {
+			c.summary.Resets++
+		}
 		return nil
 	case <-time.After(patience):
 		return fmt.Errorf("waiting for a request: %w", errPatience)

@@ -11,6 +11,7 @@ const (
 	holdAnswer  act = "hold it in the middle of its answer"
 	resetUnread act = "reset the connection before it is read"
 	resetRead   act = "reset the connection when it was read"
+	answerBusy  act = "answer 503 when it was read"
 	resetReused act = "reset a connection kept alive when the next request was read"
 )
 

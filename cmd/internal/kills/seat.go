@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,7 +31,7 @@ func (c *Campaign) newSeat(number int) (*seat, error) {
 	s := &seat{number: number, log: filepath.Join(c.world.dir, c.schema+"-"+strconv.Itoa(number)+".log")}
 	var dsn string
 	var err error
-	if s.proxy, dsn, err = rig.StartProxy(c.world.server.DSN(), applyName); err != nil {
+	if s.proxy, dsn, err = rig.StartProxy(c.world.server.DSN(), applyName, startWord); err != nil {
 		return s, err
 	}
 	if s.admin, err = rig.FreeAddress(); err != nil {
@@ -63,9 +64,10 @@ func (s *seat) close() error {
 	return errors.Join(errs...)
 }
 
-// take starts a worker in the seat and waits until it is ready.
-func (c *Campaign) take(ctx context.Context, s *seat, failpoint string) error {
-	binary, env := c.world.shipped, s.env
+// take starts a worker in the seat and waits until it is ready. settings are more of
+// its environment.
+func (c *Campaign) take(ctx context.Context, s *seat, failpoint string, settings ...string) error {
+	binary, env := c.world.shipped, append(slices.Clip(s.env), settings...)
 	if failpoint == "" {
 		failpoint = c.options.Wrong.failpoint()
 	}

@@ -15,6 +15,9 @@ const (
 	connReused     how = "reset a connection kept alive"
 	cutBefore      how = "cut off before COMMIT"
 	cutAfter       how = "cut off after COMMIT"
+	busyAfter      how = "503 after the work was done"
+	cutStart       how = "cut off when the start of a send is recorded"
+	cutStarted     how = "cut off when the start of a send was recorded"
 	skewClocks     how = "a worker's clock 2 h ahead, the receiver's 10 min behind"
 	wrongDatabase  how = "the database's clock 10 min ahead of the receiver's and the senders'"
 )
@@ -52,6 +55,10 @@ var steps = []step{
 	{Table, cutAfter},
 	{Once, skewClocks},
 	{Idempotent, wrongDatabase},
+	{Idempotent, busyAfter},
+	{Once, busyAfter},
+	{Once, cutStart},
+	{Once, cutStarted},
 }
 
 // Wrong is a way to break the promise on purpose, to see whether it is noticed.
@@ -63,6 +70,8 @@ const (
 	SettleFirst Wrong = "settle before the send"
 	// RetryOnce takes a target that cannot deduplicate for one that can.
 	RetryOnce Wrong = "retry where nobody deduplicates"
+	// RetryBusy takes a 503 for an answer that precedes the work.
+	RetryBusy Wrong = "retry a 503 where nobody deduplicates"
 	// FreshKeys makes a key for each attempt.
 	FreshKeys Wrong = "a key an attempt"
 	// OtherBytes sends other bytes in each attempt.
@@ -75,7 +84,7 @@ const (
 
 // Noticed is how the check is to notice each of them.
 var Noticed = map[Wrong]Kind{
-	SettleFirst: Lost, RetryOnce: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
+	SettleFirst: Lost, RetryOnce: Doubled, RetryBusy: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
 }
 
 // steps are those at which it shows.
@@ -87,6 +96,8 @@ func (w Wrong) steps() []step {
 		return []step{{Idempotent, killUnread}}
 	case RetryOnce:
 		return []step{{Once, killRead}}
+	case RetryBusy:
+		return []step{{Once, busyAfter}}
 	case FreshKeys, OtherBytes:
 		return []step{{Idempotent, killRead}}
 	case HiddenResend:
@@ -110,7 +121,7 @@ func (w Wrong) failpoint() string {
 		return "work-hidden-resend:1"
 	case Guess:
 		return "work-guess:1"
-	case RetryOnce: // the configuration is
+	case RetryOnce, RetryBusy: // the configuration is
 	}
 	return ""
 }

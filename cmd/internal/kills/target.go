@@ -103,7 +103,7 @@ func (t *target) serve(conn net.Conn) {
 			reset(conn)
 			t.script.done <- resetUnread
 			return
-		case "", holdRead, holdAnswer, resetRead, resetReused: // later
+		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // later
 		}
 		event, err := t.read(reader)
 		if err != nil {
@@ -127,6 +127,12 @@ func (t *target) serve(conn net.Conn) {
 			reset(conn)
 			t.script.done <- resetRead
 			return
+		case answerBusy: // it has done the work: what was read to its end has happened
+			if _, err := io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"); err != nil {
+				return
+			}
+			t.script.done <- answerBusy
+			continue
 		case "", holdUnread, resetUnread, resetReused: // was to happen before
 		}
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {

@@ -63,12 +63,13 @@ func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
 // lease is that of the configuration.
 const lease = time.Second
 
-// %t says whether the target that cannot deduplicate is configured as if it could.
+// %t says whether the target that cannot deduplicate is configured as if it could, %s which
+// answers are taken for ones that precede its work.
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 50 }
 targets:
   idempotent: { kind: forward, url: env:KILLS_IDEMPOTENT, idempotent: true, timeout: 700ms, breaker: off, retry: { attempts: 1000, base: 50ms, max: 500ms } }
-  once: { kind: forward, url: env:KILLS_ONCE, idempotent: %t, timeout: 700ms, breaker: off, retry: { attempts: 1000, base: 50ms, max: 500ms } }
+  once: { kind: forward, url: env:KILLS_ONCE, idempotent: %t, retry_on: [%s], timeout: 700ms, breaker: off, retry: { attempts: 1000, base: 50ms, max: 500ms } }
   mail: { kind: mail, smtp: env:KILLS_MAIL, from: gate@sink.example, starttls: off, timeout: 700ms, breaker: off, retry: { attempts: 1000, base: 50ms, max: 500ms } }
   table: { kind: sql, call: kills_apply, timeout: 700ms, breaker: off, retry: { attempts: 1000, base: 50ms, max: 500ms } }
 sources:

@@ -22,6 +22,11 @@ const (
 	// CutAfter drops it with the answer to the COMMIT, which the server has carried
 	// out.
 	CutAfter Cut = "after COMMIT"
+	// CutStatement drops it with a statement, which the server never gets.
+	CutStatement Cut = "before a statement"
+	// CutAnswer drops it with the answer to a statement, which the server has carried
+	// out and, if it was alone, committed.
+	CutAnswer Cut = "after a statement"
 )
 
 // Proxy stands between a process and PostgreSQL. It knows whose connections it
@@ -34,6 +39,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	conns map[*carried]struct{}
+	names map[string][]byte // of the prepared statements that have one of the words in them
 	cut   Cut
 	only  string
 	done  chan struct{}
@@ -47,7 +53,7 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 	if err != nil {
 		return nil, "", errors.New("starting a proxy: the connection string is no URL")
 	}
-	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}}
+	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}, names: map[string][]byte{}}
 	address, err := FreeAddress()
 	if err != nil {
 		return nil, "", err
@@ -64,7 +70,8 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 }
 
 // CutNext drops the next connection that commits and whose client has ever said
-// the word; the channel is closed when that has happened.
+// the word; or, with [CutStatement] and [CutAnswer], the next one that runs a prepared
+// statement with the word in it. The channel is closed when that has happened.
 func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,9 +158,14 @@ func (p *Proxy) takes(c *carried, where Cut) bool {
 	if p.cut != where || !c.said[p.only] {
 		return false
 	}
+	p.struck()
+	return true
+}
+
+// struck notes that a connection was cut. The caller holds the lock.
+func (p *Proxy) struck() {
 	p.cut = ""
 	close(p.done)
-	return true
 }
 
 // carried is one connection through the proxy.
@@ -166,6 +178,7 @@ type carried struct {
 	last   []byte          // of what the client said, in case a word was torn
 	commit []byte          // the statement that the client has prepared for COMMIT
 	said   map[string]bool // of the proxy's words; under its lock
+	ran    string          // the word in the statement that has no answer yet; under its lock
 }
 
 func (c *carried) drop() { _, _ = c.client.Close(), c.server.Close() }
@@ -205,6 +218,12 @@ func (c *carried) asked(part []byte) (cut bool) {
 			c.said[word] = true
 		}
 	}
+	c.prepared(seen)
+	if c.runs(part); c.ran != "" && c.ran == c.proxy.only && c.proxy.cut == CutStatement {
+		c.proxy.struck()
+		c.proxy.mu.Unlock()
+		return true
+	}
 	c.proxy.mu.Unlock()
 	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commit) > 0 && bytes.Contains(part, c.commit)
 	if at := bytes.Index(seen, []byte("\x00COMMIT\x00")); at >= 0 {
@@ -219,7 +238,47 @@ func (c *carried) asked(part []byte) (cut bool) {
 	return cut && c.proxy.takes(c, CutBefore)
 }
 
-// answered looks at what the server says: CommandComplete with the tag COMMIT.
+// prepared remembers the names of statements that have one of the words in them. pgx
+// makes a name of the statement's hash, so it is the same on every connection. The
+// caller holds the proxy's lock.
+func (c *carried) prepared(seen []byte) {
+	for _, word := range c.proxy.words {
+		at := bytes.Index(seen, []byte(word))
+		if at < 0 || c.proxy.names[word] != nil {
+			continue
+		}
+		from := bytes.LastIndex(seen[:at], []byte("stmtcache_"))
+		if from < 0 {
+			continue
+		}
+		if end := bytes.IndexByte(seen[from:at], 0); end > 0 {
+			c.proxy.names[word] = bytes.Clone(seen[from : from+end])
+		}
+	}
+}
+
+// runs notes that the client has asked for one of the statements: Bind has the name of
+// the portal, which is empty, and that of the statement. The caller holds the proxy's
+// lock.
+func (c *carried) runs(part []byte) {
+	for word, name := range c.proxy.names {
+		if bytes.Contains(part, append(append([]byte{0}, name...), 0)) {
+			c.ran = word
+		}
+	}
+}
+
+// answered looks at what the server says: the answer to a statement, or CommandComplete
+// with the tag COMMIT.
 func (c *carried) answered(part []byte) (cut bool) {
+	c.proxy.mu.Lock()
+	ran := c.ran
+	c.ran = ""
+	if ran != "" && ran == c.proxy.only && c.proxy.cut == CutAnswer {
+		c.proxy.struck()
+		c.proxy.mu.Unlock()
+		return true
+	}
+	c.proxy.mu.Unlock()
 	return bytes.Contains(part, []byte("C\x00\x00\x00\x0bCOMMIT\x00")) && c.proxy.takes(c, CutAfter)
 }

@@ -57,3 +57,62 @@ func TestProxyCutsWhoHasCommittedBefore(t *testing.T) {
 		})
 	}
 }
+
+// A statement is cut off before the server gets it, or when it has been carried out.
+func TestProxyCutsAStatement(t *testing.T) {
+	t.Parallel()
+	for where, rows := range map[rig.Cut]int{rig.CutStatement: 1, rig.CutAnswer: 2} {
+		t.Run(string(where), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			url, schema := inboxtest.Schema(t)
+			const word = "INTO struck"
+			proxy, dsn, err := rig.StartProxy(url, word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = proxy.Close() })
+			connect := func(dsn string) *pgx.Conn {
+				cfg, err := pgx.ParseConfig(dsn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg.RuntimeParams["search_path"] = schema
+				conn, err := pgx.ConnectConfig(ctx, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close(ctx) })
+				return conn
+			}
+			direct := connect(url)
+			if _, err := direct.Exec(ctx, `CREATE TABLE struck (n int)`); err != nil {
+				t.Fatal(err)
+			}
+			conn := connect(dsn)
+			insert := func() error {
+				_, err := conn.Exec(ctx, `INSERT INTO struck VALUES ($1)`, 1)
+				return err
+			}
+			if err := insert(); err != nil {
+				t.Fatal(err)
+			}
+			cut := proxy.CutNext(where, word)
+			if _, err := conn.Exec(ctx, `SELECT $1::int`, 1); err != nil {
+				t.Fatalf("another statement was cut: %v", err)
+			}
+			if err := insert(); err == nil {
+				t.Error("it is answered as if nothing were")
+			}
+			select {
+			case <-cut:
+			case <-time.After(20 * time.Second):
+				t.Error("nothing was cut")
+			}
+			var n int
+			if err := direct.QueryRow(ctx, `SELECT count(*) FROM struck`).Scan(&n); err != nil || n != rows {
+				t.Errorf("%d rows, %v; want %d", n, err, rows)
+			}
+		})
+	}
+}
