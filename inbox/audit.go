@@ -45,6 +45,10 @@ const (
 	// AuditStreamSkip: missing numbers were given up, or the effect that blocked a
 	// stream was skipped.
 	AuditStreamSkip AuditAction = "stream.skip"
+	// AuditOrderApply and AuditOrderSkip: an effect that was held for a person, since its
+	// place in its sequence is not known or is taken, runs all the same, or never happens.
+	AuditOrderApply AuditAction = "order.apply"
+	AuditOrderSkip  AuditAction = "order.skip"
 	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
 	AuditStreamUnblock AuditAction = "stream.unblock"
 )

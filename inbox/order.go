@@ -119,7 +119,7 @@ func (o *order) queueNamed(b *pgx.Batch, statement string, ids []ID) {
 			var hash []byte
 			var row orderRow
 			var number string
-			if err := rows.Scan(&routeID, &hash, &row.id, &number, &row.state, &row.filtered, &row.due, &row.jobID, &row.aside); err != nil {
+			if err := rows.Scan(&routeID, &hash, &row.id, &number, &row.state, &row.filtered, &row.due, &row.jobID, &row.aside, &row.waived); err != nil {
 				return err
 			}
 			row.number, _ = sequence.ParseNumber(number)
@@ -152,7 +152,7 @@ func (o *order) queueRead(b *pgx.Batch, streams []*orderStream) {
 			var part int
 			var row orderRow
 			var number string
-			if err := rows.Scan(&place, &part, &row.id, &number, &row.state, &row.filtered, &row.due, &row.jobID, &row.twin); err != nil {
+			if err := rows.Scan(&place, &part, &row.id, &number, &row.state, &row.filtered, &row.due, &row.jobID, &row.twin, &row.waived); err != nil {
 				return err
 			}
 			row.number, _ = sequence.ParseNumber(number)

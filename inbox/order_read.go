@@ -51,55 +51,56 @@ SELECT k.place, e.part, e.id, coalesce(e.sequence_number::text, ''), e.state, e.
     coalesce(e.job_id, 0),
     CASE WHEN e.part = 3 OR k.mode = 'latest' AND e.sequence_number = s.applied THEN EXISTS (
         SELECT FROM effect t WHERE t.route_id = s.route_id AND t.sequence_key_hash = s.key_hash AND t.sequence_number = e.sequence_number AND t.id <> e.id)
-    ELSE false END
+    ELSE false END,
+    e.order_waived
 FROM unnest($1::int[], $2::bytea[], $3::text[]) WITH ORDINALITY AS k (route_id, key_hash, mode, place)
 JOIN stream s ON s.route_id = k.route_id AND s.key_hash = k.key_hash
 CROSS JOIN LATERAL (
-    (SELECT 1 AS part, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 1 AS part, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
     ORDER BY e.sequence_number, e.id
     LIMIT $4::int + 1)
     UNION ALL
-    (SELECT 2, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 2, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number > coalesce(s.applied, '-Infinity') AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held')
     ORDER BY e.sequence_number, e.id
     LIMIT 1)
     UNION ALL
-    (SELECT 3, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 3, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'contiguous' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number <= s.applied AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held')
     ORDER BY e.sequence_number, e.id
     LIMIT $4)
     UNION ALL
-    (SELECT 4, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 4, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'latest' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.sequence_number IS NOT NULL AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND e.state IN ('pending', 'retry', 'held', 'claimed')
     ORDER BY e.sequence_number DESC, e.id DESC
     LIMIT $4)
     UNION ALL
-    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'arrival' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
         AND e.state IN ('pending', 'retry', 'held', 'claimed')
     ORDER BY e.sequence_number, e.id
     LIMIT $4)
     UNION ALL
-    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 5, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'arrival' AND e.id = s.blocked_by AND e.state = 'indeterminate')
     UNION ALL
-    (SELECT 6, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e WHERE e.id = s.in_flight)
+    (SELECT 6, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e WHERE e.id = s.in_flight)
     UNION ALL
-    (SELECT 7, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 7, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = '' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
-        AND e.state = 'held' AND e.reason IS DISTINCT FROM 'sequence_number_taken'
+        AND e.state = 'held' AND e.sequence_number IS NOT NULL AND e.reason IS DISTINCT FROM 'sequence_number_taken'
     ORDER BY e.sequence_number, e.id
     LIMIT 1)
     UNION ALL
-    (SELECT 8, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id FROM effect e
+    (SELECT 8, e.id, e.sequence_number, e.state, e.filtered, e.next_at, e.job_id, e.order_waived FROM effect e
     WHERE k.mode = 'none' AND e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held'
     ORDER BY e.sequence_number, e.id
     LIMIT $4)) e`
@@ -109,7 +110,7 @@ CROSS JOIN LATERAL (
 const (
 	readAsked = `
 SELECT e.route_id, e.sequence_key_hash, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
-    coalesce(e.job_id, 0), coalesce(e.reason, '') = 'sequence_number_taken'
+    coalesce(e.job_id, 0), coalesce(e.reason, '') = 'sequence_number_taken', e.order_waived
 FROM effect e
 WHERE e.id = ANY ($1::uuid[])
 ORDER BY e.id`
@@ -125,6 +126,7 @@ type orderRow struct {
 	filtered bool
 	aside    bool
 	twin     bool
+	waived   bool // a person has decided that it runs although its number is taken
 	due      bool
 	jobID    int64
 }
@@ -235,7 +237,7 @@ func (s *orderStream) view() sequence.Stream {
 	}
 	for i := range s.rows {
 		r := &s.rows[i]
-		view.Effects[i] = sequence.Effect{Number: r.number, State: sequence.State(r.state), Filtered: r.filtered, Aside: r.aside, Twin: r.twin}
+		view.Effects[i] = sequence.Effect{Number: r.number, State: sequence.State(r.state), Filtered: r.filtered, Aside: r.aside, Twin: r.twin, Waived: r.waived}
 	}
 	return view
 }

@@ -31,7 +31,10 @@ type StreamRow struct {
 	// none.
 	Applied string `json:"applied,omitempty"`
 	// Held is how many effects wait, counted up to [MaxHeld].
-	Held      int        `json:"held"`
+	Held int `json:"held"`
+	// Undecided is how many of them only a person ends, counted like Held: see
+	// [Lister.Undecided].
+	Undecided int        `json:"undecided,omitempty"`
 	InFlight  *ID        `json:"in_flight,omitempty"`
 	GapSince  *time.Time `json:"gap_since,omitempty"`
 	BlockedBy *ID        `json:"blocked_by,omitempty"`
@@ -44,7 +47,7 @@ const MaxHeld = 1000
 // The held effects are counted for the rows of the page only: the lateral join
 // runs after LIMIT.
 const listStreams = `
-SELECT t.id, t.source, t.route, t.key_label, t.applied, h.held, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
+SELECT t.id, t.source, t.route, t.key_label, t.applied, h.held, h.undecided, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
 FROM (
     SELECT st.id, s.name AS source, r.name AS route, coalesce(st.key_label, '') AS key_label,
         coalesce(trim_scale(st.applied)::text, '') AS applied, st.in_flight, st.gap_since, st.blocked_by, st.updated_at,
@@ -60,8 +63,8 @@ FROM (
     LIMIT $6
 ) t
 CROSS JOIN LATERAL (
-    SELECT count(*) AS held
-    FROM (SELECT FROM effect e WHERE e.route_id = t.route_id AND e.sequence_key_hash = t.key_hash AND e.state = 'held' LIMIT $7) w
+    SELECT count(*) AS held, count(*) FILTER (WHERE w.undecided) AS undecided
+    FROM (SELECT ` + heldForPerson + ` AS undecided FROM effect e WHERE e.route_id = t.route_id AND e.sequence_key_hash = t.key_hash AND e.state = 'held' LIMIT $7) w
 ) h
 ORDER BY t.id DESC`
 

@@ -80,7 +80,9 @@ const showStream = `
 SELECT st.id, s.name, r.name, coalesce(st.key_label, ''), coalesce(trim_scale(st.applied)::text, ''), st.in_flight, st.gap_since,
     st.blocked_by, st.updated_at, st.started_at, st.route_id, st.key_hash,
     (SELECT count(*) FROM (SELECT FROM effect e
-        WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.state = 'held' LIMIT $5) w)
+        WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.state = 'held' LIMIT $5) w),
+    (SELECT count(*) FROM (SELECT FROM effect e
+        WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND ` + heldForPerson + ` LIMIT $5) w)
 FROM stream st
 JOIN route r ON r.id = st.route_id
 JOIN source s ON s.id = r.source_id
@@ -96,7 +98,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 	var d StreamDetail
 	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, parsed.hash(), MaxHeld).Scan(
 		&d.ID, &d.Source, &d.Route, &d.Key, &d.Applied, &d.InFlight, &d.GapSince,
-		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held)
+		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held, &d.Undecided)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("stream %s: %w", ref, ErrNotFound)
 	}

@@ -42,6 +42,10 @@ type Effect struct {
 	// Twin: another effect has its number. Needed only of one whose number is not
 	// above Applied.
 	Twin bool
+
+	// Waived: a person has decided that it takes part in the order although another
+	// effect has its number.
+	Waived bool
 }
 
 // Stream is what is known of one sequence key of one route.
@@ -221,6 +225,9 @@ func (d *decider) run(i int, cause Cause) {
 // tie decides about effect i, whose number another one has and which is behind it.
 // It reports false if it is to take part in the order all the same.
 func (d *decider) tie(i int) bool {
+	if d.stream.Effects[i].Waived {
+		return false
+	}
 	switch d.policy.Ties {
 	case Apply:
 		return false

@@ -11,16 +11,19 @@ import (
 )
 
 func (s *shell) streamsCommand() *cobra.Command {
-	return group("streams", "List, show, skip or unblock the sequence keys of ordered routes",
-		s.streamsListCommand(), s.streamsShowCommand(), s.streamsSkipCommand(), s.streamsUnblockCommand())
+	return group("streams", "List, show, apply, skip or unblock what ordered routes hold",
+		s.streamsListCommand(), s.streamsShowCommand(), s.streamsApplyCommand(), s.streamsSkipCommand(), s.streamsUnblockCommand())
 }
 
 func (s *shell) streamsListCommand() *cobra.Command {
 	var f inbox.StreamFilter
+	var undecided bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List sequence keys, newest first", Args: cobra.NoArgs,
 		Long: "List the sequence keys of ordered routes, newest first: up to which number each is applied, how\n" +
-			"many effects wait, and for what. --blocked and --gap together show all that stand still.",
+			"many effects wait, and for what. --blocked and --gap together show all that stand still. --undecided\n" +
+			"lists the effects instead that are held for a person: without a key or a number, or with the number of\n" +
+			"another one. End their wait with `oncegate streams apply` or `oncegate streams skip`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(f.Limit); err != nil {
 				return err
@@ -28,9 +31,19 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			if f.Before < 0 {
 				return usagef("--before %d: not a stream's id", f.Before)
 			}
-			return showPage(s, cmd, f.Limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.StreamRow, error) {
+			if undecided {
+				if f.Blocked || f.Gap || f.Before != 0 {
+					return usagef("--undecided lists effects: leave out --blocked, --gap and --before")
+				}
+				return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.listUndecided(ctx, lister, f) })
+			}
+			err := showPage(s, cmd, f.Limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.StreamRow, error) {
 				return lister.Streams(ctx, f)
 			}, s.streamTable, func(row inbox.StreamRow) int64 { return row.ID })
+			if err != nil || s.output == "json" {
+				return err
+			}
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.hintUndecided(ctx, lister, f) })
 		},
 	}
 	flags := cmd.Flags()
@@ -38,6 +51,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.StringVar(&f.Route, "route", "", "only of this route")
 	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
 	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
+	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
 	flags.Int64Var(&f.Before, "before", 0, "the page after this id")
 	addLimit(cmd, &f.Limit)
 	return cmd
@@ -45,7 +59,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 
 func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 	t := &table{
-		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
+		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
 		spare:  []string{"IN FLIGHT", "SOURCE"}, whole: []string{"ID", "KEY", "BLOCKED BY"},
 	}
 	for _, row := range rows {
@@ -53,7 +67,7 @@ func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 		if row.GapSince != nil {
 			gap = s.tableClock(*row.GapSince)
 		}
-		t.add(row.Source, row.Route, row.Key, row.Applied, heldCount(row.Held), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
+		t.add(row.Source, row.Route, row.Key, row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
 	}
 	return t
 }
@@ -98,10 +112,10 @@ func (s *shell) showStream(d *inbox.StreamDetail) error {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, whole: []string{"EFFECT", "NUMBER"}}
+	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, whole: []string{"EFFECT", "NUMBER"}}
 	for i := range d.Waiting {
 		e := &d.Waiting[i]
-		t.add(e.Number, e.State, e.Type, e.EventID, optional(e.NextAt), e.ID.String())
+		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, optional(e.NextAt), e.ID.String())
 	}
 	t.write(s.out, s.width())
 	return nil
@@ -115,6 +129,7 @@ func streamPairs(d *inbox.StreamDetail) []pair {
 		{"key", d.Key},
 		{"applied", d.Applied},
 		{"held", heldCount(d.Held)},
+		{"undecided", heldCount(d.Undecided)},
 		{"gap since", optional(d.GapSince)},
 		{"missing", missing(d)},
 		{"blocked by", streamEffect(d.BlockedByEffect, d.BlockedBy)},

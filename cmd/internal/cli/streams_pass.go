@@ -10,9 +10,10 @@ import (
 )
 
 func (s *shell) streamsSkipCommand() *cobra.Command {
-	return s.streamPassCommand(inbox.StreamSkip, "skip <id | source/route/key>", "Give up what one sequence key waits for",
+	return s.streamPassCommand(inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what one sequence key, or one held effect, waits for",
 		"Give up what one sequence key waits for: the missing numbers, which are late if they still come, or\n"+
-			"the effect that blocks it, which is skipped and never happens.")
+			"the effect that blocks it, or else those that are held for a person: they are skipped and never happen.\n"+
+			"With an effect's id, only that one, which must be held for a person.")
 }
 
 func (s *shell) streamsUnblockCommand() *cobra.Command {
@@ -29,6 +30,12 @@ func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(s, "why is it right to go on without?"); err != nil {
 				return err
+			}
+			if id, err := inbox.ParseID(args[0]); err == nil {
+				if as != inbox.StreamSkip {
+					return usagef("%s is an effect's id: to let it run type `oncegate streams apply %s`, else name its stream", args[0], args[0])
+				}
+				return s.endUndecided(cmd, []inbox.ID{id}, inbox.UndecidedSkip, d)
 			}
 			return s.passStream(cmd, args[0], as, d)
 		},
@@ -58,6 +65,8 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 		}
 	case as == inbox.StreamUnblock:
 		return &failure{text: fmt.Sprintf("stream %d is blocked by nothing", stream.ID)}
+	case stream.MissingTo == "" && stream.Undecided > 0:
+		return s.endUndecidedOf(cmd, pool, stream, inbox.UndecidedSkip, d)
 	case stream.MissingTo == "":
 		return &failure{text: fmt.Sprintf("stream %d waits for nothing that could be skipped", stream.ID)}
 	default:

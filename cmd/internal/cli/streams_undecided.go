@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+func (s *shell) listUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
+	rows, err := lister.Undecided(ctx, f, 0)
+	if err != nil {
+		return err
+	}
+	if err := s.show(undecidedTable(rows), emptyList(rows)); err != nil {
+		return err
+	}
+	if s.output == "table" && len(rows) == f.Limit {
+		fmt.Fprintln(s.err, "oncegate: there may be more: end the wait of these first, or add --limit")
+	}
+	return nil
+}
+
+func undecidedTable(rows []inbox.Undecided) *table {
+	t := &table{
+		header: []string{"SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
+		spare:  []string{"EVENT ID", "SOURCE"}, whole: []string{"EFFECT", "REASON"},
+	}
+	for i := range rows {
+		u := &rows[i]
+		t.add(u.Source, u.Route, u.Key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
+	}
+	return t
+}
+
+// hintUndecided says under a list of streams that effects are held for a person: some
+// of them have no stream.
+func (s *shell) hintUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
+	f.Limit = inbox.MaxHeld
+	rows, err := lister.Undecided(ctx, f, 0)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	reasons := map[inbox.Reason]int{}
+	for i := range rows {
+		reasons[rows[i].Reason]++
+	}
+	fmt.Fprintf(s.err, "oncegate: %s effects are held for a person", heldCount(len(rows)))
+	for _, reason := range []inbox.Reason{inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie} {
+		if n := reasons[reason]; n > 0 {
+			fmt.Fprintf(s.err, ", %d %s", n, reason)
+		}
+	}
+	fmt.Fprintln(s.err, ": see `oncegate streams list --undecided`")
+	return nil
+}
+
+func (s *shell) streamsApplyCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "apply <effect id | id | source/route/key>", Short: "Let what is held for a person run", Args: cobra.ExactArgs(1),
+		Long: "Let an effect run that is held for a person, or all of them of one sequence key: one whose number another\n" +
+			"one has takes its turn in the order, as with `ties: apply`; one without a key or a number runs as soon as\n" +
+			"it can. On a terminal the decision has to be typed once more; elsewhere it needs --yes. It is written to\n" +
+			"the audit.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.check(s, "why is it right to let it run?"); err != nil {
+				return err
+			}
+			if id, err := inbox.ParseID(args[0]); err == nil {
+				return s.endUndecided(cmd, []inbox.ID{id}, inbox.UndecidedApply, d)
+			}
+			pool, err := s.openPool(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			stream, err := inbox.NewLister(pool).Stream(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return s.endUndecidedOf(cmd, pool, stream, inbox.UndecidedApply, d)
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
+
+// endUndecidedOf ends the wait of all effects of a stream that are held for a person.
+func (s *shell) endUndecidedOf(cmd *cobra.Command, pool *pgxpool.Pool, stream *inbox.StreamDetail, as inbox.UndecidedEnd, d decision) error {
+	rows, err := inbox.NewLister(pool).Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return &failure{text: fmt.Sprintf("stream %d holds nothing for a person; see `oncegate streams list --undecided`", stream.ID)}
+	}
+	ids := make([]inbox.ID, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].Effect
+	}
+	return s.endUndecidedOn(cmd, pool, ids, rows, as, d)
+}
+
+func (s *shell) endUndecided(cmd *cobra.Command, ids []inbox.ID, as inbox.UndecidedEnd, d decision) error {
+	pool, err := s.openPool(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return s.endUndecidedOn(cmd, pool, ids, nil, as, d)
+}
+
+func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inbox.ID, rows []inbox.Undecided, as inbox.UndecidedEnd, d decision) error {
+	err := s.typed(d, string(as), func() {
+		if rows == nil {
+			fmt.Fprintf(s.err, "effect %s\n", ids[0])
+			return
+		}
+		undecidedTable(rows).write(s.err, s.width())
+	})
+	if err != nil {
+		return err
+	}
+	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	if err != nil {
+		return err
+	}
+	n, err := store.EndUndecided(cmd.Context(), inbox.EndUndecided{Effects: ids, As: as, Actor: d.actor, Reason: d.reason})
+	if err != nil {
+		return err
+	}
+	if s.output == "json" {
+		return s.json(map[string]any{"ended": n, "as": as, "effects": ids})
+	}
+	what := "set going"
+	if as == inbox.UndecidedSkip {
+		what = "skipped"
+	}
+	fmt.Fprintf(s.out, "%d effects are %s\n", n, what)
+	return nil
+}

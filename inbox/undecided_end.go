@@ -1,0 +1,147 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// UndecidedEnd is how an effect that is held for a person goes on.
+type UndecidedEnd string
+
+// The ways.
+const (
+	// UndecidedApply lets it run: one whose number is taken in its turn in its sequence,
+	// one that has no place there as soon as it can.
+	UndecidedApply UndecidedEnd = "apply"
+	// UndecidedSkip settles it as skipped: it never happens.
+	UndecidedSkip UndecidedEnd = "skip"
+)
+
+// EndUndecided is a decision about effects that are held for a person.
+type EndUndecided struct {
+	Effects []ID
+	As      UndecidedEnd
+
+	// Actor and Reason go into the audit. Both are required.
+	Actor, Reason string
+}
+
+// undecidedChunk is how many effects one transaction ends. Each gets an audit entry.
+const undecidedChunk = 200
+
+// EndUndecided ends the wait of effects that are held for a person, a few in each
+// transaction, each with an audit entry. It returns how many were ended: all of them,
+// or [ErrNotFound] or [ErrState] for the first that is not there or not held for a
+// person; those of the transactions before are ended then.
+func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, err error) {
+	if d.As != UndecidedApply && d.As != UndecidedSkip {
+		return 0, fmt.Errorf("ending the wait of effects: unknown way %q", d.As)
+	}
+	if err := explained(d.Actor, d.Reason); err != nil {
+		return 0, fmt.Errorf("ending the wait of effects: %w", err)
+	}
+	err = inChunks(ctx, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+		n := 0
+		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			n, missed, err = e.endUndecidedTx(ctx, tx, d, chunk)
+			return err
+		})
+		if err == nil {
+			ended += n
+		}
+		return missed, err
+	})
+	if err != nil {
+		return ended, fmt.Errorf("ending the wait of effects: %w", err)
+	}
+	return ended, nil
+}
+
+const applyUndecided = `
+UPDATE effect e
+SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_id = a.job_id
+FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
+WHERE e.id = a.id`
+
+func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []ID) (n int, missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	if err != nil {
+		return 0, nil, err
+	}
+	away := make(map[ID]bool, len(missed))
+	for _, id := range missed {
+		away[id] = true
+	}
+	var found []*lockedEffect
+	for _, id := range ids {
+		switch h := held[id]; {
+		case away[id]:
+		case h == nil:
+			return 0, nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
+		case h.state != EffectHeld || !forPerson(h.reason):
+			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.state)
+		default:
+			found = append(found, h)
+		}
+	}
+	if len(found) == 0 {
+		return 0, missed, nil
+	}
+	action, after := AuditOrderSkip, effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded)}
+	end := e.skipUndecidedTx
+	if d.As == UndecidedApply {
+		action, after, end = AuditOrderApply, effectSnapshot{State: EffectPending}, e.applyUndecidedTx
+	}
+	if err := end(ctx, tx, found); err != nil {
+		return 0, nil, err
+	}
+	var b pgx.Batch
+	for _, h := range found {
+		after.Attempts, after.Version = h.attempts, h.version
+		a := audit{
+			at: h.now, actor: d.Actor, action: action, object: "effect/" + h.effect.String(), reason: d.Reason, before: h.snapshot(), after: after,
+		}
+		if err := a.queue(&b); err != nil {
+			return 0, nil, err
+		}
+	}
+	return len(found), missed, tx.SendBatch(ctx, &b).Close()
+}
+
+// applyUndecidedTx sets effects going; the worker that claims one finds its turn.
+func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*lockedEffect) error {
+	jobIDs, err := e.reserveTx(ctx, tx, len(found))
+	if err != nil {
+		return err
+	}
+	ids, wakes := make([]ID, len(found)), make([]Wake, len(found))
+	for i, h := range found {
+		ids[i], wakes[i] = h.effect, Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: h.effect}
+	}
+	var b pgx.Batch
+	b.Queue(applyUndecided, ids, jobIDs)
+	e.enqueuer.EnqueueTx(&b, wakes)
+	return tx.SendBatch(ctx, &b).Close()
+}
+
+func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*lockedEffect) error {
+	group := make([]Settlement, len(found))
+	for i, h := range found {
+		group[i] = Settlement{
+			Effect: h.effect, From: EffectHeld, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
+			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+		}
+	}
+	settled, err := e.settle(ctx, tx, group, nil)
+	if err != nil {
+		return err
+	}
+	for i := range settled {
+		if !settled[i].Applied {
+			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, group[i].Effect)
+		}
+	}
+	return nil
+}
