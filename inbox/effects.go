@@ -132,12 +132,13 @@ type Effects struct {
 	random   func() float64
 	now      func() time.Time
 
-	outside  knownRoutes // unordered routes whose effects are claimed in groups
-	inOrder  knownRoutes // ordered ones
-	order    orderCounters
-	unlocked bool
-	locked   lockedStreams
-	patience chan struct{} // of those that wait a moment for their streams
+	outside   knownRoutes // unordered routes whose effects are claimed in groups
+	inOrder   knownRoutes // ordered ones
+	unordered []int32
+	order     orderCounters
+	unlocked  bool
+	locked    lockedStreams
+	patience  chan struct{} // of those that wait a moment for their streams
 
 	claims    grouped[claimAsk, claimAnswer]
 	starts    grouped[sendStart, heldRow]
@@ -199,6 +200,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 			e.outside.add(id, r.Lease)
 		}
 	}
+	e.unordered = unorderedRoutes(e.routes)
 	if e.now = cfg.Now; e.now == nil {
 		e.now = time.Now
 	}

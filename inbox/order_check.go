@@ -38,12 +38,14 @@ type heldCursor struct {
 
 // CheckHeld proves of a page of held effects that they are held for a reason; it goes
 // on where the call before ended. One that is not is set going and counted in
-// [OrderStats]: there must never be one, except of a route that is no longer ordered.
-// The sweeper calls it.
+// [OrderStats]: there must never be one. What a route held that is no longer ordered is
+// set going first, all of it. The sweeper calls it.
 func (e *Effects) CheckHeld(ctx context.Context) (found int, err error) {
 	e.heldMu.Lock()
 	defer e.heldMu.Unlock()
-	found, err = e.checkHeld(ctx)
+	if err = e.freeUnordered(ctx); err == nil {
+		found, err = e.checkHeld(ctx)
+	}
 	if err != nil {
 		return found, fmt.Errorf("checking held effects: %w", err)
 	}
@@ -62,7 +64,7 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 	o := e.newOrder(nil)
 	o.checking = true
 	_, err = pgx.ForEachRow(rows, []any{&examined, &last.routeID, &last.id, &routeID, &hash}, func() error {
-		if _, known := e.routes[routeID]; known {
+		if e.routes[routeID].Order.Ordered() {
 			o.stream(routeID, append([]byte(nil), hash...))
 		}
 		return nil

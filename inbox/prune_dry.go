@@ -101,11 +101,12 @@ counted AS (
     FROM events g JOIN operation_result o ON o.event_id = g.id GROUP BY 1
     UNION ALL
     SELECT r.source_id, 'stream', count(*), 0
-    FROM stream m JOIN routes c ON c.id = m.route_id JOIN route r ON r.id = m.route_id
-    WHERE m.in_flight IS NULL AND m.blocked_by IS NULL AND m.gap_since IS NULL AND m.updated_at < c.tombstones
+    FROM stream s JOIN routes c ON c.id = s.route_id JOIN route r ON r.id = s.route_id
+    WHERE s.in_flight IS NULL AND s.blocked_by IS NULL AND s.gap_since IS NULL AND s.updated_at < c.tombstones
         AND NOT EXISTS (
-            SELECT FROM effect e WHERE e.route_id = m.route_id AND e.sequence_key_hash = m.key_hash
+            SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
                 AND NOT EXISTS (SELECT FROM effects g WHERE g.id = e.id))
+        AND NOT (s.applied IS NOT NULL AND ` + everContiguous + `)
     GROUP BY 1
     UNION ALL
     SELECT g.source_id, 'conflict', count(*), 0 FROM conflicts g GROUP BY 1

@@ -9,13 +9,21 @@ import (
 )
 
 // A stream goes when nothing has moved it for as long as tombstones live, nothing
-// is in flight, missing or blocking, and no effect of its key is left.
+// is in flight, missing or blocking, and no effect of its key is left. One of a route
+// that was ever contiguous stays once it has begun: without the number it has come to,
+// a sequence with a start would wait for its first number again, and any other would
+// take an old number for a new one.
 const removableStream = `
     s.in_flight IS NULL AND s.blocked_by IS NULL AND s.gap_since IS NULL
     AND EXISTS (
         SELECT FROM unnest($1::int[], $2::timestamptz[]) AS r (id, idle)
         WHERE r.id = s.route_id AND s.updated_at < r.idle)
-    AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)`
+    AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)
+    AND NOT (s.applied IS NOT NULL AND ` + everContiguous + `)`
+
+// everContiguous says of a stream s whether its route was contiguous in any version.
+const everContiguous = `EXISTS (
+        SELECT FROM route_version v WHERE v.route_id = s.route_id AND v.definition -> 'order' ->> 'mode' = 'contiguous')`
 
 const lockDueStreams = `
 WITH page AS MATERIALIZED (

@@ -243,6 +243,28 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	}
 }
 
+// Pruning never restarts a sequence: a contiguous stream that has begun keeps the number
+// it has come to, however long it is idle; one in another mode goes.
+func TestPruneRestartsNoSequence(t *testing.T) {
+	t.Parallel()
+	for mode, left := range map[string]int{"contiguous": 1, "latest": 0} {
+		p := newPast(t)
+		route := p.source.Routes[0].ID
+		p.exec(t, `UPDATE route_version SET definition = jsonb_build_object('order', jsonb_build_object('mode', $2::text)) WHERE route_id = $1`, route, mode)
+		p.exec(t, `INSERT INTO stream (route_id, key_hash, updated_at, applied) VALUES
+			($1, sha256('begun'), now() - interval '300 days', 5), ($1, sha256('empty'), now() - interval '300 days', NULL)`, route)
+		counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, counts, p.prune(t))
+		var n int
+		if err := p.pool.QueryRow(t.Context(), `SELECT count(*) FROM stream WHERE applied = 5`).Scan(&n); err != nil || n != left {
+			t.Errorf("mode %s: %d streams that have begun are left, want %d; %v", mode, n, left, err)
+		}
+	}
+}
+
 // What a stream that stands still will count as settled stays, or its number would
 // be missing.
 func TestPruneLeavesWhatStreamsCount(t *testing.T) {

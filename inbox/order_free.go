@@ -1,0 +1,88 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// How many effects one transaction sets free, and for how long one sweep goes on.
+const (
+	freeChunk  = 500
+	freeBudget = 5 * time.Second
+)
+
+// Whatever a route held that is no longer ordered, for whatever reason.
+const pageFree = `
+SELECT e.id
+FROM effect e
+WHERE e.route_id = $1 AND e.state = 'held' AND e.id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+ORDER BY e.id
+LIMIT $3
+FOR UPDATE OF e SKIP LOCKED`
+
+const freeEffects = `
+UPDATE effect e
+SET state = 'pending', next_at = now(), reason = NULL, job_id = a.job_id
+FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
+WHERE e.id = a.id AND e.state = 'held'`
+
+// freeUnordered sets going what routes hold that are no longer ordered: all of it, a
+// chunk in each transaction, within a budget. Nothing waits for anything any more, so
+// that no stream is asked.
+func (e *Effects) freeUnordered(ctx context.Context) error {
+	began := e.now()
+	for _, route := range e.unordered {
+		for last := (ID{}); e.now().Sub(began) < freeBudget; {
+			var n int
+			err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+				n, last, err = e.freeChunkTx(ctx, tx, route, last)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("setting free what route %d held: %w", route, err)
+			}
+			if n < freeChunk {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after ID) (n int, last ID, err error) {
+	rows, err := tx.Query(ctx, pageFree, route, after, freeChunk)
+	if err != nil {
+		return 0, after, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil || len(ids) == 0 {
+		return 0, after, err
+	}
+	jobIDs, err := e.reserveTx(ctx, tx, len(ids))
+	if err != nil {
+		return 0, after, err
+	}
+	wakes := make([]Wake, len(ids))
+	for i, id := range ids {
+		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: id}
+	}
+	var b pgx.Batch
+	b.Queue(freeEffects, ids, jobIDs)
+	e.enqueuer.EnqueueTx(&b, wakes)
+	return len(ids), ids[len(ids)-1], tx.SendBatch(ctx, &b).Close()
+}
+
+// unorderedRoutes are those of the routes that are not ordered.
+func unorderedRoutes(routes map[int32]EffectRoute) (ids []int32) {
+	for id, r := range routes {
+		if !r.Order.Ordered() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
