@@ -29,6 +29,12 @@ type campaign struct {
 	workers  []*process
 	outside  *outside // where forward goes; nil for a target inside the database
 	kills    int
+
+	// What the fault of the variant came to.
+	vanished     int           // hosts
+	lockedFor    time.Duration // a stream
+	goneOn       int           // effects of other streams that were done meanwhile
+	longestStill time.Duration // that nothing of the others was done
 }
 
 // result is what a campaign came to.
@@ -41,6 +47,7 @@ type result struct {
 	ingested, elapsed    time.Duration
 	violations           []violation
 	stuck, applied, seed uint64
+	fault                string
 }
 
 // String is the result in one line.
@@ -50,8 +57,8 @@ func (r *result) String() string {
 		verdict = fmt.Sprintf("BROKEN in %d ways", len(r.violations))
 	}
 	return fmt.Sprintf("order %s: %s; %d keys of %d numbers in %d deliveries, %d workers killed; %d applied in %d attempts, %d stuck, "+
-		"held found runnable %g, deadlocks %d; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
-		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable, r.deadlocks,
+		"held found runnable %g, deadlocks %d%s; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
+		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable, r.deadlocks, r.fault,
 		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length)/r.elapsed.Seconds(), r.seed)
 }
 
@@ -107,6 +114,10 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	var killer sync.WaitGroup
 	var killed error
 	killer.Go(func() { killed = c.killWorkers(killing, rand.New(rand.NewPCG(c.seed, 1))) }) //nolint:gosec // a schedule is no secret
+	var meddler sync.WaitGroup
+	var held []violation
+	var meddled error
+	meddler.Go(func() { held, meddled = c.meddle(killing) })
 	err = c.ingest(ctx, plan)
 	r.ingested = time.Since(c.began)
 	if err == nil {
@@ -115,9 +126,11 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	r.elapsed = time.Since(c.began)
 	stop()
 	killer.Wait()
-	if err := errors.Join(err, killed); err != nil {
+	meddler.Wait()
+	if err := errors.Join(err, killed, meddled); err != nil {
 		return nil, err
 	}
+	r.violations, r.fault = held, c.fault()
 	r.kills = c.kills
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err

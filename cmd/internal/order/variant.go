@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // variant is one way to run the campaign.
 type variant struct {
 	name string
@@ -16,6 +18,11 @@ type variant struct {
 	// forward sends to a target outside the database, which has to see each number
 	// before the next.
 	forward bool
+
+	// locked has somebody lock the rows of a stream for so long, and vanish has a
+	// worker's host vanish while it holds some: the other streams have to go on.
+	locked time.Duration
+	vanish bool
 
 	// patience and onGap are the route's.
 	patience, onGap string
@@ -34,6 +41,8 @@ var variants = []variant{
 	{name: "hot", every: 1, hot: true, patience: "1h", onGap: "hold"},
 	{name: "forward", every: 1, forward: true, patience: "1h", onGap: "hold"},
 	{name: "forward_hot", every: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
+	{name: "locked", every: 1, patience: "1h", onGap: "hold", locked: 40 * time.Second},
+	{name: "vanished", every: 1, patience: "1h", onGap: "hold", vanish: true},
 	{name: "unlocked", every: 1, patience: "1h", onGap: "hold", wrong: true},
 }
 

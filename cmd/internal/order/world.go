@@ -85,13 +85,18 @@ func (w *world) deadlocks() (int, error) {
 // serve starts the binary in one role, with a fail point if one is named, and waits
 // until it is ready.
 func (w *world) serve(ctx context.Context, schema, role, failpoint string) (*process, error) {
+	return w.serveAt(ctx, w.server.DSN(), schema, role, failpoint)
+}
+
+// serveAt is serve for a process that reaches the server another way.
+func (w *world) serveAt(ctx context.Context, dsn, schema, role, failpoint string) (*process, error) {
 	public, err1 := rig.FreeAddress()
 	admin, err2 := rig.FreeAddress()
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
 	env := []string{
-		"DATABASE_URL=" + w.server.DSN(), "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=warn",
+		"DATABASE_URL=" + dsn, "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=warn",
 		"ONCEGATE_PUBLIC=" + public, "ONCEGATE_ADMIN=" + admin,
 	}
 	log := filepath.Join(w.dir, schema+"."+role+".log")

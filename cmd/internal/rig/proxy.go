@@ -43,6 +43,12 @@ type Proxy struct {
 	cut   Cut
 	only  string
 	done  chan struct{}
+
+	vanish string // the word; empty if no host is to vanish
+	gone   chan struct{}
+	closed chan struct{}
+
+	closing sync.Once
 }
 
 // StartProxy starts a proxy before the server of a connection string, and gives
@@ -53,7 +59,7 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 	if err != nil {
 		return nil, "", errors.New("starting a proxy: the connection string is no URL")
 	}
-	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}, names: map[string][]byte{}}
+	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}, names: map[string][]byte{}, closed: make(chan struct{})}
 	address, err := FreeAddress()
 	if err != nil {
 		return nil, "", err
@@ -77,6 +83,43 @@ func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 	defer p.mu.Unlock()
 	p.cut, p.only, p.done = where, word, make(chan struct{})
 	return p.done
+}
+
+// VanishNext lets the whole host vanish as soon as a connection whose client has ever
+// said the word is inside a transaction: from then on nothing is carried either way, on
+// any connection, and the server is told of no end. The channel is closed when that has
+// happened.
+func (p *Proxy) VanishNext(word string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vanish, p.gone = word, make(chan struct{})
+	return p.gone
+}
+
+// vanished reports whether the host is gone.
+func (p *Proxy) vanished() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone == nil {
+		return false
+	}
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// inTransaction notes that a connection is inside a transaction, after the server's
+// answer was read and before it is carried.
+func (p *Proxy) inTransaction(c *carried) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.vanish != "" && c.said[p.vanish] {
+		p.vanish = ""
+		close(p.gone)
+	}
 }
 
 // Spare takes back what [Proxy.CutNext] asked for, if it has not happened yet.
@@ -116,6 +159,7 @@ func (p *Proxy) Owns(port int) bool {
 // Close drops all connections and returns when they are gone.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
+	p.closing.Do(func() { close(p.closed) })
 	p.mu.Lock()
 	for c := range p.conns {
 		c.drop()
@@ -197,6 +241,10 @@ func (c *carried) carry(to io.Writer, from io.Reader, look func([]byte) bool) {
 		if n > 0 && look(buffer[:n]) {
 			return
 		}
+		if c.proxy.vanished() {
+			<-c.proxy.closed // neither end learns that the other is gone
+			return
+		}
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -269,8 +317,11 @@ func (c *carried) runs(part []byte) {
 }
 
 // answered looks at what the server says: the answer to a statement, or CommandComplete
-// with the tag COMMIT.
+// with the tag COMMIT, or at the end ReadyForQuery inside a transaction.
 func (c *carried) answered(part []byte) (cut bool) {
+	if bytes.HasSuffix(part, []byte("Z\x00\x00\x00\x05T")) {
+		c.proxy.inTransaction(c)
+	}
 	c.proxy.mu.Lock()
 	ran := c.ran
 	c.ran = ""
