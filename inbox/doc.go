@@ -105,6 +105,11 @@
 // effects have no job and no time, but for the first behind a gap; the sweeper
 // looks through them and must find none that is free.
 //
+// Streams belong to the definition by which a route's order was defined when they
+// began ([RegisterOrders]): the hash of a key has the definition in it, but for a
+// route's first. A stream is decided by the order it came under, whatever the route's
+// order is now, so that two definitions may be live at once.
+//
 // One locked stream never holds up another: whatever takes several streams in one
 // transaction leaves out those that somebody else has locked, and never waits for an
 // effect that somebody else has. No wake-up is lost by that either. A claim that was

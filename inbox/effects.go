@@ -55,6 +55,10 @@ type EffectRoute struct {
 	// Order says how the effects of one sequence key wait for each other. The zero
 	// Policy is unordered.
 	Order sequence.Policy
+
+	// Series are the streams that its order makes; those of another definition are
+	// decided by the order that they came under.
+	Series Series
 }
 
 // Forgotten reports whether the target may no longer know, at the time at, the

@@ -44,7 +44,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.label, p.hash = cleanText(key, labelLength), SequenceKeyHash(a.Source.Name, route.Name, key)
+	p.label, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.Name, route.Name, key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()
@@ -100,8 +100,9 @@ func (g *Gate) countPlaces(d *delivery) {
 // wait for each other crosswise. One that is there is not waited for, whoever has
 // locked it.
 const insertStreams = `
-INSERT INTO stream (route_id, key_hash, key_label)
-SELECT * FROM unnest($1::int[], $2::bytea[], $3::text[])
+INSERT INTO stream (route_id, key_hash, key_label, definition_id)
+SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0)
+FROM unnest($1::int[], $2::bytea[], $3::text[], $4::bigint[]) AS k (route_id, hash, label, definition)
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
 // Apart from the unordered ones, which have nothing of this to pay for.
@@ -125,6 +126,7 @@ type newStream struct {
 	routeID int32
 	hash    []byte
 	label   string
+	series  int64
 }
 
 func (c *orderedColumns) add(event ID, e *effectRow, job int64) {
@@ -133,7 +135,7 @@ func (c *orderedColumns) add(event ID, e *effectRow, job int64) {
 	c.states, c.numbers, c.reasons = append(c.states, string(p.state)), append(c.numbers, p.number), append(c.reasons, string(p.reason))
 	c.hashes, c.filtered = append(c.hashes, p.hash), append(c.filtered, p.filtered)
 	if p.hash != nil {
-		c.streams = append(c.streams, newStream{e.route.ID, p.hash, p.label})
+		c.streams = append(c.streams, newStream{e.route.ID, p.hash, p.label, e.route.Series.ID})
 	}
 }
 
@@ -150,13 +152,14 @@ func (c *orderedColumns) queue(b *pgx.Batch) {
 	var routes []int32
 	var hashes [][]byte
 	var labels []string
+	var series []int64
 	for i, s := range c.streams {
 		if i == 0 || s.routeID != routes[len(routes)-1] || string(s.hash) != string(hashes[len(hashes)-1]) {
-			routes, hashes, labels = append(routes, s.routeID), append(hashes, s.hash), append(labels, s.label)
+			routes, hashes, labels, series = append(routes, s.routeID), append(hashes, s.hash), append(labels, s.label), append(series, s.series)
 		}
 	}
 	if len(routes) > 0 {
-		b.Queue(insertStreams, routes, hashes, labels)
+		b.Queue(insertStreams, routes, hashes, labels, series)
 	}
 	b.Queue(insertOrdered, c.ids, c.eventIDs, c.routeIDs, c.routeVersions, c.keys, c.jobIDs, c.states, c.hashes, c.numbers, c.filtered, c.reasons)
 }

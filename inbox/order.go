@@ -141,7 +141,7 @@ func (o *order) queueRead(b *pgx.Batch, streams []*orderStream) {
 	for i, s := range streams {
 		s.forget()
 		if route, known := o.store.routes[s.routeID]; known {
-			if modes[i] = string(route.Order.Mode); !route.Order.Ordered() {
+			if modes[i] = string(s.ordered(route).Mode); !route.Order.Ordered() {
 				modes[i] = string(sequence.None)
 			}
 		}
@@ -171,15 +171,27 @@ func (o *order) begin(ctx context.Context, b *pgx.Batch, ids []ID) error {
 	}
 	missed := o.missed()
 	if len(missed) == 0 {
-		return nil
+		return o.learn(ctx)
 	}
 	var again pgx.Batch
 	routes, hashes := columnsOf(missed)
-	again.Queue(insertMissingStreams, routes, hashes)
+	again.Queue(insertMissingStreams, routes, hashes, o.definitionsOf(missed))
 	o.queueLock(&again, missed)
 	o.queueNamed(&again, readAsked, ids)
 	o.queueRead(&again, o.streams)
-	return o.send(ctx, &again)
+	if err := o.send(ctx, &again); err != nil {
+		return err
+	}
+	return o.learn(ctx)
+}
+
+// definitionsOf are those that the streams' routes have here.
+func (o *order) definitionsOf(streams []*orderStream) []int64 {
+	out := make([]int64, len(streams))
+	for i, s := range streams {
+		out[i] = o.store.routes[s.routeID].Series.ID
+	}
+	return out
 }
 
 // maxOrderRounds bounds how often a decision is taken up again in one transaction.
@@ -231,7 +243,7 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 	if o.checking {
 		now = s.still()
 	}
-	plan := sequence.Decide(route.Order, s.view(), now)
+	plan := sequence.Decide(s.ordered(route), s.view(), now)
 	if o.checking && s.unfinished(&plan) {
 		return false
 	}

@@ -83,7 +83,7 @@ func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *ahead {
 	slices.SortFunc(rows, func(a, b aheadRow) int { return compareRows(a.orderRow, b.orderRow) })
 	number, _ := sequence.ParseNumber(claim.SequenceNumber)
 	return &ahead{
-		stream: orderStream{routeID: s.routeID, hash: s.hash, id: s.id, applied: s.applied, startedAt: s.startedAt},
+		stream: orderStream{routeID: s.routeID, hash: s.hash, id: s.id, applied: s.applied, startedAt: s.startedAt, definition: s.definition, policy: s.policy},
 		own:    orderRow{id: claim.Effect, number: number, state: EffectClaimed},
 		rows:   rows, cut: len(rows) == aheadEffects,
 	}
@@ -122,7 +122,8 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 		view.shown = h.rows[len(h.rows)-1].number
 	}
 	slices.SortFunc(view.rows, compareRows)
-	plan := sequence.Decide(route.Order, view.view(), s.Of.StartedAt)
+	order := h.stream.ordered(route)
+	plan := sequence.Decide(order, view.view(), s.Of.StartedAt)
 	run, ok := plan.Straight()
 	if !ok {
 		return g, false
@@ -131,7 +132,7 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 	then := &ahead{stream: h.stream, own: h.rows[at].orderRow, rows: h.rows[at+1:], cut: h.cut}
 	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
 	return going{
-		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(route.Order, h.own.number),
+		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(order, h.own.number),
 		next: &h.rows[at], token: newToken(), then: then,
 	}, true
 }

@@ -15,7 +15,7 @@ const orderShown = 8
 // somebody else has locked is left out: nobody waits for one stream while they hold
 // others, and no group waits for one of its streams.
 const lockStreams = `
-SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp()
+SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp(), coalesce(s.definition_id, 0)
 FROM stream s
 JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
 ORDER BY s.id
@@ -23,7 +23,7 @@ FOR UPDATE OF s SKIP LOCKED`
 
 // Without the lock it is wrong; see [EffectsConfig.Unlocked].
 const lockNoStreams = `
-SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp()
+SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp(), coalesce(s.definition_id, 0)
 FROM stream s
 JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
 ORDER BY s.id`
@@ -31,9 +31,9 @@ ORDER BY s.id`
 // The gate makes them with the first effect of a key; this is for effects that came
 // another way.
 const insertMissingStreams = `
-INSERT INTO stream (route_id, key_hash)
-SELECT DISTINCT k.route_id, k.key_hash
-FROM unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash)
+INSERT INTO stream (route_id, key_hash, definition_id)
+SELECT DISTINCT k.route_id, k.key_hash, nullif(k.definition, 0)
+FROM unnest($1::int[], $2::bytea[], $3::bigint[]) AS k (route_id, key_hash, definition)
 WHERE NOT EXISTS (SELECT FROM stream s WHERE s.route_id = k.route_id AND s.key_hash = k.key_hash)
 ORDER BY k.route_id, k.key_hash
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
@@ -137,6 +137,9 @@ type orderStream struct {
 	hash    []byte
 	id      int64 // 0 unless its row is locked by us
 
+	definition int64            // that it was made by; 0 is the route's first
+	policy     *sequence.Policy // of that definition, if it is not the route's here
+
 	applied   sequence.Number
 	gapSince  time.Time
 	warnedAt  time.Time
@@ -165,15 +168,16 @@ type foundStream struct {
 	gap, warned         *time.Time
 	inFlight, blockedBy ID
 	startedAt, now      *time.Time
+	definition          *int64
 }
 
 // into is where its columns go.
 func (f *foundStream) into() []any {
-	return []any{&f.routeID, &f.hash, &f.id, &f.applied, &f.gap, &f.warned, &f.inFlight, &f.blockedBy, &f.startedAt, &f.now}
+	return []any{&f.routeID, &f.hash, &f.id, &f.applied, &f.gap, &f.warned, &f.inFlight, &f.blockedBy, &f.startedAt, &f.now, &f.definition}
 }
 
 func (f *foundStream) stream() *orderStream {
-	s := &orderStream{routeID: *f.routeID, hash: f.hash, id: *f.id, inFlight: f.inFlight, blockedBy: f.blockedBy, startedAt: *f.startedAt, now: *f.now}
+	s := &orderStream{routeID: *f.routeID, hash: f.hash, id: *f.id, inFlight: f.inFlight, blockedBy: f.blockedBy, startedAt: *f.startedAt, now: *f.now, definition: *f.definition}
 	s.applied, _ = sequence.ParseNumber(*f.applied) // ours, and therefore a number or none
 	if f.gap != nil {
 		s.gapSince = *f.gap

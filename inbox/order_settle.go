@@ -36,7 +36,8 @@ WITH asked AS (
             route_id, key_hash, place)),
 streams AS MATERIALIZED (
     SELECT a.*, s.id AS stream_id, s.applied, s.gap_since, s.warned_at, s.in_flight, s.blocked_by,
-        s.started_at AS stream_started_at, clock_timestamp() AS locked_at
+        s.started_at AS stream_started_at, clock_timestamp() AS locked_at,
+        coalesce(s.definition_id, 0) AS definition
     FROM asked a
     JOIN stream s ON s.route_id = a.route_id AND s.key_hash = a.key_hash
     ORDER BY s.id`
@@ -51,15 +52,15 @@ reached AS MATERIALIZED (
 held AS (SELECT * FROM reached WHERE fenced),
 settled AS (` + endHeld + `),` + recordAttempts + `
 SELECT place, true, NULL::int, NULL::bytea, NULL::bigint, NULL::text, NULL::timestamptz, NULL::timestamptz, NULL::uuid, NULL::uuid,
-    NULL::timestamptz, NULL::timestamptz
+    NULL::timestamptz, NULL::timestamptz, NULL::bigint
 FROM settled
 UNION ALL
-SELECT place, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT place, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM reached
 WHERE fenced IS NOT TRUE
 UNION ALL
 SELECT NULL, false, route_id, key_hash, stream_id, coalesce(applied::text, ''), gap_since, warned_at, in_flight, blocked_by,
-    stream_started_at, locked_at
+    stream_started_at, locked_at, definition
 FROM streams`
 )
 
@@ -183,6 +184,9 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	if err := o.settleMissed(ctx, group, ids); err != nil {
 		return nil, err
 	}
+	if err := o.learn(ctx); err != nil {
+		return nil, err
+	}
 	if err := o.unchain(ctx, group, o.applied, last); err != nil {
 		return nil, err
 	}
@@ -235,7 +239,7 @@ func (o *order) settleMissed(ctx context.Context, group []Settlement, ids []ID) 
 	}
 	var again pgx.Batch
 	routes, hashes := columnsOf(missed)
-	again.Queue(insertMissingStreams, routes, hashes)
+	again.Queue(insertMissingStreams, routes, hashes, o.definitionsOf(missed))
 	o.queueEnd(&again, group, places)
 	o.queueNamed(&again, readAsked, ids)
 	o.queueRead(&again, o.streams)

@@ -67,6 +67,9 @@ type Route struct {
 	// Policy is unordered.
 	Order sequence.Policy
 
+	// Series are the streams that its order makes; see [RegisterOrders].
+	Series Series
+
 	// Sequence gives the sequence key and number of an event of the admission; empty
 	// is one that it does not have. It is called for ordered routes only, once an
 	// event, and must neither block nor keep what it is given. nil takes the event's

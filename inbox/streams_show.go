@@ -67,15 +67,33 @@ func parseStreamRef(ref string) (streamRef, error) {
 	return streamRef{source: source, route: route, key: key}, nil
 }
 
-// hash is nil for a reference by id.
-func (r streamRef) hash() []byte {
+const readSalts = `
+SELECT d.digest
+FROM order_definition d
+JOIN route r ON r.id = d.route_id
+JOIN source s ON s.id = r.source_id
+WHERE s.name = $1 AND r.name = $2 AND d.salted`
+
+// hashes are those of the key under each definition that the route's order had; nil for
+// a reference by id.
+func (l *Lister) hashes(ctx context.Context, r streamRef) ([][]byte, error) {
 	if r.id != 0 {
-		return nil
+		return nil, nil
 	}
-	return SequenceKeyHash(r.source, r.route, r.key)
+	rows, err := l.pool.Query(ctx, readSalts, r.source, r.route)
+	if err != nil {
+		return nil, err
+	}
+	salts, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	out := [][]byte{Series{}.KeyHash(r.source, r.route, r.key)}
+	for _, salt := range salts {
+		out = append(out, Series{Salt: salt}.KeyHash(r.source, r.route, r.key))
+	}
+	return out, err
 }
 
-// Either by our id or by the key: both are unique indexes.
+// Either by our id or by the key: both are unique indexes. Of a key that has streams
+// of several definitions it is the newest; the others have their ids.
 const showStream = `
 SELECT st.id, s.name, r.name, coalesce(st.key_label, ''), coalesce(trim_scale(st.applied)::text, ''), st.in_flight, st.gap_since,
     st.blocked_by, st.updated_at, st.started_at, st.route_id, st.key_hash,
@@ -86,7 +104,9 @@ SELECT st.id, s.name, r.name, coalesce(st.key_label, ''), coalesce(trim_scale(st
 FROM stream st
 JOIN route r ON r.id = st.route_id
 JOIN source s ON s.id = r.source_id
-WHERE CASE WHEN $4::bytea IS NULL THEN st.id = $1 ELSE s.name = $2 AND r.name = $3 AND st.key_hash = $4 END`
+WHERE CASE WHEN $4::bytea[] IS NULL THEN st.id = $1 ELSE s.name = $2 AND r.name = $3 AND st.key_hash = ANY ($4) END
+ORDER BY st.id DESC
+LIMIT 1`
 
 // Stream gives one stream by its id or as source/route/key. It returns
 // [ErrNotFound] if there is none.
@@ -95,8 +115,12 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 	if err != nil {
 		return nil, err
 	}
+	hashes, err := l.hashes(ctx, parsed)
+	if err != nil {
+		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
+	}
 	var d StreamDetail
-	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, parsed.hash(), MaxHeld).Scan(
+	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, hashes, MaxHeld).Scan(
 		&d.ID, &d.Source, &d.Route, &d.Key, &d.Applied, &d.InFlight, &d.GapSince,
 		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held, &d.Undecided)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -43,6 +43,7 @@ type bundle struct {
 	order map[string]sequence.Policy // by route
 
 	locked func(context.Context, inbox.LockedStream)
+	series inbox.Series // of repeatable's order
 
 	keyring *seal.Keyring
 }
@@ -90,7 +91,7 @@ func (b *bundle) store(node string) *inbox.Effects {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked,
 		Routes: map[int32]inbox.EffectRoute{
-			b.routes[repeatable]: {Order: b.order[repeatable], Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[repeatable]: {Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[within]:     {Order: b.order[within], InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 		},

@@ -68,6 +68,7 @@ type App struct {
 	gate   *inbox.Gate
 	starts []step // in order
 
+	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
 	public     *http.Server
 	admin      *http.Server

@@ -44,7 +44,7 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out
 			}},
 		}, 0)
 	}
-	if !bytes.Equal(inbox.SequenceKeyHash(event.Source, r.Name, key), e.SequenceKeyHash) {
+	if !bytes.Equal(r.inbox.Series.KeyHash(event.Source, r.Name, key), e.SequenceKeyHash) {
 		out = append(out, inbox.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
 	}
 	if mode == sequence.Arrival {

@@ -102,7 +102,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 		row := registered.Routes[r.Name]
 		out.Routes = append(out.Routes, inbox.Route{
 			ID: row.ID, Name: r.Name, Version: row.Version, Types: r.Types, Target: r.Target.Name, Kind: storedKind(r.Target.Kind),
-			Order: r.Order.Policy, Sequence: sequenceOf(s, r),
+			Order: r.Order.Policy, Series: a.series[row.ID], Sequence: sequenceOf(s, r),
 		})
 	}
 	return out

@@ -60,6 +60,9 @@ func (a *App) register(ctx context.Context) error {
 	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {
 		return err
 	}
+	if err := a.registerOrders(ctx); err != nil {
+		return err
+	}
 	if err := inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead); err != nil {
 		return err
 	}

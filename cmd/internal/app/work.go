@@ -124,6 +124,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop,
 				Rearms:     s.Rearm,
 				Order:      r.Order.Policy,
+				Series:     a.series[id],
 				Retry: inbox.RetryPolicy{
 					Attempts: r.Retry.Attempts, Base: r.Retry.Base, Max: r.Retry.Max, Deadline: r.Retry.Deadline,
 				},

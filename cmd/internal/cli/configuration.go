@@ -6,16 +6,33 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/inbox"
 )
 
 func (s *shell) configCommand() *cobra.Command {
+	against := false
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration and say everything that is wrong with it", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Long: "Check the configuration and say everything that is wrong with it. --against-database says as well what\n" +
+			"becomes of the streams and held effects of routes whose order is defined another way than it was. Nothing\n" +
+			"is written.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.loadConfig()
 			if err != nil {
 				return err
+			}
+			var changes []inbox.OrderChange
+			if against {
+				pool, err := s.openPool(cmd.Context())
+				if err != nil {
+					return err
+				}
+				defer pool.Close()
+				if changes, err = app.OrderChanges(cmd.Context(), pool, cfg); err != nil {
+					return err
+				}
 			}
 			routes := 0
 			for _, source := range cfg.Sources {
@@ -29,6 +46,7 @@ func (s *shell) configCommand() *cobra.Command {
 				return s.json(map[string]any{
 					"origin": origin, "sources": len(cfg.Sources), "routes": routes,
 					"targets": len(cfg.Targets), "warnings": append([]string{}, cfg.Warnings...),
+					"order_changes": append([]inbox.OrderChange{}, changes...),
 				})
 			}
 			fmt.Fprintf(s.out, "ok: %s: %s, %s, %s\n", origin,
@@ -36,9 +54,13 @@ func (s *shell) configCommand() *cobra.Command {
 			for _, warning := range cfg.Warnings {
 				fmt.Fprintln(s.out, "warning: "+warning)
 			}
+			for _, c := range changes {
+				fmt.Fprintln(s.out, "order: "+clean(c.String()))
+			}
 			return nil
 		},
 	}
+	check.Flags().BoolVar(&against, "against-database", false, "say what becomes of streams whose route's order has changed")
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -1,0 +1,222 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// OrderDefinition is what the streams of a route are made by. Another one makes other
+// streams: the numbers of one definition say nothing about those of another.
+type OrderDefinition struct {
+	// Words are the definition for people, such as "mode contiguous, key body.order,
+	// number body.seq". What differs in them is another definition.
+	Words string
+
+	// Policy decides about the streams, also once the definition has been replaced.
+	Policy sequence.Policy
+}
+
+// Digest identifies the definition. Stored: never change.
+func (d OrderDefinition) Digest() []byte {
+	sum := sha256.Sum256([]byte(d.Words))
+	return sum[:]
+}
+
+// Series are the streams of one definition. The zero Series are those of a route's
+// first.
+type Series struct {
+	// ID is the definition's; 0 where none was registered.
+	ID int64
+	// Salt is in the hashes of keys; nil for the first definition of a route.
+	Salt []byte
+}
+
+// KeyHash is how a sequence key of the series is stored.
+func (s Series) KeyHash(source, route, key string) []byte {
+	hash := SequenceKeyHash(source, route, key)
+	if s.Salt == nil {
+		return hash
+	}
+	sum := sha256.Sum256(append(hash, s.Salt...))
+	return sum[:]
+}
+
+// Two processes that start together must not both be the first.
+const lockRoute = `SELECT FROM route WHERE id = $1 FOR NO KEY UPDATE`
+
+const upsertDefinition = `
+INSERT INTO order_definition (route_id, digest, salted, words, policy)
+SELECT $1, $2, EXISTS (SELECT FROM order_definition o WHERE o.route_id = $1), $3, $4
+ON CONFLICT ON CONSTRAINT order_definition_key DO UPDATE
+SET policy = excluded.policy, used_at = now()
+RETURNING id, salted`
+
+// RegisterOrders writes how routes are ordered, by their ids, at start, and gives back
+// their series. A definition that a route had before goes on with its own streams.
+func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, orders map[int32]OrderDefinition) (map[int32]Series, error) {
+	out := make(map[int32]Series, len(orders))
+	for route, d := range orders {
+		policy, err := json.Marshal(d.Policy)
+		if err != nil {
+			return nil, fmt.Errorf("registering the order of route %d: %w", route, err)
+		}
+		s, salted := Series{}, false
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, lockRoute, route); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, upsertDefinition, route, d.Digest(), d.Words, policy).Scan(&s.ID, &salted)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("registering the order of route %d: %w", route, err)
+		}
+		if salted {
+			s.Salt = d.Digest()
+		}
+		out[route] = s
+	}
+	return out, nil
+}
+
+const readDefinitions = `
+SELECT d.id, d.route_id, d.salted, d.policy
+FROM order_definition d
+WHERE d.route_id = ANY ($1::int[])`
+
+// learn finds the policies of streams that were made by another definition than their
+// route has here, and reads what is to be known of them anew.
+func (o *order) learn(ctx context.Context) error {
+	var other []*orderStream
+	var routes []int32
+	for _, s := range o.streams {
+		if route := o.store.routes[s.routeID]; s.id != 0 && route.Order.Ordered() && !route.Series.has(s.definition) {
+			other, routes = append(other, s), append(routes, s.routeID)
+		}
+	}
+	if len(other) == 0 {
+		return nil
+	}
+	byID, first := map[int64]*sequence.Policy{}, map[int32]*sequence.Policy{}
+	var b pgx.Batch
+	b.Queue(readDefinitions, routes).Query(func(rows pgx.Rows) error {
+		var id int64
+		var route int32
+		var salted bool
+		var text []byte
+		_, err := pgx.ForEachRow(rows, []any{&id, &route, &salted, &text}, func() error {
+			policy := new(sequence.Policy)
+			if err := json.Unmarshal(text, policy); err != nil {
+				return fmt.Errorf("reading the order of definition %d: %w", id, err)
+			}
+			if byID[id] = policy; !salted {
+				first[route] = policy
+			}
+			return nil
+		})
+		return err
+	})
+	if err := o.send(ctx, &b); err != nil {
+		return err
+	}
+	for _, s := range other {
+		if s.policy = byID[s.definition]; s.definition == 0 {
+			s.policy = first[s.routeID]
+		}
+	}
+	var again pgx.Batch
+	o.queueRead(&again, other)
+	return o.send(ctx, &again)
+}
+
+// has reports whether a stream with the definition is one of the series.
+func (s Series) has(definition int64) bool {
+	return s.ID == 0 || definition == s.ID || definition == 0 && s.Salt == nil
+}
+
+// ordered is a route's order for the stream: that of the definition it was made by.
+func (s *orderStream) ordered(route EffectRoute) sequence.Policy {
+	if s.policy != nil && route.Order.Ordered() {
+		return s.policy.WithDefaults()
+	}
+	return route.Order
+}
+
+// OrderChange is a route whose order is about to be defined another way.
+type OrderChange struct {
+	Source string `json:"source"`
+	Route  string `json:"route"`
+	// Old and New are the definitions in words; New is empty for no order at all.
+	Old string `json:"old"`
+	New string `json:"new,omitempty"`
+	// Known: New was in use before, and goes on with its own streams.
+	Known bool `json:"known,omitempty"`
+	// Streams are those of the old definition and Held the effects that the route holds,
+	// each counted up to [MaxOrderCounted].
+	Streams int `json:"streams"`
+	Held    int `json:"held"`
+}
+
+// MaxOrderCounted is how far streams and effects of an [OrderChange] are counted.
+const MaxOrderCounted = maxCounted
+
+// String says what will happen.
+func (c OrderChange) String() string {
+	what := fmt.Sprintf("%s/%s: its order was %q (streams: %d, held effects: %d); now ", c.Source, c.Route, c.Old, c.Streams, c.Held)
+	switch {
+	case c.New == "":
+		return what + "it has none: all that is held is set going at once"
+	case c.Known:
+		return what + fmt.Sprintf("%q, which was in use before, goes on with the streams it had; what is held is decided by the order it came under", c.New)
+	}
+	return what + fmt.Sprintf("%q begins new streams; what is held is decided by the order it came under, or by hand (`oncegate streams list`)", c.New)
+}
+
+const readLastDefinition = `
+SELECT d.id, d.route_id, d.digest, d.words, d.salted, EXISTS (SELECT FROM order_definition k WHERE k.route_id = d.route_id AND k.digest = $3)
+FROM order_definition d
+JOIN route r ON r.id = d.route_id
+JOIN source s ON s.id = r.source_id
+WHERE s.name = $1 AND r.name = $2
+ORDER BY d.used_at DESC, d.id DESC
+LIMIT 1`
+
+const countOldOrder = `
+SELECT
+    (SELECT count(*) FROM (SELECT FROM stream t WHERE t.route_id = $1 AND (t.definition_id = $2 OR t.definition_id IS NULL AND NOT $3::boolean) LIMIT $4) c),
+    (SELECT count(*) FROM (SELECT FROM effect e WHERE e.route_id = $1 AND e.state = 'held' LIMIT $4) c)`
+
+// ReadOrderChange says what becomes of a route's streams if its order is defined by d
+// from now on; nil is no order. It gives nil if nothing changes. It writes nothing.
+func ReadOrderChange(ctx context.Context, pool *pgxpool.Pool, source, route string, d *OrderDefinition) (*OrderChange, error) {
+	c := &OrderChange{Source: source, Route: route}
+	var digest, last []byte
+	if d != nil {
+		c.New, digest = d.Words, d.Digest()
+	}
+	var id int64
+	var routeID int32
+	var salted bool
+	err := pool.QueryRow(ctx, readLastDefinition, source, route, digest).Scan(&id, &routeID, &last, &c.Old, &salted, &c.Known)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && bytes.Equal(last, digest) {
+		return nil, nil //nolint:nilnil // nothing changes
+	}
+	if err == nil {
+		err = pool.QueryRow(ctx, countOldOrder, routeID, id, salted, MaxOrderCounted).Scan(&c.Streams, &c.Held)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the order of route %s/%s: %w", source, route, err)
+	}
+	if d == nil && c.Held == 0 {
+		return nil, nil //nolint:nilnil // nothing is left of the order it had
+	}
+	return c, nil
+}
