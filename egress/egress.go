@@ -10,6 +10,7 @@ package egress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -60,13 +61,19 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	return g.dialer.DialContext(ctx, network, address)
 }
 
-// control sees each address before it is connected to.
+// control sees each address before it is connected to. Its error says which one it was
+// and whether a configuration could let it through.
 func (g *Guard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
-	if err != nil || !g.Allows(at.Addr()) {
+	switch {
+	case err != nil:
 		return ErrRefused
+	case g.Allows(at.Addr()):
+		return nil
+	case Never(at.Addr()):
+		return fmt.Errorf("%w: %s is link-local, a metadata service or no address of a host, which nothing permits", ErrRefused, at.Addr())
 	}
-	return nil
+	return fmt.Errorf("%w: %s is not public; `allow` with its network would permit it", ErrRefused, at.Addr())
 }
 
 // Allows reports whether an address may be connected to: a public one, or one of

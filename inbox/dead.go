@@ -73,7 +73,7 @@ type DeadFilter struct {
 	Type   string `json:"type,omitempty"`
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
-	// Reason is an effect's reason, or unusable or beyond_retention for events so
+	// Reason is an effect's reason or that of its last attempt, or unusable or beyond_retention for events so
 	// admitted.
 	Reason     string     `json:"reason,omitempty"`
 	ErrorClass ErrorClass `json:"error_class,omitempty"`
@@ -89,6 +89,12 @@ type DeadFilter struct {
 // IsZero reports whether the filter takes everything.
 func (f DeadFilter) IsZero() bool { return f == DeadFilter{} }
 
+// The reasons that only say that no attempt follows; the last one says why it failed.
+const gaveUp = `'attempts_exhausted', 'deadline_passed', 'key_window_passed'`
+
+// lastFailure is why an effect e failed, t being its last attempt or null.
+const lastFailure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce(t.reason, e.reason) ELSE e.reason END`
+
 // The filter on an effect e, its route r, its event v and the event's source s.
 // An effect's id is never older than its event's.
 const narrowEffects = `
@@ -96,7 +102,8 @@ const narrowEffects = `
     AND ($2::text = '' OR v.type = $2)
     AND ($3::text = '' OR r.name = $3)
     AND ($4::text = '' OR r.target = $4)
-    AND ($5::text = '' OR e.reason = $5)
+    AND ($5::text = '' OR e.reason = $5 OR e.reason IN (` + gaveUp + `) AND $5 = (
+            SELECT t.reason FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version ORDER BY t.attempt DESC LIMIT 1))
     AND ($6::text = '' OR ` + errorClass + ` = $6)
     AND ($7::text = '' OR v.event_id = $7)
     AND ($8::text = '' OR EXISTS (SELECT FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version
@@ -133,14 +140,16 @@ func (f *DeadFilter) args() []any {
 // DeadRow is one dead letter: an effect, or an event that nothing can be done for.
 type DeadRow struct {
 	// ID is the effect's, or the event's if Route is empty.
-	ID         ID         `json:"id"`
-	Event      ID         `json:"event"`
-	Source     string     `json:"source"`
-	EventID    string     `json:"event_id"`
-	Type       string     `json:"type"`
-	Route      string     `json:"route,omitempty"`
-	Target     string     `json:"target,omitempty"`
-	Reason     string     `json:"reason"`
+	ID      ID     `json:"id"`
+	Event   ID     `json:"event"`
+	Source  string `json:"source"`
+	EventID string `json:"event_id"`
+	Type    string `json:"type"`
+	Route   string `json:"route,omitempty"`
+	Target  string `json:"target,omitempty"`
+	Reason  string `json:"reason"`
+	// LastReason is why the last attempt failed, if that is known.
+	LastReason string     `json:"last_reason,omitempty"`
 	ErrorClass string     `json:"error_class"`
 	Code       string     `json:"code,omitempty"`
 	Attempts   int        `json:"attempts"`
@@ -155,7 +164,7 @@ type DeadRow struct {
 // Two pages, each from the index of its kind of dead letter, and the newest of
 // both. The last attempt is looked up for the rows of the page alone.
 const listDead = `
-SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, d.class, d.code, d.attempts, d.rearms, d.version,
+SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, coalesce(t.reason, ''), d.class, d.code, d.attempts, d.rearms, d.version,
     d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said), t.excerpt_key_id, t.excerpt_sealed
 FROM (
     (SELECT e.id, v.id AS event, s.name AS source, v.event_id, v.type, r.name AS route, r.target, e.reason, ` + errorClass + ` AS class,
@@ -178,7 +187,7 @@ FROM (
     ORDER BY id DESC
     LIMIT $12) d
 LEFT JOIN LATERAL (
-    SELECT t.finished_at, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
+    SELECT t.finished_at, t.reason, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
     FROM effect_attempt t
     WHERE t.effect_id = d.id AND t.version = d.version
     ORDER BY t.attempt DESC
@@ -209,7 +218,7 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 		keyID  *int32
 		sealed []byte
 	)
-	err := row.Scan(&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.Reason, &d.ErrorClass, &d.Code, &d.Attempts,
+	err := row.Scan(&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.Reason, &d.LastReason, &d.ErrorClass, &d.Code, &d.Attempts,
 		&d.Rearms, &d.Version, &d.ReceivedAt, &d.DiedAt, &d.Said, &keyID, &sealed)
 	if err != nil || keyID == nil {
 		return d, err

@@ -14,6 +14,8 @@ type DeadGroup struct {
 	Source string `json:"source"`
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
+	// Reason is why the last attempt failed, if that is known, else why the effect is
+	// dead.
 	Reason string `json:"reason"`
 	Code   string `json:"code,omitempty"`
 	// First and Last are when the first and the last of them died.
@@ -31,14 +33,14 @@ const maxGroups = 1000
 const groupDead = `
 SELECT count(*), source, route, target, reason, code, min(died_at), max(died_at), max(id::text)::uuid
 FROM (
-    SELECT e.id, s.name AS source, r.name AS route, r.target, e.reason, coalesce(e.last_code, '') AS code,
+    SELECT e.id, s.name AS source, r.name AS route, r.target, ` + lastFailure + ` AS reason, coalesce(e.last_code, '') AS code,
         coalesce(t.finished_at, v.received_at) AS died_at
     FROM effect e
     JOIN route r ON r.id = e.route_id
     JOIN inbox_event v ON v.id = e.event_id
     JOIN source s ON s.id = v.source_id
     LEFT JOIN LATERAL (
-        SELECT t.finished_at
+        SELECT t.finished_at, t.reason
         FROM effect_attempt t
         WHERE t.effect_id = e.id AND t.version = e.version
         ORDER BY t.attempt DESC

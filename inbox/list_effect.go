@@ -83,8 +83,10 @@ type AttemptRow struct {
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
 	Outcome    string    `json:"outcome"`
-	Code       string    `json:"code,omitempty"`
-	Excerpt    string    `json:"excerpt,omitempty"`
+	// Reason is why it failed; empty for attempts of older versions.
+	Reason  string `json:"reason,omitempty"`
+	Code    string `json:"code,omitempty"`
+	Excerpt string `json:"excerpt,omitempty"`
 
 	// Recognised: the target said that it knew the key.
 	Recognised bool `json:"recognised,omitempty"`
@@ -118,7 +120,7 @@ WHERE x.id = $1`
 // In the order they were made: the version rises with every rest an effect is
 // brought back from.
 const listAttempts = `
-SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(code, ''), coalesce(excerpt, ''), recognised,
+SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(reason, ''), coalesce(code, ''), coalesce(excerpt, ''), recognised,
     excerpt_key_id, excerpt_sealed
 FROM effect_attempt
 WHERE effect_id = $1
@@ -155,7 +157,7 @@ func (l *Lister) attempt(r pgx.CollectableRow, effect ID) (AttemptRow, error) {
 		keyID  *int32
 		sealed []byte
 	)
-	err := r.Scan(&a.Attempt, &a.Trigger, &a.Node, &a.StartedAt, &a.FinishedAt, &a.Outcome, &a.Code, &a.Excerpt, &a.Recognised, &keyID, &sealed)
+	err := r.Scan(&a.Attempt, &a.Trigger, &a.Node, &a.StartedAt, &a.FinishedAt, &a.Outcome, &a.Reason, &a.Code, &a.Excerpt, &a.Recognised, &keyID, &sealed)
 	if err != nil || keyID == nil {
 		return a, err
 	}

@@ -18,7 +18,7 @@ const goOnInStreams = `
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `,
-        $24::bigint[], $25::text[], $26::text[], $27::text[], $28::uuid[], $29::uuid[], $30::bigint[], $31::bigint[]) WITH ORDINALITY
+        $25::bigint[], $26::text[], $27::text[], $28::text[], $29::uuid[], $30::uuid[], $31::bigint[], $32::bigint[]) WITH ORDINALITY
         AS a (` + settleNames + `,
             stream, applied, reached, floor, next, next_token, lease, next_job, place)),
 streams AS MATERIALIZED (

@@ -31,7 +31,7 @@ const (
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `,
-        $24::int[], $25::bytea[]) WITH ORDINALITY
+        $25::int[], $26::bytea[]) WITH ORDINALITY
         AS a (` + settleNames + `,
             route_id, key_hash, place)),
 streams AS MATERIALIZED (

@@ -230,7 +230,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 	s := Settlement{
 		Effect: o.Effect, Event: o.Event, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
-		Reason: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
+		Reason: ReasonLeaseExpired, Failure: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
 	}
 	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {
 		s.State = EffectIndeterminate

@@ -35,6 +35,14 @@ type Settlement struct {
 	Code    string
 	Excerpt string
 
+	// Failure is why the attempt failed, which is stored with it: Reason may only say
+	// that no other one follows. Empty is Reason.
+	Failure Reason
+
+	// Cause is in words why it failed, for the log: it holds no content. It is not
+	// stored; Excerpt is.
+	Cause string
+
 	// Result is what to keep of a success; may be nil.
 	Result []byte
 
@@ -148,10 +156,10 @@ func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settle
 const (
 	settleArrays = `$1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
         $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[]`
+        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[], $24::text[]`
 	settleNames = `id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
             started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, result_key_id, excerpt_sealed,
-            excerpt_key_id`
+            excerpt_key_id, failure`
 )
 
 // What ends those whose rows are held, and what is written of it.
@@ -182,14 +190,14 @@ const (
     FROM held a
     WHERE e.id = a.id
     RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised,
-        a.excerpt_sealed, a.excerpt_key_id`
+        a.excerpt_sealed, a.excerpt_key_id, a.reason AS ended, a.failure`
 
 	recordAttempts = `
 attempted AS (
     INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised,
-        excerpt_sealed, excerpt_key_id)
+        excerpt_sealed, excerpt_key_id, reason)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
-        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id
+        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id, coalesce(nullif(s.failure, ''), nullif(s.ended, ''))
     FROM settled s
     WHERE s.outcome <> '')`
 )

@@ -9,7 +9,7 @@ import (
 func (e *Effects) settleArguments(group []Settlement) []any {
 	cols, sealed := e.settleColumns(group)
 	duplicates, unknown := outcomeColumns(group)
-	return slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed)
+	return slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed, []any{failureColumn(group)})
 }
 
 // outcomeColumns are the arrays that follow the node's name.
@@ -25,6 +25,14 @@ func recognisedColumn(group []Settlement) []bool {
 	out := make([]bool, len(group))
 	for i := range group {
 		out[i] = group[i].Recognised
+	}
+	return out
+}
+
+func failureColumn(group []Settlement) []string {
+	out := make([]string, len(group))
+	for i := range group {
+		out[i] = string(group[i].Failure)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -11,7 +12,10 @@ import (
 // how long the attempt took, random draws the jitter of the wait.
 func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
-	s.Code, s.Excerpt, s.Recognised = r.Code, r.Excerpt, r.Recognised
+	s.Code, s.Excerpt, s.Recognised = r.Code, cmp.Or(r.Excerpt, r.Cause), r.Recognised
+	if s.Cause = r.Cause; r.Outcome != effect.Done {
+		s.Failure = inbox.ReasonOf(r.Reason)
+	}
 	repeatable := route.Idempotent || route.InDatabase
 	s.Unknown = route.Idempotent && !route.InDatabase &&
 		r.Outcome != effect.Done && r.Outcome != effect.Retry && r.Outcome != effect.Dead

@@ -16,7 +16,7 @@ func (c *Client) expired(ctx context.Context, s inbox.Settlement) {
 	case inbox.EffectIndeterminate:
 		message, level = "effect indeterminate", slog.LevelWarn // a person has to look
 	case inbox.EffectDead:
-		message = "effect dead"
+		message, level = "effect dead", slog.LevelWarn
 	}
 	c.log.LogAttrs(ctx, level, message, //nolint:sloglint // one of the constants above
 		slog.String("source", route.Source), slog.String("route", route.Name), slog.String("target", route.Target),

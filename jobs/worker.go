@@ -309,6 +309,15 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 	if s.Reason != "" {
 		attrs = append(attrs, slog.String("reason", string(s.Reason)))
 	}
+	if s.Failure != "" && s.Failure != s.Reason {
+		attrs = append(attrs, slog.String("last_reason", string(s.Failure)))
+	}
+	if s.Code != "" && s.State != inbox.EffectDone {
+		attrs = append(attrs, slog.String("code", s.Code))
+	}
+	if s.Cause != "" {
+		attrs = append(attrs, slog.String("cause", s.Cause))
+	}
 	message := "effect postponed"
 	switch {
 	case !settled.Applied:
@@ -330,7 +339,7 @@ func (c *Client) report(ctx context.Context, claim *inbox.Claim, s inbox.Settlem
 		message = "effect retried"
 	}
 	level := slog.LevelInfo
-	if settled.Applied && s.State == inbox.EffectIndeterminate {
+	if settled.Applied && s.State.AtRest() {
 		level = slog.LevelWarn // a person has to look
 	}
 	if message != "" {

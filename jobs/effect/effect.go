@@ -100,6 +100,11 @@ type Result struct {
 	// Excerpt is at most 2 KiB of what the target said, valid UTF-8 without NUL.
 	Excerpt string
 
+	// Cause is why it failed where no target said so: what the connection, the name
+	// server, the certificate or the condition of a statement was. It never holds
+	// content, an address that was configured, or a secret, so that it may be logged.
+	Cause string
+
 	// RetryAfter is the least wait the target asked for.
 	RetryAfter time.Duration
 

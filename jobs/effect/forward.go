@@ -331,7 +331,7 @@ func (s *stage) trace(ctx context.Context) context.Context {
 // failure classifies an attempt that brought no reply.
 func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 	if s.wrote.Load() {
-		r := Result{Outcome: Unknown, Reason: ReasonConnection}
+		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: SafeError(err)}
 		switch {
 		case timedOut(ctx, err):
 			r.Reason = ReasonTimeout
@@ -342,7 +342,7 @@ func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 		}
 		return r
 	}
-	r := Result{Outcome: Retry, Reason: ReasonConnect}
+	r := Result{Outcome: Retry, Reason: ReasonConnect, Cause: SafeError(err)}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/mail"
 	"net/netip"
@@ -140,7 +141,7 @@ func (m *Mail) Send(ctx context.Context, call *Call) Result {
 	if m.secure {
 		secured := tls.Client(conn, m.cfg.TLS)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return Result{Outcome: Retry, Reason: ReasonTLS}
+			return Result{Outcome: Retry, Reason: ReasonTLS, Cause: SafeError(err)}
 		}
 		conn = secured
 	}
@@ -159,10 +160,10 @@ func (m *Mail) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp
 	}
 	if err == nil && !m.secure && m.cfg.StartTLS == StartTLSRequired {
 		if ok, _ := client.Extension("STARTTLS"); !ok {
-			return nil, &Result{Outcome: Retry, Reason: ReasonTLS}
+			return nil, &Result{Outcome: Retry, Reason: ReasonTLS, Cause: "the server does not offer STARTTLS"}
 		}
 		if err = client.StartTLS(m.cfg.TLS); err != nil && replyCode(err) == 0 {
-			return nil, &Result{Outcome: Retry, Reason: ReasonTLS}
+			return nil, &Result{Outcome: Retry, Reason: ReasonTLS, Cause: SafeError(err)}
 		}
 	}
 	if err == nil && m.cfg.Username != "" {
@@ -210,7 +211,7 @@ func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id
 	}
 	err = w.Close()
 	if err != nil && replyCode(err) < 400 {
-		r := Result{Outcome: Unknown, Reason: ReasonConnection}
+		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: lost(err)}
 		if timedOut(ctx, err) {
 			r.Reason = ReasonTimeout
 		} else if ctx.Err() != nil {
@@ -231,7 +232,7 @@ func (m *Mail) refused(ctx context.Context, err error) Result {
 	r := Result{Outcome: Retry, Code: strconv.Itoa(code)}
 	switch {
 	case code == 0:
-		r.Code, r.Reason = "", ReasonConnection
+		r.Code, r.Reason, r.Cause = "", ReasonConnection, lost(err)
 		if timedOut(ctx, err) {
 			r.Reason = ReasonTimeout
 		} else if ctx.Err() != nil {
@@ -249,6 +250,15 @@ func (m *Mail) refused(ctx context.Context, err error) Result {
 	return r
 }
 
+// lost says how a connection ended. What a server said that was no reply is not quoted:
+// it may repeat what it was told.
+func lost(err error) string {
+	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return SafeError(err)
+	}
+	return "the server's answer is no reply of SMTP"
+}
+
 // replyCode is the code of a whole reply; 0 if there was none.
 func replyCode(err error) int {
 	reply, ok := errors.AsType[*textproto.Error](err)
@@ -260,7 +270,7 @@ func replyCode(err error) int {
 
 // notReached classifies a connection that was not made.
 func notReached(ctx context.Context, err error) Result {
-	r := Result{Outcome: Retry, Reason: ReasonConnect}
+	r := Result{Outcome: Retry, Reason: ReasonConnect, Cause: SafeError(err)}
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):

@@ -135,18 +135,18 @@ func Document(call *Call) ([]byte, error) {
 }
 
 // SQLFailure classifies an error of the database: what another moment may mend
-// is retried, anything else is dead. Only the SQLSTATE is kept, since messages
-// quote content.
+// is retried, anything else is dead. The condition's name is the cause; the server's
+// message is an excerpt like a target's reply, without what quotes rows and values.
 func SQLFailure(err error) Result {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		// No answer: the transaction is gone, and with it all that was done.
 		if errors.Is(err, context.DeadlineExceeded) {
-			return Result{Outcome: Retry, Reason: ReasonSQLTimeout}
+			return Result{Outcome: Retry, Reason: ReasonSQLTimeout, Cause: "the database did not answer in time"}
 		}
-		return Result{Outcome: Retry, Reason: ReasonUnavailable}
+		return Result{Outcome: Retry, Reason: ReasonUnavailable, Cause: SafeError(err)}
 	}
-	r := Result{Outcome: Retry, Code: pgErr.Code}
+	r := Result{Outcome: Retry, Code: pgErr.Code, Cause: condition(pgErr.Code), Excerpt: serverSaid(pgErr)}
 	switch {
 	case pgErr.Code == "40001":
 		r.Reason = ReasonSerialization

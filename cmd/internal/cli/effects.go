@@ -143,9 +143,9 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 	if len(e.AttemptRows) == 0 {
 		return nil
 	}
-	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "CODE", "KEY", "SAID"}, spare: []string{"KEY"}}
+	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "REASON", "CODE", "KEY", "SAID"}, spare: []string{"KEY", "TRIGGER", "TOOK"}}
 	for _, a := range e.AttemptRows {
-		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Code, recognised(a.Recognised), a.Excerpt)
+		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Reason, a.Code, recognised(a.Recognised), a.Excerpt)
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())

@@ -1,0 +1,26 @@
+package effect
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// MaxCause bounds a [Result]'s Cause, in bytes.
+const MaxCause = 512
+
+// SafeError is what an error of a connection says, fit to be stored and logged: in one
+// line, and without the URL that was asked for, which may carry a token.
+func SafeError(err error) string {
+	if asked, ok := errors.AsType[*url.Error](err); ok {
+		err = asked.Err
+	}
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	if strings.Contains(text, "malformed") {
+		return "the reply is not HTTP" // the error quotes it
+	}
+	return Clean(strings.Join(strings.Fields(Clean(text, len(text)+MaxCause)), " "), MaxCause)
+}

@@ -1,0 +1,1 @@
+ALTER TABLE effect_attempt DROP COLUMN reason;
