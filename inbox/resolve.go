@@ -50,27 +50,11 @@ type effectSnapshot struct {
 	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
 
-// The event comes first in the order of locks: whoever renders an operation's
-// result holds it too, so no result is stored of what is being resolved.
-const lockEffectEvent = `
-SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
-
-const lockIndeterminate = `
-SELECT x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.send_started_at, x.sequence_key_hash, ` + calledAgain + `,
-    coalesce((SELECT ` + goneRoute + ` FROM route r WHERE r.id = x.route_id), false), now()
-FROM effect x
-WHERE x.id = $1
-FOR UPDATE OF x`
-
-// Who sends again has decided that the target knows nothing of the attempts so
-// far: its key window begins anew. The effect may have happened all the same, and
-// keeps its key for that.
-const forgetUnknown = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = $1`
-
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It
 // returns [ErrNotFound], [ErrState] if the effect is not indeterminate or is no longer
-// at r.Version, [ErrCalledAgain], or [ErrRouteGone].
+// at r.Version, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if somebody else keeps
+// the effect or its stream locked.
 func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
@@ -78,67 +62,108 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if err := explained(r.Actor, r.Reason); err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.resolveTx(ctx, tx, r) })
+	err := inChunks(ctx, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
+		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			missed, err = e.resolveTx(ctx, tx, r)
+			return err
+		})
+		return missed, err
+	})
 	if err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
 	return nil
 }
 
-func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) error {
-	for _, lock := range []string{lockEffectEvent, lockEffectStream} {
-		if _, err := tx.Exec(ctx, lock, r.Effect); err != nil {
-			return err
-		}
+func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: []ID{r.Effect}})
+	if err != nil || len(missed) > 0 {
+		return missed, err
 	}
-	s := Settlement{Effect: r.Effect, From: EffectIndeterminate, State: EffectDone}
-	var (
-		before effectSnapshot
-		now    time.Time
-		again  bool
-		gone   bool
-	)
-	err := tx.QueryRow(ctx, lockIndeterminate, r.Effect).Scan(&s.RouteID, &before.State, &before.Reason,
-		&before.Attempts, &before.Version, &before.SendStarted, &s.SequenceKeyHash, &again, &gone, &now)
+	h := held[r.Effect]
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ErrNotFound
-	case err != nil:
-		return err
-	case before.State != EffectIndeterminate:
-		return fmt.Errorf("%w: it is %s, not indeterminate", ErrState, before.State)
-	case r.Version != 0 && r.Version != before.Version:
-		return fmt.Errorf("%w: it has changed since it was looked at", ErrState)
-	case gone && r.As == ResolveResend:
-		return ErrRouteGone
-	case again && r.As == ResolveResend && !r.CalledAgain:
-		return ErrCalledAgain
+	case h == nil:
+		return nil, ErrNotFound
+	case h.state != EffectIndeterminate:
+		return nil, fmt.Errorf("%w: it is %s, not indeterminate", ErrState, h.state)
+	case r.Version != 0 && r.Version != h.version:
+		return nil, fmt.Errorf("%w: it has changed since it was looked at", ErrState)
+	case h.routeGone && r.As == ResolveResend:
+		return nil, ErrRouteGone
+	case h.calledAgain && r.As == ResolveResend && !r.CalledAgain:
+		return nil, ErrCalledAgain
 	}
-	after := effectSnapshot{State: EffectDone, Attempts: before.Attempts, Version: before.Version, SendStarted: before.SendStarted}
-	action := AuditResolveDone
-	s.Version = before.Version
-	var wakes []Wake
-	if r.As == ResolveResend {
-		if _, err := tx.Exec(ctx, forgetUnknown, r.Effect); err != nil {
-			return err
-		}
-		ids, err := e.reserveTx(ctx, tx, 1)
-		if err != nil {
-			return err
-		}
-		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, ids[0], ReasonResent
-		wakes = []Wake{{JobID: ids[0], Kind: WakeEffect, ID: r.Effect}}
-		after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: before.Version + 1}
-		action = AuditResolveResend
-	}
-	out, err := e.settle(ctx, tx, []Settlement{s}, wakes)
+	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason}, []*lockedEffect{h})
+}
+
+// decision is what a person, or a probe, decided about indeterminate effects.
+type decision struct {
+	as            Resolution
+	actor, reason string
+}
+
+// resolveLockedTx carries a decision out for effects that the caller has locked, each
+// with an audit entry of its own.
+func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*lockedEffect) error {
+	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
 		return err
 	}
-	if !out[0].Applied {
-		return fmt.Errorf("%w: it has changed meanwhile", ErrState)
+	settled, err := e.settle(ctx, tx, group, wakes)
+	if err != nil {
+		return err
 	}
-	return auditTx(ctx, tx, audit{
-		at: now, actor: r.Actor, action: action, object: "effect/" + r.Effect.String(), reason: r.Reason, before: before, after: after,
-	})
+	var b pgx.Batch
+	for i, h := range found {
+		if !settled[i].Applied {
+			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
+		}
+		a := audit{
+			at: h.now, actor: d.actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: d.reason, before: h.snapshot(),
+			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted},
+		}
+		if d.as == ResolveResend {
+			a.action = AuditResolveResend
+			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
+		}
+		if err := a.queue(&b); err != nil {
+			return err
+		}
+	}
+	return tx.SendBatch(ctx, &b).Close()
+}
+
+// Sending again is the decision that the target knows nothing of the attempts so far:
+// its key window begins anew. The effect may have happened all the same, and keeps its
+// key for that.
+const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
+
+// resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
+func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*lockedEffect) ([]Settlement, []Wake, error) {
+	group := make([]Settlement, len(found))
+	ids := make([]ID, len(found))
+	for i, h := range found {
+		ids[i] = h.effect
+		group[i] = Settlement{
+			Effect: h.effect, From: EffectIndeterminate, Version: h.version, State: EffectDone,
+			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+		}
+	}
+	if as == ResolveDone {
+		return group, nil, nil
+	}
+	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
+		return nil, nil, err
+	}
+	jobs, err := e.reserveTx(ctx, tx, len(group))
+	if err != nil {
+		return nil, nil, err
+	}
+	wakes := make([]Wake, len(group))
+	for i := range group {
+		s := &group[i]
+		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], ReasonResent
+		wakes[i] = Wake{JobID: jobs[i], Kind: WakeEffect, ID: s.Effect}
+	}
+	return group, wakes, nil
 }

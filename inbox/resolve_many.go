@@ -42,9 +42,6 @@ func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAga
 // resolveChunk is how many effects one transaction resolves.
 const resolveChunk = 200
 
-// Resending many is the decision of one for each of them.
-const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
-
 // ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with an
 // audit entry of its own. A call that was cut short has resolved what it counts; the rest is still
 // indeterminate, and the same call may be made again.
@@ -105,60 +102,8 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 	if len(found) == 0 {
 		return 0, again, gone, missed, nil
 	}
-	group, wakes, err := e.resolutions(ctx, tx, r.As, found)
-	if err != nil {
+	if err := e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason}, found); err != nil {
 		return 0, 0, 0, nil, err
 	}
-	settled, err := e.settle(ctx, tx, group, wakes)
-	if err != nil {
-		return 0, 0, 0, nil, err
-	}
-	var b pgx.Batch
-	for i, h := range found {
-		if !settled[i].Applied {
-			return 0, 0, 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
-		}
-		a := audit{
-			at: h.now, actor: r.Actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: r.Reason, before: h.snapshot(),
-			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted},
-		}
-		if r.As == ResolveResend {
-			a.action = AuditResolveResend
-			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
-		}
-		if err := a.queue(&b); err != nil {
-			return 0, 0, 0, nil, err
-		}
-	}
-	return len(found), again, gone, missed, tx.SendBatch(ctx, &b).Close()
-}
-
-// resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
-func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*lockedEffect) ([]Settlement, []Wake, error) {
-	group := make([]Settlement, len(found))
-	ids := make([]ID, len(found))
-	for i, h := range found {
-		ids[i] = h.effect
-		group[i] = Settlement{
-			Effect: h.effect, From: EffectIndeterminate, Version: h.version, State: EffectDone,
-			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
-		}
-	}
-	if as == ResolveDone {
-		return group, nil, nil
-	}
-	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
-		return nil, nil, err
-	}
-	jobs, err := e.reserveTx(ctx, tx, len(group))
-	if err != nil {
-		return nil, nil, err
-	}
-	wakes := make([]Wake, len(group))
-	for i := range group {
-		s := &group[i]
-		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], ReasonResent
-		wakes[i] = Wake{JobID: jobs[i], Kind: WakeEffect, ID: s.Effect}
-	}
-	return group, wakes, nil
+	return len(found), again, gone, missed, nil
 }

@@ -75,6 +75,11 @@ FROM stream s
 WHERE s.id = $1
 FOR UPDATE`
 
+// The event comes first in the order of locks: whoever renders an operation's
+// result holds it too, so no result is stored of what is being resolved.
+const lockEffectEvent = `
+SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
+
 // lockedStream is a stream while a decision about it is carried out.
 type lockedStream struct {
 	route  int32
