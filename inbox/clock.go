@@ -24,6 +24,13 @@ const (
 
 	// clockApart is the least time between two measurements that were asked for.
 	clockApart = time.Second
+
+	// clockWait is how long [Clock.Doubted] waits for a measurement.
+	clockWait = 2 * time.Second
+
+	// clockMoved is how long after a measurement that changed the offset by more than
+	// [MaxSkew] a delivery may still have been judged by the old one.
+	clockMoved = 10 * time.Second
 )
 
 // Clock gives the time as the database has it, without asking it each time. Ids
@@ -38,7 +45,9 @@ type Clock struct {
 	every  time.Duration
 	log    *slog.Logger
 	offset atomic.Int64
-	read   atomic.Pointer[time.Time] // when it was measured, by this machine
+	read   atomic.Pointer[time.Time]     // when it was measured, by this machine
+	moved  atomic.Pointer[time.Time]     // when it was last found changed by more than MaxSkew
+	next   atomic.Pointer[chan struct{}] // closed by the next measurement, whether or not it succeeds
 	asked  chan struct{}
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -49,7 +58,10 @@ type Clock struct {
 // NewClock makes a clock that corrects now by the database behind pool. It is
 // uncorrected until Start.
 func NewClock(pool *pgxpool.Pool, now func() time.Time) *Clock {
-	return &Clock{pool: pool, now: now, every: time.Minute, log: slog.New(slog.DiscardHandler), asked: make(chan struct{}, 1)}
+	c := &Clock{pool: pool, now: now, every: time.Minute, log: slog.New(slog.DiscardHandler), asked: make(chan struct{}, 1)}
+	next := make(chan struct{})
+	c.next.Store(&next)
+	return c
 }
 
 // WithLogger has the measuring warn when the two clocks differ by more than [MaxSkew],
@@ -129,6 +141,8 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 		if err != nil {
 			c.failed.Add(1)
 		}
+		next := make(chan struct{})
+		close(*c.next.Swap(&next))
 	}()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -143,7 +157,11 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	after := c.now()
-	c.offset.Store(int64(there.Sub(before.Add(after.Sub(before) / 2))))
+	offset := there.Sub(before.Add(after.Sub(before) / 2))
+	if c.read.Load() != nil && (offset-c.Skew()).Abs() > MaxSkew {
+		c.moved.Store(&after)
+	}
+	c.offset.Store(int64(offset))
 	c.read.Store(&before)
 	c.measured.Add(1)
 	if c.Check() != nil {
@@ -152,22 +170,45 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// Doubted reports whether the time that Now gives may be wrong, so that a delivery
-// whose only fault is its time must not be refused for it: the clocks differ by more
-// than [MaxSkew], or were not compared in the last seconds, in which either may have
-// been set. It then has them compared at once, at most once a second, and does not
-// wait for that.
-func (c *Clock) Doubted() bool {
-	if read := c.read.Load(); read != nil && c.Check() == nil {
-		if age := c.now().Sub(*read); age >= 0 && age <= clockTrusted {
-			return false
-		}
+// Doubted reports whether the time that Now gives, or gave a moment ago, may be wrong,
+// so that a delivery whose only fault is its time must not be refused for it: the
+// clocks differ by more than [MaxSkew], they did until seconds ago, or they could not
+// be compared. If they were not compared in the last seconds, in which either may have
+// been set, Doubted has them compared, at most once a second, and waits up to two
+// seconds for that.
+func (c *Clock) Doubted(ctx context.Context) bool {
+	if c.trusted() {
+		return false
 	}
+	measured := *c.next.Load()
 	select {
 	case c.asked <- struct{}{}:
 	default:
 	}
-	return true
+	if c.Check() != nil || c.read.Load() == nil {
+		return true // known, or not started: waiting would tell nothing
+	}
+	timed, cancel := context.WithTimeout(ctx, clockWait)
+	defer cancel()
+	select {
+	case <-measured:
+		return !c.trusted()
+	case <-timed.Done():
+		return true
+	}
+}
+
+// trusted reports whether the clocks were compared in the last seconds and agreed, and
+// had agreed before.
+func (c *Clock) trusted() bool {
+	within := func(at *time.Time, span time.Duration) bool {
+		if at == nil {
+			return false
+		}
+		age := c.now().Sub(*at)
+		return age >= 0 && age <= span
+	}
+	return c.Check() == nil && within(c.read.Load(), clockTrusted) && !within(c.moved.Load(), clockMoved)
 }
 
 // ClockStats is what the measuring has found.

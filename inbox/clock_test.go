@@ -60,14 +60,14 @@ func TestClockInDoubt(t *testing.T) {
 	var log said
 	var later atomic.Int64
 	clock := inbox.NewClock(pool, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }).WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
-	if !clock.Doubted() {
+	if !clock.Doubted(t.Context()) {
 		t.Error("a clock that was never compared is not doubted")
 	}
 	if err := clock.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(clock.Stop)
-	inboxtest.Until(t, "the clock is trusted once it was compared", func() bool { return !clock.Doubted() })
+	inboxtest.Until(t, "the clock is trusted once it was compared", func() bool { return !clock.Doubted(t.Context()) })
 	set := func(to string) {
 		t.Helper()
 		if _, err := admin.Exec(t.Context(), `UPDATE clock_ahead SET by = $1::text::interval`, to); err != nil {
@@ -77,12 +77,12 @@ func TestClockInDoubt(t *testing.T) {
 
 	set("10 minutes")
 	later.Add(int64(6 * time.Second)) // the last comparison says nothing any more
-	if !clock.Doubted() {
+	if !clock.Doubted(t.Context()) {
 		t.Error("a comparison of 6 s ago is trusted")
 	}
 	inboxtest.Until(t, "the difference is found", func() bool { return clock.Skew() > 9*time.Minute })
 	for range 10 {
-		if !clock.Doubted() {
+		if !clock.Doubted(t.Context()) {
 			t.Fatal("clocks ten minutes apart are not doubted")
 		}
 	}
@@ -92,7 +92,14 @@ func TestClockInDoubt(t *testing.T) {
 	}
 
 	set("0")
-	inboxtest.Until(t, "the clock is trusted again", func() bool { return !clock.Doubted() })
+	inboxtest.Until(t, "the clocks are compared again", func() bool { clock.Doubted(t.Context()); return clock.Check() == nil })
+	if !clock.Doubted(t.Context()) {
+		t.Error("a delivery that was judged by the wrong time a moment ago is refused")
+	}
+	later.Add(int64(11 * time.Second))
+	if clock.Doubted(t.Context()) {
+		t.Error("clocks that have agreed for ten seconds are doubted: whoever asks waits for a comparison")
+	}
 	if skew := clock.Skew().Abs(); skew > inbox.MaxSkew {
 		t.Errorf("the skew is still %s", skew)
 	}
@@ -102,7 +109,7 @@ func TestClockInDoubt(t *testing.T) {
 	before, began := clock.Stats().Measured, time.Now()
 	inboxtest.Until(t, "many questions", func() bool {
 		for range 1000 {
-			clock.Doubted()
+			clock.Doubted(t.Context())
 		}
 		return time.Since(began) > 2*time.Second
 	})

@@ -210,8 +210,8 @@
 // # How clocks and connections fail
 //
 // [Clock] compares this machine's clock with the database's. Neither is known to be
-// right: while they differ, or have not been compared in the last seconds, a delivery
-// whose only fault is its time is a fault of ours ([Clock.Doubted]). It can only be
+// right: while they differ, or could not be compared in the last seconds, a delivery
+// whose only fault is its time is a fault of ours ([Clock.Doubted]). That is only
 // asked of a delivery that verifies otherwise, so that a sender of stale signatures
 // gets nobody's deliveries put off but their own.
 //

@@ -47,7 +47,9 @@ func strict(cfg *receiver.Config, p *provider) {
 	cfg.Sources["shop"].Inbox.Strict = true
 }
 
-func doubting(cfg *receiver.Config, _ *provider) { cfg.Doubted = func() bool { return true } }
+func doubting(cfg *receiver.Config, _ *provider) {
+	cfg.Doubted = func(context.Context) bool { return true }
+}
 
 func answerCases() []answerCase {
 	ack := func(status string) string { return `{"event":"` + recordedID + `","status":"` + status + `"}` }

@@ -106,8 +106,8 @@ type Config struct {
 
 	// Doubted reports whether Now may be wrong. It is asked only about a delivery that
 	// verifies but for its time, which is then answered 503 and not refused: a wrong
-	// clock is our fault. It must not wait. nil is never.
-	Doubted func() bool
+	// clock is our fault. It may wait a moment, until it knows. nil is never.
+	Doubted func(context.Context) bool
 
 	// SystemNow is the clock of the machine, which the deadlines of connections
 	// are on. It defaults to time.Now.

@@ -49,7 +49,7 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 	}
 	// Both mean that the time is authentic and nothing else is wrong. A sender of stale
 	// signatures in bulk doubts nobody's but their own: what is in time never gets here.
-	if (refusal.Reason == providers.ReasonStale || refusal.Reason == providers.ReasonEarly) && r.cfg.Doubted != nil && r.cfg.Doubted() {
+	if (refusal.Reason == providers.ReasonStale || refusal.Reason == providers.ReasonEarly) && r.cfg.Doubted != nil && r.cfg.Doubted(req.http.Context()) {
 		r.logDoubted(req, refusal)
 		return result{outcome: outcomeDoubted}
 	}
