@@ -49,22 +49,35 @@ func ErrorClasses() []ErrorClass {
 	}
 }
 
-// errorClass is the class of an effect e of a route r: the code says what came
-// last where the reason only says that no more attempts are made.
+// The reasons that only say that no attempt follows; the last one says why it failed.
+const gaveUp = `'attempts_exhausted', 'deadline_passed', 'key_window_passed'`
+
+// lastFailure is why an effect e failed, t being its last attempt or null.
+const lastFailure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce(t.reason, e.reason) ELSE e.reason END`
+
+// failure is the same where the last attempt is not at hand.
+const failure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce((
+        SELECT t.reason FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version ORDER BY t.attempt DESC LIMIT 1), e.reason)
+    ELSE e.reason END`
+
+// errorClass is the class of an effect e of a route r: by the code of what came last,
+// or else by why the last attempt failed.
 const errorClass = `
-    CASE
-    WHEN e.reason IN ('mapping_failed', 'render_failed', 'route_unknown', 'address_refused') THEN 'configuration'
-    WHEN e.reason = 'body_gone' THEN 'body_gone'
-    WHEN e.reason IN ('smtp_4xx', 'smtp_5xx') OR r.kind = 'mail' AND e.last_code IS NOT NULL THEN 'mail'
-    WHEN e.reason LIKE 'sql\_%' OR length(e.last_code) = 5 THEN 'database'
-    WHEN e.reason IN ('handler', 'panic') OR r.kind = 'handler' THEN 'handler'
-    WHEN e.last_code LIKE '4__' THEN 'answer_4xx'
-    WHEN e.last_code LIKE '5__' THEN 'answer_5xx'
-    WHEN e.last_code IS NOT NULL THEN 'answer_other'
-    WHEN e.reason IN ('dns', 'connect', 'tls', 'timeout', 'connection_lost', 'reply_malformed', 'lease_expired', 'stopped',
-        'attempts_exhausted', 'deadline_passed', 'key_window_passed') THEN 'no_answer'
-    ELSE 'other'
-    END`
+    (SELECT
+        CASE
+        WHEN f.reason IN ('mapping_failed', 'render_failed', 'route_unknown', 'address_refused') THEN 'configuration'
+        WHEN f.reason = 'body_gone' THEN 'body_gone'
+        WHEN f.reason IN ('smtp_4xx', 'smtp_5xx') OR r.kind = 'mail' AND e.last_code IS NOT NULL THEN 'mail'
+        WHEN f.reason LIKE 'sql\_%' OR length(e.last_code) = 5 THEN 'database'
+        WHEN f.reason IN ('handler', 'panic') OR r.kind = 'handler' THEN 'handler'
+        WHEN e.last_code LIKE '4__' THEN 'answer_4xx'
+        WHEN e.last_code LIKE '5__' THEN 'answer_5xx'
+        WHEN e.last_code IS NOT NULL THEN 'answer_other'
+        WHEN f.reason IN ('dns', 'connect', 'tls', 'timeout', 'connection_lost', 'reply_malformed', 'lease_expired', 'stopped',
+            'attempts_exhausted', 'deadline_passed', 'key_window_passed') THEN 'no_answer'
+        ELSE 'other'
+        END
+    FROM (SELECT ` + failure + ` AS reason OFFSET 0) f)`
 
 // DeadFilter narrows dead letters; a zero field does not.
 type DeadFilter struct {
@@ -73,8 +86,8 @@ type DeadFilter struct {
 	Type   string `json:"type,omitempty"`
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
-	// Reason is an effect's reason or that of its last attempt, or unusable or beyond_retention for events so
-	// admitted.
+	// Reason is why an effect is dead or why its last attempt failed, or unusable or
+	// beyond_retention for events so admitted.
 	Reason     string     `json:"reason,omitempty"`
 	ErrorClass ErrorClass `json:"error_class,omitempty"`
 	// EventID is the sender's, exact.
@@ -89,12 +102,6 @@ type DeadFilter struct {
 // IsZero reports whether the filter takes everything.
 func (f DeadFilter) IsZero() bool { return f == DeadFilter{} }
 
-// The reasons that only say that no attempt follows; the last one says why it failed.
-const gaveUp = `'attempts_exhausted', 'deadline_passed', 'key_window_passed'`
-
-// lastFailure is why an effect e failed, t being its last attempt or null.
-const lastFailure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce(t.reason, e.reason) ELSE e.reason END`
-
 // The filter on an effect e, its route r, its event v and the event's source s.
 // An effect's id is never older than its event's.
 const narrowEffects = `
@@ -102,8 +109,7 @@ const narrowEffects = `
     AND ($2::text = '' OR v.type = $2)
     AND ($3::text = '' OR r.name = $3)
     AND ($4::text = '' OR r.target = $4)
-    AND ($5::text = '' OR e.reason = $5 OR e.reason IN (` + gaveUp + `) AND $5 = (
-            SELECT t.reason FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version ORDER BY t.attempt DESC LIMIT 1))
+    AND ($5::text = '' OR e.reason = $5 OR ` + failure + ` = $5)
     AND ($6::text = '' OR ` + errorClass + ` = $6)
     AND ($7::text = '' OR v.event_id = $7)
     AND ($8::text = '' OR EXISTS (SELECT FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version

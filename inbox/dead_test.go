@@ -81,6 +81,50 @@ func newBuried(t *testing.T) *buried {
 	return b
 }
 
+// expect compares the event ids that a filter finds, listed and in groups.
+func (b *buried) expect(t *testing.T, f inbox.DeadFilter, want string) {
+	t.Helper()
+	var each []string
+	if err := b.lister.EachDead(t.Context(), f, func(row *inbox.DeadRow) error { each = append(each, row.EventID); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(each, " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	groups, err := b.lister.DeadGroups(t.Context(), f)
+	sum := 0
+	for _, g := range groups {
+		sum += g.Count
+	}
+	if err != nil || sum != len(each) {
+		t.Errorf("groups of %d, %v, want %d", sum, err, len(each))
+	}
+}
+
+// What used up its attempts is found, and classed, by why the last one failed: an
+// address that is refused is the configuration's fault, and not a target's that did not
+// answer.
+func TestWhatGaveUpIsNarrowedByItsLastAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBuried(t)
+	exec(t, b.pool, `UPDATE effect_attempt SET reason = CASE attempt WHEN 2 THEN 'address_refused' ELSE 'timeout' END WHERE effect_id = $1`, b.ids["guid_5"])
+	for name, c := range map[string]struct {
+		filter inbox.DeadFilter
+		want   string
+	}{
+		"by the last reason":  {inbox.DeadFilter{Reason: "address_refused"}, "guid_5"},
+		"not by an earlier":   {inbox.DeadFilter{Reason: "timeout"}, ""},
+		"by the effect's own": {inbox.DeadFilter{Reason: "attempts_exhausted"}, "guid_5 evt_2 evt_1"},
+		"by its class":        {inbox.DeadFilter{ErrorClass: inbox.ErrorConfiguration}, "guid_6 guid_5"},
+		"of no other":         {inbox.DeadFilter{ErrorClass: inbox.ErrorNoAnswer}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.expect(t, c.filter, c.want)
+		})
+	}
+}
+
 func TestDeadLettersAreNarrowed(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
@@ -112,21 +156,7 @@ func TestDeadLettersAreNarrowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var each []string
-			if err := b.lister.EachDead(t.Context(), c.filter, func(row *inbox.DeadRow) error { each = append(each, row.EventID); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(each, " "); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-			groups, err := b.lister.DeadGroups(t.Context(), c.filter)
-			sum := 0
-			for _, g := range groups {
-				sum += g.Count
-			}
-			if err != nil || sum != len(each) {
-				t.Errorf("groups of %d, %v, want %d", sum, err, len(each))
-			}
+			b.expect(t, c.filter, c.want)
 		})
 	}
 	one := errors.New("enough")

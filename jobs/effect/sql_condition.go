@@ -85,8 +85,8 @@ var (
 
 // serverSaid is what the server said about a failure: the condition and its message,
 // without DETAIL and HINT, which quote rows. The messages of class 22 quote the value
-// that could not be used; it is left out. What a function of the user's raises is kept
-// as it is: its author chose the words.
+// that could not be used; it is left out. What a function raises is left out as well:
+// its author may have put content into the words.
 func serverSaid(err *pgconn.PgError) string {
 	if err.Routine == "exec_stmt_raise" {
 		return condition(err.Code) + ": raised by a function, whose words are not kept"

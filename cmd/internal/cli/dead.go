@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,7 @@ func (s *shell) deadTable(rows []inbox.DeadRow) *table {
 		if row.Route != "" {
 			attempts = fmt.Sprint(row.Attempts)
 		}
-		t.add(died, row.Source, row.Type, row.EventID, row.Route, row.Target, row.Reason, row.Code, attempts, cut(oneLine(row.Said), 80), row.ID.String())
+		t.add(died, row.Source, row.Type, row.EventID, row.Route, row.Target, cmp.Or(row.LastReason, row.Reason), row.Code, attempts, cut(oneLine(row.Said), 80), row.ID.String())
 	}
 	return t
 }

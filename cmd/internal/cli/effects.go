@@ -130,6 +130,7 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		{"target", e.Target},
 		{"state", e.State},
 		{"reason", e.Reason},
+		{"last attempt", lastFailure(e)},
 		{"attempts", fmt.Sprint(e.Attempts)},
 		{"code", e.Code},
 		{"idempotency key", e.Key},
@@ -150,6 +151,18 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
 	return nil
+}
+
+// lastFailure says why the last attempt failed, for an effect that is not done.
+func lastFailure(e *inbox.EffectDetail) string {
+	if len(e.AttemptRows) == 0 || e.State == string(inbox.EffectDone) {
+		return ""
+	}
+	last := e.AttemptRows[len(e.AttemptRows)-1]
+	if last.Reason == "" {
+		return ""
+	}
+	return strings.TrimSuffix(last.Reason+": "+cut(oneLine(last.Excerpt), 120), ": ")
 }
 
 // recognised is what the target said about the key.
