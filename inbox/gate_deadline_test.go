@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func (b *bundle) stranger(t *testing.T, sql string, args ...any) (tx pgx.Tx, let
 	if err != nil {
 		t.Fatal(err)
 	}
-	letGo = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
+	letGo = sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	t.Cleanup(letGo)
 	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)

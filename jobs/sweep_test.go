@@ -116,7 +116,7 @@ func TestSweepKnowsWhichJobsAreLive(t *testing.T) {
 		"running, within the lease":   {`UPDATE river_job SET state = 'running', attempted_at = now() - interval '25 s'`, false, false},
 		"running, beyond the lease":   {`UPDATE river_job SET state = 'running', attempted_at = now() - interval '31 s'`, true, true},
 		"the effect is not due":       {`UPDATE effect SET next_at = now() + interval '1 min'; DELETE FROM river_job`, false, false},
-		"the effect is held":          {`UPDATE effect SET state = 'held', next_at = NULL; DELETE FROM river_job`, false, false},
+		"held by an order taken off":  {`UPDATE effect SET state = 'held', next_at = NULL; DELETE FROM river_job`, true, false},
 		"the effect is held, no more": {`UPDATE effect SET state = 'held'; DELETE FROM river_job`, true, false},
 		"the effect is done":          {`UPDATE effect SET state = 'done', finished_at = now(), next_at = NULL; DELETE FROM river_job`, false, false},
 	} {
