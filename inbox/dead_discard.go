@@ -194,15 +194,23 @@ func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID
 }
 
 func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (n int, missed []ID, err error) {
+	return e.discardTx(ctx, tx, ids, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
+}
+
+// discardTx skips those of the effects that are in a state from which they may be
+// discarded, each with an audit entry. missed are those that somebody else has locked.
+func (e *Effects) discardTx(
+	ctx context.Context, tx pgx.Tx, ids []ID, actor, reason string, may func(EffectState) bool,
+) (n int, missed []ID, err error) {
 	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
 	if err != nil {
 		return 0, nil, err
 	}
 	var group []Settlement
 	for _, id := range ids {
-		if h := held[id]; h != nil && h.state == EffectDead {
+		if h := held[id]; h != nil && may(h.state) {
 			group = append(group, Settlement{
-				Effect: id, From: EffectDead, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
+				Effect: id, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
 				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
 			})
 		}
@@ -221,7 +229,7 @@ func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, id
 		}
 		h := held[s.Effect]
 		a := audit{
-			at: h.now, actor: d.Actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: d.Reason,
+			at: h.now, actor: actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: reason,
 			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
 		}
 		if err := a.queue(&b); err != nil {

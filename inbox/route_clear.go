@@ -114,7 +114,9 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 		var n int
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			if c.To == "" {
-				n, missed, err = e.discardWaitingTx(ctx, tx, c, chunk)
+				n, missed, err = e.discardTx(ctx, tx, chunk, c.Actor, c.Reason, func(s EffectState) bool {
+					return s.Waiting() || s == EffectHeld
+				})
 			} else {
 				n, missed, err = e.moveTx(ctx, tx, all, chunk)
 			}
@@ -157,45 +159,6 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	}
 	out.sameTarget = target == toTarget
 	return out, err
-}
-
-func (e *Effects) discardWaitingTx(ctx context.Context, tx pgx.Tx, c ClearRoute, ids []ID) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
-	if err != nil {
-		return 0, nil, err
-	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return slices.Contains(missed, id) })
-	var group []Settlement
-	for _, id := range ids {
-		if h := held[id]; h != nil && (h.state.Waiting() || h.state == EffectHeld) {
-			group = append(group, Settlement{
-				Effect: id, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
-				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
-			})
-		}
-	}
-	if len(group) == 0 {
-		return 0, missed, nil
-	}
-	settled, err := e.settle(ctx, tx, group, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	var b pgx.Batch
-	for i, s := range group {
-		if !settled[i].Applied {
-			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
-		}
-		h := held[s.Effect]
-		a := audit{
-			at: h.now, actor: c.Actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: c.Reason,
-			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
-		}
-		if err := a.queue(&b); err != nil {
-			return 0, nil, err
-		}
-	}
-	return len(group), missed, tx.SendBatch(ctx, &b).Close()
 }
 
 // What moves gets fresh attempts under a new version, and its key by recipe, if it has
