@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"maps"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,19 +22,22 @@ type effectGauges struct {
 }
 
 func newEffectGauges(routes map[int32]servedRoute) *effectGauges {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
-		for _, r := range routes {
-			g.WithLabelValues(r.source, r.route).Set(0)
-		}
-		return g
-	}
+	gauge := func(name, help string) *prometheus.GaugeVec { return newRouteGauge(name, help, maps.Values(routes)) }
 	return &effectGauges{
 		pending:       gauge("oncegate_pending_effects", "Effects that wait for an attempt, among the 10,000 that are due first."),
 		oldest:        gauge("oncegate_oldest_pending_seconds", "How long ago the oldest of the pending effects was recorded; 0 without one."),
 		dead:          gauge("oncegate_dead_effects", "Dead letters, among the first 10,000 effects of the route that wait for a person."),
 		indeterminate: gauge("oncegate_indeterminate_effects", "Effects whose outcome is unknown, counted up to 10,000."),
 	}
+}
+
+// newRouteGauge makes a gauge by source and route, which begins at 0 for each of the routes.
+func newRouteGauge(name, help string, routes iter.Seq[servedRoute]) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
+	for r := range routes {
+		g.WithLabelValues(r.source, r.route).Set(0)
+	}
+	return g
 }
 
 func (g *effectGauges) set(r servedRoute, s inbox.EffectStats) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,8 +13,9 @@ import (
 
 // orderedRoute is a route of this process whose effects wait for each other.
 type orderedRoute struct {
-	source, route string
-	warn          time.Duration
+	servedRoute
+
+	warn time.Duration
 }
 
 // orderedRoutes gives them by id.
@@ -22,7 +24,7 @@ func (a *App) orderedRoutes() map[int32]orderedRoute {
 	for _, s := range a.settings.Sources {
 		for _, r := range s.Routes {
 			if r.Order.Ordered() {
-				out[a.sources[s.Name].Routes[r.Name].ID] = orderedRoute{source: s.Name, route: r.Name, warn: r.Order.WithDefaults().Warn}
+				out[a.sources[s.Name].Routes[r.Name].ID] = orderedRoute{servedRoute: servedRoute{s.Name, r.Name}, warn: r.Order.WithDefaults().Warn}
 			}
 		}
 	}
@@ -99,13 +101,11 @@ const (
 )
 
 func newOrderGauges(routes map[int32]orderedRoute) *orderGauges {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
-		for _, r := range routes {
-			g.WithLabelValues(r.source, r.route).Set(0)
-		}
-		return g
+	served := make([]servedRoute, 0, len(routes))
+	for _, r := range routes {
+		served = append(served, r.servedRoute)
 	}
+	gauge := func(name, help string) *prometheus.GaugeVec { return newRouteGauge(name, help, slices.Values(served)) }
 	return &orderGauges{
 		held:      gauge("oncegate_held_effects", "Effects that wait behind another one of their key, among the first 10,000 that are not settled."),
 		gaps:      gauge("oncegate_gaps", "Sequence keys that wait for a missing number, counted up to 10,000."),
