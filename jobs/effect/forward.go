@@ -233,7 +233,7 @@ func (f *Forward) Send(ctx context.Context, call *Call) Result {
 		return Result{Outcome: Dead, Reason: ReasonRender}
 	}
 	// The transport itself, not a client: no redirects, no cookies.
-	reply, err := f.transport.RoundTrip(req)
+	reply, err := exchange(f.transport, req)
 	if err != nil {
 		return f.failure(ctx, err, &stage)
 	}

@@ -154,7 +154,7 @@ func (p *HTTPProbe) Probe(ctx context.Context, call *Call) ProbeResult {
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("User-Agent", "Oncegate")
-	reply, err := p.transport.RoundTrip(req)
+	reply, err := exchange(p.transport, req)
 	if err != nil {
 		return ProbeResult{Outcome: ProbeUnknown}
 	}

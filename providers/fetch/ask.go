@@ -77,7 +77,7 @@ func (f *Fetcher) post(ctx context.Context, address string, body []byte, dress f
 	req.Header.Set("User-Agent", "oncegate")
 	req.Header.Set("Accept", "application/json")
 	dress(req)
-	got, err := f.client.Do(req)
+	got, err := f.do(req)
 	if err != nil {
 		return 0, nil, err
 	}

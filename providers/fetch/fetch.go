@@ -304,6 +304,20 @@ func (f *Fetcher) spend(host string, now time.Time) bool {
 	return b.used <= f.cfg.Rate
 }
 
+// do makes one request. A reply that arrives once its time is over is none: a server that
+// notices that its caller has gone may answer 200 by itself.
+func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
+	reply, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Context().Err(); err != nil {
+		_ = reply.Body.Close()
+		return nil, err
+	}
+	return reply, nil
+}
+
 func (f *Fetcher) get(want scheme.KeyRequest) (_ []byte, err error) {
 	// No request waits with its own context: what is fetched is for all of them.
 	ctx, cancel := context.WithTimeout(context.Background(), f.cfg.Timeout)
@@ -320,7 +334,7 @@ func (f *Fetcher) get(want scheme.KeyRequest) (_ []byte, err error) {
 	if len(want.Body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := f.client.Do(req)
+	answer, err := f.do(req)
 	if err != nil {
 		return nil, fmt.Errorf("fetching keys: %w", err)
 	}
