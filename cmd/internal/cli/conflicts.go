@@ -109,7 +109,7 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				settings, err := s.loadConfig()
+				settings, err := s.servedConfig()
 				if err != nil {
 					settings = nil // members that only the configuration calls secret are in --body too
 				}
@@ -169,7 +169,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			if err := d.check(s, "why is it an event of its own?"); err != nil {
 				return err
 			}
-			cfg, err := s.loadConfig()
+			cfg, err := s.servedConfig()
 			if err != nil {
 				return err
 			}

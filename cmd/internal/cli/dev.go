@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,12 +76,12 @@ func (s *shell) dev(ctx context.Context) error {
 }
 
 // loadDev reads the built-in configuration, or the file that is named.
-func (s *shell) loadDev() (*config.Config, error) {
+func (s *shell) loadDev(environ ...string) (*config.Config, error) {
 	cat, err := s.catalog()
 	if err != nil {
 		return nil, err
 	}
-	options := config.Options{File: s.configFile, Environ: append(devEnviron(), s.environ...), Catalog: cat, Dev: true}
+	options := config.Options{File: s.configFile, Environ: slices.Concat(devEnviron(), s.environ, environ), Catalog: cat, Dev: true}
 	if s.configFile == "" {
 		options.File, options.Content = "the development configuration", devConfig
 	}
@@ -92,6 +93,19 @@ func (s *shell) loadDev() (*config.Config, error) {
 		return nil, usagef("oncegate dev needs a PostgreSQL: set DATABASE_URL, or use ./scripts/run, which brings one")
 	}
 	return cfg, nil
+}
+
+// servedConfig is what the servers of the database that commands ask were started with:
+// the configuration or, without one, that of the `oncegate dev` which runs from here.
+func (s *shell) servedConfig() (*config.Config, error) {
+	cfg, err := s.loadConfig()
+	if err == nil || s.configFile != "" || s.env("DATABASE_URL") != "" || s.env("DATABASE_URL_FILE") != "" || s.env("ONCEGATE_CONFIG") != "" {
+		return cfg, err
+	}
+	if state, ok := s.readDevState(); ok {
+		return s.loadDev("DATABASE_URL="+state.DatabaseURL, "ONCEGATE_SCHEMA="+state.Schema)
+	}
+	return nil, err
 }
 
 // banner says what this is and what to do next, in commands that can be pasted

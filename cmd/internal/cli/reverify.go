@@ -39,7 +39,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 					return err
 				}
 			}
-			cfg, err := s.loadConfig()
+			cfg, err := s.servedConfig()
 			if err != nil {
 				return err
 			}
