@@ -130,7 +130,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		case <-c.process.Done():
 			c.summary.FailPoints++
 		case <-ctx.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute): // a machine that is busy otherwise commits a few groups a second
 			return fmt.Errorf("the fail point %s was not reached", c.process.failpoint)
 		}
 	}
