@@ -15,7 +15,7 @@ import (
 // How a process shows that it lives. All times are the database's.
 const (
 	// NodeHeartbeat is how often a process writes its row.
-	NodeHeartbeat = 5 * time.Second
+	NodeHeartbeat = 10 * time.Second
 
 	// NodeSilence is how long after its last heartbeat a process counts as live.
 	NodeSilence = 30 * time.Second
