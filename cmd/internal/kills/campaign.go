@@ -47,6 +47,9 @@ type Summary struct {
 	// of them that are indeterminate, Undelivered those of which nothing arrived.
 	Singles, Uncertain, Undelivered int
 
+	// Reasons counts the uncertain ones by why they are.
+	Reasons map[string]int
+
 	Violations int
 	Seed       uint64
 	Elapsed    time.Duration
@@ -56,8 +59,8 @@ type Summary struct {
 func (s *Summary) String() string {
 	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
 		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
-		"%d indeterminate, of which %d never arrived; %d violations; seed %d, %.1f s",
-		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Busy, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Undelivered,
+		"%d indeterminate %v, of which %d never arrived; %d violations; seed %d, %.1f s",
+		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Busy, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Reasons, s.Undelivered,
 		s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -279,6 +282,10 @@ func (c *Campaign) sum(r *Result) {
 			s.Singles++
 			if e.State == inbox.EffectIndeterminate {
 				s.Uncertain++
+				if s.Reasons == nil {
+					s.Reasons = map[string]int{}
+				}
+				s.Reasons[e.Reason]++
 				if h.Whole == 0 {
 					s.Undelivered++
 				}

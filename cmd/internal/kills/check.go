@@ -61,6 +61,9 @@ const (
 	Misstated  Kind = "misstated"  // an uncertain end that is not indeterminate
 	Early      Kind = "early"      // taken over before the lease had ended
 	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
+
+	// Unexplained: indeterminate for a reason that no fault of the campaign brings about.
+	Unexplained Kind = "unexplained"
 )
 
 // Violation is one way in which the promise was broken.
@@ -153,6 +156,9 @@ func (c *checker) once(e *Effect, h *Heard, body []byte) {
 			c.add(Misstated, e, "was not answered to the end")
 		}
 	case inbox.EffectIndeterminate:
+		if !explained(e, h) {
+			c.add(Unexplained, e, "met no fault that would leave its end unknown; %d requests arrived", h.Whole)
+		}
 	default:
 		c.add(Unfinished, e, "is neither done nor indeterminate")
 	}
@@ -160,6 +166,21 @@ func (c *checker) once(e *Effect, h *Heard, body []byte) {
 		c.add(Doubled, e, "arrived %d times", h.Whole)
 	}
 	c.same(e, h, body)
+}
+
+// explained reports whether one of the campaign's faults leaves such an unknown end: the
+// worker was killed, stopped or cut off while it had the effect, or the target, which had
+// the whole request, answered that it was busy, broke the connection off or stalled.
+func explained(e *Effect, h *Heard) bool {
+	switch inbox.Reason(e.Reason) {
+	case inbox.ReasonLeaseExpired, inbox.ReasonStopped:
+		return true
+	case inbox.ReasonStatus503:
+		return h.Whole == 1
+	case inbox.ReasonConnection, inbox.ReasonTimeout, inbox.ReasonReply:
+		return h.Answered < max(h.Whole, 1)
+	}
+	return false
 }
 
 func (c *checker) table(e *Effect) {

@@ -92,6 +92,12 @@ func damaged(t *testing.T, r *kills.Result) {
 			e.State = inbox.EffectDead
 		}, false},
 		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.Heard) {}, true},
+		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+			e.State, e.Reason = inbox.EffectIndeterminate, string(inbox.ReasonConnection)
+		}, false},
+		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.Heard) {
+			e.Reason = string(inbox.ReasonStatus429)
+		}, false},
 		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole = 0 }, true},
 	} {
 		effects := append([]kills.Effect(nil), r.Effects...)
