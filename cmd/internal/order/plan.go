@@ -41,15 +41,18 @@ func (c *campaign) sequences() int {
 	switch {
 	case c.variant.hot:
 		return 1
-	case c.variant.wrong: // it only has to be noticed
-		return max(c.keys/10, min(c.keys, 50))
+	case c.variant.wrong: // few keys, so that their effects meet
+		return max(c.keys/100, min(c.keys, 8))
 	}
 	return c.keys
 }
 
 func (c *campaign) length() int {
-	if c.variant.hot {
+	switch {
+	case c.variant.hot:
 		return c.keys * c.events / 10
+	case c.variant.wrong:
+		return 5 * c.events
 	}
 	return c.events
 }
