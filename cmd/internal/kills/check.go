@@ -172,12 +172,12 @@ func (c *checker) once(e *Effect, h *Heard, body []byte) {
 // worker was killed, stopped or cut off while it had the effect, or the target, which had
 // the whole request, answered that it was busy, broke the connection off or stalled.
 func explained(e *Effect, h *Heard) bool {
-	switch inbox.Reason(e.Reason) {
-	case inbox.ReasonLeaseExpired, inbox.ReasonStopped:
+	switch e.Reason {
+	case string(inbox.ReasonLeaseExpired), string(inbox.ReasonStopped):
 		return true
-	case inbox.ReasonStatus503:
+	case string(inbox.ReasonStatus503):
 		return h.Whole == 1
-	case inbox.ReasonConnection, inbox.ReasonTimeout, inbox.ReasonReply:
+	case string(inbox.ReasonConnection), string(inbox.ReasonTimeout), string(inbox.ReasonReply):
 		return h.Answered < max(h.Whole, 1)
 	}
 	return false
