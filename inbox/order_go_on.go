@@ -11,9 +11,8 @@ import (
 // settles, moves the stream on and claims. Where something is not, it does nothing,
 // and the settlement decides anew. Its snapshot is older than the lock, so that it
 // may not see what came a moment before; but it always leaves an effect claimed, and
-// what ends that one looks again. The order of locks is that of every other decision;
-// nothing that somebody else has
-// locked is waited for.
+// what ends that one looks again. The order of locks is that of every other decision, and
+// it waits for nothing that another session has locked.
 const goOnInStreams = `
 WITH asked AS (
     SELECT *

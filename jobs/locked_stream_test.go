@@ -282,20 +282,27 @@ func TestAVanishedHostLetsGoOfItsStreams(t *testing.T) {
 	b.eventuallyState(ids[1], inbox.EffectDone)
 }
 
+// deadInStreams makes a dead effect in the stream of each key.
+func (b *bundle) deadInStreams(keys ...string) (*inbox.Effects, []inbox.ID) {
+	b.tb.Helper()
+	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
+	store := b.store("node-1")
+	dead := make([]inbox.ID, 0, len(keys))
+	for _, key := range keys {
+		id := b.sequenced(repeatable, key, "1")[0]
+		b.end(store, b.try(store, id), inbox.EffectDead)
+		dead = append(dead, id)
+	}
+	return store, dead
+}
+
 // A replay goes on with all but the stream that a stranger has locked, and comes back
 // to that.
 func TestALockedStreamHoldsUpNoReplay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.patientWork()
-	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
-	store := b.store("node-1")
-	var dead []inbox.ID
-	for _, key := range []string{"locked", "a", "b", "c"} {
-		id := b.sequenced(repeatable, key, "1")[0]
-		b.end(store, b.try(store, id), inbox.EffectDead)
-		dead = append(dead, id)
-	}
+	store, dead := b.deadInStreams("locked", "a", "b", "c")
 	r := b.replays(inbox.ReplaysConfig{Store: store})
 	p := plan(t, r, everything(), inbox.ReplayOptions{})
 	letGo := b.lockStream("locked")
@@ -316,14 +323,7 @@ func TestALockedStreamHoldsUpNoDiscard(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.patientWork()
-	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
-	store := b.store("node-1")
-	var dead []inbox.ID
-	for _, key := range []string{"locked", "a", "b", "c"} {
-		id := b.sequenced(repeatable, key, "1")[0]
-		b.end(store, b.try(store, id), inbox.EffectDead)
-		dead = append(dead, id)
-	}
+	_, dead := b.deadInStreams("locked", "a", "b", "c")
 	b.lockStream("locked")
 	out, err := b.storeOn(b.work).Discard(t.Context(), inbox.Discard{IDs: dead, Actor: actor, Reason: why})
 	if !errors.Is(err, inbox.ErrLocked) || out.Discarded != len(dead)-1 || b.states(dead, "skipped") != len(dead)-1 {

@@ -18,7 +18,8 @@ import (
 const keyNeeded = 2 * time.Minute
 
 // enlist writes the process into the table of nodes, goes on showing that it lives,
-// and takes up changes of its keyring: whoever rotates keys sees here who has them.
+// and takes up changes of its keyring. The commands that rotate keys read the table to
+// learn which processes have a key.
 func (a *App) enlist(ctx context.Context) error {
 	var roles []string
 	if a.cfg.Receive {
