@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 //go:embed sql/*.sql
@@ -42,8 +44,16 @@ const lockUp int64 = 0x6f_6e_63_65_00_00_00_02
 
 // Up brings the schema to the version this binary needs, creating it if it is
 // missing. Several processes may call it at once; the later ones find nothing
-// to do. It needs a direct or session-pooled connection, for its lock.
+// to do. It needs a direct or session-pooled connection, for its lock. What it has done
+// is read back over a new connection: Up returns an error unless the schema is current.
 func Up(ctx context.Context, url, schema string) error {
+	if err := up(ctx, url, schema); err != nil {
+		return err
+	}
+	return readBack(ctx, url, schema)
+}
+
+func up(ctx context.Context, url, schema string) error {
 	return locked(ctx, url, schema, func(r *runner) error {
 		if _, err := r.conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize()); err != nil {
 			return fmt.Errorf("making schema %s: %w", schema, err)
@@ -96,26 +106,25 @@ type runner struct {
 // locked runs f with a pool on the schema, while a connection of its own holds
 // the lock. Closing that connection gives the lock back, also when f panics.
 func locked(ctx context.Context, url, schema string, f func(*runner) error) error {
-	cfg, err := pgxpool.ParseConfig(url)
+	pool, err := openPool(ctx, url, schema)
 	if err != nil {
-		return errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
+		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig.Copy())
+	defer pool.Close()
+	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
 		return fmt.Errorf("connecting to the database: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if session.Pooled(conn) {
+		// The lock is a session's, and so are golang-migrate's statements.
+		if err := new(session.Guard).Prove(ctx, pool); errors.Is(err, session.ErrShared) {
+			return err
+		}
+	}
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", lockUp); err != nil {
 		return fmt.Errorf("waiting for another migration: %w", err)
 	}
-	cfg.ConnConfig.RuntimeParams["search_path"] = schema
-	cfg.ConnConfig.RuntimeParams["application_name"] = "oncegate migrate"
-	cfg.MaxConns = 2
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("opening the migration pool: %w", err)
-	}
-	defer pool.Close()
 	return f(&runner{conn: conn, pool: pool, schema: schema})
 }
 

@@ -1,0 +1,20 @@
+// Package session makes connections to PostgreSQL whose sessions are what Oncegate needs, and
+// stays sure of it while they are used.
+//
+// A pooler may stand between a process and its database. Three things go wrong there without a
+// word: the pooler drops what a client asks for in its startup message, so that the session
+// commits asynchronously or resolves names in another schema; the pooler gives the server's
+// connection to somebody else between two transactions, so that settings, locks and prepared
+// statements belong to whoever comes next; and a reload of the pooler changes the one behaviour
+// into the other under running clients. Therefore:
+//
+//   - [Prepare] has a connection set what it needs by statement, after it stands, and read it
+//     back. Only the user, the database and the application's name travel in the startup message.
+//   - A [Guard] proves that sessions are not shared: two connections ask again and again for the
+//     process that serves them and for a mark that each has set in its session. A connection that
+//     keeps its server's connection sees its own process and its own mark, whatever else happens.
+//     One that was idle in a pool is asked the same, instead of being pinged.
+//
+// When sessions are shared, the guard has every pool it guards refuse to hand out connections
+// until they are not, with [ErrShared].
+package session
