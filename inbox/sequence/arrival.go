@@ -1,9 +1,9 @@
 package sequence
 
-// arrival: one at a time, the first that was received.
+// arrival runs one effect at a time, in the order of receipt.
 func (d *decider) arrival() {
 	for i := range d.stream.Effects {
-		// Wherever it stands: what it did may still land.
+		// Its position does not matter: the attempt may still take effect at the target.
 		if e := &d.stream.Effects[i]; e.State == Indeterminate && !d.passable(e) {
 			d.plan.Blocked = i
 			return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// contiguous: n+1 after n.
+// contiguous runs number n+1 once number n is settled.
 func (d *decider) contiguous() {
 	d.wholeOnly()
 	if d.plan.Applied.IsZero() && !d.begin() {
@@ -16,8 +16,8 @@ func (d *decider) contiguous() {
 	}
 }
 
-// wholeOnly keeps numbers without a successor out of the order: they were recorded
-// under another mode.
+// wholeOnly sets aside effects whose number has a fraction, and so no successor. They
+// were recorded while the route had another mode.
 func (d *decider) wholeOnly() {
 	d.plan.Applied.fraction = ""
 	for i := range d.stream.Effects {
@@ -30,7 +30,8 @@ func (d *decider) wholeOnly() {
 	}
 }
 
-// begin finds the first number. It reports false while it is not known yet.
+// begin sets Applied to the number before the first one. It reports false while the
+// first number is not known yet.
 func (d *decider) begin() bool {
 	if start, err := ParseNumber(d.policy.Start); err == nil && start.Whole() {
 		d.plan.Applied = start.Previous()
@@ -55,7 +56,7 @@ func (d *decider) begin() bool {
 	return false
 }
 
-// late decides about those whose number was passed.
+// late decides about the waiting effects whose number the order has passed.
 func (d *decider) late() {
 	for i := range d.stream.Effects {
 		e := &d.stream.Effects[i]
@@ -79,8 +80,7 @@ func (d *decider) late() {
 	}
 }
 
-// step looks at the number after the applied one. It reports whether the order has
-// come further.
+// step decides about the number after Applied. It reports whether Applied advanced.
 func (d *decider) step() bool {
 	next := d.plan.Applied.Next()
 	if d.stream.Cut && next.Compare(d.stream.Shown) >= 0 && d.plan.Applied.Compare(d.stream.Applied) != 0 {
@@ -111,7 +111,8 @@ func (d *decider) step() bool {
 	return false
 }
 
-// number decides about the effects that have the next number; the first is at.
+// number decides about the effects with the number next; the first of them has index
+// at.
 func (d *decider) number(at int, next Number) bool {
 	leader := d.leader(at, next)
 	for i := at; i < len(d.stream.Effects) && d.stream.Effects[i].Number.Compare(next) == 0; i++ {
@@ -141,8 +142,9 @@ func (d *decider) number(at int, next Number) bool {
 	return true
 }
 
-// leader is the one of equal numbers that has the place: the first that is no longer
-// waiting, else the first that was attempted, else the first.
+// leader returns which of the effects with the number next takes its place in the
+// order: the first that no longer waits, else the first that was attempted, else the
+// first.
 func (d *decider) leader(at int, next Number) int {
 	first, tried := -1, -1
 	for i := at; i < len(d.stream.Effects) && d.stream.Effects[i].Number.Compare(next) == 0; i++ {
@@ -166,8 +168,8 @@ func (d *decider) leader(at int, next Number) int {
 	return first
 }
 
-// missing decides about a number that no effect carries; beyond is the first above
-// it.
+// missing decides about the number next, which no effect has; beyond is the index of
+// the first effect above it.
 func (d *decider) missing(beyond int, next Number) bool {
 	waiting := -1
 	for i := beyond; i < len(d.stream.Effects) && waiting < 0; i++ {
@@ -176,13 +178,13 @@ func (d *decider) missing(beyond int, next Number) bool {
 		case d.waits(i):
 			waiting = i
 		case !d.aside[i] && (e.State == DeadLetter || e.State == Indeterminate) && !d.passable(e):
-			// It failed for the gap; what is behind it waits for it.
+			// It failed because of the gap, and the effects behind it wait for it.
 			d.plan.Blocked = i
 			return false
 		}
 	}
 	if waiting < 0 {
-		d.endGap() // nobody minds, unless it is one that was not shown
+		d.endGap() // no effect waits for the number, unless one that is not in Effects does
 		d.plan.More = d.stream.Cut && d.changed()
 		return false
 	}
@@ -204,7 +206,8 @@ func (d *decider) missing(beyond int, next Number) bool {
 	return true
 }
 
-// patience sets when the first that waits behind a gap is looked at again.
+// patience sets the time at which to look again at the first effect that waits behind
+// a gap.
 func (d *decider) patience(waiting int) {
 	since := d.plan.GapSince
 	if !d.plan.Warned && !d.now.Before(since.Add(d.policy.Warn)) {

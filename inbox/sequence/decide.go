@@ -2,7 +2,7 @@ package sequence
 
 import "time"
 
-// State is where an effect stands. The words are those of the stored states.
+// State is the state of an effect. The values are the ones that the database stores.
 type State string
 
 // The states.
@@ -19,13 +19,13 @@ const (
 	Duplicate     State = "duplicate"
 )
 
-// Settled reports whether nothing more will happen to an effect of the state.
+// Settled reports whether an effect in this state has ended and will not change.
 func (s State) Settled() bool {
 	return s == Done || s == Superseded || s == Skipped || s == Duplicate
 }
 
-// Waiting reports whether an effect of the state would go on by itself, or would
-// if nothing were before it.
+// Waiting reports whether an effect in this state continues without a person: at
+// once, or as soon as the effects before it let it.
 func (s State) Waiting() bool { return s == Pending || s == Retry || s == Held }
 
 // Effect is one effect of a stream.
@@ -33,130 +33,135 @@ type Effect struct {
 	Number Number
 	State  State
 
-	// Filtered: the route does not take its type; it only leaves its number behind.
+	// Filtered is true if the route does not take the event's type. The effect does
+	// nothing, but its number counts as present.
 	Filtered bool
 
-	// Aside: it was put aside as a tie, and takes no place in the order.
+	// Aside is true if the effect was set aside as a tie. It has no place in the
+	// order.
 	Aside bool
 
-	// Twin: another effect has its number. Needed only of one whose number is not
-	// above Applied.
+	// Twin is true if another effect has the same number. It is read only for an
+	// effect whose number is not above Applied.
 	Twin bool
 
-	// Waived: a person has decided that it takes part in the order although another
-	// effect has its number.
+	// Waived is true if a person has decided that the effect takes part in the order
+	// although another effect has the same number.
 	Waived bool
 }
 
-// Stream is what is known of one sequence key of one route.
+// Stream is the state of one sequence key of one route.
 type Stream struct {
-	// Applied is the number up to which the order has come; none if it has not
-	// begun. In mode contiguous everything up to it is settled or passed over; in
-	// mode latest it is the newest that was, or may have been, applied.
+	// Applied is the highest number that the order has reached; the zero Number if
+	// it has not begun. In mode contiguous, every number up to it is settled or was
+	// given up. In mode latest, it is the highest number that was, or may have been,
+	// applied.
 	Applied Number
 
-	// StartedAt is when the first effect of the key was seen.
+	// StartedAt is the time at which the first effect of the key was seen.
 	StartedAt time.Time
 
-	// GapSince is since when the number after Applied is missing; Warned, that this
-	// was reported.
+	// GapSince is the time at which the number after Applied was first found missing;
+	// zero if it is not missing. Warned is true once that has been reported.
 	GapSince time.Time
 	Warned   bool
 
-	// Busy: an effect that is not in Effects is claimed.
+	// Busy is true if an effect that is not in Effects is claimed.
 	Busy bool
 
-	// Effects are in the order of their numbers and, among equal ones, of receipt.
-	// In mode contiguous: the first ones above Applied in whatever state, the first
-	// waiting one above it, and the waiting ones that are not above it. In mode latest: the newest
-	// that are waiting or claimed, and those just ended. In mode arrival: the first
-	// ones that are waiting or claimed, and the first indeterminate one.
+	// Effects are sorted by number and, among equal numbers, by receipt.
+	//
+	// In mode contiguous they are the first effects above Applied in any state, the
+	// first waiting effect above it, and the waiting effects at or below it. In mode
+	// latest they are the newest effects that wait or are claimed, and those that
+	// have just ended. In mode arrival they are the first effects that wait or are
+	// claimed, and the first indeterminate one.
 	Effects []Effect
 
-	// Cut: there are more above Applied than those in Effects. All with smaller
-	// numbers than Shown are there.
+	// Cut is true if there are effects above Applied that are not in Effects. Effects
+	// then holds every effect above Applied whose number is below Shown.
 	Cut   bool
 	Shown Number
 }
 
-// Action is what becomes of an effect.
+// Action is what is decided about an effect.
 type Action string
 
 // The actions.
 const (
-	// Keep: it is claimed, at rest or settled, and stays what it is.
+	// Keep leaves an effect as it is: claimed, at rest or settled.
 	Keep Action = "keep"
-	// Run: it may be claimed now.
+	// Run lets the effect be claimed now.
 	Run Action = "apply"
-	// Wait: it is held.
+	// Wait holds the effect.
 	Wait Action = "hold"
-	// Pass: it is superseded.
+	// Pass makes the effect superseded.
 	Pass Action = "supersede"
-	// Skip: it is skipped, and has left its number behind.
+	// Skip makes the effect skipped. Its number counts as present.
 	Skip Action = "skip"
-	// Fail: it becomes dead.
+	// Fail makes the effect dead.
 	Fail Action = "dead"
 )
 
-// Cause is why, where it does not follow from the order itself.
+// Cause is the reason for a decision that does not follow from the order alone.
 type Cause string
 
 // The causes.
 const (
-	// CauseLate: its number was passed before it came.
+	// CauseLate says that the order had passed the number before the effect arrived.
 	CauseLate Cause = "late"
-	// CauseTie: another effect has its number.
+	// CauseTie says that another effect has the same number.
 	CauseTie Cause = "tie"
-	// CauseGap: the number before it is missing.
+	// CauseGap says that the number before it is missing.
 	CauseGap Cause = "gap"
-	// CauseFilter: the route does not take its type.
+	// CauseFilter says that the route does not take the event's type.
 	CauseFilter Cause = "filter"
-	// CauseNumber: its number has no successor.
+	// CauseNumber says that the number has a fraction, and so no successor.
 	CauseNumber Cause = "number"
 )
 
-// Decision is what becomes of one effect.
+// Decision is the decision about one effect.
 type Decision struct {
 	Action Action
 	Cause  Cause
 }
 
-// Gap are numbers that were given up.
+// Gap is a range of numbers that were given up, both ends included.
 type Gap struct{ First, Last Number }
 
-// Plan is what becomes of a stream.
+// Plan is the decision about a stream.
 type Plan struct {
-	// Decisions are in the order of Effects. At most one says Run, unless the route
-	// is unordered.
+	// Decisions has one entry for each of Stream.Effects, at the same index. At most
+	// one is Run, unless the route is unordered.
 	Decisions []Decision
 
 	Applied  Number
 	GapSince time.Time
 	Warned   bool
 
-	// Warn: the gap has become worth reporting just now.
+	// Warn is true if the gap has to be reported now.
 	Warn bool
 
-	// Abandoned are the gaps that were given up.
+	// Abandoned are the gaps that this plan gives up.
 	Abandoned []Gap
 
-	// Blocked is the effect that stops the key, and Wake the held one that is to be
-	// looked at again at WakeAt; -1 for none.
+	// Blocked is the index of the effect that stops the key, and Wake the index of the
+	// held effect to look at again at WakeAt. -1 is none.
 	Blocked, Wake int
 	WakeAt        time.Time
 
-	// Below: what waits with a smaller number is superseded, also what is not in
-	// Effects; none if nothing is.
+	// Below supersedes every waiting effect with a smaller number, including those
+	// that are not in Effects. The zero Number supersedes none.
 	Below Number
 
-	// More: the effects shown did not suffice. Show it the stream again after doing
-	// what it says.
+	// More is true if Effects did not reach far enough. Apply the plan, then call
+	// [Decide] with the stream as it is after that.
 	More bool
 }
 
-// Decide says what becomes of a stream. It is to be asked whenever an effect of the
-// stream is to be claimed or has ended, under the stream's lock, with everything
-// read under that lock.
+// Decide decides which effects of a stream may run at the time now. Call it whenever
+// an effect of the stream is about to be claimed or has ended. The caller holds the
+// stream's lock, and has read the stream under that lock.
 func Decide(p Policy, s Stream, now time.Time) Plan {
 	d := decider{
 		policy: p.WithDefaults(), stream: s, now: now, aside: make([]bool, len(s.Effects)),
@@ -201,18 +206,18 @@ type decider struct {
 	stream Stream
 	now    time.Time
 	plan   Plan
-	aside  []bool // of those that take no place
-	busy   bool   // one is claimed, or was chosen to be
+	aside  []bool // effects that have no place in the order, by index
+	busy   bool   // an effect is claimed, or was chosen to be claimed
 }
 
-// waits reports whether effect i waits, and nothing else was decided about it.
+// waits reports whether effect i waits and has no other decision yet.
 func (d *decider) waits(i int) bool { return d.plan.Decisions[i].Action == Wait }
 
 func (d *decider) set(i int, action Action, cause Cause) {
 	d.plan.Decisions[i] = Decision{Action: action, Cause: cause}
 }
 
-// run chooses effect i to be claimed, unless another one is before it.
+// run lets effect i be claimed, unless another effect is claimed or was chosen first.
 func (d *decider) run(i int, cause Cause) {
 	action := Run
 	if d.busy {
@@ -222,8 +227,8 @@ func (d *decider) run(i int, cause Cause) {
 	d.busy = true
 }
 
-// tie decides about effect i, whose number another one has and which is behind it.
-// It reports false if it is to take part in the order all the same.
+// tie decides about effect i, which stands behind another effect with the same
+// number. It reports false if effect i takes part in the order nevertheless.
 func (d *decider) tie(i int) bool {
 	if d.stream.Effects[i].Waived {
 		return false
@@ -239,7 +244,7 @@ func (d *decider) tie(i int) bool {
 	return true
 }
 
-// passable reports whether an effect lets those behind it go.
+// passable reports whether the effects behind e may go on.
 func (d *decider) passable(e *Effect) bool {
 	return e.State.Settled() || (e.State == DeadLetter || e.State == Indeterminate) && d.policy.OnDead == DeadSkip
 }

@@ -1,7 +1,7 @@
 package sequence
 
-// latest: only what is newer than what was applied, and of what waits only the
-// newest.
+// latest runs the newest waiting effect if it is newer than Applied, and supersedes the
+// older ones.
 func (d *decider) latest() {
 	newest := Number{}
 	for i := range d.stream.Effects {
@@ -21,7 +21,7 @@ func (d *decider) latest() {
 		floor = newest
 	}
 	d.plan.Below = floor
-	first := true // of those that have the newest number
+	first := true // no effect with the newest number has been chosen yet
 	for i := range d.stream.Effects {
 		if e := &d.stream.Effects[i]; e.State == Claimed && e.Number.Compare(floor) == 0 {
 			first = false

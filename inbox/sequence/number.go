@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// MaxDigits bounds a number: PostgreSQL's numeric has room for more, but an index
-// has not.
+// MaxDigits is the most digits that a number may have. PostgreSQL's numeric type holds
+// more, but an index entry does not.
 const MaxDigits = 1000
 
 // ErrNumber is wrapped by what [ParseNumber] returns.
 var ErrNumber = errors.New("not a decimal number of at most 1000 digits")
 
-// Number is a place in a sequence: an exact decimal. The zero Number is none; it
-// is before every other.
+// Number is a sequence number: an exact decimal. The zero value means that there is no
+// number, and sorts before every number.
 type Number struct {
 	negative bool
 	whole    string // no leading zeros; "0" if there is none
 	fraction string // no trailing zeros
 }
 
-// ParseNumber reads a decimal: digits, with a sign and a fraction if need be.
-// Exponents are refused.
+// ParseNumber parses a decimal: digits with an optional sign and an optional fraction.
+// It refuses exponents.
 func ParseNumber(text string) (Number, error) {
 	rest, negative := strings.CutPrefix(text, "-")
 	if !negative {
@@ -53,7 +53,7 @@ func digits(s string) bool {
 	return s != ""
 }
 
-// NumberOf is a time as a number: nanoseconds since 1970.
+// NumberOf returns t as a number: the nanoseconds since 1970-01-01 UTC.
 func NumberOf(t time.Time) Number {
 	ns := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(int64(time.Second)))
 	return fromBig(ns.Add(ns, big.NewInt(int64(t.Nanosecond()))))
@@ -63,14 +63,13 @@ func fromBig(n *big.Int) Number {
 	return Number{negative: n.Sign() < 0, whole: new(big.Int).Abs(n).String()}
 }
 
-// IsZero reports whether n is none; the number 0 is one.
+// IsZero reports whether n is no number. It is false for the number 0.
 func (n Number) IsZero() bool { return n.whole == "" }
 
-// Whole reports whether n is a number without a fraction: only such have
-// successors.
+// Whole reports whether n has no fraction. Only whole numbers have successors.
 func (n Number) Whole() bool { return n.whole != "" && n.fraction == "" }
 
-// String gives the decimal, and nothing for none.
+// String returns the decimal; empty if n is no number.
 func (n Number) String() string {
 	text := n.whole
 	if n.fraction != "" {
@@ -82,8 +81,8 @@ func (n Number) String() string {
 	return text
 }
 
-// Compare is negative if n comes before m, 0 if they are the same number, and
-// positive if n comes after m.
+// Compare returns a negative value if n sorts before m, 0 if they are equal, and a
+// positive value if n sorts after m.
 func (n Number) Compare(m Number) int {
 	switch {
 	case n.IsZero() || m.IsZero():
@@ -113,10 +112,10 @@ func boolean(b bool) int {
 	return 0
 }
 
-// Next is the whole number after n.
+// Next returns n + 1. n must be whole.
 func (n Number) Next() Number { return n.plus(1) }
 
-// Previous is the whole number before n.
+// Previous returns n - 1. n must be whole.
 func (n Number) Previous() Number { return n.plus(-1) }
 
 func (n Number) plus(d int64) Number {

@@ -1,6 +1,6 @@
-// Package sequence is the arithmetic of order: which effect of a sequence key may
-// begin, which waits, and which is passed over. It is pure: it knows no storage
-// and no clock.
+// Package sequence decides the order of effects: which effect of a sequence key may run,
+// which one waits, and which one is superseded. Call [Decide]. The package is pure: it
+// uses no storage and no clock.
 package sequence
 
 import (
@@ -11,24 +11,25 @@ import (
 	"time"
 )
 
-// Mode is how a route orders the effects of one sequence key. Stored nowhere,
-// but written in the configuration: never change.
+// Mode is how a route orders the effects of one sequence key. The values appear in
+// configuration files, so they never change.
 type Mode string
 
 // The modes.
 const (
-	// None: effects run as they come.
+	// None runs effects in no particular order.
 	None Mode = "none"
-	// Latest: only what is newer than what was applied is applied.
+	// Latest runs an effect only if its number is higher than every number applied
+	// before.
 	Latest Mode = "latest"
-	// Contiguous: n+1 waits until n is settled.
+	// Contiguous runs number n+1 only once number n is settled.
 	Contiguous Mode = "contiguous"
-	// Arrival: one at a time, in the order of receipt.
+	// Arrival runs one effect at a time, in the order of receipt.
 	Arrival Mode = "arrival"
 )
 
-// Choice is what becomes of an effect that has no key, no number, or the number
-// of another one.
+// Choice is what to do with an effect that has no key, no number, or the same number as
+// another effect.
 type Choice string
 
 // The choices.
@@ -38,34 +39,35 @@ const (
 	Dead  Choice = "dead"
 )
 
-// OnGap is what ends the wait for a missing number.
+// OnGap is what to do when the patience for a missing number has run out.
 type OnGap string
 
-// What follows patience.
+// The values of [OnGap].
 const (
-	// GapHold: nothing; a person decides.
+	// GapHold goes on waiting until a person decides.
 	GapHold OnGap = "hold"
-	// GapSkip: the missing numbers are given up.
+	// GapSkip gives the missing numbers up.
 	GapSkip OnGap = "skip"
-	// GapFail: the first one that waits becomes dead.
+	// GapFail makes the first waiting effect dead.
 	GapFail OnGap = "fail"
 )
 
-// Late is what becomes of an effect whose number was given up or passed.
+// Late is what to do with an effect that arrives after its number was given up or
+// passed.
 type Late string
 
-// The policies for late ones.
+// The values of [Late].
 const (
 	LateDrop  Late = "drop"
 	LateApply Late = "apply"
 	LateDead  Late = "dead"
 )
 
-// OnDead is what a dead (or, where order is strict, indeterminate) effect does
-// to those behind it.
+// OnDead is what a dead effect does to the effects behind it. In modes contiguous and
+// arrival an indeterminate effect does the same.
 type OnDead string
 
-// What those behind a dead one do.
+// The values of [OnDead].
 const (
 	DeadBlock OnDead = "block"
 	DeadSkip  OnDead = "skip"
@@ -75,9 +77,9 @@ const (
 type Policy struct {
 	Mode Mode
 
-	// Patience is how long a missing number is waited for, Warn after how long the
-	// wait is reported. Patience defaults to 1 h; Warn to a tenth of it. Both are for
-	// mode contiguous.
+	// Patience is how long to wait for a missing number; it defaults to 1 h. Warn is
+	// how long to wait before the gap is reported; it defaults to a tenth of Patience.
+	// Both apply to mode contiguous.
 	Patience, Warn time.Duration
 
 	// OnGap defaults to hold, Late to drop, OnDead to block.
@@ -85,19 +87,19 @@ type Policy struct {
 	Late   Late
 	OnDead OnDead
 
-	// NoKey and NoNumber are for events without one, Ties for a number that another
-	// effect of the key has. NoKey and NoNumber default to dead; Ties to apply in
-	// mode latest and to dead elsewhere.
+	// NoKey and NoNumber apply to events without a sequence key or number; they default
+	// to dead. Ties applies to an effect with the same number as another one; it
+	// defaults to apply in mode latest and to dead in the others.
 	NoKey, NoNumber, Ties Choice
 
-	// Start is the first number of every key, as a decimal; empty learns it: the
-	// smallest one that arrived within Settle of the first begins. Settle defaults
-	// to 10 s. Both are for mode contiguous.
+	// Start is the first number of every key, as a decimal. If it is empty, a key
+	// starts with the smallest number that arrives within Settle of its first effect.
+	// Settle defaults to 10 s. Both apply to mode contiguous.
 	Start  string
 	Settle time.Duration
 }
 
-// Ordered reports whether effects wait for each other at all.
+// Ordered reports whether effects wait for each other.
 func (p Policy) Ordered() bool { return p.Mode != "" && p.Mode != None }
 
 // The defaults of [Policy].
@@ -106,7 +108,7 @@ const (
 	DefaultSettle   = 10 * time.Second
 )
 
-// WithDefaults gives the policy with its defaults filled in.
+// WithDefaults returns the policy with its defaults filled in.
 func (p Policy) WithDefaults() Policy {
 	if !p.Ordered() {
 		return p
@@ -127,7 +129,7 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// Validate reports everything that is wrong with the policy.
+// Validate returns an error that lists everything that is wrong with the policy.
 func (p Policy) Validate() error {
 	var errs []error
 	check := func(what, value string, allowed ...string) {
