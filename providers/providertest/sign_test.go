@@ -133,6 +133,9 @@ func pair(t *testing.T, p *providers.Provider, v *providertest.Vector) (private 
 	case "hex":
 		raw, _ := open.(ed25519.PublicKey)
 		text = hex.EncodeToString(raw)
+	case "base64":
+		raw, _ := open.(ed25519.PublicKey)
+		text = base64.StdEncoding.EncodeToString(raw)
 	default:
 		t.Fatalf("a key written as %s cannot be made here", s.Key)
 	}
