@@ -56,6 +56,16 @@ WHERE c.id = $1`
 const markAdmitted = `
 UPDATE conflict SET admitted_at = coalesce(admitted_at, now()), admitted_as = coalesce(admitted_as, $2) WHERE id = $1`
 
+// Whoever plans to replay the event's effects is to know of the payload that was
+// admitted beside it.
+const lockConflictEffects = `
+SELECT e.id
+FROM effect e
+JOIN conflict c ON c.event_id = e.event_id
+WHERE c.id = $1
+ORDER BY e.id
+FOR UPDATE OF e`
+
 // Run admits the payload through the gate, as a delivery that is received now, with
 // the effects of its source's routes. Its id is [AdmittedEventID], so that whoever
 // admits it a second time, or after a run that was cut off, gets the same event. It
@@ -126,7 +136,18 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 
 func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConflict) error {
 	ctx = context.WithoutCancel(ctx) // the gate has it: this is to be finished
-	if _, err := tx.Exec(ctx, markAdmitted, r.Conflict, out.Event); err != nil {
+	rows, err := tx.Query(ctx, lockConflictEffects, r.Conflict)
+	if err != nil {
+		return err
+	}
+	effects, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	if err != nil {
+		return err
+	}
+	var b pgx.Batch
+	b.Queue(decideEffects, effects)
+	b.Queue(markAdmitted, r.Conflict, out.Event)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
 	return auditTx(ctx, tx, audit{

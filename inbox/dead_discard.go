@@ -230,7 +230,7 @@ func (e *Effects) discardTx(
 		h := held[s.Effect]
 		a := audit{
 			at: h.now, actor: actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: reason,
-			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version},
+			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version, Revision: h.revision + 1},
 		}
 		if err := a.queue(&b); err != nil {
 			return 0, nil, err

@@ -199,6 +199,9 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err := r.eraseBody(ctx, tx, &d, body, out); err != nil {
 		return 0, err
 	}
+	if _, err := tx.Exec(ctx, decideEffects, effects); err != nil {
+		return 0, err
+	}
 	var events []ID
 	if err := tx.QueryRow(ctx, eraseDuplicates, effects).Scan(&out.Duplicates, &events); err != nil {
 		return 0, err

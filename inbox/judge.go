@@ -54,6 +54,9 @@ type RecordedEvent struct {
 	// rendered anew.
 	NewKey bool
 
+	// Discarded: an operator discarded the event, which has no effects.
+	Discarded bool
+
 	// IncludeDiscarded: the plan takes in what an operator discarded.
 	IncludeDiscarded bool
 

@@ -19,6 +19,7 @@ type lockedEffect struct {
 	reason        Reason
 	attempts      int
 	version       int
+	revision      int
 	item          int
 	key           string
 	sequenceKey   []byte
@@ -67,7 +68,7 @@ WHERE e.id = ANY ($1::uuid[])`
 )
 
 const lockEffects = `
-SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.item, x.idempotency_key,
+SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
     x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `,
     coalesce((SELECT ` + goneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
@@ -117,7 +118,7 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*
 	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			h := new(lockedEffect)
-			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.item, &h.key,
+			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.revision, &h.item, &h.key,
 				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.routeGone, &h.sendStarted, &h.now)
 			if err != nil {
 				return err
@@ -206,7 +207,7 @@ func (h *lockedEffect) bodyGone() bool { return !h.bodyKept && (h.item == 0 || !
 // snapshot is the effect as an audit entry shows it.
 func (h *lockedEffect) snapshot() effectSnapshot {
 	return effectSnapshot{
-		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted,
+		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, Revision: h.revision, SendStarted: h.sendStarted,
 		BodySHA256: hex.EncodeToString(h.bodySHA256),
 	}
 }

@@ -11,7 +11,8 @@ import (
 // Their events are locked already.
 const readNewEvents = `
 SELECT v.id, s.name, v.event_id, r.id, r.name, r.version,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
+    v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3), now()
 FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)
 JOIN inbox_event v ON v.id = a.event_id
 JOIN source s ON s.id = v.source_id
@@ -31,7 +32,7 @@ RETURNING id`
 
 // createTx makes the effects of routes that did not take the events when they
 // came.
-func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, items []*stepItem) error {
+func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -60,31 +61,38 @@ func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, items []*stepItem) er
 		key     string
 		version int32
 	}
-	rows, err := tx.Query(ctx, readNewEvents, events, routes)
+	rows, err := tx.Query(ctx, readNewEvents, events, routes, replay.CreatedAt)
 	if err != nil {
 		return err
 	}
 	var (
 		e                      newEffect
 		source, eventID, route string
-		kept                   bool
+		kept, discarded, other bool
 		now                    time.Time
 		news                   []newEffect
+		decided                []*stepItem
 	)
-	_, err = pgx.ForEachRow(rows, []any{&e.event, &source, &eventID, &e.route, &route, &e.version, &kept, &now}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&e.event, &source, &eventID, &e.route, &route, &e.version, &kept, &discarded, &other, &now}, func() error {
+		it := wanted[e.place]
+		if other || discarded && it.reason != ReasonDiscarded {
+			it.outcome, it.detail = ItemChanged, "its event is no longer as it was planned"
+			decided = append(decided, it)
+			return nil
+		}
 		if !kept {
-			wanted[e.place].outcome = ItemBodyGone
+			it.outcome = ItemBodyGone
 			return nil
 		}
 		e.id, e.key = NewID(now), idempotencyKey(source, eventID, route)
 		news = append(news, e)
 		return nil
 	})
-	if err != nil || len(news) == 0 {
+	if err != nil {
 		return err
 	}
-	jobIDs, err := r.store.reserveTx(ctx, tx, len(news))
-	if err != nil {
+	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(news), decided)
+	if err != nil || len(news) == 0 {
 		return err
 	}
 	var b pgx.Batch

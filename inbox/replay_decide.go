@@ -12,8 +12,6 @@ import (
 // duplicate.
 type candidate struct {
 	planItem
-	state    EffectState
-	reason   Reason
 	unknown  time.Time
 	now      time.Time
 	bodyGone bool
@@ -27,7 +25,7 @@ type candidate struct {
 // time too, or each page would read the whole plan.
 const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
-    coalesce(x.reason, ''), x.unknown_since, now(),
+    coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
     NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
     l.listed IS NOT NULL, x.id IS NOT NULL AND ` + calledAgain + `
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
@@ -50,7 +48,7 @@ func (p *planning) candidates(ctx context.Context, ids []ID) ([]candidate, error
 		var asked, event ID
 		var unknown pgtype.Timestamptz
 		var gone *bool
-		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &unknown, &c.now, &gone, &c.listed, &c.again)
+		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &c.revision, &unknown, &c.now, &gone, &c.listed, &c.again)
 		if c.effect != asked {
 			c.asked = asked
 		}

@@ -21,6 +21,9 @@ type planItem struct {
 	event    ID
 	route    int32
 	version  int
+	state    EffectState // as the plan saw the effect; empty in items of plans made before it was kept
+	reason   Reason
+	revision int
 	action   ReplayAction
 	leftOut  LeftOut
 	verdict  Verdict
@@ -29,7 +32,11 @@ type planItem struct {
 
 // digest adds to the digest what a run does with the item.
 func (i *planItem) digest(h hash.Hash) {
-	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s\n", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
+	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
+	if i.state != "" { // a plan of an earlier version has its digest without
+		fmt.Fprintf(h, " %s %s %d", i.state, i.reason, i.revision)
+	}
+	fmt.Fprintln(h)
 }
 
 // An item i that its plan may still act on: what is needed for it must not go.
@@ -38,11 +45,12 @@ const openItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.sum
 // Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
-    diff_key_id)
+    diff_key_id, effect_state, effect_reason, effect_revision)
 SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
-    nullif(a.verdict, ''), a.diff, a.diff_key_id
+    nullif(a.verdict, ''), a.diff, a.diff_key_id, nullif(a.state, ''), nullif(a.reason, ''), CASE WHEN a.state <> '' THEN a.revision END
 FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-    $12::int[]) AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id)`
+    $12::int[], $13::text[], $14::text[], $15::int[])
+    AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id, state, reason, revision)`
 
 func queueItems(b *pgx.Batch, keys *seal.Keyring, replay ID, items []planItem) {
 	n := len(items)
@@ -50,16 +58,19 @@ func queueItems(b *pgx.Batch, keys *seal.Keyring, replay ID, items []planItem) {
 	routes, versions := make([]int32, n), make([]int32, n)
 	actions, leftOut, verdicts, diffs := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	diffKeys, ring := make([]*int32, n), keys.Ring()
+	states, reasons, revisions := make([]string, n), make([]string, n), make([]int32, n)
 	for i := range items {
 		it := &items[i]
 		positions[i], effects[i], asked[i], events[i] = it.position, it.effect, it.asked, it.event
 		routes[i], versions[i] = it.route, int32(it.version)
 		actions[i], leftOut[i], verdicts[i], diffs[i] = string(it.action), string(it.leftOut), string(it.verdict), it.diff
+		states[i], reasons[i], revisions[i] = string(it.state), string(it.reason), int32(it.revision)
 		if it.diff != nil {
 			diffs[i], diffKeys[i] = ring.Seal(diffPlace(replay, it.position), it.diff)
 		}
 	}
-	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys)
+	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys,
+		states, reasons, revisions)
 }
 
 // ItemFilter narrows the items of a replay; a zero field does not.
@@ -83,20 +94,24 @@ type ReplayItem struct {
 	// Effect is nil for an effect that is to be made.
 	Effect *ID `json:"effect,omitempty"`
 	// Asked is the duplicate that was asked for, if Effect is its owner.
-	Asked   *ID          `json:"asked,omitempty"`
-	Event   ID           `json:"event"`
-	Source  string       `json:"source"`
-	EventID string       `json:"event_id"`
-	Type    string       `json:"type"`
-	Route   string       `json:"route"`
-	Target  string       `json:"target"`
-	Version int          `json:"version,omitempty"`
-	Action  ReplayAction `json:"action"`
-	LeftOut LeftOut      `json:"left_out,omitempty"`
-	Verdict Verdict      `json:"verdict,omitempty"`
-	Outcome ItemOutcome  `json:"outcome,omitempty"`
-	Detail  string       `json:"detail,omitempty"`
-	ActedAt *time.Time   `json:"acted_at,omitempty"`
+	Asked   *ID    `json:"asked,omitempty"`
+	Event   ID     `json:"event"`
+	Source  string `json:"source"`
+	EventID string `json:"event_id"`
+	Type    string `json:"type"`
+	Route   string `json:"route"`
+	Target  string `json:"target"`
+	Version int    `json:"version,omitempty"`
+	// PlannedState and PlannedReason are where the plan saw the effect, and why it was
+	// there; empty for an effect that is to be made, and in plans of earlier versions.
+	PlannedState  string       `json:"planned_state,omitempty"`
+	PlannedReason string       `json:"planned_reason,omitempty"`
+	Action        ReplayAction `json:"action"`
+	LeftOut       LeftOut      `json:"left_out,omitempty"`
+	Verdict       Verdict      `json:"verdict,omitempty"`
+	Outcome       ItemOutcome  `json:"outcome,omitempty"`
+	Detail        string       `json:"detail,omitempty"`
+	ActedAt       *time.Time   `json:"acted_at,omitempty"`
 	// State is where the effect stands now; empty if it is gone or not made yet.
 	State string `json:"state,omitempty"`
 	// Diff is a [Diff] as JSON, or null.
@@ -109,7 +124,8 @@ const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN '
 const listItems = `
 SELECT i.position, coalesce(o.made_id, i.effect_id), i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
     coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
-    coalesce(` + itemOutcome + `, ''), coalesce(o.detail, ''), o.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id
+    coalesce(` + itemOutcome + `, ''), coalesce(o.detail, ''), o.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id,
+    CASE WHEN i.effect_id IS NOT NULL THEN i.effect_state END, CASE WHEN i.effect_id IS NOT NULL THEN i.effect_reason END
 FROM replay_item i
 LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.position
 LEFT JOIN inbox_event v ON v.id = i.event_id
@@ -135,8 +151,15 @@ func (r *Replays) Items(ctx context.Context, id ID, f ItemFilter) ([]ReplayItem,
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ReplayItem, err error) {
 		var diff []byte
 		var keyID *int32
+		var plannedState, plannedReason *string
 		err = row.Scan(&i.Position, &i.Effect, &i.Asked, &i.Event, &i.Source, &i.EventID, &i.Type, &i.Route, &i.Target, &i.Version,
-			&i.Action, &i.LeftOut, &i.Verdict, &i.Outcome, &i.Detail, &i.ActedAt, &i.State, &diff, &keyID)
+			&i.Action, &i.LeftOut, &i.Verdict, &i.Outcome, &i.Detail, &i.ActedAt, &i.State, &diff, &keyID, &plannedState, &plannedReason)
+		if plannedState != nil {
+			i.PlannedState = *plannedState
+		}
+		if plannedReason != nil {
+			i.PlannedReason = *plannedReason
+		}
 		if err != nil || diff == nil {
 			return i, err
 		}

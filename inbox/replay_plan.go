@@ -315,8 +315,13 @@ func (p *planning) events(ctx context.Context, events []ID) error {
 }
 
 func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
-	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff}
+	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: unmade}
+	if r.Discarded {
+		it.reason = ReasonDiscarded
+	}
 	switch {
+	case r.Discarded && !p.ask.Options.IncludeDiscarded:
+		it.action, it.leftOut = ActionNone, LeftOutSettled
 	case j.Ordered:
 		it.action, it.leftOut = ActionNone, LeftOutOrdered
 	case r.Event.BodyGone && r.Event.GoneReason == ReasonKeyMissing:

@@ -35,7 +35,7 @@ ORDER BY e.event_id, e.route_id, e.item`
 
 const readRecordedEvents = `
 SELECT v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), v.source_id, s.name,
-    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id
+    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id, v.discarded_at IS NOT NULL
 FROM inbox_event v
 JOIN source s ON s.id = v.source_id
 LEFT JOIN LATERAL (
@@ -104,7 +104,7 @@ func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error
 	var bodyID ID
 	var keyID *int32
 	err := rows.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
-		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID)
+		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID, &r.Discarded)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,8 @@ func matches(digest, given string) error {
 // What is stored is compared with what was planned: the digest is of the items,
 // not of a row beside them.
 const readItems = `
-SELECT position, effect_id, asked_id, event_id, coalesce(route_id, 0), coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, '')
+SELECT position, effect_id, asked_id, event_id, coalesce(route_id, 0), coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, ''),
+    coalesce(effect_state, ''), coalesce(effect_reason, ''), coalesce(effect_revision, 0)
 FROM replay_item
 WHERE replay_id = $1
 ORDER BY position`
@@ -152,6 +153,7 @@ func itemsDigest(ctx context.Context, tx pgx.Tx, id ID) (string, error) {
 	var it planItem
 	_, err = pgx.ForEachRow(rows, []any{
 		&it.position, &it.effect, &it.asked, &it.event, &it.route, &it.version, &it.action, &it.leftOut, &it.verdict,
+		&it.state, &it.reason, &it.revision,
 	}, func() error {
 		it.digest(digest)
 		return nil

@@ -58,14 +58,16 @@ func (r *Replays) step(ctx context.Context, db interface {
 // coalesce the index of what a plan took in is not taken for one of a replay: it is by
 // effect, and each step would read all of the plan.
 const readChunk = `
-SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
+    coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
 FROM replay_item i
 WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.left_out, '') = ''
 ORDER BY i.position
 LIMIT $2`
 
 const readLater = `
-SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
+    coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
 FROM replay_item i
 WHERE i.replay_id = $1 AND i.position = ANY ($2::bigint[])
 ORDER BY i.position`
@@ -174,7 +176,7 @@ func collectItems(rows pgx.Rows, err error) ([]stepItem, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (i stepItem, err error) {
-		err = row.Scan(&i.position, &i.effect, &i.event, &i.route, &i.version, &i.action)
+		err = row.Scan(&i.position, &i.effect, &i.event, &i.route, &i.version, &i.action, &i.state, &i.reason, &i.revision)
 		return i, err
 	})
 }
@@ -222,7 +224,7 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 	if err := r.replayTx(ctx, tx, end, replay, moved, held, within); err != nil {
 		return err
 	}
-	if err := r.createTx(ctx, tx, made); err != nil {
+	if err := r.createTx(ctx, tx, replay, made); err != nil {
 		return err
 	}
 	acted := slices.Concat(moved, made)
@@ -253,31 +255,43 @@ SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_si
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
-// replayTx gives the effects, which are locked, fresh attempts, one after the other
-// within a time: what goes out at once is in the way of what is delivered meanwhile.
-func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
-	var going []*stepItem
+// sortOut gives the items whose effects get fresh attempts, and those of which is to be
+// looked up whether somebody has decided about them since the plan.
+func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[ID]*lockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
 		switch {
 		case h == nil:
 			it.outcome = ItemGone
-		case h.version != it.version || !replayable(h.state):
+		case !it.asPlanned(h, &replay.Options):
 			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.state, h.version)
+			doubted = append(doubted, it)
 		case h.calledAgain && !replay.Options.IncludeCalledAgain:
 			it.outcome, it.detail = ItemChanged, "a later call repeats its operation"
 		case h.bodyGone():
 			it.outcome = ItemBodyGone
 		default:
 			going = append(going, it)
+			if it.state == "" {
+				doubted = append(doubted, it)
+			}
 		}
 	}
-	if len(going) == 0 {
-		return nil
-	}
-	jobIDs, err := r.store.reserveTx(ctx, tx, len(going))
+	return going, doubted
+}
+
+// replayTx gives the effects, which are locked, fresh attempts, one after the other
+// within a time: what goes out at once is in the way of what is delivered meanwhile.
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
+	going, doubted := r.sortOut(replay, items, held)
+	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(going), doubted)
 	if err != nil {
 		return err
+	}
+	// One of which the item does not tell what the plan saw may have been decided upon.
+	going = slices.DeleteFunc(going, func(it *stepItem) bool { return it.outcome == ItemDecidedSince })
+	if len(going) == 0 {
+		return nil
 	}
 	group, wakes := make([]Settlement, len(going)), make([]Wake, len(going))
 	ids, events := make([]ID, len(going)), make([]ID, len(going))
@@ -312,11 +326,6 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, repla
 	}
 	end.Queue(forgetResults, events, ids)
 	return nil
-}
-
-// replayable says that a plan may have taken an effect in that state in.
-func replayable(s EffectState) bool {
-	return s.AtRest() || s == EffectDone || s == EffectSkipped
 }
 
 var freshSuffix = regexp.MustCompile(`~v[0-9]+$`)

@@ -81,6 +81,10 @@ const (
 	ItemLeftOut ItemOutcome = "left_out"
 	// ItemChanged: the effect was no longer as it was planned, and was left alone.
 	ItemChanged ItemOutcome = "changed"
+	// ItemDecidedSince: after the plan was made, a person or a probe decided something
+	// about the effect or its event, and the effect was left as they left it. The
+	// item's detail says who, when, what and why.
+	ItemDecidedSince ItemOutcome = "decided_since"
 	// ItemGone: the effect was pruned or erased meanwhile.
 	ItemGone ItemOutcome = "gone"
 	// ItemBodyGone: its body was.
@@ -91,5 +95,5 @@ const (
 
 // ItemOutcomes are all of them.
 func ItemOutcomes() []ItemOutcome {
-	return []ItemOutcome{ItemReplayed, ItemCreated, ItemLeftOut, ItemChanged, ItemGone, ItemBodyGone, ItemExists}
+	return []ItemOutcome{ItemReplayed, ItemCreated, ItemLeftOut, ItemChanged, ItemDecidedSince, ItemGone, ItemBodyGone, ItemExists}
 }

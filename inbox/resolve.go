@@ -46,6 +46,7 @@ type effectSnapshot struct {
 	Reason      string      `json:"reason,omitempty"`
 	Attempts    int         `json:"attempts"`
 	Version     int         `json:"version"`
+	Revision    int         `json:"revision"`
 	SendStarted *time.Time  `json:"send_started_at,omitempty"`
 	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
@@ -120,11 +121,11 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 		}
 		a := audit{
 			at: h.now, actor: d.actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: d.reason, before: h.snapshot(),
-			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, SendStarted: h.sendStarted},
+			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, Revision: h.revision + 1, SendStarted: h.sendStarted},
 		}
 		if d.as == ResolveResend {
 			a.action = AuditResolveResend
-			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1}
+			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1, Revision: h.revision + 1}
 		}
 		if err := a.queue(&b); err != nil {
 			return err

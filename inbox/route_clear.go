@@ -166,7 +166,7 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 const moveToRoute = `
 UPDATE effect o
 SET route_id = $3, route_version = $4, state = 'pending', next_at = now(), job_id = a.job_id, reason = NULL, attempts = 0,
-    version = o.version + 1, fresh_trigger = 'manual', rearmed_at = now(), unfinished = false, key_hash = NULL,
+    version = o.version + 1, revision = o.revision + 1, fresh_trigger = 'manual', rearmed_at = now(), unfinished = false, key_hash = NULL,
     rendered = CASE WHEN $5 THEN o.rendered END, rendered_key_id = CASE WHEN $5 THEN o.rendered_key_id END
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.sequence_key_hash IS NULL
@@ -206,7 +206,7 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, ids []ID) (
 		a := audit{
 			at: h.now, actor: c.ask.Actor, action: AuditMove, object: "effect/" + id.String(), reason: c.ask.Reason,
 			before: map[string]any{"route": c.ask.Route, "effect": h.snapshot()},
-			after:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.version + 1}},
+			after:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.version + 1, Revision: h.revision + 1}},
 		}
 		if err := a.queue(&b); err != nil {
 			return 0, nil, err

@@ -184,6 +184,7 @@ const (
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
         version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
+        revision = CASE WHEN a.token IS NULL THEN e.revision + 1 ELSE e.revision END,
         rearms = CASE WHEN a.rearm AND a.trigger = 'replay' THEN 0 WHEN a.rearm THEN e.rearms + 1 ELSE e.rearms END,
         fresh_trigger = CASE WHEN a.rearm THEN nullif(a.trigger, '') ELSE e.fresh_trigger END,
         rearmed_at = CASE WHEN a.rearm THEN now() ELSE e.rearmed_at END
@@ -224,6 +225,10 @@ settled AS (` + endHeld + `),` + recordAttempts + `
 SELECT place, true FROM settled
 UNION ALL
 SELECT place, false FROM reached WHERE fenced IS NOT TRUE`
+
+// A decision that leaves effects where they are moves their revision by this, so that no
+// plan of before sends them; any other one does so in settle. Their rows are locked.
+const decideEffects = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`
 
 // fenceHolds says of a locked effect e whether it is as the settlement a wants it.
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token

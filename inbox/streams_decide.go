@@ -49,6 +49,8 @@ type streamSnapshot struct {
 	Missing string `json:"missing,omitempty"`
 	// Effect is the one that was skipped or left behind.
 	Effect *ID `json:"effect,omitempty"`
+	// Revision is that of the effect, after it.
+	Revision int `json:"revision,omitempty"`
 }
 
 // PassStream lets a stream go on. An effect is skipped through settle; whatever is
@@ -130,7 +132,7 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 }
 
 const lockBlocker = `
-SELECT state, version, coalesce(sequence_number::text, '')
+SELECT state, version, revision, coalesce(sequence_number::text, '')
 FROM effect
 WHERE id = $1
 FOR UPDATE`
@@ -139,7 +141,8 @@ FOR UPDATE`
 func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, blocker ID) (streamSnapshot, error) {
 	out := Settlement{Effect: blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
 	var number string
-	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&out.From, &out.Version, &number)
+	var revision int
+	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&out.From, &out.Version, &revision, &number)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return streamSnapshot{}, ErrNotFound
@@ -155,7 +158,7 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	if !settled[0].Applied {
 		return streamSnapshot{}, fmt.Errorf("%w: it has changed meanwhile", ErrStream)
 	}
-	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker}, nil
+	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker, Revision: revision + 1}, nil
 }
 
 const moveStream = `
@@ -167,15 +170,21 @@ WHERE id = $1`
 // there is no such place: what may still land blocks whatever comes after it.
 func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var state EffectState
-	var version int
+	var version, revision int
 	var number string
-	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&state, &version, &number); err != nil {
+	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&state, &version, &revision, &number); err != nil {
 		return streamSnapshot{}, err
+	}
+	if !state.AtRest() {
+		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocked it is %s", ErrStream, state)
 	}
 	if s.before.Applied == "" || number == "" {
 		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)
 	}
-	return streamSnapshot{Applied: number, Effect: &p.Blocker}, e.moveStreamTx(ctx, tx, s, p.Stream, number)
+	if _, err := tx.Exec(ctx, decideEffects, []ID{p.Blocker}); err != nil {
+		return streamSnapshot{}, err
+	}
+	return streamSnapshot{Applied: number, Effect: &p.Blocker, Revision: revision + 1}, e.moveStreamTx(ctx, tx, s, p.Stream, number)
 }
 
 // giveUpTx takes the order to the number before the first one that is recorded.

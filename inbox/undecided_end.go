@@ -61,7 +61,7 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 
 const applyUndecided = `
 UPDATE effect e
-SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_id = a.job_id
+SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_id = a.job_id, revision = e.revision + 1
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE e.id = a.id`
 
@@ -99,7 +99,7 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	}
 	var b pgx.Batch
 	for _, h := range found {
-		after.Attempts, after.Version = h.attempts, h.version
+		after.Attempts, after.Version, after.Revision = h.attempts, h.version, h.revision+1
 		a := audit{
 			at: h.now, actor: d.Actor, action: action, object: "effect/" + h.effect.String(), reason: d.Reason, before: h.snapshot(), after: after,
 		}

@@ -244,7 +244,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 				b.tb.Fatal(err)
 			}
 			b.exec(`UPDATE effect SET version = 2`) // and more
-		}, inbox.ItemChanged},
+		}, inbox.ItemDecidedSince},
 		"erased": {func(b *bundle, _ inbox.ID) { b.exec(`DELETE FROM effect`) }, inbox.ItemGone},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,361 @@
+package jobs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// Whoever decides after a plan was made, and why.
+const decider, decided = "bob", "paid by hand"
+
+// unsure lets every effect there is have an outcome that nobody knows.
+func (b *bundle) unsure() {
+	b.tb.Helper()
+	b.exec(`DELETE FROM river_job`)
+	b.exec(`UPDATE effect SET state = 'indeterminate', reason = 'lease_expired', next_at = NULL, send_started_at = now() - interval '1 hour', attempts = 1`)
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// A plan never overrides a decision: what a person, or a probe, decided between the
+// plan and its run stands, and the item says who decided what and why.
+func TestAPlanNeverOverridesADecision(t *testing.T) {
+	t.Parallel()
+	ordered := map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadBlock}}
+	for name, c := range map[string]struct {
+		order   map[string]sequence.Policy
+		rest    func(b *bundle)
+		options inbox.ReplayOptions
+		decide  func(b *bundle, store *inbox.Effects, id inbox.ID)
+		actor   string // who is named; the decider unless it says otherwise
+		reason  string
+	}{
+		"discarded": {decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+			_, err := store.Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+			must(b.tb, err)
+		}},
+		"discarded, with a plan of what is discarded": {options: inbox.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
+			_, err := store.Discard(b.tb.Context(), inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
+			must(b.tb, err)
+		}},
+		"resolved as done": {
+			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true},
+			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: decider, Reason: decided}))
+			},
+		},
+		"resolved as done, with a plan of what is done": {
+			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
+			decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
+				found, err := inbox.NewLister(b.pool).Unknown(b.tb.Context(), inbox.UnknownFilter{}, 10)
+				must(b.tb, err)
+				_, err = store.ResolveMany(b.tb.Context(), inbox.ResolveMany{Effects: found, As: inbox.ResolveDone, Actor: decider, Reason: decided})
+				must(b.tb, err)
+			},
+		},
+		"resolved to be sent again, and unknown again": {
+			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true},
+			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided}))
+				b.unsure()
+			},
+		},
+		"found done by a probe": {
+			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
+			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Version: 1, Actor: "probe", Reason: "the target answered 200 for the key"}))
+			},
+		},
+		"skipped in its stream": {order: ordered, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+			b.decideStream(store, id, inbox.StreamSkip)
+		}},
+		"passed over in its stream": {order: ordered, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+			b.decideStream(store, id, inbox.StreamUnblock)
+		}},
+		"erased": {decide: func(b *bundle, _ *inbox.Effects, id inbox.ID) {
+			_, err := inbox.EraseEvent(b.tb.Context(), b.pool, inbox.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
+			must(b.tb, err)
+		}},
+		"discarded, replayed, dead and discarded again": {options: inbox.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+			again := inbox.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
+			_, err := store.Discard(b.tb.Context(), again)
+			must(b.tb, err)
+			r := b.replays(inbox.ReplaysConfig{Store: store})
+			p := plan(b.tb, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, inbox.ReplayOptions{IncludeDiscarded: true})
+			start(b.tb, r, p)
+			run(b.tb, r, p.ID)
+			b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, id)
+			again.Actor, again.Reason = decider, decided
+			_, err = store.Discard(b.tb.Context(), again)
+			must(b.tb, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.order = c.order
+			store := b.store("node-1")
+			var id inbox.ID
+			if c.order == nil {
+				id = b.admit(repeatable, 1)[0]
+				if c.rest == nil {
+					c.rest = (*bundle).died
+				}
+				c.rest(b)
+			} else {
+				id = b.sequenced(repeatable, "17", "1", "2")[0]
+				b.end(store, b.try(store, id), inbox.EffectDead)
+			}
+			r := b.replays(inbox.ReplaysConfig{Store: store})
+			p := plan(t, r, everything(), c.options)
+			if p.Summary.ToDo != 1 {
+				t.Fatalf("%+v", p.Summary)
+			}
+			c.decide(b, store, id)
+			before := b.row(id)
+			start(t, r, p)
+			run(t, r, p.ID)
+			if after := b.row(id); after.State != before.State || after.Version != before.Version {
+				t.Errorf("what was decided upon, %+v, was sent all the same: %+v", before, after)
+			}
+			p, err := r.Status(t.Context(), p.ID)
+			if err != nil || p.Summary.Outcomes[inbox.ItemDecidedSince] != 1 || p.State != inbox.ReplayDone {
+				t.Errorf("%+v, %v", p, err)
+			}
+			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Outcome: inbox.ItemDecidedSince})
+			if err != nil || len(items) != 1 {
+				t.Fatalf("%+v, %v", items, err)
+			}
+			who, what := decider, decided
+			if c.actor != "" {
+				who, what = c.actor, c.reason
+			}
+			if !strings.Contains(items[0].Detail, " by "+who+" at 20") || !strings.Contains(items[0].Detail, what) {
+				t.Errorf("the item says %q, want who, when, what and why", items[0].Detail)
+			}
+		})
+	}
+}
+
+// decideStream decides about the stream that an effect blocks.
+func (b *bundle) decideStream(store *inbox.Effects, blocker inbox.ID, as inbox.StreamPass) {
+	b.tb.Helper()
+	stream, err := inbox.NewLister(b.pool).Stream(b.tb.Context(), b.text(`SELECT id::text FROM stream`))
+	must(b.tb, err)
+	if stream.BlockedBy == nil || *stream.BlockedBy != blocker {
+		b.tb.Fatalf("%+v", stream)
+	}
+	must(b.tb, store.PassStream(b.tb.Context(), inbox.PassStream{Stream: stream.ID, As: as, Blocker: blocker, Actor: decider, Reason: decided}))
+}
+
+// What was discarded before the plan, and is included by name, is sent.
+func TestAPlanIncludesWhatWasDecidedBefore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.died()
+	store := b.store("node-1")
+	_, err := store.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+	must(t, err)
+	r := b.replays(inbox.ReplaysConfig{Store: store})
+	for _, c := range []struct {
+		options inbox.ReplayOptions
+		toDo    int
+		state   inbox.EffectState
+	}{
+		{inbox.ReplayOptions{}, 0, inbox.EffectSkipped},
+		{inbox.ReplayOptions{IncludeDone: true, NewKey: true}, 0, inbox.EffectSkipped},
+		{inbox.ReplayOptions{IncludeDiscarded: true}, 1, inbox.EffectPending},
+	} {
+		p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+		start(t, r, p)
+		run(t, r, p.ID)
+		if row := b.row(id); p.Summary.ToDo != c.toDo || row.State != string(c.state) {
+			t.Errorf("%+v: %+v, %+v", c.options, p.Summary, row)
+		}
+	}
+}
+
+// Of two plans of one effect one sends it; that it is dead once more, for the same
+// reason, changes nothing for the other.
+func TestTwoPlansSendAnEffectOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	first, second := plan(t, r, everything(), inbox.ReplayOptions{}), plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, first)
+	run(t, r, first.ID)
+	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL, attempts = 2`)
+	start(t, r, second)
+	run(t, r, second.ID)
+	p, err := r.Status(t.Context(), second.ID)
+	if row := b.row(id); row.State != "dead" || row.Version != 2 || err != nil || p.Summary.Outcomes[inbox.ItemChanged] != 1 {
+		t.Errorf("%+v, %+v, %v", row, p, err)
+	}
+}
+
+// A run that was begun before a person decided goes on after it, without what they
+// decided about.
+func TestARunGoesOnBesideADecision(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids, r, p := b.started(4, inbox.ReplaysConfig{Chunk: 1})
+	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) }) // the order of its items
+	if _, err := r.Step(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.store("node-1").Discard(t.Context(), inbox.Discard{IDs: ids[2:3], Actor: decider, Reason: decided})
+	must(t, err)
+	start(t, r, p) // resumed
+	run(t, r, p.ID)
+	for i, id := range ids {
+		want := "pending"
+		if i == 2 {
+			want = "skipped"
+		}
+		if row := b.row(id); row.State != want {
+			t.Errorf("effect %d is %s, want %s", i, row.State, want)
+		}
+	}
+}
+
+// What a person ended by its event is not made anew by a plan of before.
+func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		admission string
+		decide    func(b *bundle, event inbox.ID)
+	}{
+		"discarded": {"unusable", func(b *bundle, event inbox.ID) {
+			_, err := b.store("node-1").Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{event}, Actor: decider, Reason: decided})
+			must(b.tb, err)
+		}},
+		"erased": {"ok", func(b *bundle, event inbox.ID) {
+			_, err := inbox.EraseEvent(b.tb.Context(), b.pool, inbox.Erase{Source: "shop", EventID: event.String(), Actor: decider, Reason: decided})
+			must(b.tb, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			event := b.admit(repeatable, 1)[0]
+			b.exec(`DELETE FROM effect`)
+			b.exec(`DELETE FROM river_job`)
+			b.exec(`UPDATE inbox_event SET admission = $1`, c.admission)
+			r := b.replays(inbox.ReplaysConfig{Judge: newRoute(b.routes[once])})
+			scope, options := inbox.ReplayScope{IDs: []inbox.ID{event}}, inbox.ReplayOptions{NewRoutes: true}
+			p := plan(t, r, scope, options)
+			if p.Summary.ToDo != 1 {
+				t.Fatalf("%+v", p.Summary)
+			}
+			c.decide(b, event)
+			start(t, r, p)
+			run(t, r, p.ID)
+			if n := b.count(`SELECT count(*) FROM effect`); n != 0 {
+				t.Errorf("%d effects were made of an event that is %s", n, name)
+			}
+			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Outcome: inbox.ItemDecidedSince})
+			if err != nil || len(items) != 1 || !strings.Contains(items[0].Detail, " by "+decider+" at 20") || !strings.Contains(items[0].Detail, decided) {
+				t.Errorf("%+v, %v", items, err)
+			}
+			if p := plan(t, r, scope, options); p.Summary.ToDo != 0 {
+				t.Errorf("a plan of after it has %+v", p.Summary)
+			}
+			if c.admission == "ok" {
+				return
+			}
+			options.IncludeDiscarded = true
+			p = plan(t, r, scope, options)
+			start(t, r, p)
+			run(t, r, p.ID)
+			if n := b.count(`SELECT count(*) FROM effect`); n != 1 {
+				t.Errorf("%d effects of an event that was discarded before the plan and is included, want 1", n)
+			}
+		})
+	}
+}
+
+// newRoute judges that a route takes every event today.
+type newRoute int32
+
+func (n newRoute) Judge(_ context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+	for _, e := range r.Effects {
+		if e.RouteID == int32(n) {
+			return nil, nil
+		}
+	}
+	return []inbox.Judgement{{RouteID: int32(n), Verdict: inbox.VerdictNewRoute}}, nil
+}
+
+// A plan that was made before its items told what they saw sends what is dead, and
+// nothing that a person ended: it cannot know whether that was before the plan.
+func TestAPlanWithoutWhatItSawSendsNothingThatWasEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 4)
+	b.died()
+	store := b.store("node-1")
+	b.exec(`UPDATE effect SET state = 'indeterminate' WHERE id = ANY ($1)`, ids[2:])
+	r := b.replays(inbox.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), inbox.ReplayOptions{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
+	b.exec(`UPDATE replay_item SET effect_state = NULL, effect_reason = NULL, effect_revision = NULL`)
+	b.exec(`UPDATE replay SET digest = NULL`)
+	_, err := store.Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: decider, Reason: decided})
+	must(t, err)
+	must(t, store.Resolve(t.Context(), inbox.Resolve{Effect: ids[2], As: inbox.ResolveDone, Actor: decider, Reason: decided}))
+	b.exec(`UPDATE replay SET state = 'running', started_at = now(), next_at = now()`)
+	run(t, r, p.ID)
+	got := ""
+	for _, id := range ids {
+		got += b.row(id).State + " "
+	}
+	if got != "skipped pending done pending " {
+		t.Errorf("they are %s", got)
+	}
+	p, err = r.Status(t.Context(), p.ID)
+	if err != nil || fmt.Sprint(p.Summary.Outcomes) != "map[decided_since:2 replayed:2]" {
+		t.Errorf("%+v, %v", p.Summary.Outcomes, err)
+	}
+}
+
+// An effect that was ended while its item waited for somebody else's lock is ended.
+func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.admit(repeatable, 1)[0]
+	b.died()
+	r := b.replays(inbox.ReplaysConfig{})
+	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	start(t, r, p)
+	letGo := b.stranger(`SELECT FROM effect WHERE id = $1 FOR UPDATE`, id)
+	if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 {
+		t.Fatalf("%+v, %v", step, err)
+	}
+	letGo()
+	_, err := b.store("node-1").Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+	must(t, err)
+	b.within(30*time.Second, "the replay to end", func() bool {
+		step, err := r.Step(t.Context(), p.ID)
+		return err == nil && step.State == inbox.ReplayDone
+	})
+	b.client(jobs.Config{Replays: r})
+	if row := b.row(id); row.State != "skipped" {
+		t.Errorf("%+v", row)
+	}
+}
