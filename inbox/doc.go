@@ -214,6 +214,13 @@
 // nobody seals with it any more ([Sealing]). An effect whose key its process lacks
 // waits, without an attempt: another process may have the key.
 //
+// The row also names the routes that a process works. An effect whose route the fetching
+// process does not know is handed over to the live processes that work it, as the last
+// heartbeat saw them ([Peers]): its wake-up gets a kind that only they fetch. If they
+// vanish, the sweeper takes such wake-ups back. With no process that knows the route the
+// effect is put off, for longer and longer, until one starts and recalls it
+// ([Effects.RecallStrays]).
+//
 // # How clocks and connections fail
 //
 // [Clock] compares this machine's clock with the database's. Neither is known to be

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,11 +45,15 @@ type NodeConfig struct {
 	Keyring *seal.Keyring
 }
 
-// Node is the row of one process in the table of processes. It is for one goroutine
-// at a time.
+// Node is the row of one process in the table of processes. It is safe for concurrent
+// use.
 type Node struct {
-	cfg NodeConfig
-	id  ID
+	cfg   NodeConfig
+	id    ID
+	peers *Peers
+
+	mu     sync.Mutex // for one heartbeat at a time, so that the last one stands
+	routes []int32
 }
 
 // NewNode describes a process; it writes nothing yet.
@@ -63,30 +68,49 @@ func NewNode(cfg NodeConfig) (*Node, error) {
 	if cfg.Roles == nil {
 		cfg.Roles = []string{}
 	}
-	return &Node{cfg: cfg, id: newToken()}, errors.Join(errs...)
+	n := &Node{cfg: cfg, id: newToken(), routes: []int32{}}
+	n.peers = &Peers{pool: cfg.Pool, self: n.id}
+	return n, errors.Join(errs...)
 }
 
 // ID is the id of the process's row; every start has another one.
 func (n *Node) ID() ID { return n.id }
 
+// Peers are the other processes, as the heartbeats of this one see them.
+func (n *Node) Peers() *Peers { return n.peers }
+
+// Work tells the other processes that this one carries out the effects of these routes
+// and of no others, or of none at all. They hand such effects over to it as soon as
+// they have read that. A process says so when its workers run, and takes it back before
+// they stop.
+func (n *Node) Work(ctx context.Context, routes []int32) error {
+	n.mu.Lock()
+	n.routes = append([]int32{}, routes...)
+	n.mu.Unlock()
+	_, err := n.Beat(ctx)
+	return err
+}
+
 // The row may have been pruned while the process was cut off: it comes back with its
 // next heartbeat. active_since is kept as long as the active key stays.
 const writeNode = `
-INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, started_at, heartbeat)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), now())
+INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now(), now())
 ON CONFLICT (id) DO UPDATE SET
-    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, heartbeat = now(),
+    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, heartbeat = now(),
     active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
     active_key = excluded.active_key`
 
 const forgetNodes = `
 DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'`
 
-// Beat writes that the process lives and which keys it holds, forgets processes that
+// Beat writes that the process lives, which keys it holds and which routes it works, forgets processes that
 // have been silent for a day, and returns all that are left, this one among them.
 func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
 	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	ids, fingerprints, active := []int32{}, []string{}, (*int32)(nil)
 	if ring := n.cfg.Keyring.Ring(); ring != nil {
 		for _, k := range ring.Keys() {
@@ -96,7 +120,7 @@ func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
 		active = &id
 	}
 	var b pgx.Batch
-	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active)
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes)
 	b.Queue(forgetNodes, nodeForgotten.Microseconds())
 	var nodes []NodeRow
 	b.Queue(readNodes, NodeSilence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
@@ -106,6 +130,7 @@ func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
 	if err := n.cfg.Pool.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, fmt.Errorf("writing the heartbeat of node %s: %w", n.cfg.Name, err)
 	}
+	n.peers.saw(nodes)
 	return nodes, nil
 }
 

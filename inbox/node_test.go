@@ -103,3 +103,64 @@ func TestNodes(t *testing.T) {
 		t.Errorf("after a stop: %+v", nodes)
 	}
 }
+
+// An effect goes to a process that works its route: what the table says of that must be
+// true of live processes, and say nothing of this one.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	node := func(name string) *inbox.Node {
+		n, err := inbox.NewNode(inbox.NodeConfig{Pool: pool, Name: name, Version: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	a, b := node("a"), node("b")
+	work := func(n *inbox.Node, routes ...int32) {
+		if err := n.Work(t.Context(), routes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	works := func(want bool) {
+		t.Helper()
+		if err := a.Peers().Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Peers().Works(7); got != want {
+			t.Errorf("another process works route 7: %t, want %t", got, want)
+		}
+	}
+	work(a, 7, 8)
+	works(false)
+	work(b, 7)
+	if a.Peers().Works(7) {
+		t.Error("known without having been read")
+	}
+	works(true)
+	work(b)
+	works(false)
+	work(b, 7)
+	if _, err := a.Beat(t.Context()); err != nil || !a.Peers().Works(7) || !slices.Equal(a.Peers().Routes(), []int32{7}) {
+		t.Errorf("after a heartbeat: %v, %v", a.Peers().Routes(), err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE node SET heartbeat = now() - interval '31 s' WHERE name = 'b'`); err != nil {
+		t.Fatal(err)
+	}
+	works(false)
+	work(b, 7)
+	if err := b.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	works(false)
+	// A process of an earlier version says nothing.
+	if _, err := pool.Exec(t.Context(), `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat)
+		VALUES (gen_random_uuid(), 'earlier', '0', '{work}', '', '{}', '{}', now(), now())`); err != nil {
+		t.Fatal(err)
+	}
+	works(false)
+	var none *inbox.Peers
+	if none.Works(7) || none.Routes() != nil || none.Look(t.Context()) != nil {
+		t.Error("no peers know something")
+	}
+}

@@ -26,6 +26,10 @@ type NodeRow struct {
 	ActiveKey   int32      `json:"active_key"`
 	ActiveSince *time.Time `json:"active_since,omitempty"`
 
+	// Routes are the ids of the routes whose effects the process carries out. It is
+	// nil for a process of an earlier version, which does not say.
+	Routes []int32 `json:"routes"`
+
 	StartedAt time.Time `json:"started_at"`
 	Heartbeat time.Time `json:"heartbeat"`
 
@@ -51,7 +55,7 @@ func (n *NodeRow) Holds(key seal.Key) bool {
 func (n *NodeRow) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
 
 const readNodes = `
-SELECT id, name, version, roles, configuration, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, started_at, heartbeat,
+SELECT id, name, version, roles, configuration, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, started_at, heartbeat,
     (extract(epoch FROM now() - heartbeat) * 1000000)::bigint,
     heartbeat > now() - $1::bigint * interval '1 microsecond'
 FROM node
@@ -74,7 +78,7 @@ func scanNode(row pgx.CollectableRow) (n NodeRow, err error) {
 	var ids []int32
 	var fingerprints []string
 	var silent int64
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.StartedAt,
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.StartedAt,
 		&n.Heartbeat, &silent, &n.Live)
 	n.Keys = make([]NodeKey, len(ids))
 	for i := range n.Keys {

@@ -80,24 +80,32 @@ due AS (
     UPDATE effect e SET next_at = now(), reason = NULL
     FROM stray s
     WHERE e.id = s.id
-    RETURNING e.id)
-SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM due), l.next_at, l.id
+    RETURNING e.job_id, e.route_id)
+SELECT (SELECT coalesce(array_agg(coalesce(job_id, 0)), '{}') FROM due), (SELECT coalesce(array_agg(route_id), '{}') FROM due), l.next_at, l.id
 FROM (SELECT 1) one
 LEFT JOIN (SELECT next_at, id FROM page ORDER BY next_at DESC, id DESC LIMIT 1) l ON true`
 
 // RecallStrays makes due what was put off by [Effects.PostponeStray] and is of a route
-// that this process knows, a page at a time. It returns how many effects that were.
-func (e *Effects) RecallStrays(ctx context.Context) (int, error) {
-	routes := slices.Collect(maps.Keys(e.routes))
+// that this process knows, a page at a time. After each page it calls wake with the jobs
+// of those effects, and the routes in the same order; what wake fails with ends the
+// recall. It returns how many effects became due.
+func (e *Effects) RecallStrays(ctx context.Context, wake func(ctx context.Context, jobs []int64, routes []int32) error) (int, error) {
+	known := slices.Collect(maps.Keys(e.routes))
 	recalled := 0
 	for at, id := (time.Time{}), (ID{}); ; {
-		var page, due int
+		var jobs []int64
+		var routes []int32
 		var lastAt *time.Time
 		var last ID
-		if err := e.pool.QueryRow(ctx, recallStrays, routes, at, pgtype.UUID{Bytes: id, Valid: true}).Scan(&page, &due, &lastAt, &last); err != nil {
+		err := e.pool.QueryRow(ctx, recallStrays, known, at, pgtype.UUID{Bytes: id, Valid: true}).Scan(&jobs, &routes, &lastAt, &last)
+		if err == nil && len(jobs) > 0 {
+			recalled += len(jobs)
+			err = wake(ctx, jobs, routes)
+		}
+		if err != nil {
 			return recalled, fmt.Errorf("recalling effects of known routes: %w", err)
 		}
-		if recalled += due; lastAt == nil {
+		if lastAt == nil {
 			return recalled, nil
 		}
 		at, id = *lastAt, last

@@ -80,6 +80,10 @@ type Config struct {
 	// Routes are the routes this process knows, by id: the same as the store's.
 	Routes map[int32]Route
 
+	// Peers tells which routes other live processes know: the wake-ups of theirs are
+	// handed over. nil is none, as if this process were alone.
+	Peers *inbox.Peers
+
 	// Senders and Transactionals carry effects out, by the name of the target.
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
@@ -139,8 +143,8 @@ type Config struct {
 	LeaderElectionDisabled bool
 
 	// Observe is called at the end of each attempt, if set, and without an outcome
-	// when an effect was put off (a saturated target; a route this process does not
-	// know, whose names are then empty). It must not block.
+	// when an effect was put off (a saturated target) or, because this process does not
+	// know its route, handed over or put off; the names are then empty. It must not block.
 	Observe func(Report)
 
 	// Random draws the jitter of waits, in [0, 1). It defaults to math/rand/v2's.
@@ -152,8 +156,8 @@ type Config struct {
 
 // The waits of a wake-up that can do nothing now.
 const (
-	// postponed is for a route that this process does not know and a target that
-	// has enough.
+	// postponed is for a target that has enough or that this client lacks, and for a
+	// sealing key that this process lacks.
 	postponed = 30 * time.Second
 	// troubled is for a database that did not answer.
 	troubled = 2 * time.Second
@@ -182,8 +186,10 @@ type Client struct {
 	looking  sync.WaitGroup // for it
 	giveWay  *giveWay
 	strays   *strays
-	missing  missingKeys
-	claimed  claimHealth
+
+	handOvers *handOvers
+	missing   missingKeys
+	claimed   claimHealth
 
 	mu      sync.Mutex
 	started bool
@@ -226,12 +232,13 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.limit()
 	c.nudge = newNudger(cfg.Pool, c.now)
-	c.strays = newStrays(c.now, c.random, c.log)
+	c.strays = newStrays(c.now, c.random, c.log, cfg.Peers)
+	c.handOvers = &handOvers{pool: cfg.Pool}
 	c.analyze = &analyzer{pool: cfg.Pool, log: c.log}
 	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
-		Expired: c.expired, Replays: cfg.Replays,
+		Expired: c.expired, Replays: cfg.Replays, Peers: cfg.Peers,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper
@@ -298,7 +305,11 @@ func margin(lease time.Duration) time.Duration { return min(lease/5, 5*time.Seco
 
 func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &effectWorker{client: c})
+	worker := &effectWorker{client: c}
+	river.AddWorker(workers, worker)
+	for id := range c.cfg.Routes {
+		river.AddWorkerArgs(workers, handedArgs{route: id}, &handedWorker{worker: worker})
+	}
 	river.AddWorker(workers, &rearmWorker{client: c})
 	if c.cfg.Prune != nil {
 		river.AddWorker(workers, &pruneWorker{client: c})
@@ -358,33 +369,9 @@ func (c *Client) Start(ctx context.Context) error {
 	c.sweeper.Start(ctx)
 	c.nudge.start(ctx)
 	c.looking.Go(func() { c.analyze.run(c.stopping) })
-	c.looking.Go(c.recall)
+	c.looking.Go(c.recallStrays)
 	c.started = true
 	return nil
-}
-
-// recall has the effects looked at soon that were put off while nobody knew their
-// routes: a route that came back is not to wait for the end of a long pause. They are
-// due at once; the sweeper sees that their jobs come too late and gives them new ones.
-func (c *Client) recall() {
-	for pause := troubled; ; pause = min(2*pause, time.Minute) {
-		n, err := c.store.RecallStrays(c.stopping)
-		switch {
-		case c.stopping.Err() != nil:
-			return
-		case err == nil && n > 0:
-			c.log.InfoContext(c.stopping, "effects whose routes are known again are due", "effects", n)
-			return
-		case err == nil:
-			return
-		}
-		c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
-		select {
-		case <-c.stopping.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
 }
 
 // Stop takes no new wake-ups, lets attempts finish, after StopTimeout cancels

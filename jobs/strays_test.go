@@ -24,43 +24,66 @@ func (b *bundle) gone(n int) []inbox.ID {
 }
 
 // 10,000 effects of a route that was removed made 1,200 updates a second and a line of
-// the log each, for ever.
+// the log each, for ever. They wait for as long as this process has met the route, and
+// come back a hundred a second at most.
 func TestARemovedRouteCostsLittle(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const n = 20
 	ids := b.gone(n)
-	var ahead, met atomic.Int64
+	var ahead atomic.Int64
 	var log lines
 	b.client(jobs.Config{
 		Now:    func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Observe: func(r jobs.Report) {
-			if r.Reason == inbox.ReasonRoute {
-				met.Add(1)
-			}
-		},
 	})
 	putOff := func() int {
-		return b.count(`SELECT count(*) FROM effect WHERE next_at > now() + interval '10 s' AND reason = 'route_unknown' AND attempts = 0`)
+		return b.count(`SELECT count(*) FROM effect WHERE reason = 'route_unknown' AND attempts = 0`)
 	}
 	b.eventually("all to be put off", func() bool { return putOff() == n })
 	ahead.Store(int64(10 * time.Minute))
 	b.exec(`DELETE FROM river_job`)
 	b.exec(`UPDATE effect SET next_at = now()`)
 	b.sweep(b.sweeper(nil))
-	b.eventually("all to be put off again", func() bool { return putOff() == n && met.Load() >= 2*n })
-	if got := b.count(`SELECT count(*) FROM effect WHERE next_at < now() + interval '19 min'`); got != 0 {
-		t.Errorf("%d come back sooner than in 20 minutes, after 10", got)
+	long := func(than string) int {
+		return b.count(`SELECT count(*) FROM effect WHERE next_at > now() + $1::text::interval`, than)
 	}
+	b.eventually("all to be put off for as long again", func() bool { return long("9 min 30 s") == n })
+	b.eventually("all but one to be apart", func() bool {
+		return b.count(`SELECT count(DISTINCT date_trunc('milliseconds', next_at)) FROM effect`) > n/2
+	})
 	if got := strings.Count(log.String(), "\n"); got > 4 {
 		t.Errorf("%d lines in the log, want one a minute for all of them", got)
 	}
-	if strings.Count(log.String(), "effects of routes that this process does not know") != 2 {
+	if strings.Count(log.String(), "effects of routes that no process knows") != 2 {
 		t.Errorf("the log does not say it once a minute:\n%s", log.String())
 	}
 	if b.row(ids[0]).State != "pending" {
 		t.Error("the effect does not wait")
+	}
+}
+
+// However many effects wait for a route that nobody knows: after the first time they are
+// looked at a hundred times a second at most, though each is put off for short at first.
+func TestABacklogOfARemovedRouteIsPaced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 500
+	b.gone(n)
+	var met atomic.Int64
+	b.client(jobs.Config{Observe: func(r jobs.Report) {
+		if r.Reason == inbox.ReasonRoute {
+			met.Add(1)
+		}
+	}})
+	b.eventually("all to be put off", func() bool { return met.Load() >= n })
+	began, before := time.Now(), met.Load()
+	b.eventually("some rounds", func() bool { return time.Since(began) > 3*time.Second })
+	if got, most := float64(met.Load()-before), 100*time.Since(began).Seconds()+100; got > most {
+		t.Errorf("%.0f were put off again within %s, want %.0f at most", got, time.Since(began), most)
+	}
+	if before > n+200 {
+		t.Errorf("%d were put off until each was once", before)
 	}
 }
 
@@ -72,7 +95,7 @@ func TestARouteThatComesBackIsCarriedOutAtOnce(t *testing.T) {
 	b.exec(`UPDATE effect SET next_at = now() + interval '1 h', reason = 'route_unknown'`)
 	b.exec(`UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '1 h'`)
 	b.exec(`UPDATE effect SET reason = 'status_503', state = 'retry', attempts = 1 WHERE id = $1`, ids[2]) // its wait is its own
-	b.client(jobs.Config{SweepEvery: 100 * time.Millisecond})
+	b.client(jobs.Config{})                                                                                // without a sweeper
 	b.eventuallyState(ids[0], inbox.EffectDone)
 	b.eventuallyState(ids[1], inbox.EffectDone)
 	if row := b.row(ids[2]); row.State != "retry" {

@@ -49,6 +49,10 @@ type SweeperConfig struct {
 	// gets a new one, and a plan that nobody ran expires.
 	Replays *inbox.Replays
 
+	// Peers tells which routes other live processes know: their wake-ups may have been
+	// handed over and are then left to them. nil is none.
+	Peers *inbox.Peers
+
 	// Now defaults to time.Now. It measures the budget and since when no sweep has
 	// succeeded; what is overdue is decided by the database's clock.
 	Now func() time.Time
@@ -62,6 +66,9 @@ type SweepReport struct {
 	Woken int
 	// Expired counts the leases that had ended, and were settled.
 	Expired int
+	// TakenBack counts the wake-ups that had been handed over to processes that have
+	// vanished since.
+	TakenBack int
 	// Freed counts the held effects that were free to run, and were set going. It is 0
 	// as long as nothing is wrong.
 	Freed int
@@ -219,8 +226,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 		s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
 	case report.Freed > 0:
 		s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
-	case report.Woken > 0 || report.Expired > 0:
-		s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "examined", report.Examined)
+	case report.Woken > 0 || report.Expired > 0 || report.TakenBack > 0:
+		s.cfg.Logger.InfoContext(ctx, "overdue effects woken", "woken", report.Woken, "expired", report.Expired, "taken_back", report.TakenBack, "examined", report.Examined)
 	}
 }
 
@@ -246,6 +253,10 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 			return report, err
 		}
 		report.Examined += page.examined
+		n, err := s.takeBack(ctx, page.stranded)
+		if report.TakenBack += n; err != nil {
+			return report, err
+		}
 		for lost := page.lost; len(lost) > 0; {
 			n := min(len(lost), s.cfg.Chunk)
 			if err := s.wake(ctx, lost[:n], &report); err != nil {
@@ -287,22 +298,25 @@ WITH page AS MATERIALIZED (
     ORDER BY e.next_at, e.id
     LIMIT $1),
 judged AS (
-    SELECT p.id, p.state = 'claimed' OR NOT coalesce(j.live, false) AS lost
+    SELECT p.id, p.job_id, p.state = 'claimed' OR NOT coalesce(j.live, false) AS lost,
+        j.handed AND NOT p.route_id = ANY ($5::int[] || $7::int[]) AS stranded
     FROM page p
     LEFT JOIN unnest($5::int[], $6::bigint[]) AS r (route_id, lease) ON r.route_id = p.route_id
     LEFT JOIN LATERAL (
-        SELECT ` + liveJob + ` AS live
+        SELECT ` + liveJob + ` AS live, j.state = 'available' AND j.kind LIKE '` + handedPrefix + `%' AS handed
         FROM river_job j
         WHERE j.id = p.job_id
         LIMIT 1) j ON true)
 SELECT (SELECT count(*) FROM page),
     coalesce((SELECT array_agg(id) FROM judged WHERE lost), '{}'),
+    coalesce((SELECT array_agg(job_id) FROM judged WHERE stranded), '{}'),
     coalesce((SELECT max(next_at) FROM page), now()),
     (SELECT id FROM page ORDER BY next_at DESC, id DESC LIMIT 1)`
 
 type page struct {
 	examined int
 	lost     []inbox.ID
+	stranded []int64 // jobs that were handed over to nobody that lives
 	last     cursor
 }
 
@@ -311,7 +325,7 @@ func (s *Sweeper) page(ctx context.Context) (page, error) {
 	defer cancel()
 	var p page
 	err := s.cfg.Pool.QueryRow(ctx, pageOverdue, s.cfg.Page, s.cfg.MinRunning.Microseconds(),
-		s.cursor.at, s.cursor.id, s.routes, s.leases).Scan(&p.examined, &p.lost, &p.last.at, &p.last.id)
+		s.cursor.at, s.cursor.id, s.routes, s.leases, s.cfg.Peers.Routes()).Scan(&p.examined, &p.lost, &p.stranded, &p.last.at, &p.last.id)
 	if err != nil {
 		return page{}, fmt.Errorf("reading overdue effects: %w", err)
 	}

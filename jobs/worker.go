@@ -88,6 +88,12 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		if c.cfg.Observe != nil {
 			c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})
 		}
+		if c.strays.known(ctx, standing.RouteID) {
+			if err := c.handOvers.do(w.jobID, standing.RouteID); err != nil {
+				return c.trouble(ctx, "handing an effect over", err)
+			}
+			return river.JobSnooze(0)
+		}
 		pause := c.strays.pause(ctx, standing.RouteID)
 		if err := c.store.PostponeStray(ctx, w.effect, pause); err != nil {
 			return c.trouble(ctx, "postponing an effect", err)

@@ -27,7 +27,7 @@ var files embed.FS
 
 const (
 	// Version is the version of Oncegate's own tables that this binary needs.
-	Version = 20
+	Version = 21
 
 	// RiverVersion is the version of River's tables that this binary needs. It is
 	// pinned: a new River may bring indexes that migration 2 drops, and the gate

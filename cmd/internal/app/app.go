@@ -52,6 +52,7 @@ type App struct {
 	registry *prometheus.Registry
 
 	node  string
+	fleet *inbox.Node // this process among the others
 	clock *inbox.Clock
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool

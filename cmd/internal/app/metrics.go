@@ -58,7 +58,7 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"target"}),
 		strays: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "oncegate_unknown_route_effects_total", Help: "Effects put off because this process does not know their route, each time counted.",
+			Name: "oncegate_unknown_route_effects_total", Help: "Effects handed over or put off because this process does not know their route, each time counted.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.attempts, m.postponed, m.without, m.seconds, m.strays} {

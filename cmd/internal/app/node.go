@@ -43,6 +43,7 @@ func (a *App) enlist(ctx context.Context) error {
 		return err
 	}
 	a.compareKeys(ctx, node.ID(), nodes)
+	a.fleet = node
 	a.cleanups.add("node", node.Leave)
 	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
 		a.every(ctx, "node", inbox.NodeHeartbeat, func(ctx context.Context) {
@@ -56,6 +57,14 @@ func (a *App) enlist(ctx context.Context) error {
 		return nil
 	}})
 	return nil
+}
+
+// announce tells the other processes which routes this one works, and takes that back
+// when it stops, before its workers do: they fetch nothing from then on, but may take
+// long to finish.
+func (a *App) announce(ctx context.Context, routes []int32) error {
+	a.cleanups.add("routes", func(ctx context.Context) error { return a.fleet.Work(ctx, nil) })
+	return a.fleet.Work(ctx, routes)
 }
 
 func (a *App) reloadKeyring(ctx context.Context) {

@@ -105,6 +105,12 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 			if err != nil || len(nodes) != 2 {
 				t.Errorf("the nodes are %+v, %v", nodes, err)
 			}
+			// What it carries out is handed to it, and nothing to one that takes deliveries only.
+			for _, n := range nodes {
+				if want := c.role == "work" && n.Name != "elsewhere"; (len(n.Routes) == 1) != want {
+					t.Errorf("node %s works the routes %v", n.Name, n.Routes)
+				}
+			}
 			stop()
 			if nodes, err = inbox.Nodes(t.Context(), pool); err != nil || len(nodes) != 1 {
 				t.Errorf("after a clean stop the nodes are %+v, %v", nodes, err)

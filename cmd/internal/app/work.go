@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
@@ -76,7 +78,7 @@ func (a *App) makeWork() error {
 		return err
 	}
 	client, err := jobs.New(jobs.Config{
-		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries,
+		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
@@ -95,7 +97,10 @@ func (a *App) makeWork() error {
 	}
 	a.starts = append(a.starts, step{name: "jobs", run: func(ctx context.Context) error {
 		a.cleanups.add("jobs", client.Stop)
-		return client.Start(context.WithoutCancel(ctx))
+		if err := client.Start(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		return a.announce(ctx, slices.Collect(maps.Keys(routes)))
 	}})
 	return nil
 }

@@ -1,0 +1,67 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// recallAgain is how long after its start a process recalls once more: by then every
+// other process has read that this one knows its routes, and puts no further effect of
+// theirs off.
+const recallAgain = inbox.NodeHeartbeat + 5*time.Second
+
+// recallStrays has the effects carried out that were put off while nobody knew their
+// routes: a route that came back is not to wait for the end of a long pause. What this
+// leaves out, the sweeper finds.
+func (c *Client) recallStrays() {
+	for pass := range 2 {
+		if pass > 0 && !c.rest(recallAgain) {
+			return
+		}
+		for pause := troubled; ; pause = min(2*pause, time.Minute) {
+			n, err := c.store.RecallStrays(c.stopping, c.wakeStrays)
+			if n > 0 {
+				c.log.InfoContext(c.stopping, "effects whose routes are known again are due", "effects", n)
+			}
+			if err == nil {
+				break
+			}
+			if c.stopping.Err() == nil {
+				c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
+			}
+			if !c.rest(pause) {
+				return
+			}
+		}
+	}
+}
+
+// rest waits for so long, and reports false if the process stops.
+func (c *Client) rest(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.stopping.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// The jobs sleep for as long as their effects were put off. They wake up now, and where
+// the routes are known.
+const wakeStrays = `
+UPDATE river_job j SET state = 'available', scheduled_at = now(), kind = '` + handedPrefix + `' || a.route
+FROM unnest($1::bigint[], $2::int[]) AS a (id, route)
+WHERE j.id = a.id AND j.state IN ('available', 'scheduled') AND j.scheduled_at > now()`
+
+func (c *Client) wakeStrays(ctx context.Context, jobs []int64, routes []int32) error {
+	var b pgx.Batch
+	b.Queue(wakeStrays, jobs, routes)
+	b.Queue(notifyWorkers)
+	return c.cfg.Pool.SendBatch(ctx, &b).Close()
+}
