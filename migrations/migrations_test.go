@@ -16,28 +16,11 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// dump describes everything in the schema but dated partitions, in order.
-const dump = `
-SELECT coalesce(string_agg(line, E'\n' ORDER BY line), '') FROM (
-    SELECT format('%s %s.%s %s %s %s', 'column', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
-                  a.attnotnull, coalesce(pg_get_expr(d.adbin, d.adrelid), '')) AS line
-    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
-    UNION ALL
-    SELECT 'index ' || pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE c.relnamespace = current_schema()::regnamespace
-    UNION ALL
-    SELECT format('constraint %s %s', conname, pg_get_constraintdef(oid)) FROM pg_constraint
-    WHERE connamespace = current_schema()::regnamespace
-    UNION ALL
-    SELECT 'function ' || proname || ' ' || md5(prosrc) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-) lines`
-
+// dumped gives everything in the schema but partitions, in order.
 func dumped(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
-	var text string
-	if err := pool.QueryRow(t.Context(), dump).Scan(&text); err != nil {
+	text, err := migrations.Catalog(t.Context(), pool)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return text

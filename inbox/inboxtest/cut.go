@@ -52,23 +52,26 @@ func (c *Cut) Arm(n int, after bool) {
 func (c *Cut) Pool(tb testing.TB, like *pgxpool.Pool) *pgxpool.Pool {
 	tb.Helper()
 	cfg := like.Config()
-	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.open = append(c.open, conn)
-		return &cutConn{Conn: conn, cut: c}, nil
-	}
+	cfg.ConnConfig.DialFunc = c.Dial
 	pool, err := pgxpool.NewWithConfig(tb.Context(), cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(pool.Close)
 	return pool
+}
+
+// Dial connects for the process.
+func (c *Cut) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, conn)
+	return &cutConn{Conn: conn, cut: c}, nil
 }
 
 // cutConn is one connection of the process.

@@ -1,0 +1,88 @@
+package migrations
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Repaired is what [Migrator.Repair] found.
+type Repaired struct {
+	// Dirty: there was something to repair. If it is false, nothing was changed.
+	Dirty bool
+	// Recorded is the version that the interrupted migration was to lead to, and Version
+	// the one at which the schema is.
+	Recorded, Version int
+}
+
+// Repair finds out at which version a schema is whose migration by a program that did
+// not know version 22 was interrupted, and records it. It compares the tables, columns,
+// indexes and constraints with those that each version has, and refuses to guess.
+func (m *Migrator) Repair(ctx context.Context) (Repaired, error) {
+	var out Repaired
+	err := m.locked(ctx, func(r *runner) error {
+		status, err := r.status(ctx)
+		if err != nil {
+			return err
+		}
+		out = Repaired{Dirty: status.Dirty, Recorded: status.Current, Version: status.Current}
+		if !status.Dirty {
+			return nil
+		}
+		if status.Current > status.Known {
+			return status.newerFiles()
+		}
+		if out.Version, err = r.facts(ctx, status); err != nil {
+			return err
+		}
+		return r.inTx(ctx, "the record of versions", func(tx pgx.Tx) error {
+			return writeVersion(ctx, tx, out.Version, 0)
+		})
+	})
+	return out, err
+}
+
+// facts gives the version at which the schema is: the recorded one or, since its file
+// was not run, the one from which it was to be reached, on the way up or down.
+func (r *runner) facts(ctx context.Context, status Status) (int, error) {
+	from, to := max(status.Current-1, 0), min(status.Current+1, status.Known)
+	versions, err := r.versions(ctx, from, to)
+	if err != nil {
+		return 0, err
+	}
+	found, err := readLines(ctx, r.conn)
+	if err != nil {
+		return 0, err
+	}
+	var at []int
+	for version := from; version <= to; version++ {
+		if fits(found, versions, version) {
+			at = append(at, version)
+		}
+	}
+	if len(at) != 1 {
+		return 0, fmt.Errorf("the schema has not exactly what one of the versions %d to %d has (it fits %v): restore the tables to one of them, set version and dirty in %s to it, and run `oncegate migrate up`",
+			from, to, at, versionTable)
+	}
+	return at[0], nil
+}
+
+// fits reports whether the schema has what tells a version from the others. What else
+// differs, such as an index that a person made, does not matter.
+func fits(found catalog, versions map[int]catalog, version int) bool {
+	for _, other := range versions {
+		for _, line := range versions[version].without(other) {
+			if !slices.Contains(found, line) {
+				return false
+			}
+		}
+		for _, line := range other.without(versions[version]) {
+			if slices.Contains(found, line) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,161 @@
+package migrations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/oncegate/oncegate/session"
+)
+
+// lockUp is the session lock that programs before version 22 migrate under, whatever the
+// schema; "once" in its first half. It is shared here: it keeps those out, and lets
+// migrations of several schemas run at once.
+const lockUp int64 = 0x6f_6e_63_65_00_00_00_02
+
+const (
+	connectTimeout = 10 * time.Second
+
+	// cancelAfter is how long the server has to end a statement when it is told to stop;
+	// after that its connection is closed.
+	cancelAfter = 10 * time.Second
+
+	// commitWithin bounds a COMMIT, which a stop does not cut off.
+	commitWithin = time.Minute
+)
+
+// runner is the one connection of a migration. The lock is held on it as well, so that
+// it is free only when PostgreSQL has ended whatever the connection was doing.
+type runner struct {
+	cfg  Config
+	conn *pgx.Conn
+	pid  int32 // of PostgreSQL's process; a pooler in between names another one
+}
+
+// locked runs f on a connection to the schema that holds the lock. Closing the
+// connection gives the lock back.
+func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
+	cfg, err := m.connConfig()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelAfter)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	r := &runner{cfg: m.cfg, conn: conn}
+	if session.Pooled(conn) {
+		if err := m.prove(ctx); err != nil {
+			return err
+		}
+	}
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&r.pid); err != nil {
+		return r.stopped(ctx, fmt.Errorf("preparing the connection: %w", err))
+	}
+	if err := r.lock(ctx); err != nil {
+		return r.stopped(ctx, err)
+	}
+	return r.stopped(ctx, f(r))
+}
+
+func (m *Migrator) connConfig() (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(m.cfg.URL)
+	if err != nil {
+		// pgx's message may quote the url, password included.
+		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
+	}
+	cfg.RuntimeParams["application_name"] = applicationName
+	session.Prepare(cfg, sessionSettings(m.cfg.Schema))
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
+	if m.cfg.dial != nil {
+		cfg.DialFunc = m.cfg.dial
+	}
+	// No statement is prepared: the tables change under them.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// A stop ends the statement and leaves the connection, on which the transaction is
+	// rolled back before anybody is told so.
+	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelAfter}
+	}
+	return cfg, nil
+}
+
+// lock waits for its turn. It asks again and again instead of waiting in PostgreSQL: a
+// CREATE INDEX CONCURRENTLY of the migration that has the lock would wait for a session
+// that waits there.
+func (r *runner) lock(ctx context.Context) error {
+	var name string
+	if err := r.conn.QueryRow(ctx, "SELECT current_database()").Scan(&name); err != nil {
+		return fmt.Errorf("waiting for another migration: %w", err)
+	}
+	// golang-migrate's own lock, which earlier programs hold on the connection that
+	// migrates: it may outlive a process that was killed.
+	text, err := database.GenerateAdvisoryLockId(name, r.cfg.Schema, versionTable)
+	if err != nil {
+		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
+	}
+	if err := r.take(ctx, "SELECT pg_try_advisory_lock_shared($1)", lockUp); err != nil {
+		return err
+	}
+	return r.take(ctx, "SELECT pg_try_advisory_lock($1)", id)
+}
+
+// take asks for one session lock until it has it or the time is up.
+func (r *runner) take(ctx context.Context, statement string, id int64) error {
+	w := r.patience("another migration to end")
+	for {
+		var got bool
+		if err := r.conn.QueryRow(ctx, statement, id).Scan(&got); err != nil {
+			return fmt.Errorf("waiting for another migration: %w", err)
+		}
+		if got {
+			return nil
+		}
+		holders, err := readHolders(ctx, r.conn, lockHolders, id)
+		if err != nil {
+			return fmt.Errorf("waiting for another migration: %w", err)
+		}
+		if len(holders) == 0 {
+			holders = w.holders
+		}
+		if err := w.again(ctx, holders, lockPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// ErrStopped is wrapped by what a migration returns that was stopped from outside.
+var ErrStopped = errors.New("stopped")
+
+// stopped turns the error of what ctx has ended into [ErrStopped].
+func (r *runner) stopped(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: the migration under way was rolled back, those before it stay: run the command again", ErrStopped)
+}
+
+func (r *runner) status(ctx context.Context) (Status, error) {
+	status, err := readStatus(ctx, r.conn)
+	if r.cfg.version != 0 {
+		status.Known = r.cfg.version
+	}
+	return status, err
+}

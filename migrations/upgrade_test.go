@@ -1,0 +1,202 @@
+package migrations_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+func migrator(t *testing.T, cfg migrations.Config) *migrations.Migrator {
+	t.Helper()
+	m, err := migrations.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// says is the line of a file that says which programs may run on its schema.
+func says(oldest int) string { return fmt.Sprintf("-- oncegate:oldest %d\n", oldest) }
+
+// A program that may run on a newer schema stays ready; one that may not is told to be
+// replaced, also when a later migration says less.
+func TestOlderProgramStaysWhereItMay(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	cfg := migrations.Config{URL: url, Schema: schema}
+	expand := [2]string{says(migrations.Version) + "ALTER TABLE node ADD COLUMN later int", "ALTER TABLE node DROP COLUMN later"}
+	contract := [2]string{says(migrations.Version+1) + "CREATE TABLE later ()", "DROP TABLE later"}
+	again := [2]string{says(migrations.Version) + "CREATE TABLE latest ()", "DROP TABLE latest"}
+
+	if err := migrator(t, cfg.Add(expand)).Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Validate(t.Context(), pool); err != nil {
+		t.Errorf("on a schema that allows it: %v", err)
+	}
+	if err := migrations.Up(t.Context(), url, schema); err != nil {
+		t.Errorf("up by the older program: %v", err)
+	}
+	for _, pairs := range [][][2]string{{expand, contract}, {expand, contract, again}} {
+		if err := migrator(t, cfg.Add(pairs...)).Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("it is at %d and needs a program of version %d, this binary knows %d: run a newer oncegate",
+			migrations.Version+len(pairs), migrations.Version+1, migrations.Version)
+		for what, err := range map[string]error{"validate": migrations.Validate(t.Context(), pool), "up": migrations.Up(t.Context(), url, schema)} {
+			if !errors.Is(err, migrations.ErrSchema) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s gave %v, want %q", what, err, want)
+			}
+		}
+	}
+	if err := migrator(t, cfg.Add(expand, contract, again)).DownTo(t.Context(), migrations.Version+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Validate(t.Context(), pool); err != nil {
+		t.Errorf("after the newer migrations were taken back: %v", err)
+	}
+}
+
+func TestOlderProgramStaysOnRiversTablesWhereItMay(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO river_migration (line, version) VALUES ('main', $1)`, migrations.RiverVersion+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Validate(t.Context(), pool); !errors.Is(err, migrations.ErrSchema) {
+		t.Errorf("nobody says that it may: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO schema_version (tables, version, oldest) VALUES ('river', $1, $2)`, migrations.RiverVersion+1, migrations.RiverVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Validate(t.Context(), pool); err != nil {
+		t.Errorf("the next version says that it may: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE schema_version SET oldest = $1 WHERE tables = 'river' AND version = $1`, migrations.RiverVersion+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Validate(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "River's tables are at 9 and needs a program of version 9") {
+		t.Errorf("the next version says that it may not: %v", err)
+	}
+}
+
+// A file that fails leaves nothing behind, and the next try begins where it did.
+func TestFailedMigrationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	before := dumped(t, pool)
+	cfg := migrations.Config{URL: url, Schema: schema}
+	down := "DROP TABLE later"
+	for _, failing := range []string{"SELECT 1/0", "SELECT pg_terminate_backend(pg_backend_pid())"} {
+		if err := migrator(t, cfg.Add([2]string{says(migrations.Version) + "CREATE TABLE later (); " + failing, down})).Up(t.Context()); err == nil {
+			t.Errorf("%s: up succeeded", failing)
+		}
+		status, err := migrations.Read(t.Context(), pool)
+		if err != nil || status.Dirty || status.Current != migrations.Version || dumped(t, pool) != before {
+			t.Errorf("%s leaves %+v, %v, and\n%s", failing, status, err, diff(dumped(t, pool), before))
+		}
+	}
+	if err := migrator(t, cfg.Add([2]string{"CREATE TABLE later ()", down})).Up(t.Context()); err == nil || !strings.Contains(err.Error(), "does not say which programs may run on it") {
+		t.Errorf("a file that says nothing gave %v", err)
+	}
+	if err := migrator(t, cfg.Add([2]string{says(migrations.Version) + "CREATE TABLE later ()", down})).Up(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A database that an earlier program left dirty is put right by what is in it, wherever
+// that program was cut off.
+func TestRepairDecidesFromFacts(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.EmptySchema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	cfg := migrations.Config{URL: url, Schema: schema}
+	for at := 1; at <= migrations.Version; at++ {
+		if err := migrator(t, cfg.To(at)).Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at == 1 {
+			if _, err := pool.Exec(t.Context(), "CREATE INDEX made_by_a_person ON inbox_event (class)"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at%3 != 1 { // they are all alike, and each comparison makes all tables
+			continue
+		}
+		// On the way up from at, up to at, and down from at: the file was not run, was run,
+		// was not run.
+		for _, recorded := range []int{at + 1, at, at - 1} {
+			if recorded == 0 || recorded > migrations.Version {
+				continue
+			}
+			if _, err := pool.Exec(t.Context(), "UPDATE oncegate_migration SET version = $1, dirty = true", recorded); err != nil {
+				t.Fatal(err)
+			}
+			m := migrator(t, cfg)
+			if err := m.Up(t.Context()); err == nil || !strings.Contains(err.Error(), "run `oncegate migrate repair`") {
+				t.Errorf("up on a dirty schema gave %v", err)
+			}
+			got, err := m.Repair(t.Context())
+			if want := (migrations.Repaired{Dirty: true, Recorded: recorded, Version: at}); err != nil || got != want {
+				t.Fatalf("at %d, recorded %d: repair gave %+v, %v, want %+v", at, recorded, got, err, want)
+			}
+			if status, err := migrations.Read(t.Context(), pool); err != nil || status.Dirty || status.Current != at {
+				t.Fatalf("repair left %+v, %v", status, err)
+			}
+		}
+	}
+	m := migrator(t, cfg)
+	if err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Repair(t.Context()); err != nil || got.Dirty {
+		t.Errorf("repair with nothing to repair gave %+v, %v", got, err)
+	}
+	for _, sql := range []string{"UPDATE oncegate_migration SET dirty = true", "ALTER TABLE node DROP COLUMN schema_known"} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Repair(t.Context()); err == nil || !strings.Contains(err.Error(), "has not exactly what one of the versions") {
+		t.Errorf("repair of a schema that is neither gave %v", err)
+	}
+	if status, err := migrations.Read(t.Context(), pool); err != nil || !status.Dirty {
+		t.Errorf("repair that refused left %+v, %v", status, err)
+	}
+}
+
+func TestLossesAreNamed(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	m := migrator(t, migrations.Config{URL: url, Schema: schema}.Add([2]string{
+		says(migrations.Version) + "CREATE TABLE later (a int); CREATE TABLE empty (a int); ALTER TABLE node ADD COLUMN later int; INSERT INTO later VALUES (1), (2)",
+		"DROP TABLE later, empty; ALTER TABLE node DROP COLUMN later",
+	}))
+	if err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, later)
+		VALUES (gen_random_uuid(), 'a', '1', '{}', '', '{}', '{}', now(), now(), 7), (gen_random_uuid(), 'b', '1', '{}', '', '{}', '{}', now(), now(), NULL)`); err != nil {
+		t.Fatal(err)
+	}
+	losses, err := m.Losses(t.Context(), migrations.Version)
+	if got, want := fmt.Sprint(losses), "[table later (2 rows) column node.later (values in 1 rows)]"; err != nil || got != want {
+		t.Errorf("losses are %s, %v, want %s", got, err, want)
+	}
+	for version, want := range map[int]string{0: "0 is no version below that", migrations.Version + 1: "is no version below that", -3: "-3 is no version"} {
+		if err := m.DownTo(t.Context(), version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("down to %d gave %v, want %q", version, err, want)
+		}
+	}
+	if err := migrator(t, migrations.Config{URL: url, Schema: schema}).DownTo(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "use the oncegate that made it") {
+		t.Errorf("down by a program without the files gave %v", err)
+	}
+}
