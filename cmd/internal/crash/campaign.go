@@ -143,16 +143,7 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 
 // Connect opens a connection whose search_path is the schema.
 func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(w.server.DSN())
-	if err != nil {
-		return nil, fmt.Errorf("reading the server's address: %w", err)
-	}
-	cfg.RuntimeParams["search_path"] = schema
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
-	}
-	return conn, nil
+	return rig.Connect(ctx, w.server.DSN(), schema)
 }
 
 // A function that is called twice leaves two rows: nothing here is unique.

@@ -145,13 +145,9 @@ func (n *Night) prepare(ctx context.Context) error {
 	if err := migrations.Up(ctx, n.options.URL, n.options.Schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
-	cfg, err := pgx.ParseConfig(n.options.URL)
-	if err != nil {
-		return fmt.Errorf("reading the database's address: %w", err)
-	}
-	cfg.RuntimeParams["search_path"] = n.options.Schema
-	if n.db, err = pgx.ConnectConfig(ctx, cfg); err != nil {
-		return fmt.Errorf("connecting: %w", err)
+	var err error
+	if n.db, err = rig.Connect(ctx, n.options.URL, n.options.Schema); err != nil {
+		return err
 	}
 	if _, err := n.db.Exec(ctx, makeTable); err != nil {
 		return fmt.Errorf("making the table: %w", err)

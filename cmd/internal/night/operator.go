@@ -1,34 +1,32 @@
 package night
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox"
 )
 
 // oncegate runs one command as an operator would and reads the JSON it writes.
 func (n *Night) oncegate(ctx context.Context, into any, args ...string) error {
-	cmd := exec.CommandContext(ctx, n.binary, append(args, "--output", "json")...) //nolint:gosec // the binary built above
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, n.environ()...)
-	var out, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("oncegate %v: %w: %s", args, err, complaints.String())
+	ran, err := rig.Run(ctx, n.environ(), 0, n.binary, append(args, "--output", "json")...)
+	if err != nil {
+		return err
+	}
+	if ran.Code != 0 {
+		return fmt.Errorf("oncegate %v: exit status %d: %s", args, ran.Code, ran.Complaints)
 	}
 	if into == nil {
 		return nil
 	}
-	if err := json.Unmarshal(out.Bytes(), into); err != nil {
+	if err := json.Unmarshal([]byte(ran.Out), into); err != nil {
 		return fmt.Errorf("reading what oncegate %v wrote: %w", args, err)
 	}
 	return nil

@@ -55,16 +55,7 @@ func (w *world) close() error {
 
 // connect opens a connection whose search_path is the schema.
 func (w *world) connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(w.server.DSN())
-	if err != nil {
-		return nil, fmt.Errorf("reading the server's address: %w", err)
-	}
-	cfg.RuntimeParams["search_path"] = schema
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connecting: %w", err)
-	}
-	return conn, nil
+	return rig.Connect(ctx, w.server.DSN(), schema)
 }
 
 // process is a running binary and where it answers.

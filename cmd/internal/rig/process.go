@@ -34,7 +34,7 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 	defer out.Close()
 	// The child must outlive any context: it is ended by Kill or Stop.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a program that the caller built
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, env...)
+	cmd.Env = environment(env)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
@@ -45,6 +45,11 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 		p.err = cmd.Wait()
 	}()
 	return p, nil
+}
+
+// environment is what every child is run in.
+func environment(env []string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, env...)
 }
 
 // PID is its process id.
