@@ -1,6 +1,6 @@
 # The tasks by name. Each is done by a script, so that it works without make just as well.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash lint lint-fix lint-plants generated db-start db-stop
+.PHONY: help run test bench crash operators lint lint-fix lint-plants generated db-start db-stop
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ bench: ## compare with pgbench and a naive receiver, about five minutes
 
 crash: ## kill the binary and PostgreSQL under load and compare the ledgers
 	@./scripts/crash
+
+operators: ## let people act at the same time, restart and kill, and see that what they decided stands
+	@./scripts/operators
 
 lint: ## run the pinned linter
 	@./scripts/lint

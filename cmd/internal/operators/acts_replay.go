@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// replay is a plan as its command gave it.
+type replay struct {
+	id, digest string
+	options    inbox.ReplayOptions
+	planned    span
+	by         string
+	items      []string // effects that it acts on
+	runs       []*act
+	cancelled  []*act
+}
+
+// covers are the endings that the plan overrides, with what it was made to include.
+func (r *replay) covers() []string {
+	var out []string
+	if r.options.IncludeIndeterminate {
+		out = append(out, unknown)
+	}
+	if r.options.IncludeDone {
+		out = append(out, done, resolved, unknown)
+	}
+	if r.options.IncludeDiscarded {
+		out = append(out, discarded)
+	}
+	return out
+}
+
+// plan plans some effects, a filter, or all, with what it likes to include.
+func (o *operator) plan(ctx context.Context) (bool, error) {
+	args := []string{"replay", "plan"}
+	switch n := o.random.IntN(10); {
+	case n < 6:
+		states := []string{"dead", "indeterminate"}
+		if o.random.IntN(4) == 0 {
+			states = []string{"skipped", "dead", "indeterminate"}
+			args = append(args, "--include-discarded")
+		} else if o.random.IntN(8) == 0 {
+			states = []string{"done"}
+			args = append(args, "--include-done", "--new-key")
+		}
+		ids, err := o.few(ctx, 1+o.random.IntN(5), newestIn, states)
+		if err != nil || len(ids) == 0 {
+			return false, err
+		}
+		args = append(args, ids...)
+	case n < 8:
+		args = append(args, o.filter()...)
+	case n < 9:
+		args = append(args, "--all")
+	default:
+		args = append(args, "--new-routes", "--source", "pay", "--route", "extra")
+	}
+	if o.random.IntN(2) == 0 {
+		args = append(args, "--include-indeterminate")
+	}
+	var out inbox.Replay
+	a, err := o.oncegate(ctx, how{kind: "replay plan", decides: true}, &out, args...)
+	if err != nil || a.Code != 0 {
+		return true, err
+	}
+	_, err = o.planned(ctx, a, &out)
+	return true, err
+}
+
+// planned notes a plan with the effects that it acts on.
+func (o *operator) planned(ctx context.Context, a *act, out *inbox.Replay) (*replay, error) {
+	r := &replay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
+	rows, err := o.db.Query(ctx, `SELECT effect_id::text FROM replay_item WHERE replay_id = $1 AND left_out IS NULL AND effect_id IS NOT NULL`, r.id)
+	if err != nil {
+		return r, fmt.Errorf("reading a plan: %w", err)
+	}
+	if r.items, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return r, fmt.Errorf("reading a plan: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.replays = append(o.replays, r)
+	return r, nil
+}
+
+// recent draws one of the plans of the last rounds.
+func (o *operator) recent(fit func(*replay) bool) *replay {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var found []*replay
+	for _, r := range o.replays[max(0, len(o.replays)-12):] {
+		if fit(r) {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[o.random.IntN(len(found))]
+}
+
+// run runs a plan, or once more one that runs or ran.
+func (o *operator) run(ctx context.Context) (bool, error) {
+	again := o.random.IntN(6) == 0
+	r := o.recent(func(r *replay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
+	if r == nil {
+		return false, nil
+	}
+	rate := []string{"0", "3", "50"}[o.random.IntN(3)]
+	name := "replay run"
+	if again {
+		name = "replay run again"
+	}
+	a, err := o.oncegate(ctx, how{kind: name, decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest], "--rate", rate)
+	o.ran(r, a)
+	return true, err
+}
+
+// ran notes that a plan may run from now on.
+func (o *operator) ran(r *replay, a *act) {
+	if a.Code != 0 && !a.killed {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.runs = append(r.runs, a)
+}
+
+func (o *operator) cancel(ctx context.Context) (bool, error) {
+	r := o.recent(func(r *replay) bool { return len(r.cancelled) == 0 })
+	if r == nil {
+		return false, nil
+	}
+	var out inbox.Replay
+	a, err := o.oncegate(ctx, how{kind: "replay cancel", decides: true}, &out, "replay", "cancel", r.id)
+	if err == nil && a.Code == 0 {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		r.cancelled = append(r.cancelled, a)
+	}
+	return true, err
+}
+
+// deadReplay plans and runs in one step. What it planned is read from the plan.
+func (o *operator) deadReplay(ctx context.Context) (bool, error) {
+	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"})
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	args := append([]string{"dead", "replay"}, ids...)
+	include := o.random.IntN(3) == 0
+	if include {
+		args = append(args, "--include-indeterminate")
+	}
+	var raw json.RawMessage
+	a, err := o.oncegate(ctx, how{kind: "dead replay", decides: true, asks: true}, &raw, args...)
+	if err != nil {
+		return true, err
+	}
+	if a.Code == 0 {
+		var out inbox.Replay
+		if err := json.Unmarshal(raw, &out); err != nil {
+			o.violate(violation{kind: exited, detail: fmt.Sprintf("%s wrote what is no replay: %v", a, err)})
+			return true, nil
+		}
+		r, err := o.planned(ctx, a, &out)
+		o.ran(r, a)
+		return true, err
+	}
+	// It may have planned, and begun to run, before it was killed.
+	id, err := o.one(ctx, `SELECT id::text FROM replay WHERE reason = $1 AND digest IS NOT NULL`, a.reason())
+	if err != nil || id == "" {
+		return true, err
+	}
+	var out inbox.Replay
+	if out.ID, err = inbox.ParseID(id); err != nil {
+		return true, err
+	}
+	out.Options.IncludeIndeterminate = include
+	r, err := o.planned(ctx, a, &out)
+	o.ran(r, a)
+	return true, err
+}
+
+// permit is what a run of the plan permits its effects, from an act on.
+func (r *replay) permit(a *act) permit {
+	return permit{decided: r.planned, from: a.From, covers: r.covers(), by: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// violation is one way in which a promise was broken.
+type violation struct{ kind, detail string }
+
+// The kinds of violation.
+const (
+	overridden  = "overridden"  // sent although it had been ended, and nobody asked for it afterwards
+	doubled     = "doubled"     // sent again to a target that cannot deduplicate, and nobody asked for it
+	altered     = "altered"     // other bytes under one key
+	alien       = "alien"       // sent under a key that no effect has
+	disordered  = "disordered"  // sent before its turn, or behind its successor
+	lost        = "lost"        // acknowledged and not there, or done and never answered with success
+	unfinished  = "unfinished"  // not at its end although nothing stands in its way
+	unexplained = "unexplained" // at an end that nothing of the campaign brings about
+	unbalanced  = "unbalanced"  // the books do not agree
+	miscounted  = "miscounted"  // a command reports another number than it did
+	undecided   = "undecided"   // a command says that it decided something, and it was not
+	exited      = "exit"        // a command ended as none may
+	leaked      = "leaked"      // content that was erased, or sealed, stands in the database
+	damaged     = "damaged"     // what is sealed does not open
+	kept        = "kept"        // something is still under an old key
+	crashed     = "crashed"     // a server ended by itself
+	unending    = "unending"    // a replay does not end, or acts after its end
+)
+
+// String is the violation in one line.
+func (v violation) String() string { return v.kind + ": " + v.detail }
+
+// about names an effect in a violation.
+func (h *history) about() string {
+	return fmt.Sprintf("%s/%s %s, effect %s, key %s", h.source, h.event, h.route, h.id, h.key)
+}
+
+// story tells what is known of the effect, in the order of time: a line each.
+func (h *history) story() string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, r := range h.requests {
+		lines = append(lines, line{r.at, fmt.Sprintf("sent under %s, attempt %s, answered with %d", r.key, r.attempt, r.answer)})
+	}
+	for _, e := range h.endings {
+		lines = append(lines, line{e.to, fmt.Sprintf("%s between %s and then by %s", e.how, e.from.Format(clock), e.by)})
+	}
+	for _, p := range h.permits {
+		lines = append(lines, line{p.from, fmt.Sprintf("asked for again, over %v, as decided from %s to %s by %s", p.covers, p.decided.from.Format(clock), p.decided.to.Format(clock), p.by)})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	var text strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&text, "\n        %s %s", l.at.Format(clock), l.text)
+	}
+	return text.String()
+}
+
+// clock is how times are told.
+const clock = "15:04:05.000"
+
+// judge compares what was sent for an effect with what people decided about it.
+func judge(h *history) []violation {
+	var out []violation
+	slices.SortStableFunc(h.requests, func(a, b *request) int { return a.at.Compare(b.at) })
+	bodies := map[string][sha256.Size]byte{}
+	for i, r := range h.requests {
+		for j := range h.endings {
+			e := &h.endings[j]
+			if e.to.Before(r.at) && !h.permitted(e, r.at) {
+				out = append(out, violation{overridden, fmt.Sprintf("%s was sent at %s although it was %s by %s, and nobody asked for it afterwards%s",
+					h.about(), r.at.Format(clock), e.how, e.by, h.story())})
+				break
+			}
+		}
+		if i > 0 && r.once {
+			if before := h.requests[i-1]; !before.certain() && !h.resent(before.at, r.at) {
+				out = append(out, violation{doubled, fmt.Sprintf("%s was sent at %s and, after an answer of %d, again at %s, and nobody asked for it%s",
+					h.about(), before.at.Format(clock), before.answer, r.at.Format(clock), h.story())})
+			}
+		}
+		if body, ok := bodies[r.key]; ok && body != r.body {
+			out = append(out, violation{altered, fmt.Sprintf("%s was sent at %s with other bytes than before under key %s", h.about(), r.at.Format(clock), r.key)})
+		}
+		bodies[r.key] = r.body
+	}
+	return out
+}
+
+// stream is one sequence of one route, as a target sees it.
+type stream struct {
+	numbers map[int][]*history
+	passes  []span // by people who gave something up
+	highest int    // that was sent
+}
+
+// passed reports whether a number needs not to be waited for at the time of a request: it
+// was answered with success, or ended, or somebody let the stream go on without it.
+func (s *stream) passed(number int, r *request) bool {
+	for _, h := range s.numbers[number] {
+		if slices.ContainsFunc(h.requests, func(b *request) bool { return b.answer == http.StatusOK && !b.at.After(r.at) }) ||
+			slices.ContainsFunc(h.endings, func(e ending) bool { return !e.from.After(r.at) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.passes, func(p span) bool { return !p.from.After(r.at) })
+}
+
+// judge compares a request with the order of its stream; requests come in the order of
+// their times.
+func (s *stream) judge(r *request, h *history) (out []violation) {
+	switch {
+	case r.Number < s.highest && !h.asked(r.at):
+		out = append(out, violation{disordered, fmt.Sprintf("%s, number %d of %s, was sent at %s, behind number %d, and nobody asked for it",
+			h.about(), r.Number, r.Order, r.at.Format(clock), s.highest)})
+	case r.Number > s.highest:
+		for n := 1; n < r.Number; n++ {
+			if !s.passed(n, r) {
+				out = append(out, violation{disordered, fmt.Sprintf("%s, number %d of %s, was sent at %s, and number %d had neither happened nor been given up",
+					h.about(), r.Number, r.Order, r.at.Format(clock), n)})
+				break
+			}
+		}
+		s.highest = r.Number
+	}
+	return out
+}
+
+// reports compares what a command says with its entries in the audit.
+func (a *act) reports() (out []violation) {
+	if a.action == "" || a.Code != 0 || a.reported < 0 {
+		return nil
+	}
+	switch n := len(a.decided[a.action]); {
+	case n < a.reported:
+		out = append(out, violation{undecided, fmt.Sprintf("%s says that it decided %d, and the audit has %d", a, a.reported, n)})
+	case n > a.reported:
+		out = append(out, violation{miscounted, fmt.Sprintf("%s says that it decided %d, and the audit has %d", a, a.reported, n)})
+	}
+	return out
+}

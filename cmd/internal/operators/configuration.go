@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// variant is the configuration of a process, where it differs from the whole one.
+type variant struct {
+	name string
+
+	// withoutExtra takes a route away, elsewhere sends everything to the targets' other
+	// address, and latest orders a route otherwise.
+	withoutExtra, elsewhere, latest bool
+}
+
+// variants are what processes are restarted with; the first is whole.
+var variants = []variant{
+	{name: "whole"},
+	{name: "without a route", withoutExtra: true},
+	{name: "targets moved", elsewhere: true},
+	{name: "another order", latest: true},
+}
+
+const secretKey = "operators-0123456789abcdef" // of servers that live for minutes
+
+// Effects of the source brief are pruned after some seconds, and those of the others
+// not within a campaign. extra shares its target with charge and takes what charge does
+// not, so that what waits for it can be moved there. No target's answer is taken for one that precedes
+// its work, but 429.
+const configuration = `
+%[1]s
+work: { lease: 4s, sweep_every: 1s, workers: 40 }
+log: { level: warn }
+classes:
+  brief: { effects: 15s, body: 1d }
+targets:
+  once:   { kind: forward, url: "http://%[2]s/once", idempotent: false, %[3]s }
+  fulfil: { kind: forward, url: "http://%[2]s/once/fulfil", idempotent: false, %[3]s }
+  idem:   { kind: forward, url: "http://%[2]s/idem", idempotent: true, keep_reply: true, %[3]s }
+  ship:   { kind: forward, url: "http://%[2]s/idem/ship", idempotent: true, %[3]s }
+sources:
+  pay:
+    provider: standard-webhooks
+    secrets: [env:OPERATORS_SECRET]
+    routes:
+      - { name: charge, types: ["pay.*"], target: once }
+      - { name: notify, types: ["pay.*"], target: idem }
+      - { name: receipt, types: ["pay.*"], target: idem, key: { fields: [body.customer], keep: 1h } }
+%[4]s
+  orders:
+    provider: standard-webhooks
+    secrets: [env:OPERATORS_SECRET]
+    routes:
+      - { name: fulfil, types: ["*"], target: fulfil, order: { mode: contiguous, key: body.order, number: body.number, start: 1, patience: 1s, warn: 1s,
+          on_gap: hold, on_dead: block, late: drop, no_key: hold, no_number: hold, ties: hold } }
+      - { name: ship, types: ["*"], target: ship, order: { mode: contiguous, key: body.order, number: body.number, start: 1, patience: 1s, warn: 1s,
+          on_gap: hold, on_dead: block, late: drop, no_key: hold, no_number: hold, ties: hold } }
+      - { name: turns, types: ["*"], target: idem, order: { mode: %[5]s, no_key: apply } }
+  brief:
+    provider: standard-webhooks
+    class: brief
+    secrets: [env:OPERATORS_SECRET]
+    routes:
+      - { name: charge, types: ["*"], target: once }
+      - { name: notify, types: ["*"], target: idem }
+`
+
+const (
+	patienceOfTargets = `timeout: 1s, breaker: off, retry: { attempts: 3, base: 50ms, max: 200ms }`
+	extraRoute        = `      - { name: extra, types: ["bonus.*"], target: once, retry: { attempts: 40, base: 1s, max: 3s } }`
+)
+
+// text is the variant as a file. Without a keyring nothing is sealed.
+func (v *variant) text(keyring string, addresses [2]string) string {
+	seal, address, extra, turns := "", addresses[0], extraRoute, "arrival, key: body.order, on_dead: skip"
+	if keyring != "" {
+		seal = fmt.Sprintf("seal: { keyring: %q }", "file:"+keyring)
+	}
+	if v.elsewhere {
+		address = addresses[1]
+	}
+	if v.withoutExtra {
+		extra = ""
+	}
+	if v.latest {
+		turns = "latest, key: body.order, number: body.number, no_number: apply"
+	}
+	return fmt.Sprintf(configuration, seal, address, patienceOfTargets, extra, turns)
+}
+
+// writeWhole replaces a file in one step: a command may be reading it.
+func writeWhole(path, text string) error {
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return fmt.Errorf("writing a configuration: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("writing a configuration: %w", err)
+	}
+	return nil
+}
+
+func secret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(secretKey)) }
+
+// inOrder reports whether a route keeps one order throughout the campaign.
+func inOrder(route string) bool { return route == "fulfil" || route == "ship" }
+
+// expected are the routes that take a type of a source in every variant.
+func expected(source, kind string) []string {
+	switch {
+	case source == "orders":
+		return []string{"fulfil", "ship", "turns"}
+	case source == "brief":
+		return []string{"charge", "notify"}
+	case strings.HasPrefix(kind, "pay."):
+		return []string{"charge", "notify", "receipt"}
+	}
+	return nil
+}

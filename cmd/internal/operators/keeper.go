@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// must is a command that has to succeed.
+func (o *operator) must(ctx context.Context, kind string, into any, args ...string) error {
+	h := how{kind: kind, spared: true, decides: len(args) > 1 && args[0] == "keys" && args[1] != "reseal" && args[1] != "list"}
+	a, err := o.oncegate(ctx, h, into, args...)
+	if err == nil && a.Code != 0 {
+		err = fmt.Errorf("%s failed: %s", a, a.Complaints)
+	}
+	return err
+}
+
+// struck is a command that is killed on its way, unless it is faster.
+func (o *operator) struck(ctx context.Context, h how, args ...string) (*act, error) {
+	h.struck = true
+	return o.oncegate(ctx, h, nil, args...)
+}
+
+// keyRow is a key as `keys list` shows it.
+type keyRow struct {
+	ID     int32
+	Active bool
+	Usage  []inbox.KeyUsage
+}
+
+// keep rotates keys and reseals, again and again, until ctx ends: each takes as long as
+// the servers need to take a key up.
+func (c *campaign) keep(ctx context.Context) error {
+	for n := 0; ; n++ {
+		o := &operator{campaign: c, name: "keeper", random: c.source(n, 221), round: n}
+		if err := o.rotate(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// rotate adds a key, brings everything under it and removes the oldest one that may go.
+func (o *operator) rotate(ctx context.Context) error {
+	a, err := o.oncegate(ctx, how{kind: "keys rotate", decides: true, spared: true, usage: "finishes that rotation"}, nil, "keys", "rotate")
+	if err != nil {
+		return err
+	}
+	rows, err := o.keys(ctx)
+	if err != nil {
+		return err
+	}
+	newest, active := rows[len(rows)-1].ID, activeOf(rows)
+	if a.Code != 0 && newest > active {
+		if _, err := o.oncegate(ctx, how{kind: "keys activate", decides: true, spared: true}, nil, "keys", "activate", strconv.Itoa(int(newest))); err != nil {
+			return err
+		}
+	}
+	if _, err := o.oncegate(ctx, how{kind: "keys reseal", spared: true}, nil, "keys", "reseal"); err != nil {
+		return err
+	}
+	if rows[0].ID == active {
+		return nil
+	}
+	_, err = o.oncegate(ctx, how{kind: "keys remove", decides: true, spared: true}, nil, "keys", "remove", strconv.Itoa(int(rows[0].ID)))
+	return err
+}
+
+// keys are those of the keyring, with what is under them.
+func (o *operator) keys(ctx context.Context) ([]keyRow, error) {
+	var rows []keyRow
+	if err := o.must(ctx, "keys list", &rows, "keys", "list", "--usage"); err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, errors.New("there is no key")
+	}
+	return rows, nil
+}
+
+func activeOf(rows []keyRow) int32 {
+	for _, r := range rows {
+		if r.Active {
+			return r.ID
+		}
+	}
+	return 0
+}
+
+// underOthers counts what is not under the active key, or in plain.
+func underOthers(rows []keyRow) int64 {
+	n := int64(0)
+	for _, r := range rows {
+		for _, u := range r.Usage {
+			if !r.Active {
+				n += u.Values
+			}
+		}
+	}
+	return n
+}
+
+// old says what is still under an old key when everything was resealed.
+func old(rows []keyRow) (out []violation) {
+	if n := underOthers(rows); n > 0 {
+		out = append(out, violation{kept, fmt.Sprintf("%d values are still under an old key or in plain: %+v", n, rows)})
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// leaking looks in what a table holds for content that may not be there: that of erased
+// events, with the payloads that had conflicted with them by then; and where everything is
+// sealed, any.
+func leaking(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
+	there := map[string]bool{}
+	for _, m := range plainMarker.FindAll(content, -1) {
+		there[string(m)] = true
+	}
+	for _, m := range bytesMarker.FindAllSubmatch(content, -1) {
+		if text, err := hex.DecodeString(string(m[1])); err == nil {
+			there["mark-"+string(text)] = true
+		}
+	}
+	if sealed && len(there) > 0 {
+		out = append(out, violation{leaked, fmt.Sprintf("table %s holds the content of %d payloads in plain, such as %s", table, len(there), sorted(there)[0])})
+	}
+	for _, key := range sorted(events) {
+		e := events[key]
+		if len(e.erased) == 0 {
+			continue
+		}
+		for i, s := range e.sent {
+			before := i == 0 || !e.admitted && !s.sentAt.IsZero() && s.sentAt.Before(e.erased[0].from)
+			if before && there[s.Marker] {
+				out = append(out, violation{leaked, fmt.Sprintf("table %s holds %s of %s, which was erased at %s", table, s.Marker, key, e.erased[0].to.Format(clock))})
+			}
+		}
+	}
+	return out
+}

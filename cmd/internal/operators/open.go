@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// sealedValues are where content is sealed: the row and the item of its place, its key and itself.
+var sealedValues = []struct{ table, column, query string }{
+	{"inbox_body", "body", `SELECT id, 0::bigint, key_id, body FROM inbox_body`},
+	{"effect", "rendered", `SELECT id, 0::bigint, rendered_key_id, rendered FROM effect WHERE rendered IS NOT NULL`},
+	{"effect", "result", `SELECT coalesce(duplicate_of, id), 0::bigint, result_key_id, result FROM effect WHERE result IS NOT NULL`},
+	{"effect_attempt", "excerpt", `SELECT effect_id, 0::bigint, excerpt_key_id, excerpt_sealed FROM effect_attempt WHERE excerpt_sealed IS NOT NULL`},
+	{"conflict", "body", `SELECT id, 0::bigint, key_id, body FROM conflict`},
+	{"replay_item", "diff", `SELECT replay_id, position, diff_key_id, diff FROM replay_item WHERE diff IS NOT NULL`},
+	{"refusal", "body", `SELECT id, 0::bigint, key_id, body FROM refusal WHERE whole`},
+}
+
+// opened opens everything that is sealed, and looks in it for content that was erased: what
+// was resealed while it was erased must not have come back.
+func (c *campaign) opened(ctx context.Context) error {
+	keys, err := seal.New(func() ([]byte, error) { return os.ReadFile(c.keyring()) }, time.Now)
+	if err != nil {
+		return fmt.Errorf("opening the keyring: %w", err)
+	}
+	for _, v := range sealedValues {
+		rows, err := c.db.Query(ctx, v.query)
+		if err != nil {
+			return fmt.Errorf("reading what is sealed in %s: %w", v.table, err)
+		}
+		var id inbox.ID
+		var item int64
+		var key *int32
+		var value []byte
+		var content bytes.Buffer
+		_, err = pgx.ForEachRow(rows, []any{&id, &item, &key, &value}, func() error {
+			plain, err := keys.Open(seal.Place{Table: v.table, Column: v.column, Row: id, Item: item}, key, value)
+			if err != nil {
+				c.violate(violation{damaged, fmt.Sprintf("%s.%s of %s %d does not open: %v", v.table, v.column, id, item, err)})
+			}
+			content.Write(plain)
+			content.WriteByte('\n')
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reading what is sealed in %s: %w", v.table, err)
+		}
+		c.violate(leaking(v.table+"."+v.column+", sealed,", content.Bytes(), c.deliveries.events, false)...)
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// gone are effects that are not in the database any more.
+type gone struct {
+	ids  []string
+	span span
+	by   string
+}
+
+// overlap is how far back what was read is read again: what was begun then may have been
+// committed since.
+const overlap = 15 * time.Second
+
+const readEffects = `
+SELECT e.id::text, e.idempotency_key, s.name, v.event_id, r.name, e.state, coalesce(e.reason, ''), e.finished_at
+FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id
+WHERE e.id > $1 OR e.finished_at >= $2`
+
+// snapshot takes down the effects that are new or were settled since the last time.
+func (c *campaign) snapshot(ctx context.Context) error {
+	began := time.Now()
+	rows, err := c.db.Query(ctx, readEffects, inbox.FirstID(c.lastRead.Add(-overlap)), c.lastRead.Add(-overlap))
+	if err != nil {
+		return fmt.Errorf("reading effects: %w", err)
+	}
+	var id, key, source, event, route, state, reason string
+	var finished *time.Time
+	var ended []*history
+	_, err = pgx.ForEachRow(rows, []any{&id, &key, &source, &event, &route, &state, &reason, &finished}, func() error {
+		h := c.histories[id]
+		if h == nil {
+			h = &history{id: id, key: baseKey(key), source: source, event: event, route: route, dirty: true}
+			c.histories[id] = h
+			c.byKey[h.key] = h
+			c.place(h)
+		}
+		h.state, h.reason = state, reason
+		if finished != nil && !finished.Equal(h.finished) {
+			h.finished = *finished
+			h.endings = append(h.endings, ending{how: settledAs(state, reason), span: span{from: *finished}, by: byDatabase})
+			ended = append(ended, h)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading effects: %w", err)
+	}
+	now := time.Now()
+	for _, h := range ended {
+		h.endings[len(h.endings)-1].to = now
+	}
+	c.lastRead = began
+	return nil
+}
+
+// settledAs is how a settled effect was ended.
+func settledAs(state, reason string) string {
+	switch {
+	case state == string(inbox.EffectSkipped) && reason == string(inbox.ReasonDiscarded):
+		return discarded
+	case state == string(inbox.EffectSkipped) && reason == string(inbox.ReasonPruned):
+		return pruned
+	}
+	return state
+}
+
+// place finds the effect's stream, if its route keeps one order.
+func (c *campaign) place(h *history) {
+	if !inOrder(h.route) {
+		return
+	}
+	id, _, _ := strings.Cut(h.event, "~") // an admitted conflict has the number of its event
+	e := c.deliveries.events[h.source+"/"+id]
+	if e == nil {
+		return
+	}
+	s := c.stream(h.route, e.sent[0].Order)
+	s.numbers[e.sent[0].Number] = append(s.numbers[e.sent[0].Number], h)
+}
+
+func (c *campaign) stream(route, order string) *stream {
+	s := c.streams[route+"/"+order]
+	if s == nil {
+		s = &stream{numbers: map[int][]*history{}}
+		c.streams[route+"/"+order] = s
+	}
+	return s
+}
+
+// passed notes that somebody let a stream go on.
+func (o *operator) passed(ctx context.Context, a *act, id string) {
+	var route, label string
+	err := o.db.QueryRow(ctx, `SELECT r.name, coalesce(s.key_label, '') FROM stream s JOIN route r ON r.id = s.route_id WHERE s.id = $1`, id).Scan(&route, &label)
+	if err != nil || a.Code != 0 && !a.killed {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.stream(route, label)
+	s.passes = append(s.passes, a.span())
+}
+
+const missingOf = `SELECT a.id::text FROM unnest($1::uuid[]) a (id) WHERE NOT EXISTS (SELECT FROM effect e WHERE e.id = a.id)`
+
+// lookForGone notes which effects are not there after a command has returned.
+func (o *operator) lookForGone(ctx context.Context, a *act) error {
+	return o.findGone(ctx, o.brief, span{a.From, a.To}, a.String())
+}
+
+func (c *campaign) findGone(ctx context.Context, ids []string, s span, by string) error {
+	rows, err := c.db.Query(ctx, missingOf, ids)
+	if err != nil {
+		return fmt.Errorf("looking for what was pruned: %w", err)
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("looking for what was pruned: %w", err)
+	}
+	s.to = time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = append(c.gone, gone{missing, s, by})
+	return nil
+}
+
+const readAudit = `
+SELECT id::text, action, object, coalesce(reason, ''), coalesce(after ->> 'effect', '')
+FROM audit WHERE at >= $1 AND reason LIKE 'act-%' ORDER BY at, id`
+
+// decisions takes down what the audit has of the commands, also of such as were killed.
+func (c *campaign) decisions(ctx context.Context) error {
+	began := time.Now()
+	rows, err := c.db.Query(ctx, readAudit, c.lastAudit.Add(-2*overlap))
+	if err != nil {
+		return fmt.Errorf("reading the audit: %w", err)
+	}
+	acts := c.known()
+	var id, action, object, reason, after string
+	_, err = pgx.ForEachRow(rows, []any{&id, &action, &object, &reason, &after}, func() error {
+		if c.audited[id] {
+			return nil
+		}
+		c.audited[id] = true
+		var n int
+		if _, err := fmt.Sscanf(reason, "act-%d", &n); err != nil || n >= len(acts) {
+			return fmt.Errorf("the audit has a reason that nobody gave: %s", reason)
+		}
+		c.decision(acts[n], action, object, after)
+		return nil
+	})
+	c.lastAudit = began
+	return err
+}
+
+// decision notes one decision.
+func (c *campaign) decision(a *act, action, object, after string) {
+	c.mu.Lock()
+	c.kinds["decided: "+action]++
+	c.mu.Unlock()
+	if strings.HasPrefix(action, "keys.") {
+		return // by one who goes on while others are judged
+	}
+	s := a.span()
+	if a.Code != 0 {
+		s.to = time.Now() // its commit may have come after its end
+	}
+	if a.decided == nil {
+		a.decided = map[string][]string{}
+	}
+	a.decided[action] = append(a.decided[action], object)
+	kind, id, _ := strings.Cut(object, "/")
+	end := func(id, how string) {
+		if h := c.histories[id]; h != nil {
+			h.endings = append(h.endings, ending{how, s, a.String()})
+			h.dirty = true
+		}
+	}
+	permitted := func(id string, covers ...string) {
+		if h := c.histories[id]; h != nil {
+			h.permits = append(h.permits, permit{decided: s, from: a.From, covers: covers, by: a.String()})
+			h.dirty = true
+		}
+	}
+	switch inbox.AuditAction(action) {
+	case inbox.AuditDiscard, inbox.AuditOrderSkip:
+		end(id, discarded)
+	case inbox.AuditStreamSkip:
+		if after != "" {
+			end(after, discarded)
+		}
+	case inbox.AuditResolveDone:
+		end(id, resolved)
+	case inbox.AuditResolveResend:
+		permitted(id, unknown)
+	case inbox.AuditOrderApply:
+		permitted(id)
+	case inbox.AuditErase:
+		if kind == "event" && len(a.decided[action]) == 1 { // it has an entry when it begins and one when it ends
+			c.erased(s, a)
+		}
+	default: // the others end nothing and ask for nothing of an effect
+	}
+}
+
+// erased ends all effects of an event.
+func (c *campaign) erased(s span, a *act) {
+	i := slices.Index(a.args, "--source")
+	j := slices.Index(a.args, "--key")
+	if i < 0 || j < 0 {
+		return
+	}
+	for _, h := range c.histories {
+		if h.source == a.args[i+1] && h.event == a.args[j+1] {
+			h.endings = append(h.endings, ending{erased, s, a.String()})
+			h.dirty = true
+		}
+	}
+}
+
+// settle takes everything down that is new after a round, and judges it.
+func (c *campaign) settle(ctx context.Context) error {
+	heard := c.sink.since(c.heard) // first: whatever it is of has been committed
+	if err := c.snapshot(ctx); err != nil {
+		return err
+	}
+	if err := c.findGone(ctx, c.brief, span{from: c.lastRead}, "a pass of prune"); err != nil {
+		return err
+	}
+	if err := c.decisions(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	for _, g := range c.gone {
+		for _, id := range g.ids {
+			if h := c.histories[id]; !h.gone {
+				h.gone, h.dirty = true, true
+				h.endings = append(h.endings, ending{pruned, g.span, g.by})
+				c.kinds["effect pruned"]++
+			}
+		}
+	}
+	c.gone = nil
+	for _, r := range c.replays {
+		for _, a := range r.runs[min(c.ran[r.id], len(r.runs)):] {
+			for _, id := range r.items {
+				if h := c.histories[id]; h != nil {
+					p := r.permit(a)
+					if r.options.IncludeDiscarded && slices.ContainsFunc(h.endings, func(e ending) bool { return e.how == discarded && !e.from.After(r.planned.to) }) {
+						p.covers = append(p.covers, unknown)
+					}
+					h.permits, h.dirty = append(h.permits, p), true
+				}
+			}
+		}
+		c.ran[r.id] = len(r.runs)
+	}
+	c.mu.Unlock()
+	c.hear(heard)
+	c.brief = c.brief[:0:0]
+	for _, h := range c.histories {
+		if h.dirty {
+			c.violate(judge(h)...)
+			h.dirty = false
+		}
+		if h.source == "brief" && !h.gone {
+			c.brief = append(c.brief, h.id)
+		}
+	}
+	acts := c.known()
+	for _, a := range acts[c.judged:] {
+		c.violate(a.reports()...)
+	}
+	c.judged = len(acts)
+	return nil
+}
+
+// hear gives requests to the effects that they are of.
+func (c *campaign) hear(heard []*request) {
+	for _, r := range heard {
+		c.heard++
+		h := c.byKey[baseKey(r.key)]
+		if h == nil {
+			c.violate(violation{alien, fmt.Sprintf("a request was sent at %s under key %q, which no effect has", r.at.Format(clock), r.key)})
+			continue
+		}
+		h.requests, h.dirty = append(h.requests, r), true
+	}
+	for _, r := range heard {
+		if h := c.byKey[baseKey(r.key)]; h != nil && inOrder(r.route) && r.Order != "" && r.Number > 0 {
+			c.violate(c.stream(r.route, r.Order).judge(r, h)...)
+		}
+	}
+}
