@@ -221,6 +221,18 @@
 // effect is put off, for longer and longer, until one starts and recalls it
 // ([Effects.RecallStrays]).
 //
+// # How names change
+//
+// A source or route of the configuration is found by its name. [Register] renames a row
+// whose name is among the previous names of the configuration, under a lock on both
+// tables, and writes down each renaming. One that was applied is never applied again, and
+// a name of the past leads to the row that had it, so that a process which starts with an
+// earlier configuration neither makes the old name anew nor renames anything back. An
+// earlier version of the program is stopped from it by a trigger. Keys are made with
+// the first name of a row for ever; no two rows have the same one. [Register] refuses
+// what would make old events new: a new source beside one of its provider that holds keys
+// and is gone from the configuration, and another provider for the keys of a source.
+//
 // # How clocks and connections fail
 //
 // [Clock] compares this machine's clock with the database's. Neither is known to be

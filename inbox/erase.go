@@ -112,7 +112,7 @@ SELECT count(*), array_agg(e.event_id ORDER BY e.event_id) FILTER (WHERE e.class
 FROM gone LEFT JOIN inbox_event e ON e.id = gone.admitted_as`
 
 	// What was emitted under the event's id and can never be admitted.
-	eraseOutbox = `DELETE FROM outbox WHERE source = $1 AND event_id = $2 AND refused_at IS NOT NULL`
+	eraseOutbox = `DELETE FROM outbox WHERE source IN (SELECT coalesce(s.key_name, s.name) FROM source s WHERE s.name = $1) AND event_id = $2 AND refused_at IS NOT NULL`
 
 	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
 

@@ -121,7 +121,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 			at = placeOf(a, item, route, matches)
 		}
 		if matches || at != nil {
-			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.Name, e.eventID, route.Name), place: at})
+			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.keyName(), e.eventID, route.keyName()), place: at})
 		}
 	}
 	return e
@@ -141,7 +141,8 @@ func usable(s string) bool {
 
 // idempotencyKey is made from what the effect means, so that every retry, on
 // every layer and after every restore, sends the same one. The lengths keep
-// parts from running into each other.
+// parts from running into each other. source and route are the names under which
+// they were first registered: a key does not change with a name.
 func idempotencyKey(source, eventID, route string) string {
 	h := sha256.New()
 	for _, part := range []string{source, eventID, route} {

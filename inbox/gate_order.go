@@ -44,7 +44,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.label, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.Name, route.Name, key)
+	p.label, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.keyName(), route.keyName(), key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()

@@ -44,12 +44,15 @@ type OutboxRow struct {
 	Refusal   string     `json:"refusal,omitempty"`
 }
 
+// A row has the name that its source was first registered under; shown is the one it has
+// now.
 const listOutbox = `
-SELECT id, source, event_id, type, octet_length(payload), created_at, refused_at, coalesce(refusal, '')
-FROM outbox
-WHERE id > $1 AND ($2::text = '' OR source = $2) AND (NOT $3::boolean OR refused_at IS NOT NULL)
-    AND ($4::timestamptz IS NULL OR created_at >= $4)
-ORDER BY id
+SELECT o.id, coalesce(s.name, o.source), o.event_id, o.type, octet_length(o.payload), o.created_at, o.refused_at, coalesce(o.refusal, '')
+FROM outbox o
+LEFT JOIN source s ON coalesce(s.key_name, s.name) = o.source
+WHERE o.id > $1 AND ($2::text = '' OR coalesce(s.name, o.source) = $2) AND (NOT $3::boolean OR o.refused_at IS NOT NULL)
+    AND ($4::timestamptz IS NULL OR o.created_at >= $4)
+ORDER BY o.id
 LIMIT $5`
 
 // Outbox gives one page of the emitted events that are not admitted yet, the oldest

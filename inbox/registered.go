@@ -20,6 +20,7 @@ type Registry struct {
 	Current map[int32][]byte
 
 	versions map[routeVersion]RouteVersion
+	names    *knownNames
 }
 
 type routeVersion struct{ route, version int32 }
@@ -33,7 +34,7 @@ type RouteVersion struct {
 }
 
 const readRegistry = `
-SELECT s.id, s.name, r.id, r.name, r.version, r.digest, v.version, v.target, v.kind, v.definition
+SELECT s.id, s.name, coalesce(s.key_name, s.name), r.id, r.name, coalesce(r.key_name, r.name), r.version, r.digest, v.version, v.target, v.kind, v.definition
 FROM source s
 LEFT JOIN route r ON r.source_id = s.id
 LEFT JOIN route_version v ON v.route_id = r.id`
@@ -47,20 +48,20 @@ func ReadRegistry(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
 	}
 	out := &Registry{Sources: map[string]Registered{}, Current: map[int32][]byte{}, versions: map[routeVersion]RouteVersion{}}
 	var (
-		source, routeID, current, version *int32
-		name, route, target, kind         *string
-		digest, definition                []byte
+		source, routeID, current, version            *int32
+		name, keyName, route, routeKey, target, kind *string
+		digest, definition                           []byte
 	)
-	_, err = pgx.ForEachRow(rows, []any{&source, &name, &routeID, &route, &current, &digest, &version, &target, &kind, &definition}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&source, &name, &keyName, &routeID, &route, &routeKey, &current, &digest, &version, &target, &kind, &definition}, func() error {
 		registered, ok := out.Sources[*name]
 		if !ok {
-			registered = Registered{ID: *source, Routes: map[string]RegisteredRoute{}}
+			registered = Registered{ID: *source, Name: *name, KeyName: *keyName, Routes: map[string]RegisteredRoute{}}
 			out.Sources[*name] = registered
 		}
 		if routeID == nil {
 			return nil
 		}
-		registered.Routes[*route] = RegisteredRoute{ID: *routeID, Version: *current}
+		registered.Routes[*route] = RegisteredRoute{ID: *routeID, Version: *current, Name: *route, KeyName: *routeKey}
 		out.Current[*routeID] = bytes.Clone(digest)
 		if version != nil {
 			out.versions[routeVersion{*routeID, *version}] = RouteVersion{Target: *target, Kind: *kind, Definition: bytes.Clone(definition)}
@@ -69,6 +70,44 @@ func ReadRegistry(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading sources and routes: %w", err)
+	}
+	if out.names, err = readNames(ctx, pool); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Resolve gives the rows that the sources of a configuration have, and their routes, by
+// configured name: also those under a name of the past, and those that are renamed as soon
+// as a server starts with the configuration. What has no row yet is left out. It returns
+// [ErrNames] as [Register] would.
+func (r *Registry) Resolve(sources []SourceRow) (map[string]Registered, error) {
+	decided, err := r.names.decide(sources)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[int32]Registered{}
+	routes := map[int32]RegisteredRoute{}
+	for _, s := range r.Sources {
+		byID[s.ID] = s
+		for _, route := range s.Routes {
+			routes[route.ID] = route
+		}
+	}
+	out := map[string]Registered{}
+	for name, d := range decided.sources {
+		if d.row == 0 {
+			continue
+		}
+		row := byID[d.row]
+		row.Renamed, row.Routes = d.renamed, map[string]RegisteredRoute{}
+		for name, d := range decided.routes[name] {
+			if route, ok := routes[d.row]; ok {
+				route.Renamed = d.renamed
+				row.Routes[name] = route
+			}
+		}
+		out[name] = row
 	}
 	return out, nil
 }

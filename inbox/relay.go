@@ -28,7 +28,8 @@ type RelayConfig struct {
 	Clock  *Clock
 	Logger *slog.Logger
 
-	// Sources are those open to emit, by name. Rows of others are left to a process
+	// Sources are those open to emit, by the name that emit writes: that of
+	// [Registered.KeyName]. Rows of others are left to a process
 	// that knows them.
 	Sources map[string]*Source
 
@@ -184,6 +185,6 @@ func (r *Relay) count(ctx context.Context, row *outboxRow, item *ItemReceipt) {
 		level, message = slog.LevelWarn, "conflict recorded"
 	}
 	r.cfg.Logger.LogAttrs(ctx, level, message, //nolint:sloglint // one of the constants above
-		slog.String("source", row.Source), slog.String("event", item.ID.String()), slog.String("id", row.EventID),
+		slog.String("source", r.cfg.Sources[row.Source].Name), slog.String("event", item.ID.String()), slog.String("id", row.EventID),
 		slog.String("type", row.Type), slog.String("outcome", string(item.Outcome)), slog.String("via", "emit"))
 }

@@ -38,7 +38,7 @@ ORDER BY s.position, s.id`
 // before, by whichever relay, also if a clock was set back. It is committed before it
 // is used, so that a relay which dies leaves no time that is given twice.
 const takeArrival = `
-UPDATE source SET emitted_at = greatest(clock_timestamp(), emitted_at + interval '1 microsecond') WHERE name = $1
+UPDATE source SET emitted_at = greatest(clock_timestamp(), emitted_at + interval '1 microsecond') WHERE coalesce(key_name, name) = $1
 RETURNING emitted_at`
 
 // runOrdered relays what is to keep the order of its commits: by one relay at a time

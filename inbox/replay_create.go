@@ -10,7 +10,7 @@ import (
 
 // Their events are locked already.
 const readNewEvents = `
-SELECT v.id, s.name, v.event_id, r.id, r.name, r.version,
+SELECT v.id, coalesce(s.key_name, s.name), v.event_id, r.id, coalesce(r.key_name, r.name), r.version,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
     v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3), now()
 FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)

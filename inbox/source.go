@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"path"
 	"time"
 
@@ -14,6 +15,10 @@ type Source struct {
 	// ID is the row of the source table; never renumbered.
 	ID   int32
 	Name string
+
+	// KeyName is the name that idempotency keys and sequence keys are made with, so that
+	// a renamed source makes the same ones: [Registered.KeyName]. Empty is Name.
+	KeyName string
 
 	// Class is the retention class: the partition its bodies go to.
 	Class string
@@ -49,6 +54,9 @@ type Route struct {
 	ID   int32
 	Name string
 
+	// KeyName is as in [Source].
+	KeyName string
+
 	// Version counts the changes of the route's definition; an effect stores the
 	// one it was admitted under.
 	Version int32
@@ -76,6 +84,9 @@ type Route struct {
 	// own SequenceKey and SequenceNumber.
 	Sequence func(a *Admission, event int) (key, number string)
 }
+
+func (s *Source) keyName() string { return cmp.Or(s.KeyName, s.Name) }
+func (r *Route) keyName() string  { return cmp.Or(r.KeyName, r.Name) }
 
 // Matches reports whether the route takes events of the type.
 func (r *Route) Matches(eventType string) bool {

@@ -26,6 +26,10 @@ type Route struct {
 	Source   string
 	Provider string
 
+	// KeySource is the name of the source that recipes of keys see: the one it was first
+	// registered under, so that a renamed source makes the same keys. Empty is Source.
+	KeySource string
+
 	// Target names the sender or the transactional that carries the effects out.
 	Target string
 

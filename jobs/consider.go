@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -62,7 +63,7 @@ func (c *Client) keyOf(ctx context.Context, claim *inbox.Claim, route Route) (ha
 	if !keyed(claim, route) {
 		return nil, nil
 	}
-	hash, err := route.Key.Hash(input(claim, route))
+	hash, err := route.Key.Hash(keyInput(claim, route))
 	if err != nil {
 		return nil, c.unmapped(ctx, claim, route, "key", err)
 	}
@@ -121,6 +122,14 @@ func input(claim *inbox.Claim, route Route) *expression.Input {
 		},
 		Body: e.Body, Headers: HeaderTexts(e.Headers),
 	}
+}
+
+// keyInput is a claim's event as the recipes of keys see it: a renamed source makes the
+// same keys.
+func keyInput(claim *inbox.Claim, route Route) *expression.Input {
+	in := input(claim, route)
+	in.Event.Source = cmp.Or(route.KeySource, route.Source)
+	return in
 }
 
 // mapped gives what a route's mapping makes of the event; nil without one.

@@ -81,7 +81,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	if keyed(claim, route) {
 		var err error
-		if out.KeyHash, err = route.Key.Hash(input(claim, route)); err != nil {
+		if out.KeyHash, err = route.Key.Hash(keyInput(claim, route)); err != nil {
 			return dead(inbox.ReasonMapping, "key: "+err.Error())
 		}
 	}

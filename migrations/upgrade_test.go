@@ -159,7 +159,11 @@ func TestRepairDecidesFromFacts(t *testing.T) {
 	if got, err := m.Repair(t.Context()); err != nil || got.Dirty {
 		t.Errorf("repair with nothing to repair gave %+v, %v", got, err)
 	}
-	for _, sql := range []string{"UPDATE oncegate_migration SET dirty = true", "ALTER TABLE node DROP COLUMN schema_known"} {
+	m = migrator(t, cfg.Add([2]string{says(migrations.Version) + "CREATE TABLE later (); CREATE TABLE last ()", "DROP TABLE later; DROP TABLE last"}))
+	if err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"UPDATE oncegate_migration SET dirty = true", "DROP TABLE last"} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func Source(tb testing.TB, pool *pgxpool.Pool, name string) *inbox.Source {
 		tb.Fatal(err)
 	}
 	registered, err := inbox.Register(ctx, pool, []inbox.SourceRow{{
-		Name: name, Provider: "test", Class: "default",
+		Name: name, Provider: "test", Class: "default", Separate: true,
 		Routes: []inbox.RouteRow{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
 	}})
 	if err != nil {

@@ -75,6 +75,10 @@ type Source struct {
 	// those that a target gets. Credentials are never kept.
 	Keep []string
 
+	// PreviousNames are names under which the source is served as well, unless another
+	// source has them: a sender still calls the address that it was given.
+	PreviousNames []string
+
 	// AnswerOutcome answers a duplicate that carries one event with what became of
 	// it, instead of the provider's acknowledgement. Operations always do.
 	AnswerOutcome bool
@@ -84,7 +88,7 @@ type Source struct {
 type Config struct {
 	Gate Accepter
 
-	// Sources are served at /in/ followed by their key.
+	// Sources are served at /in/ followed by their key, or by one of their previous names.
 	Sources map[string]*Source
 
 	// Outcomes answers operations and duplicates with what became of them. It may
@@ -176,6 +180,13 @@ func New(cfg Config) (*Receiver, error) {
 		}
 		sources[name] = e
 	}
+	for name, source := range cfg.Sources {
+		for _, previous := range previousNames(source) {
+			if _, taken := cfg.Sources[previous]; !taken {
+				sources[previous] = sources[name]
+			}
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -187,6 +198,13 @@ func New(cfg Config) (*Receiver, error) {
 		remote:   newExtractor(cfg.TrustedProxies),
 		requests: newRequestIDs(),
 	}, nil
+}
+
+func previousNames(s *Source) []string {
+	if s == nil {
+		return nil
+	}
+	return s.PreviousNames
 }
 
 func clock(now func() time.Time) func() time.Time {

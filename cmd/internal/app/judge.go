@@ -54,6 +54,7 @@ var _ inbox.Judge = (*Judge)(nil)
 // judgedSource is a source of the configuration with its row.
 type judgedSource struct {
 	*config.Source
+	keyName  string
 	provider *providers.Provider
 	secrets  []providers.Secret
 	redact   redaction
@@ -92,7 +93,15 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	if j.registry, err = inbox.ReadRegistry(ctx, cfg.Pool); err != nil {
 		return nil, err
 	}
-	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: j.registry.Sources, log: cfg.Logger}
+	rows, err := sourceRows(cfg.Settings)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := j.registry.Resolve(rows)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: registered, log: cfg.Logger}
 	targets, err := a.targets()
 	if err != nil {
 		return nil, err
@@ -103,12 +112,12 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	}
 	j.previewer = jobs.Previewer{Routes: worked, Stored: stored, Senders: targets.senders, Transactionals: targets.transactionals}
 	for _, s := range cfg.Settings.Sources {
-		registered, known := j.registry.Sources[s.Name]
+		registered, known := a.sources[s.Name]
 		provider, err := bound(s, offline{})
 		if err != nil {
 			return nil, err
 		}
-		source := &judgedSource{Source: s, provider: provider, secrets: s.Keys(), redact: newRedaction(s.Redact)}
+		source := &judgedSource{Source: s, keyName: registered.KeyName, provider: provider, secrets: s.Keys(), redact: newRedaction(s.Redact)}
 		if known {
 			j.sources[registered.ID] = source
 		}

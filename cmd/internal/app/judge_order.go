@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -44,7 +45,7 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out
 			}},
 		}, 0)
 	}
-	if !bytes.Equal(r.inbox.Series.KeyHash(event.Source, r.Name, key), e.SequenceKeyHash) {
+	if !bytes.Equal(r.keyHash(key), e.SequenceKeyHash) {
 		out = append(out, inbox.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
 	}
 	if mode == sequence.Arrival {
@@ -56,6 +57,11 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out
 		out = append(out, inbox.Change{Path: "sequence_number", Before: e.SequenceNumber, After: short([]byte(text))})
 	}
 	return out
+}
+
+// keyHash is how a sequence key of the route is stored.
+func (r *judgedRoute) keyHash(key string) []byte {
+	return r.inbox.Series.KeyHash(cmp.Or(r.source.keyName, r.source.Name), cmp.Or(r.inbox.KeyName, r.Name), key)
 }
 
 // place adds the sequence to what is told of an effect.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,7 +93,8 @@ func (a *App) makeRelay() error {
 	sources := map[string]*inbox.Source{}
 	for _, s := range a.settings.Sources {
 		if s.Emit {
-			sources[s.Name] = a.inboxSource(s)
+			source := a.inboxSource(s)
+			sources[cmp.Or(source.KeyName, source.Name)] = source
 		}
 	}
 	cfg := inbox.RelayConfig{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources}

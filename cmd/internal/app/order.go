@@ -12,8 +12,8 @@ import (
 
 // sequenceOf gives what reads an event's sequence key and number for a route; nil
 // takes what the provider publishes. What cannot be read is empty, which the gate
-// counts as missing.
-func sequenceOf(s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string) {
+// counts as missing. source is its name as keys see it.
+func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string) {
 	o := r.Order
 	if o.Key == nil && o.Number == nil {
 		return nil
@@ -23,7 +23,7 @@ func sequenceOf(s *config.Source, r *config.Route) func(a *inbox.Admission, even
 		e := &a.Events[event]
 		in := &expression.Input{
 			Event: expression.Event{
-				ID: e.EventID, Type: e.Type, Source: s.Name, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: a.ReceivedAt,
+				ID: e.EventID, Type: e.Type, Source: source, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: a.ReceivedAt,
 			},
 			Body: a.Body[e.Offset : e.Offset+e.Length],
 		}

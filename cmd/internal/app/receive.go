@@ -43,7 +43,8 @@ func (a *App) makeReceive() error {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
 		}
 		sources[s.Name] = &receiver.Source{
-			Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
+			PreviousNames: s.Previous.Names,
+			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
 			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}
@@ -94,15 +95,15 @@ func bound(s *config.Source, o outside) (*providers.Provider, error) {
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
-		ID: registered.ID, Name: s.Name, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
 		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
 	}
 	for _, r := range s.Routes {
 		row := registered.Routes[r.Name]
 		out.Routes = append(out.Routes, inbox.Route{
-			ID: row.ID, Name: r.Name, Version: row.Version, Types: r.Types, Target: r.Target.Name, Kind: storedKind(r.Target.Kind),
-			Order: r.Order.Policy, Series: a.series[row.ID], Sequence: sequenceOf(s, r),
+			ID: row.ID, Name: r.Name, KeyName: row.KeyName, Version: row.Version, Types: r.Types, Target: r.Target.Name, Kind: storedKind(r.Target.Kind),
+			Order: r.Order.Policy, Series: a.series[row.ID], Sequence: sequenceOf(a.keySource(s), s, r),
 		})
 	}
 	return out

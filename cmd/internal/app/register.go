@@ -22,29 +22,42 @@ const (
 	partitionsEvery = time.Hour
 )
 
-// register writes the sources and routes and makes the partitions their bodies go to.
-func (a *App) register(ctx context.Context) error {
-	rows := make([]inbox.SourceRow, 0, len(a.settings.Sources))
-	var classes []string
-	for _, s := range a.settings.Sources {
+// sourceRows are the sources and routes of the configuration as they are registered.
+func sourceRows(settings *config.Config) ([]inbox.SourceRow, error) {
+	rows := make([]inbox.SourceRow, 0, len(settings.Sources))
+	for _, s := range settings.Sources {
 		row := inbox.SourceRow{
+			PreviousNames: s.Previous.Names, Separate: s.Previous.None,
 			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
 		}
 		for _, r := range s.Routes {
 			row.EmitOrdered = row.EmitOrdered || s.Emit && r.Order.Policy.Mode == sequence.Arrival
 			digest, err := routeDigest(r)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			described, err := describe(r).document()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			row.Routes = append(row.Routes, inbox.RouteRow{
+				PreviousNames: r.Previous.Names, Separate: r.Previous.None,
 				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
 			})
 		}
 		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// register writes the sources and routes and makes the partitions their bodies go to.
+func (a *App) register(ctx context.Context) error {
+	rows, err := sourceRows(a.settings)
+	if err != nil {
+		return err
+	}
+	var classes []string
+	for _, s := range a.settings.Sources {
 		if !slices.Contains(classes, s.Class) {
 			classes = append(classes, s.Class)
 		}
@@ -56,10 +69,11 @@ func (a *App) register(ctx context.Context) error {
 	if err := inbox.RegisterClasses(ctx, a.adminPool, kept); err != nil {
 		return err
 	}
-	var err error
-	if a.sources, err = inbox.Register(ctx, a.adminPool, rows); err != nil {
+	all := inbox.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
+	if a.sources, err = all.Write(ctx); err != nil {
 		return err
 	}
+	a.tellRenamed(ctx)
 	if err := a.registerOrders(ctx); err != nil {
 		return err
 	}

@@ -122,7 +122,14 @@ func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
 	if err != nil {
 		return err
 	}
-	registered, known := registry.Sources[s.Name]
+	rows, err := sourceRows(a.settings)
+	if err != nil {
+		return err
+	}
+	if a.sources, err = registry.Resolve(rows); err != nil {
+		return err
+	}
+	registered, known := a.sources[s.Name]
 	for _, r := range s.Routes {
 		_, ok := registered.Routes[r.Name]
 		known = known && ok
@@ -130,6 +137,5 @@ func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
 	if !known {
 		return fmt.Errorf("%w: no server was started with source %s and all of its routes yet; start one with this configuration first", ErrConfiguration, s.Name)
 	}
-	a.sources = registry.Sources
 	return nil
 }

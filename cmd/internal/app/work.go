@@ -143,7 +143,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 			store[id] = kept
 			var err error
 			route := jobs.Route{
-				Name: r.Name, Source: s.Name, Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
+				Name: r.Name, Source: s.Name, KeySource: a.keySource(s), Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
 				When: r.When, Map: r.Map,
 			}
 			if r.Mail != nil {

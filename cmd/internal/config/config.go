@@ -221,9 +221,13 @@ type Mail struct {
 type Source struct {
 	Name     string
 	Provider *providers.Provider
-	Secrets  []Reference
-	Class    string
-	Tenant   string
+
+	// Previous are the names that the source had before.
+	Previous PreviousNames
+
+	Secrets []Reference
+	Class   string
+	Tenant  string
 
 	// Keep is how long what belongs to the source is kept: its class's horizons, but
 	// tombstones live as long as the provider's windows ask for.
@@ -264,9 +268,11 @@ func (t *Target) Keys() []providers.Secret { return values(t.Sign) }
 
 // Route says which events of a source lead to which target.
 type Route struct {
-	Name   string
-	Types  []string
-	Target *Target
+	Name string
+	// Previous are the names that the route had before.
+	Previous PreviousNames
+	Types    []string
+	Target   *Target
 	// Order says in which order the effects happen.
 	Order Order
 	// When is the route's condition; nil is none.

@@ -151,6 +151,7 @@ func (s *Source) effective() yaml.MapSlice {
 	out := yaml.MapSlice{
 		item("provider", s.Provider.Name()), item("secrets", references(s.Secrets)), item("class", s.Class),
 	}
+	out = s.Previous.append(out)
 	if s.Tenant != "" {
 		out = append(out, item("tenant", s.Tenant))
 	}
@@ -187,6 +188,7 @@ func (s *Source) effective() yaml.MapSlice {
 			item("name", route.Name), item("types", route.Types), item("target", route.Target.Name),
 			item("order", route.Order.Effective()),
 		}
+		routes[i] = route.Previous.append(routes[i])
 		if route.When != nil {
 			routes[i] = append(routes[i], item("when", route.When.String()))
 		}

@@ -20,6 +20,11 @@ func (r *reader) routes(cfg *Config, n ast.Node, where string) []*Route {
 		seen[route.Name] = lineOf(item)
 		out = append(out, route)
 	}
+	claims := make([]nameClaim, len(out))
+	for i, route := range out {
+		claims[i] = nameClaim{where: where + "." + route.Name, name: route.Name, previous: route.Previous}
+	}
+	r.checkPrevious(claims)
 	return out
 }
 
@@ -34,10 +39,11 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 	var targetAt, mapAt, mailAt ast.Node
 	var target string
 	r.object(n, where, map[string]func(field){
-		"name":   func(field) {},
-		"types":  func(f field) { route.Types = r.globs(f.value, where+".types") },
-		"target": func(f field) { targetAt = f.value; parsed(r, f.value, where+".target", &target, verbatim) },
-		"order":  func(f field) { route.Order = r.order(f, where) },
+		"name":           func(field) {},
+		"previous_names": func(f field) { route.Previous = r.previousNames(f, where) },
+		"types":          func(f field) { route.Types = r.globs(f.value, where+".types") },
+		"target":         func(f field) { targetAt = f.value; parsed(r, f.value, where+".target", &target, verbatim) },
+		"order":          func(f field) { route.Order = r.order(f, where) },
 		"when": func(f field) {
 			r.expression(f.value, where+".when", expression.Condition, func(p *expression.Program) { route.When = p })
 		},

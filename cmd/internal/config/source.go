@@ -17,6 +17,11 @@ func (r *reader) sources(cfg *Config, n ast.Node) {
 			cfg.Sources = append(cfg.Sources, r.source(cfg, f))
 		}
 	}
+	claims := make([]nameClaim, len(cfg.Sources))
+	for i, s := range cfg.Sources {
+		claims[i] = nameClaim{where: "sources." + s.Name, name: s.Name, previous: s.Previous}
+	}
+	r.checkPrevious(claims)
 }
 
 func (r *reader) source(cfg *Config, f field) *Source {
@@ -50,9 +55,10 @@ func (r *reader) source(cfg *Config, f field) *Source {
 				return name, nil
 			})
 		},
-		"tenant":       func(f field) { parsed(r, f.value, where+".tenant", &s.Tenant, checkedName) },
-		"external_url": func(f field) { r.reference(f, where, &s.ExternalURL, httpURL) },
-		"max_body":     func(f field) { parsed(r, f.value, where+".max_body", &s.MaxBody, positiveSize) },
+		"previous_names": func(f field) { s.Previous = r.previousNames(f, where) },
+		"tenant":         func(f field) { parsed(r, f.value, where+".tenant", &s.Tenant, checkedName) },
+		"external_url":   func(f field) { r.reference(f, where, &s.ExternalURL, httpURL) },
+		"max_body":       func(f field) { parsed(r, f.value, where+".max_body", &s.MaxBody, positiveSize) },
 		"rearm": func(f field) {
 			parsed(r, f.value, where+".rearm", &s.Rearm, func(text string) (int, error) {
 				if text == "off" {
