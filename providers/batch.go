@@ -18,7 +18,10 @@ func (x *extraction) whole(s *source) bool {
 			return true
 		}
 	}
-	return (x.otherwise == "one" || x.otherwise == "lines") && !x.batch(s)
+	if x.otherwise == "elements" && s.envelopeSpans != nil && s.envelope[s.envelopeSpans[0].start] == '[' {
+		return false
+	}
+	return !x.batch(s)
 }
 
 // plus adds an event's place in its batch to the number of the first.
@@ -40,11 +43,17 @@ func (x *extraction) batch(s *source) bool {
 }
 
 // single makes the whole body the event of a provider that else sends batches.
-func (x *extraction) single(s *source) {
+func (x *extraction) single(s *source) error {
 	s.item, s.itemSpans = nil, nil
-	if spans, err := x.item.walk(s.envelope); err == nil {
-		s.item, s.itemSpans = s.envelope, spans
+	if s.envelopeSpans == nil {
+		return nil // no JSON; the provider sends other things too
 	}
+	spans, err := x.item.walk(s.envelope)
+	if err != nil {
+		return err
+	}
+	s.item, s.itemSpans = s.envelope, spans
+	return nil
 }
 
 var errTooMany = errors.New("more events than one delivery may carry")
@@ -52,6 +61,7 @@ var errTooMany = errors.New("more events than one delivery may carry")
 // lines reads a body of one JSON document a line. Empty lines are none.
 func (x *extraction) lines(req *Request) []Item {
 	var out []Item
+	twins := map[string]int{}
 	start := 0
 	for start < len(req.Body) {
 		end := len(req.Body)
@@ -64,7 +74,7 @@ func (x *extraction) lines(req *Request) []Item {
 				return []Item{{Length: len(req.Body), Unusable: "batch: " + errTooMany.Error()}}
 			}
 			item := Item{Offset: start, Length: len(line)}
-			s := source{req: req, item: line, index: len(out)}
+			s := source{req: req, item: line, index: len(out), batch: true, twins: twins}
 			var err error
 			if s.itemSpans, err = x.item.walk(line); err != nil {
 				item.Unusable = "event: " + err.Error()

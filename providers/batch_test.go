@@ -39,7 +39,7 @@ func TestFormBatch(t *testing.T) {
 			t.Errorf("item %d is %q, %v", i, got, err)
 		}
 	}
-	if d.Items[0].EventID != "a b:send:1" || d.Items[0].Type != "send" || d.Items[2].Unusable == "" {
+	if !isDigest(d.Items[0]) || d.Items[0].Type != "send" || !isDigest(d.Items[2]) || d.Items[2].Type != providers.TypeUnknown {
 		t.Errorf("%+v", d.Items)
 	}
 }

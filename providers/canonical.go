@@ -31,11 +31,11 @@ type member struct {
 // written, and without the fields that the provider changes between deliveries.
 // ok is false if the body is not JSON, or has a key twice and so no one meaning.
 func (p *Provider) Canonical(body []byte) (canonical []byte, ok bool) {
-	t, ok := parseTree(body, p.volatile)
-	if !ok {
+	n := normalizer{out: make([]byte, 0, len(body))}
+	if !n.normal(body, p.volatile) {
 		return nil, false
 	}
-	return t.append(make([]byte, 0, len(body))), true
+	return n.out, true
 }
 
 // Differences names the JSON paths in which two payloads differ, sorted, at most
@@ -136,7 +136,7 @@ func (t *tree) append(out []byte) []byte {
 }
 
 // appendText writes a text as RFC 8785 does: only what must be escaped is.
-func appendText(out []byte, s string) []byte {
+func appendText[T string | []byte](out []byte, s T) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')
 	for i := range len(s) {

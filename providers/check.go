@@ -146,7 +146,7 @@ func (d *decoder) check(s *Spec) {
 		}
 	}
 	if s.Split.Otherwise != "" {
-		d.choice("split.otherwise", s.Split.Otherwise, []string{"unusable", "one", "lines", "elements"}, nil)
+		d.choice("split.otherwise", s.Split.Otherwise, []string{"one", "lines", "elements"}, nil)
 		if s.Split.JSON == "" {
 			d.at("split.otherwise", "needs split.json")
 		}
@@ -213,13 +213,13 @@ func (d *decoder) fields(where string, fields []Field, s *Spec, times bool) {
 
 func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	given := 0
-	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", f.Body != "", len(f.Join) > 0} {
+	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", len(f.Join) > 0} {
 		if is {
 			given++
 		}
 	}
 	if given != 1 {
-		d.at(where, "is one of header, json, parent, envelope, form, query, literal, body, join")
+		d.at(where, "is one of header, json, parent, envelope, form, query, literal, join")
 		return
 	}
 	switch {
@@ -239,9 +239,6 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 		}
 	case f.Form != "" && !s.Body.Form && !s.Body.Multipart:
 		d.at(where+".form", "needs body.form: true")
-	}
-	if f.Body != "" && (f.Body != "sha256" || !strings.HasPrefix(where, "identity.hash[") || len(s.Identity.Hash) < 2) {
-		d.at(where+".body", "is sha256, and stands only in identity.hash, beside other fields")
 	}
 	if f.PlusIndex && (s.Sequence.Kind == "time" || s.Split == (SplitSpec{}) || !strings.HasSuffix(where, ".number")) {
 		d.at(where+".plus_index", "goes only with the number of a batch's events that is no time")
@@ -263,41 +260,6 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	}
 	for i := range f.Join {
 		d.field(fmt.Sprintf("%s.join[%d]", where, i), &f.Join[i], s, false)
-	}
-}
-
-func (d *decoder) identity(s *Spec) {
-	d.choice("identity.mode", s.Identity.Mode, []string{"id", "hash", "level"}, nil)
-	if s.Verify.Family == familyOperation {
-		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
-			d.at("identity", "does not go with family operation, whose headers name the event")
-		}
-		return
-	}
-	switch s.Identity.Mode {
-	case "id":
-		if len(s.Identity.Candidates) == 0 {
-			d.at("identity.candidates", "is required")
-		}
-	case "hash":
-		if len(s.Identity.Hash) == 0 {
-			d.at("identity.hash", "is required: the named fields, never the whole body")
-		}
-		if len(s.Identity.Candidates) > 0 {
-			d.at("identity.candidates", "goes only with mode: id")
-		}
-	case "level":
-		if len(s.Identity.Candidates) > 0 || len(s.Identity.Hash) > 0 {
-			d.at("identity", "mode: level reads no id")
-		}
-	}
-	d.fields("identity.candidates", s.Identity.Candidates, s, false)
-	d.fields("identity.hash", s.Identity.Hash, s, false)
-	for i := range s.Identity.Hash {
-		batch := s.Split.JSON != "" && (s.Split.Otherwise == "" || s.Split.Otherwise == "unusable")
-		if s.Identity.Hash[i].JSON == "$" && !batch {
-			d.at(fmt.Sprintf("identity.hash[%d]", i), "an id is never made of the whole body")
-		}
 	}
 }
 

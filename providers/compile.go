@@ -34,13 +34,15 @@ type Provider struct {
 	modes      []mode
 	reserved   map[string]bool // names of secrets that only handshakes use
 	idUnsigned bool
-	recipe     *recipe        // of an operation's key; nil takes the caller's
-	locates    bool           // verification reads single values
-	where      string         // the first signature header, for details
-	literals   [][]byte       // of the signed parts
-	sure       bool           // that no signed part can be missing
-	located    *pathSet       // the JSON paths that verification reads
-	scheme     schemes.Scheme // nil where the family is data
+	// digestUnsigned says it of the digests that stand for ids where there are none.
+	digestUnsigned bool
+	recipe         *recipe        // of an operation's key; nil takes the caller's
+	locates        bool           // verification reads single values
+	where          string         // the first signature header, for details
+	literals       [][]byte       // of the signed parts
+	sure           bool           // that no signed part can be missing
+	located        *pathSet       // the JSON paths that verification reads
+	scheme         schemes.Scheme // nil where the family is data
 
 	// What a source adds.
 	bound    bool
@@ -103,9 +105,27 @@ func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
 		}
 		spec := *base.spec
 		spec.Checked = "" // that was the base
+		if chooses(values) {
+			spec.Identity = IdentitySpec{} // another rule, of which nothing of the base's is a part
+		}
 		return &spec
 	}
 	return &Spec{}
+}
+
+// chooses reports whether a document has a rule of its own for the event id.
+func chooses(values []*ast.MappingValueNode) bool {
+	for _, pair := range values {
+		if key, _ := text(pair.Key); key != "identity" {
+			continue
+		}
+		inner, _ := pairs(pair.Value)
+		return slices.ContainsFunc(inner, func(p *ast.MappingValueNode) bool {
+			key, _ := text(p.Key)
+			return key == "mode" || key == "candidates" || key == "hash"
+		})
+	}
+	return false
 }
 
 func compile(name string, spec *Spec) *Provider {
@@ -131,7 +151,7 @@ func compile(name string, spec *Spec) *Provider {
 		p.volatile = append(p.volatile, splitPath(path))
 	}
 	p.reserved = reservedSecrets(spec)
-	p.idUnsigned = !spec.idSigned()
+	p.idUnsigned, p.digestUnsigned = !spec.idSigned(), !spec.digestSigned()
 	p.modes = compileModes(name, spec)
 	for i := range p.modes {
 		p.idUnsigned = p.idUnsigned || p.modes[i].as.idUnsigned
@@ -163,12 +183,24 @@ func (s *Spec) idSigned() bool {
 		// operations bind their id to the credential.
 		return s.Verify.Family == familyOperation
 	}
+	if s.Identity.Mode == "digest" {
+		return s.digestSigned()
+	}
 	for _, f := range slices.Concat(s.Identity.Candidates, s.Identity.Hash) {
 		if !s.covered(&f) {
 			return false
 		}
 	}
 	return true
+}
+
+// digestSigned reports whether the signature covers all that a digest is made of.
+func (s *Spec) digestSigned() bool {
+	payload := Field{JSON: "$"}
+	if s.Body.Form && s.Body.FormJSON == "" {
+		payload = Field{Form: "$"}
+	}
+	return s.covered(&payload) && !slices.ContainsFunc(s.scope(), func(f Field) bool { return !s.covered(&f) })
 }
 
 func (s *Spec) covered(f *Field) bool {
@@ -193,7 +225,7 @@ func (s *Spec) covered(f *Field) bool {
 				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
 			})
 		})
-	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "" || f.Body != "":
+	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "":
 		return signs(func(p *Part) bool {
 			return p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "form-sorted" ||
 				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
@@ -284,6 +316,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	}
 	d.Items = p.extraction.items(req, proof.values, made.one[:0])
 	for i := range d.Items {
+		d.IDUnsigned = d.IDUnsigned || p.digestUnsigned && p.extraction.digests(d.Items[i].EventID)
 		if proof.covered > 0 && i >= proof.covered {
 			d.Items[i].EventID, d.Items[i].Unusable = "", "event: the signature does not cover it"
 		}

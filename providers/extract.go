@@ -26,10 +26,13 @@ type extraction struct {
 	splitForm      string
 
 	ids, hash, types, occurred []field
-	dated                      []bool // of occurred: signed, and the event's own
+	scope                      []field    // joined with a digest
+	volatile                   [][]string // left out of it
+	dated                      []bool     // of occurred: signed, and the event's own
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
-	level                      bool
+	digest, level              bool
+	levels                     []levelRule
 	otherwise                  string
 	splitType                  string
 }
@@ -47,7 +50,7 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, multipart: s.Body.Multipart, formJSON: s.Body.FormJSON,
-		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
+		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", digest: s.Identity.Mode == "digest", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
 	}
 	if s.Split.JSON != "" {
 		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
@@ -58,7 +61,14 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x.ids = compileFields(s.Identity.Candidates, item, envelope)
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
+	x.scope = compileFields(s.scope(), item, envelope)
 	x.types = compileFields(s.Type, item, envelope)
+	for _, m := range s.Identity.LevelWhen {
+		x.levels = append(x.levels, levelRule{m, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, item, envelope)})
+	}
+	for _, path := range s.Volatile {
+		x.volatile = append(x.volatile, splitPath(path))
+	}
 	x.occurred = compileFields(s.OccurredAt, item, envelope)
 	for i := range s.OccurredAt {
 		x.dated = append(x.dated, s.Windows.Age == "occurred_at" && s.covered(&s.OccurredAt[i]))
@@ -95,7 +105,10 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	if x.split < 0 || x.whole(s) {
 		s.item, s.itemSpans = s.envelope, s.envelopeSpans
 		if x.split >= 0 {
-			x.single(s)
+			if err := x.single(s); err != nil {
+				whole.Unusable = "body: " + err.Error()
+				return append(one, whole)
+			}
 		}
 		x.fill(&whole, s)
 		return append(one, whole)
@@ -114,6 +127,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		return append(one, whole)
 	}
 	out := make([]Item, len(parts))
+	s.batch = true
 	for i, at := range parts {
 		out[i] = Item{Offset: at.body.start, Length: at.body.end - at.body.start}
 		s.item, s.parent, s.parentSpans = s.envelope[at.start:at.end], at.parent, at.parentSpans
@@ -177,7 +191,9 @@ func isForm(req *Request) bool {
 }
 
 func (x *extraction) fill(item *Item, s *source) {
-	item.Type = x.eventType(s)
+	if item.Type = x.eventType(s); item.Type == "" && len(x.types) > 0 {
+		item.Type, item.Unknown = TypeUnknown, true
+	}
 	from := -1
 	for i := range x.occurred {
 		f := &x.occurred[i]
@@ -200,7 +216,7 @@ func (x *extraction) fill(item *Item, s *source) {
 		}
 	}
 	if item.Unusable != "" {
-		item.EventID = ""
+		item.EventID, item.Unknown = "", false
 		if unstorable(item.Type, maxID) != nil {
 			item.Type = ""
 		}
@@ -254,19 +270,24 @@ func (x *extraction) position(item *Item, s *source, from int) {
 	}
 }
 
-// id returns the event id, or why there is none. A candidate that is present but
-// bad does not fall through to the next: the id of an event must not depend on
-// how it is damaged.
+// id returns the event id, or why the event cannot be used. A candidate that is
+// there but cannot be stored does not fall through to the next, since the id of an
+// event must not depend on how it is damaged. An event without an id that is one
+// has its digest for one.
 func (x *extraction) id(s *source) (id, unusable string) {
-	if x.level {
-		event := s.item
-		if event == nil {
-			event = s.req.Body
-		}
-		return levelID(s.req, event, s.index), ""
+	switch {
+	case x.level:
+		return x.levelled(s), ""
+	case x.digest:
+		return x.digested(s), ""
+	case len(x.hash) > 0:
+		return x.hashed(s)
 	}
 	for i := range x.ids {
 		value, ok, err := x.ids[i].read(s, true)
+		if errors.Is(err, errNotScalar) {
+			break
+		}
 		if err != nil {
 			return "", "event id: " + err.Error()
 		}
@@ -281,10 +302,16 @@ func (x *extraction) id(s *source) (id, unusable string) {
 		}
 		return value, ""
 	}
-	if len(x.hash) > 0 {
-		return x.hashed(s)
+	return x.digested(s), ""
+}
+
+// levelled is the id of an event that nothing tells apart from the next.
+func (x *extraction) levelled(s *source) string {
+	event := s.item
+	if event == nil {
+		event = s.req.Payload()
 	}
-	return "", "event id: none"
+	return levelID(s.req, event, s.index)
 }
 
 // reserved keeps a sender from naming an event as we name unusable ones.
@@ -294,11 +321,10 @@ func reserved(id string) bool {
 }
 
 // hashed makes an id of named fields, each with its length so that no two lists
-// of values meet. Optional fields may be absent; at least one must be there.
+// of values meet. An event that lacks one of them has its digest for an id.
 func (x *extraction) hashed(s *source) (id, unusable string) {
 	sum := sha256.New()
 	var length [9]byte
-	found := false
 	for i := range x.hash {
 		value, ok, err := x.hash[i].read(s, true)
 		if errors.Is(err, errNotScalar) {
@@ -307,20 +333,13 @@ func (x *extraction) hashed(s *source) (id, unusable string) {
 		if err != nil {
 			return "", "event id: " + err.Error()
 		}
-		if !ok && !x.hash[i].Optional {
-			return "", "event id: a field it is made of is missing"
+		if !ok {
+			return x.digested(s), ""
 		}
-		found = found || ok
-		length[0] = 0
-		if ok {
-			length[0] = 1
-		}
+		length[0] = 1
 		binary.BigEndian.PutUint64(length[1:], uint64(len(value)))
 		sum.Write(length[:])
 		sum.Write([]byte(value))
-	}
-	if !found {
-		return "", "event id: none"
 	}
 	return hex.EncodeToString(sum.Sum(nil)), ""
 }

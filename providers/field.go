@@ -2,8 +2,6 @@ package providers
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"math"
 	"net/http"
@@ -99,9 +97,6 @@ func (f *field) read(s *source, escape bool) (string, bool, error) {
 		return one(s.queryValues()[f.Query])
 	case f.Literal != "":
 		return f.Literal, true, nil
-	case f.Body != "":
-		sum := sha256.Sum256(s.req.Body)
-		return hex.EncodeToString(sum[:]), true, nil
 	case len(f.join) > 0:
 		return f.joined(s, escape)
 	}

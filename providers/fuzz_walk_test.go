@@ -44,7 +44,7 @@ func FuzzWalk(f *testing.F) {
 		if (item.Unusable == "body: not JSON") == json.Valid(body) {
 			t.Fatalf("%q, but encoding/json says valid=%v", item.Unusable, json.Valid(body))
 		}
-		if want, ok := idOf(body); ok && item.EventID != want || !ok && item.EventID != "" {
+		if want, ok := idOf(body); ok && item.EventID != want || !ok && item.EventID != "" && !isDigest(item) {
 			t.Fatalf("id %q (%s), encoding/json says %q", item.EventID, item.Unusable, want)
 		}
 	})

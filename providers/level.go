@@ -17,3 +17,18 @@ func levelID(req *Request, event []byte, index int) string {
 	sum := sha256.Sum256(event)
 	return "level:" + strconv.FormatInt(req.ReceivedAt.UnixMicro(), 10) + ":" + hex.EncodeToString(sum[:12]) + ":" + strconv.Itoa(index)
 }
+
+// levelRule is a condition under which an event without an id is one of its own.
+type levelRule struct {
+	MatchSpec
+	field field
+}
+
+// holds reports whether the event meets the condition. A value of any kind is there.
+func (r *levelRule) holds(s *source) bool {
+	value, ok, err := r.field.read(s, false)
+	if r.Absent {
+		return !ok && err == nil
+	}
+	return (ok || err != nil) && (r.Equals == "" || err == nil && value == r.Equals)
+}

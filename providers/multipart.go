@@ -2,6 +2,7 @@ package providers
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"mime"
@@ -42,5 +43,39 @@ func parseMultipart(req *Request) (form url.Values, is bool, err error) {
 			return nil, true, errors.New("not multipart")
 		}
 		form[name] = append(form[name], string(text))
+	}
+}
+
+// file is a file of a multipart body.
+type file struct {
+	field, name string
+	sum         [sha256.Size]byte
+}
+
+// multipartFiles gives the digests of the files of a multipart body whose texts
+// have been read, in their order. The boundary is not among them: a sender makes a
+// new one for each try.
+func multipartFiles(req *Request) []file {
+	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if err != nil {
+		return nil
+	}
+	var out []file
+	parts := multipart.NewReader(bytes.NewReader(req.Body), params["boundary"])
+	for {
+		part, err := parts.NextPart()
+		if err != nil {
+			return out
+		}
+		if part.FormName() != "" && part.FileName() == "" {
+			continue
+		}
+		sum := sha256.New()
+		if _, err := io.Copy(sum, part); err != nil {
+			return out
+		}
+		one := file{field: part.FormName(), name: part.FileName()}
+		sum.Sum(one.sum[:0])
+		out = append(out, one)
 	}
 }

@@ -62,16 +62,49 @@ func TestMultipart(t *testing.T) {
 		t.Errorf("%+v", item)
 	}
 	for name, test := range map[string]struct{ media, body, want string }{
-		"cut":          {media, body.String()[:body.Len()-20], "not multipart"},
-		"no boundary":  {"multipart/form-data", body.String(), "without a boundary"},
-		"another":      {"multipart/form-data; boundary=other", body.String(), "not multipart"},
-		"empty":        {media, "", "not multipart"},
-		"twice":        {"multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"id\"\r\n\r\nx\r\n", 2) + "--b--\r\n", "present twice"},
-		"many":         {"multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\nx\r\n", 1001) + "--b--\r\n", "too many fields"},
-		"another type": {"text/plain", body.String(), "none"},
+		"cut":         {media, body.String()[:body.Len()-20], "not multipart"},
+		"no boundary": {"multipart/form-data", body.String(), "without a boundary"},
+		"another":     {"multipart/form-data; boundary=other", body.String(), "not multipart"},
+		"empty":       {media, "", "not multipart"},
+		"twice":       {"multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"id\"\r\n\r\nx\r\n", 2) + "--b--\r\n", "present twice"},
+		"many":        {"multipart/form-data; boundary=b", strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\nx\r\n", 1001) + "--b--\r\n", "too many fields"},
 	} {
 		if item := sendMultipart(t, p, test.media, []byte(test.body)); !strings.Contains(item.Unusable, test.want) || item.EventID != "" {
 			t.Errorf("%s: %+v, want %s", name, item, test.want)
+		}
+	}
+}
+
+// The whole of a multipart body is its identity where it has no id: its texts and
+// its files, but not the boundary, which is another in each try.
+func TestMultipartDigest(t *testing.T) {
+	t.Parallel()
+	p := custom(t, multipartSpec)
+	digest := func(boundary, text, name, content string) string {
+		var body bytes.Buffer
+		w := multipart.NewWriter(&body)
+		_ = w.SetBoundary(boundary)
+		_ = w.WriteField("text", text)
+		file, _ := w.CreateFormFile("attachment", name)
+		_, _ = io.WriteString(file, content)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		item := sendMultipart(t, p, w.FormDataContentType(), body.Bytes())
+		if !isDigest(item) {
+			t.Fatalf("%+v", item)
+		}
+		return item.EventID
+	}
+	first := digest("one", "hi", "a.txt", "content")
+	if digest("two", "hi", "a.txt", "content") != first {
+		t.Error("the id depends on the boundary")
+	}
+	for name, other := range map[string]string{
+		"text": digest("one", "ho", "a.txt", "content"), "file name": digest("one", "hi", "b.txt", "content"), "file": digest("one", "hi", "a.txt", "Content"),
+	} {
+		if other == first {
+			t.Errorf("another %s has the same id", name)
 		}
 	}
 }

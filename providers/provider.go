@@ -98,10 +98,14 @@ type Delivery struct {
 	IDUnsigned bool
 }
 
+// TypeUnknown is the type of an event in which no rule of its provider finds one.
+const TypeUnknown = "unknown"
+
 // Item is one event of a delivery.
 type Item struct {
-	// EventID is the provider's id of the event, at most 255 bytes. It is empty
-	// only together with Unusable.
+	// EventID is the provider's id of the event, at most 255 bytes, or where it gives
+	// none "sha256:" and the digest of the payload. It is empty only together with
+	// Unusable.
 	EventID string
 
 	// Type is the provider's event type, at most 255 bytes.
@@ -124,8 +128,12 @@ type Item struct {
 	// Offset and Length are the item's bytes inside the body.
 	Offset, Length int
 
-	// Unusable is why a signed event cannot be used (no id, id too long, not
-	// parsable, ...); empty for a usable one. The event is then admitted under
+	// Unknown says that no rule of the provider finds a type in the event, whose Type
+	// is then [TypeUnknown].
+	Unknown bool
+
+	// Unusable is why a signed event cannot be used (not parsable, its id or type
+	// cannot be stored, ...); empty for a usable one. The event is then admitted under
 	// the key "~" + sha256 of its bytes, visible as a dead letter, never lost.
 	Unusable string
 }

@@ -21,7 +21,9 @@ type source struct {
 	form          url.Values
 	inForm        bool // the document is inside a form
 	query         url.Values
-	index         int // of the event in its batch
+	index         int            // of the event in its batch
+	batch         bool           // the delivery is a batch
+	twins         map[string]int // how many events of the batch have a digest already
 	keep          keeper
 	room          [24]span // of the envelope's paths, for all but a few providers
 }

@@ -13,6 +13,8 @@ import "time"
 type Spec struct {
 	// Extends names a provider of the catalogue on which this one is built: what
 	// is written here replaces what is there, key by key; lists are replaced whole.
+	// A rule for the event id (identity.mode, candidates or hash) replaces the base's
+	// rule as a whole.
 	Extends string `yaml:"extends"`
 
 	// Title is the name for people.
@@ -45,16 +47,21 @@ type Spec struct {
 	// the secrets.
 	Settings []SettingSpec `yaml:"settings"`
 
-	Request    RequestSpec     `yaml:"request"`
-	Verify     VerifySpec      `yaml:"verify"`
-	Modes      []ModeSpec      `yaml:"modes"`
-	Body       BodySpec        `yaml:"body"`
-	Split      SplitSpec       `yaml:"split"`
-	Identity   IdentitySpec    `yaml:"identity"`
-	Type       []Field         `yaml:"type"`
-	OccurredAt []Field         `yaml:"occurred_at"`
-	Sequence   SequenceSpec    `yaml:"sequence"`
-	Volatile   []string        `yaml:"volatile"`
+	Request    RequestSpec  `yaml:"request"`
+	Verify     VerifySpec   `yaml:"verify"`
+	Modes      []ModeSpec   `yaml:"modes"`
+	Body       BodySpec     `yaml:"body"`
+	Split      SplitSpec    `yaml:"split"`
+	Identity   IdentitySpec `yaml:"identity"`
+	Type       []Field      `yaml:"type"`
+	OccurredAt []Field      `yaml:"occurred_at"`
+	Sequence   SequenceSpec `yaml:"sequence"`
+
+	// Volatile are the JSON paths, or names of a form's fields, that the sender
+	// changes from one try to the next. A * stands for every member or element. They
+	// are no part of an event's digest and are not compared.
+	Volatile []string `yaml:"volatile"`
+
 	Handshakes []HandshakeSpec `yaml:"handshakes"`
 	Ack        AnswerSpec      `yaml:"ack"`
 	Reject     AnswerSpec      `yaml:"reject"`
@@ -303,8 +310,8 @@ type SplitSpec struct {
 	// and length of an event then count the form's encoded bytes.
 	Form string `yaml:"form"`
 
-	// Otherwise is what a body without that array is: unusable (the default), one
-	// (a single event, read as a whole), lines (one JSON document a line), or
+	// Otherwise is what a body without that array is: one (the default: a single
+	// event, read as a whole), lines (one JSON document a line), or
 	// elements (the elements of the body, which is an array itself).
 	Otherwise string `yaml:"otherwise"`
 
@@ -315,13 +322,34 @@ type SplitSpec struct {
 
 // IdentitySpec says what the event id is.
 type IdentitySpec struct {
-	// Mode is id (the default: the first candidate present, else the hash if one is
-	// given), hash (of the named
-	// fields, never of the body) or level (identical deliveries are legitimately
-	// different: every verified delivery is an event of its own).
-	Mode       string  `yaml:"mode"`
+	// Mode is id (the default: the first candidate that is there), digest (of the
+	// whole payload without its volatile members), hash (of named fields that the
+	// sender documents as unique together) or level (identical payloads are different
+	// events: every verified delivery is an event of its own). Where id or hash find
+	// nothing, the digest is the id: no verified event is lost for want of one.
+	Mode string `yaml:"mode"`
+
+	// Candidates are where the sender's documented event id is read: the first that
+	// is there counts.
 	Candidates []Field `yaml:"candidates"`
-	Hash       []Field `yaml:"hash"`
+
+	// Hash are the fields of mode hash. Every one of them is required.
+	Hash []Field `yaml:"hash"`
+
+	// UniqueSource is where the sender documents that the fields of a hash, or those
+	// that a candidate joins, are unique together. Without it neither is taken: two
+	// events that agree in chosen fields would be one, and the second lost.
+	UniqueSource string `yaml:"unique_source"`
+
+	// LevelWhen are conditions, of which one is enough, under which an event that has
+	// no id is as in mode level: its kind says the same each time.
+	LevelWhen []MatchSpec `yaml:"level_when"`
+
+	// With are fields beside the payload that tell events apart and stay the same
+	// over retries, such as a header that names the topic. They are joined with the
+	// digest; those that are absent are left out. What the type is read from is joined
+	// in any case.
+	With []Field `yaml:"with"`
 }
 
 // Field is where a value is read: one of header, json, parent, envelope, form,
@@ -338,11 +366,6 @@ type Field struct {
 	// If is a JSON path of the event that must be there, or else the field is not:
 	// it makes a literal of the key that a sender tells its events apart by.
 	If string `yaml:"if"`
-
-	// Body is sha256, the digest of the body (in hex). It stands only in
-	// identity.hash, beside named fields, for providers whose retries repeat the
-	// body and whose events have nothing better.
-	Body string `yaml:"body"`
 
 	// PlusIndex adds the event's place in its batch to a number.
 	PlusIndex bool `yaml:"plus_index"`

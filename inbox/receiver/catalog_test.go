@@ -1,11 +1,14 @@
 package receiver_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -301,7 +304,7 @@ func TestDeliveryByGET(t *testing.T) {
 		t.Fatalf("the gate saw %+v", seen)
 	}
 	event := seen[0].Events[0]
-	if event.EventID != "CA1:completed:3" || event.Type != "completed" || event.Offset != 0 || event.Length != len(query) || event.Unusable != "" {
+	if !strings.HasPrefix(event.EventID, "sha256:") || event.Type != "completed" || event.Offset != 0 || event.Length != len(query) || event.Unusable != "" {
 		t.Errorf("%+v", event)
 	}
 	spoiled := get(query)
@@ -312,5 +315,51 @@ func TestDeliveryByGET(t *testing.T) {
 	github := open(t, "github", "a secret")
 	if answer := github.send(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/in/shop?id=1", nil)); answer.Code != 405 {
 		t.Errorf("GitHub does not deliver by GET: %d", answer.Code)
+	}
+}
+
+// A verified delivery that fits no rule of its provider is recorded under the type
+// unknown and counted; one that comes again is not counted twice.
+func TestUnknownEventsAreCounted(t *testing.T) {
+	t.Parallel()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	metrics, err := receiver.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := &gate{}
+	secret := providers.Secret{Name: "main", Value: []byte("secret")}
+	cfg := config(gate, all["intercom"])
+	cfg.Metrics = metrics
+	cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{secret} }
+	handler := newReceiver(t, cfg)
+	send := func(body string) {
+		signed := providers.Request{Method: http.MethodPost, URL: "http://example.com/in/shop", Header: http.Header{}, Body: []byte(body), ReceivedAt: now}
+		if err := all["intercom"].Sign(&signed, secret, ""); err != nil {
+			t.Fatal(err)
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(body))
+		req.Header = signed.Header
+		req.Header.Set("Content-Type", "application/json")
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, req)
+		if answer.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, answer.Code, answer.Body)
+		}
+	}
+	send(`{"id":"notif_1","topic":"user.created"}`)
+	send(`{"something":"new"}`)
+	gate.answer = func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) { return receipt(a, inbox.Duplicate), nil }
+	send(`{"something":"new"}`)
+	seen := gate.admissions()
+	if len(seen) != 3 || seen[1].Events[0].Type != "unknown" || seen[1].Events[0].Unusable != "" || !strings.HasPrefix(seen[1].Events[0].EventID, "sha256:") {
+		t.Errorf("the gate saw %+v", seen)
+	}
+	if got := counted(t, registry, "oncegate_unknown_events_total", "shop"); got != 1 {
+		t.Errorf("counted %v, not 1", got)
 	}
 }

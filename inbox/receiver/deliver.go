@@ -181,6 +181,11 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		return result{outcome: outcomeUnavailable}, true
 	}
 	r.logReceipt(req, delivery, &receipt)
+	for i := range receipt.Items {
+		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {
+			source.count.untyped.Inc()
+		}
+	}
 	return r.summarise(source, &receipt), false
 }
 

@@ -21,6 +21,7 @@ type Metrics struct {
 	bytes      *prometheus.HistogramVec
 	secrets    *prometheus.CounterVec
 	suspected  *prometheus.CounterVec
+	untyped    *prometheus.CounterVec
 	unproved   *prometheus.GaugeVec
 	unknown    prometheus.Counter
 
@@ -53,6 +54,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "oncegate_suspected_replays_total", Help: "Events whose exact bytes were recorded under another id before.",
 		}, []string{"source"}),
 	}
+	m.untyped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oncegate_unknown_events_total", Help: "Events recorded under the type unknown, because no rule of their provider finds a type in them.",
+	}, []string{"source"})
 	m.unproved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "oncegate_unproved_sources", Help: "1 for each source whose provider proves nothing, so that anybody can deliver to it.",
 	}, []string{"source"})
@@ -68,7 +72,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	}, func() float64 { return float64(m.bodyBytesInFlight.Load()) })
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.unproved, inFlight, bodyBytes,
+		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.untyped, m.unproved, inFlight, bodyBytes,
 	} {
 		errs = append(errs, reg.Register(c))
 	}
@@ -87,6 +91,7 @@ type sourceMetrics struct {
 	seconds   prometheus.Observer
 	bodyBytes prometheus.Observer
 	suspected prometheus.Counter
+	untyped   prometheus.Counter
 }
 
 func (m *Metrics) source(name string) sourceMetrics {
@@ -97,6 +102,7 @@ func (m *Metrics) source(name string) sourceMetrics {
 		seconds:   m.seconds.WithLabelValues(name),
 		bodyBytes: m.bytes.WithLabelValues(name),
 		suspected: m.suspected.WithLabelValues(name),
+		untyped:   m.untyped.WithLabelValues(name),
 	}
 	for _, o := range outcomes {
 		s.outcomes[o] = m.deliveries.WithLabelValues(name, string(o))

@@ -69,7 +69,7 @@ func TestFilesAreComplete(t *testing.T) {
 			for what, given := range map[string]bool{
 				"title": s.Title != "", "docs": strings.HasPrefix(s.Docs, "https://"), "verify.authenticates": s.Verify.Authenticates != "",
 				"request.max_body": s.Request.MaxBody > 0, "type": len(s.Type) > 0 || p.IsOperation(), "example": s.Example.Body != "",
-				"identity":       s.Identity.Mode == "level" || len(s.Identity.Candidates)+len(s.Identity.Hash) > 0 || p.IsOperation(),
+				"identity":       s.Identity.Mode == "level" || s.Identity.Mode == "digest" || len(s.Identity.Candidates)+len(s.Identity.Hash) > 0 || p.IsOperation(),
 				"windows.floor":  s.Windows.Floor >= 3*max(s.Windows.Retry.For, s.Windows.Resend.For, s.Windows.List.For) && s.Windows.Floor > 0,
 				"acknowledgment": p.Answer(providers.Accepted, "id", "recorded").Status/100 == 2,
 				"refusal":        p.Answer(providers.Refused, "", "").Status >= 400,

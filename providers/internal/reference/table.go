@@ -89,11 +89,23 @@ func identity(s *providers.Spec) string {
 	if s.Identity.Mode == "level" {
 		return "none: every delivery is one"
 	}
+	if s.Identity.Mode == "digest" {
+		return digest(s)
+	}
 	out := places(s.Identity.Candidates)
 	if len(s.Identity.Hash) > 0 {
 		out = append(out, "a hash of "+strings.Join(places(s.Identity.Hash), ", "))
 	}
 	return strings.Join(out, ", else ")
+}
+
+// digest names what a digest is made of.
+func digest(s *providers.Spec) string {
+	out := "the payload's digest"
+	if with := places(s.Identity.With); len(with) > 0 {
+		out += " with " + strings.Join(with, ", ")
+	}
+	return out
 }
 
 func place(f *providers.Field) string {
@@ -112,8 +124,6 @@ func place(f *providers.Field) string {
 		return "query `" + f.Query + "`"
 	case f.Literal != "":
 		return "`" + f.Literal + "`"
-	case f.Body != "":
-		return "the body's SHA-256"
 	}
 	var out []string
 	for i := range f.Join {

@@ -1,0 +1,205 @@
+package providers
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// digestPrefix begins an event id that is a digest of the payload.
+const digestPrefix = "sha256:"
+
+// digested makes the event id of an event for which the sender gives none: a
+// digest of the whole payload without its volatile members, joined with what
+// stands beside the payload and tells events apart. Two payloads that differ in a
+// member that is not volatile never have one id; a retry, which differs in nothing
+// else, has the same.
+//
+// Members, not bytes: white space, the order of keys and the spelling of texts do
+// not count. An event whose twin came before it in the same delivery gets a number,
+// since a sender that says a thing twice in one batch means two. Where there is no
+// payload at all, nothing tells two deliveries apart, and each is an event of its own.
+func (x *extraction) digested(s *source) string {
+	for i := range x.levels {
+		if x.levels[i].holds(s) {
+			return x.levelled(s)
+		}
+	}
+	d, _ := digesters.Get().(*digester)
+	defer d.done()
+	for i := range x.scope {
+		d.field(&x.scope[i], s)
+	}
+	if !d.payload(x, s) {
+		return x.levelled(s)
+	}
+	sum := sha256.Sum256(d.out)
+	var text [len(digestPrefix) + 2*sha256.Size]byte
+	copy(text[:], digestPrefix)
+	hex.Encode(text[len(digestPrefix):], sum[:])
+	id := string(text[:])
+	if !s.batch {
+		return id
+	}
+	if s.twins == nil {
+		s.twins = map[string]int{}
+	}
+	s.twins[id]++
+	if n := s.twins[id]; n > 1 {
+		id += "." + strconv.Itoa(n)
+	}
+	return id
+}
+
+// digester holds what a digest is made of.
+type digester struct{ normalizer }
+
+var digesters = sync.Pool{New: func() any { return new(digester) }}
+
+// maxKept is the largest buffer that is kept for the next digest.
+const maxKept = 1 << 20
+
+func (d *digester) done() {
+	if cap(d.out)+cap(d.scratch) > maxKept {
+		return
+	}
+	clear(d.open)
+	d.walker, d.out, d.scratch, d.open = walker{}, d.out[:0], d.scratch[:0], d.open[:0]
+	digesters.Put(d)
+}
+
+// text writes a text with its length, so that no two lists of texts meet.
+func (d *digester) text(s string) {
+	d.out = binary.BigEndian.AppendUint64(d.out, uint64(len(s)))
+	d.out = append(d.out, s...)
+}
+
+// field writes a field that is there, with its name: one that is added to a spec
+// changes no id of the events that lack it.
+func (d *digester) field(f *field, s *source) {
+	value, ok, err := f.read(s, true)
+	if err != nil {
+		value, ok = string(f.raw(s)), true
+		if f.Header != "" {
+			value = strings.Join(s.req.Header[f.Header], "\x00")
+		}
+	}
+	if ok {
+		d.out = append(d.out, '+')
+		d.text(f.spelling())
+		d.text(value)
+	}
+}
+
+// payload writes the event. It says whether there is one.
+func (d *digester) payload(x *extraction, s *source) bool {
+	if s.item != nil && s.itemSpans != nil {
+		d.document(s.item, x.volatile)
+		if s.inForm && !s.batch {
+			d.form(x, s)
+		}
+		return true
+	}
+	if s.form != nil {
+		return d.form(x, s)
+	}
+	body := s.item // a line, or an element that cannot be read
+	if body == nil {
+		body = s.req.Body
+	}
+	d.out = append(d.out, 'b')
+	d.out = append(d.out, body...)
+	return len(body) > 0
+}
+
+// document writes JSON in its canonical form, or as it is where it has none: with
+// a key twice, or with texts that are no UTF-8.
+func (d *digester) document(doc []byte, volatile [][]string) {
+	start := len(d.out)
+	d.out = append(d.out, 'j')
+	if !d.normal(doc, volatile) {
+		d.out = append(d.out[:start], 'b')
+		d.out = append(d.out, doc...)
+	}
+}
+
+// form writes the fields of a form but the document that was read out of it, by
+// name, and the files of a multipart body.
+func (d *digester) form(x *extraction, s *source) bool {
+	found := false
+	for _, name := range slices.Sorted(maps.Keys(s.form)) {
+		if name == x.formJSON && x.formJSON != "" && s.itemSpans != nil || x.volatileField(name) {
+			continue
+		}
+		for _, value := range s.form[name] {
+			found = true
+			d.out = append(d.out, 'f')
+			d.text(name)
+			d.text(value)
+		}
+	}
+	if !x.multipart || !s.inForm {
+		return found
+	}
+	for _, file := range multipartFiles(s.req) {
+		found = true
+		d.out = append(d.out, 'm')
+		d.text(file.field)
+		d.text(file.name)
+		d.out = append(d.out, file.sum[:]...)
+	}
+	return found
+}
+
+// volatileField reports whether a field of a form is volatile.
+func (x *extraction) volatileField(name string) bool {
+	return slices.ContainsFunc(x.volatile, func(path []string) bool {
+		return path[0] == name && len(path) == 1 || len(path) > 1 && strings.Join(path, ".") == name
+	})
+}
+
+// spelling names a field, as a spec writes it.
+func (f *Field) spelling() string {
+	return cmp.Or(prefixed("header:", f.Header), prefixed("parent:", f.Parent), prefixed("envelope:", f.Envelope),
+		prefixed("query:", f.Query), prefixed("form:", f.Form), prefixed("json:", f.JSON))
+}
+
+func prefixed(prefix, name string) string {
+	if name == "" {
+		return ""
+	}
+	return prefix + name
+}
+
+// scope is what is joined with a payload's digest: the fields that the spec names,
+// and what the type is read from beside the payload, for two deliveries of different
+// types are two events whatever they hold. They are sorted, so that the order in
+// which a spec names them is nobody's concern.
+func (s *Spec) scope() []Field {
+	fields := slices.Clone(s.Identity.With)
+	var collect func(f *Field)
+	collect = func(f *Field) {
+		if f.Header != "" || f.Parent != "" || f.Envelope != "" || f.Query != "" {
+			fields = append(fields, Field{Header: f.Header, Parent: f.Parent, Envelope: f.Envelope, Query: f.Query})
+		}
+		for i := range f.Join {
+			collect(&f.Join[i])
+		}
+	}
+	for i := range s.Type {
+		collect(&s.Type[i])
+	}
+	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.spelling(), b.spelling()) })
+	return slices.CompactFunc(fields, func(a, b Field) bool { return a.spelling() == b.spelling() })
+}
+
+// digests reports whether an event id was made of the payload for want of one.
+func (x *extraction) digests(id string) bool {
+	return !x.level && strings.HasPrefix(id, digestPrefix)
+}

@@ -1,0 +1,149 @@
+package providers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// isDigest reports whether an event has the digest of its payload for an id.
+func isDigest(item providers.Item) bool {
+	return item.Unusable == "" && strings.HasPrefix(item.EventID, "sha256:")
+}
+
+// What is verified and has no id that could be read is an event under the digest of
+// its payload, and no dead letter.
+func TestWithoutAnID(t *testing.T) {
+	t.Parallel()
+	stripe := load(t, "stripe")
+	seen := map[string]string{}
+	for _, body := range []string{
+		`{"type":"x"}`, `{"id":"","type":"x"}`, `{"id":null,"type":"x"}`, `{"id":{},"type":"x"}`, `{"id":true,"type":"x"}`, `{"id":1.5,"type":"x"}`,
+		`{"id":1e3,"type":"x"}`, `{"type":"x","pending":1}`, `{"type":"x","data":{"a":[1,2]}}`, `{"type":"x","data":{"a":[2,1]}}`, `{"type":"x","data":{"a":["1,2"]}}`,
+	} {
+		item := accept(t, stripe, body)[0]
+		if !isDigest(item) || item.Type != "x" || item.Unknown || seen[item.EventID] != "" {
+			t.Errorf("%s: %+v, and %s has the id", body, item, seen[item.EventID])
+		}
+		seen[item.EventID] = body
+	}
+	for _, same := range []string{` { "type" : "\u0078" } `, `{"type":"x","pending_webhooks":3}`} {
+		if item := accept(t, stripe, same)[0]; seen[item.EventID] != `{"type":"x"}` {
+			t.Errorf("%s has an id of its own: %s", same, item.EventID)
+		}
+	}
+	if item := accept(t, stripe, `{"object":"event"}`)[0]; !isDigest(item) || item.Type != providers.TypeUnknown || !item.Unknown {
+		t.Errorf("no rule fits: %+v", item)
+	}
+	if item := accept(t, stripe, `{"id":"a"}`)[0]; item.EventID != "a" || item.Type != providers.TypeUnknown || !item.Unknown {
+		t.Errorf("an id and no type: %+v", item)
+	}
+	// A key twice where nothing is read has no canonical form; its bytes count.
+	one, two := accept(t, stripe, `{"a":1,"a":2}`)[0], accept(t, stripe, `{"a":2,"a":1}`)[0]
+	if !isDigest(one) || !isDigest(two) || one.EventID == two.EventID {
+		t.Errorf("a key twice: %+v %+v", one, two)
+	}
+}
+
+// What stands beside the payload is part of a digest: the fields that the spec
+// names, and those that the type is read from.
+func TestDigestScope(t *testing.T) {
+	t.Parallel()
+	p := custom(t, `
+extends: hmac
+identity: { mode: digest, with: [{ header: X-Shop }] }
+type: [{ header: X-Topic }]
+volatile: [attempt, items.*.at]
+`)
+	id := func(body string, headers ...string) string {
+		item := accept(t, p, body, headers...)[0]
+		if !isDigest(item) {
+			t.Fatalf("%+v", item)
+		}
+		return item.EventID
+	}
+	const body = `{"a":1,"attempt":1,"items":[{"at":1,"n":2}]}`
+	first := id(body, "X-Shop", "s", "X-Topic", "t")
+	for name, other := range map[string]string{
+		"topic": id(body, "X-Shop", "s", "X-Topic", "u"), "shop": id(body, "X-Shop", "t", "X-Topic", "t"),
+		"no shop": id(body, "X-Topic", "t"), "swapped": id(body, "X-Shop", "t", "X-Topic", "s"),
+		"payload": id(strings.Replace(body, `"n":2`, `"n":3`, 1), "X-Shop", "s", "X-Topic", "t"),
+	} {
+		if other == first {
+			t.Errorf("%s: the same id", name)
+		}
+	}
+	retry := strings.NewReplacer(`"attempt":1`, `"attempt":2`, `"at":1`, `"at":2`).Replace(body)
+	if id(retry, "X-Shop", "s", "X-Topic", "t", "X-Request-Id", "r") != first {
+		t.Error("a retry has an id of its own")
+	}
+}
+
+// Two equal elements of one batch are two events; the same batch again is the same two.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	p := custom(t, "\nextends: hmac\nsplit: { json: events }\nidentity: { mode: digest }\n")
+	const body = `{"events":[{"a":1},{"a":2},{ "a":1},{"a":1}]}`
+	items, again := accept(t, p, body), accept(t, p, body)
+	seen := map[string]bool{}
+	for i := range items {
+		if !isDigest(items[i]) || seen[items[i].EventID] || again[i].EventID != items[i].EventID {
+			t.Errorf("%+v", items[i])
+		}
+		seen[items[i].EventID] = true
+	}
+	alone := accept(t, p, `{"events":[{"a":1}]}`)
+	if alone[0].EventID != items[0].EventID {
+		t.Error("an event's id depends on what is beside it")
+	}
+}
+
+// Where a kind of event says the same each time, each delivery of it is an event.
+func TestLevelWhen(t *testing.T) {
+	t.Parallel()
+	p := custom(t, `
+extends: hmac
+identity: { mode: digest, level_when: [{ json: kind, equals: inventory }, { json: history, absent: true }] }
+`)
+	read := func(body string, at time.Time) string {
+		req := &providers.Request{Method: http.MethodPost, Header: http.Header{}, Body: []byte(body), ReceivedAt: at}
+		items := p.Inspect(req).Items
+		if len(items) != 1 || items[0].Unusable != "" {
+			t.Fatalf("%+v", items)
+		}
+		return items[0].EventID
+	}
+	for body, level := range map[string]bool{
+		`{"kind":"inventory","history":[1]}`: true, `{"kind":"x"}`: true, `{"kind":"x","history":null}`: true,
+		`{"kind":"x","history":[1]}`: false, `{"kind":{},"history":{}}`: false,
+	} {
+		if differs := read(body, noon) != read(body, noon.Add(time.Second)); differs != level {
+			t.Errorf("%s: a second delivery is another event: %v", body, differs)
+		}
+	}
+	nothing := custom(t, "\nextends: hmac\nbody: { format: any }\n")
+	p = nothing
+	if read("", noon) == read("", noon.Add(time.Second)) {
+		t.Error("two deliveries with nothing in them are one event")
+	}
+}
+
+// An identity of its own takes nothing of the rule that it replaces.
+func TestIdentityReplaced(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"extends: zoom\nidentity: { candidates: [{ json: event_ts }] }":                    "",
+		"extends: stripe\nidentity: { mode: digest }":                                      "",
+		"extends: stripe\nidentity: { mode: level }":                                       "",
+		"extends: adyen\nidentity: { candidates: [{ join: [{ json: a }, { json: b }] }] }": "identity.unique_source",
+	} {
+		_, err := catalog.Parse("custom", []byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
