@@ -353,7 +353,9 @@ func TestUnknownEventsAreCounted(t *testing.T) {
 	}
 	send(`{"id":"notif_1","topic":"user.created"}`)
 	send(`{"something":"new"}`)
-	gate.answer = func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) { return receipt(a, inbox.Duplicate), nil }
+	gate.answer = func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+		return receipt(a, inbox.Duplicate), nil
+	}
 	send(`{"something":"new"}`)
 	seen := gate.admissions()
 	if len(seen) != 3 || seen[1].Events[0].Type != "unknown" || seen[1].Events[0].Unusable != "" || !strings.HasPrefix(seen[1].Events[0].EventID, "sha256:") {
