@@ -90,6 +90,10 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			_, err := inbox.EraseEvent(b.tb.Context(), b.pool, inbox.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
+		"another payload admitted": {decide: func(b *bundle, _ *inbox.Effects, id inbox.ID) {
+			b.conflict(id)
+			must(b.tb, b.admitConflictOf(id))
+		}},
 		"discarded, replayed, dead and discarded again": {options: inbox.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 			again := inbox.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
 			_, err := store.Discard(b.tb.Context(), again)
