@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -51,7 +53,10 @@ func TestClockInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := admin.Config()
-	cfg.ConnConfig.RuntimeParams["search_path"] = schema + ", pg_catalog"
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET search_path = "+schema+", pg_catalog")
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

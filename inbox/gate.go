@@ -115,6 +115,7 @@ type Gate struct {
 	stopped bool
 	running sync.WaitGroup
 	stats   gateCounters
+	health  gateHealth
 	order   orderCounters
 }
 

@@ -39,6 +39,7 @@ func (g *Gate) commit(deliveries []*delivery) {
 	for _, d := range deliveries {
 		if g.left(d) < g.cfg.Deadline/8 {
 			g.stats.failed.Add(1)
+			g.health.failed(g.cfg.Clock.now(), "commits take longer than a delivery may")
 			d.answer(fmt.Errorf("%w: the delivery waited for almost all of its deadline of %s", ErrUnavailable, g.cfg.Deadline))
 			continue
 		}
@@ -124,6 +125,7 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 	}
 	group.resolve()
 	g.stats.groups.Add(1)
+	g.health.succeeded()
 	for _, d := range group.deliveries {
 		d.answer(nil)
 	}

@@ -101,6 +101,9 @@ func (g *Gate) fail(deliveries []*delivery, err error) {
 	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),
 		slog.Int("deliveries", len(deliveries)), slog.String("reason", sanitized(err)))
 	g.stats.failed.Add(uint64(len(deliveries)))
+	if classify(err) != faultSplit {
+		g.health.failed(g.cfg.Clock.now(), public(err))
+	}
 	for _, d := range deliveries {
 		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, sanitized(err)))
 	}

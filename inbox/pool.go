@@ -16,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 // PoolRole says what a pool is for; it decides the server-side timeouts and is
@@ -50,15 +52,15 @@ func CheckSchemaName(name string) error {
 	return nil
 }
 
-// timeouts are the settings of each role's connections; what a role does not
-// name stays as the server has it.
-func (r PoolRole) timeouts() map[string]string {
+// settings are those of each role's connections; what a role does not name stays as the
+// server has it.
+func (r PoolRole) settings() session.Settings {
 	switch r {
 	case PoolGate:
-		return map[string]string{
-			"lock_timeout":                        "1s",
+		return session.Settings{
+			"lock_timeout":                        "1000",
 			"statement_timeout":                   "0",
-			"idle_in_transaction_session_timeout": "10s",
+			"idle_in_transaction_session_timeout": "10000",
 			// Every statement of the gate finds its rows through an index, and must go
 			// on doing so on a table that grows a thousandfold between two ANALYZEs.
 			"enable_seqscan":   "off",
@@ -68,9 +70,9 @@ func (r PoolRole) timeouts() map[string]string {
 			"plan_cache_mode":  "force_generic_plan",
 		}
 	case PoolWork:
-		return map[string]string{
-			"lock_timeout":                        "5s",
-			"idle_in_transaction_session_timeout": "60s",
+		return session.Settings{
+			"lock_timeout":                        "5000",
+			"idle_in_transaction_session_timeout": "60000",
 			// As for the gate. An effect that acts inside the database has the planner
 			// back for its own transaction.
 			"enable_seqscan":   "off",
@@ -82,12 +84,12 @@ func (r PoolRole) timeouts() map[string]string {
 			"plan_cache_mode":   "force_generic_plan",
 		}
 	case PoolQueue:
-		return map[string]string{
-			"lock_timeout": "5s",
+		return session.Settings{
+			"lock_timeout": "5000",
 			// River's statements and the sweeper's are short. Cut off at a COMMIT that waits
 			// for a standby, they only wake somebody twice.
-			"statement_timeout":                   "60s",
-			"idle_in_transaction_session_timeout": "60s",
+			"statement_timeout":                   "60000",
+			"idle_in_transaction_session_timeout": "60000",
 			// River's statements join lists to its table. Planned once, on the empty table a
 			// process starts with, each fetch from a backlog took half a second: the plan
 			// walked the table for every job.
@@ -99,12 +101,17 @@ func (r PoolRole) timeouts() map[string]string {
 			"random_page_cost": "1.1",
 		}
 	default:
-		return map[string]string{"lock_timeout": "5s", "statement_timeout": "60s", "idle_in_transaction_session_timeout": "60s"}
+		return session.Settings{"lock_timeout": "5000", "statement_timeout": "60000", "idle_in_transaction_session_timeout": "60000"}
 	}
 }
 
-// PoolOption changes what the connections of a pool are set to.
-type PoolOption func(settings map[string]string)
+// PoolOption changes how a pool is made.
+type PoolOption func(*poolOptions)
+
+type poolOptions struct {
+	settings session.Settings
+	guard    *session.Guard
+}
 
 // leastIdle is the least time after which the server ends an idle transaction: a
 // process may stand still for a moment.
@@ -114,14 +121,28 @@ const leastIdle = 5 * time.Second
 // long, at least 5 s, so that what a vanished host had locked is free again. The lease
 // of claims is the time to give it: by then others may take over what it was doing.
 func VanishAfter(lease time.Duration) PoolOption {
-	return func(settings map[string]string) {
-		settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", max(lease, leastIdle).Milliseconds())
+	return func(o *poolOptions) {
+		o.settings["idle_in_transaction_session_timeout"] = milliseconds(max(lease, leastIdle))
 	}
 }
+
+// GuardedBy has the pool hand out no connections while the guard knows that a pooler
+// shares sessions. Pools without the option have a guard of their own.
+func GuardedBy(guard *session.Guard) PoolOption {
+	return func(o *poolOptions) { o.guard = guard }
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // OpenPool opens a pool on the database of url whose unqualified names are
 // those of schema. maxConns is the size of the pool; 0 leaves what the url says.
 // It connects lazily: an unreachable database is reported by first use.
+//
+// Each connection sets up its session when it is made and has read back what it is set
+// to: one that differs is refused ([session.SettingError]), and so is every connection
+// while a pooler is seen to share sessions ([session.ErrShared]).
 func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32, options ...PoolOption) (*pgxpool.Pool, error) {
 	return OpenPoolWithin(ctx, url, schema, role, maxConns, 0, options...)
 }
@@ -141,23 +162,24 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	if maxConns > 0 {
 		cfg.MaxConns = maxConns
 	}
-	params := cfg.ConnConfig.RuntimeParams
-	params["search_path"] = schema
-	params["application_name"] = "oncegate " + string(role)
-	// The server notices as well that this machine has vanished, and lets go of what it
-	// has locked. One that does not know the last of these says so in its log alone.
-	params["client_connection_check_interval"] = "5s"
-	params["tcp_keepalives_idle"] = "10"
-	params["tcp_keepalives_interval"] = "5"
-	params["tcp_keepalives_count"] = "3"
-	params["tcp_user_timeout"] = strconv.FormatInt(userTimeout.Milliseconds(), 10)
-	// Whatever the database or the role is set to: an acknowledgement, and the mark
-	// that a send began, must be on disk, and on the standbys that it waits for.
-	params["synchronous_commit"] = "on"
-	maps.Copy(params, role.timeouts())
+	o := poolOptions{settings: role.settings(), guard: new(session.Guard)}
+	maps.Copy(o.settings, session.Settings{
+		"search_path": schema,
+		// The server notices as well that this machine has vanished, and lets go of what it
+		// has locked.
+		"client_connection_check_interval": milliseconds(checkInterval),
+		"tcp_keepalives_idle":              seconds(keepaliveIdle),
+		"tcp_keepalives_interval":          seconds(keepaliveInterval),
+		"tcp_keepalives_count":             strconv.Itoa(keepaliveCount),
+		"tcp_user_timeout":                 milliseconds(userTimeout),
+		// Whatever the database or the role is set to: an acknowledgement, and the mark
+		// that a send began, must be on disk, and on the standbys that it waits for.
+		"synchronous_commit": "on",
+	})
 	for _, option := range options {
-		option(params)
+		option(&o)
 	}
+	cfg.ConnConfig.RuntimeParams["application_name"] = "oncegate " + string(role)
 	// The pool must not stay pinned to a server that has been demoted.
 	cfg.MaxConnLifetime = 30 * time.Minute
 	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute))) //nolint:gosec // jitter is no secret
@@ -166,6 +188,9 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	w := &watcher{silence: silence}
 	w.now = time.Now
 	cfg.ConnConfig.DialFunc = w.dial
+	// After the timeout is known, by which a session is set up.
+	session.Prepare(cfg.ConnConfig, o.settings)
+	o.guard.Watch(cfg, cfg.PingTimeout)
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)

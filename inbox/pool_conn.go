@@ -27,6 +27,15 @@ const (
 	// machine. Where the system does not know it, keepalives alone tell.
 	userTimeout = 15 * time.Second
 
+	// checkInterval is how often the server looks, during a long statement, whether its
+	// client is still there.
+	checkInterval = 5 * time.Second
+
+	// How either end asks a connection that says nothing whether it still stands.
+	keepaliveIdle     = 10 * time.Second
+	keepaliveInterval = 5 * time.Second
+	keepaliveCount    = 3
+
 	// silentAfter is how long a connection that was given up must have owed an answer,
 	// to be taken for silent and not merely for slow.
 	silentAfter = time.Second
@@ -54,7 +63,7 @@ type watcher struct {
 // dial connects; the pool takes it for its DialFunc.
 func (w *watcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount},
 		Control:         setUserTimeout,
 	}
 	conn, err := dialer.DialContext(ctx, network, address)

@@ -21,7 +21,10 @@ import (
 func (b *bundle) patientWork() {
 	b.tb.Helper()
 	cfg := b.work.Config()
-	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "0"
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET lock_timeout = 0")
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(b.tb.Context(), cfg)
 	if err != nil {
 		b.tb.Fatal(err)

@@ -45,6 +45,15 @@ func Pooled(conn *pgx.Conn) bool {
 	return s != nil && s.pooled
 }
 
+// PID is the server's process that serves the connection's session, 0 if the connection was not
+// made by [Prepare]. Behind a pooler it is not the one that the startup named.
+func PID(conn *pgx.Conn) uint32 {
+	if s := stateOf(conn.PgConn()); s != nil {
+		return s.pid
+	}
+	return 0
+}
+
 const readMark = `
 SELECT pg_backend_pid(), current_setting('oncegate.session', true), current_setting('synchronous_commit'), current_setting('search_path')`
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -119,7 +120,10 @@ func (b *bench) build(fault *Fault) {
 func (b *bench) buildPatient(fault *Fault) {
 	b.Helper()
 	config := Open(b.TB, b.url, b.schema, inbox.PoolGate, 16).Config()
-	config.ConnConfig.RuntimeParams["lock_timeout"] = "60s"
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SET lock_timeout = '60s'")
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)

@@ -23,11 +23,13 @@ func (a *App) makeAdmin() error {
 				}
 				return nil
 			}},
-			{Name: "database", Ready: func(ctx context.Context) error {
-				if err := a.adminPool.Ping(ctx); err != nil {
-					return errors.New("not reachable") // the cause may hold the address and user
+			{Name: "database", Ready: a.checkDatabase},
+			{Name: "commits", Ready: func(context.Context) error { return a.commits.Ready() }},
+			{Name: "gate", Ready: func(context.Context) error {
+				if a.gate == nil {
+					return nil
 				}
-				return nil
+				return a.gate.Ready()
 			}},
 			{Name: "schema", Ready: func(ctx context.Context) error {
 				err := migrations.Validate(ctx, a.adminPool)

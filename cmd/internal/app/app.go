@@ -24,6 +24,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Config configures an [App]. Settings and Logger are required.
@@ -56,6 +57,9 @@ type App struct {
 	clock *inbox.Clock
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
+
+	sessions session.Guard      // of all pools
+	commits  *inbox.CommitProbe // set when everything is made
 
 	keys       *seal.Keyring          // nil where nothing is sealed
 	keyTrouble atomic.Pointer[string] // what is wrong with them, by those of other processes
@@ -146,6 +150,9 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if err := a.makeOrderMetrics(); err != nil {
 		return nil, err
 	}
+	if err := a.makeCommitProbe(); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 
@@ -155,7 +162,13 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if a.adminPool, err = a.openPool(ctx, "admin pool", inbox.PoolAdmin, 4); err != nil {
 		return err
 	}
+	if err := a.proveSessions(ctx); err != nil {
+		return err
+	}
 	if err := migrations.Validate(ctx, a.adminPool); err != nil {
+		return err
+	}
+	if err := inbox.Writable(ctx, a.adminPool); err != nil {
 		return err
 	}
 	volatile, err := inbox.Volatile(ctx, a.adminPool)
@@ -178,7 +191,7 @@ func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, si
 }
 
 func (a *App) openPoolWithin(ctx context.Context, name string, role inbox.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
-	var options []inbox.PoolOption
+	options := []inbox.PoolOption{inbox.GuardedBy(&a.sessions)}
 	if role == inbox.PoolWork || role == inbox.PoolQueue {
 		options = append(options, inbox.VanishAfter(a.settings.Work.Lease))
 	}

@@ -37,9 +37,24 @@ func (s *Server) choosePort() error {
 			}
 			return nil
 		}
-		s.port = firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is no secret
+		s.port = anyPort()
 	}
 	return errors.New("choosing a port for PostgreSQL: none of 200 tried was free")
+}
+
+// anyPort draws a port of the range; it may be taken.
+func anyPort() int {
+	return firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is no secret
+}
+
+// freePort draws a port of the range that is free now.
+func freePort() (int, error) {
+	for range 200 {
+		if port := anyPort(); portFree(port) {
+			return port, nil
+		}
+	}
+	return 0, errors.New("choosing a port: none of 200 tried was free")
 }
 
 func portFree(port int) bool {

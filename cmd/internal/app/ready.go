@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/session"
+)
+
+// provedEvery is how often it is proved that no pooler shares the process's sessions: a pooler may
+// be told to while it has clients.
+const provedEvery = 5 * time.Second
+
+// proveSessions refuses a database whose sessions a pooler shares, and goes on looking once the
+// process is started. What cannot be asked now proves nothing.
+func (a *App) proveSessions(ctx context.Context) error {
+	if err := a.sessions.Prove(ctx, a.adminPool); errors.Is(err, session.ErrShared) {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "sessions", run: func(ctx context.Context) error {
+		a.every(ctx, "sessions", provedEvery, func(ctx context.Context) {
+			before := a.sessions.Err()
+			switch now := a.sessions.Prove(ctx, a.adminPool); {
+			case errors.Is(now, session.ErrNotProved):
+			case now != nil && before == nil:
+				a.log.ErrorContext(ctx, "nothing is done until sessions are whole again", slog.Any("error", now))
+			case now == nil && before != nil:
+				a.log.InfoContext(ctx, "the pooler shares sessions no more")
+			}
+		})
+		return nil
+	}})
+	return nil
+}
+
+// makeCommitProbe makes what tries commits: on the gate's pool, where there is a gate.
+func (a *App) makeCommitProbe() error {
+	cfg := inbox.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
+	if a.gate != nil {
+		cfg.Pool, cfg.Committed = a.gatePool, a.gate.Committed
+	}
+	var err error
+	if a.commits, err = inbox.NewCommitProbe(cfg); err != nil {
+		return err
+	}
+	a.starts = append(a.starts, step{name: "commit probe", run: func(ctx context.Context) error {
+		a.cleanups.add("commit probe", a.commits.Stop)
+		return a.commits.Start(ctx)
+	}})
+	return nil
+}
+
+// checkDatabase says why the database can take nothing now.
+func (a *App) checkDatabase(ctx context.Context) error {
+	err := inbox.Writable(ctx, a.adminPool)
+	setting, differs := errors.AsType[*session.SettingError](err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, inbox.ErrStandby), errors.Is(err, inbox.ErrReadOnly):
+		// The others lead to the same server. What is under way on them ends first.
+		for _, pool := range []*pgxpool.Pool{a.gatePool, a.workPool, a.queuePool} {
+			if pool != nil {
+				pool.Reset()
+			}
+		}
+		return err
+	case errors.Is(err, session.ErrShared):
+		return session.ErrShared
+	case differs:
+		return setting
+	}
+	return errors.New("not reachable") // the cause may hold the address and user
+}
