@@ -44,10 +44,7 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 	defer conn.Release()
 	recorded, displaced := int64(0), int64(0)
 	b := &pgx.Batch{} // without BEGIN, a batch is one transaction
-	b.Queue(recordConflict, e.row, e.sha[:], c.paths, NewID(now)).Exec(func(tag pgconn.CommandTag) error {
-		recorded = tag.RowsAffected()
-		return nil
-	})
+	b.Queue(recordConflict, e.row, e.sha[:], c.paths, NewID(now)).QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
 	if !e.source().Strict {
 		g.queueConflict(b, e, c, now).Exec(func(tag pgconn.CommandTag) error {
 			displaced = tag.RowsAffected()

@@ -24,14 +24,23 @@ FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body
 WHERE e.id = $1`
 
 // The event keeps its first payload. The statement locks the event's row, so that
-// payloads that conflict with one event are kept one after the other.
+// payloads that conflict with one event are kept one after the other. The first conflict
+// of an event in an hour is audited, with how many there were until then; the others are
+// counted by the event, and their payloads have rows of their own: a sender whose
+// payloads drift would fill the disk.
 const recordConflict = `
-WITH marked AS (
-    UPDATE inbox_event SET conflicts = conflicts + 1, conflict_at = now(), conflict_sha256 = $2, conflict_paths = $3
-    WHERE id = $1 RETURNING id, conflicts)
-INSERT INTO audit (id, actor, action, object, after)
-SELECT $4, 'gate', 'conflict', 'event/' || id, jsonb_build_object('sha256', encode($2, 'hex'), 'paths', $3::text[], 'conflicts', conflicts)
-FROM marked`
+WITH before AS MATERIALIZED (
+    SELECT id, conflict_at FROM inbox_event WHERE id = $1 FOR UPDATE),
+marked AS (
+    UPDATE inbox_event e SET conflicts = e.conflicts + 1, conflict_at = now(), conflict_sha256 = $2, conflict_paths = $3
+    FROM before b WHERE e.id = b.id
+    RETURNING e.id, e.conflicts, b.conflict_at AS last),
+audited AS (
+    INSERT INTO audit (id, actor, action, object, after)
+    SELECT $4, 'gate', 'conflict', 'event/' || id, jsonb_build_object('sha256', encode($2, 'hex'), 'paths', $3::text[], 'conflicts', conflicts)
+    FROM marked
+    WHERE last IS NULL OR date_bin('1 hour', last, 'epoch') <> date_bin('1 hour', now(), 'epoch'))
+SELECT count(*) FROM marked`
 
 // settleConflict decides about a delivery whose key was recorded with other
 // bytes: after the commit, outside the group, a few at a time. The same
