@@ -10,6 +10,23 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
+// The messages of lines that anybody can bring about, without a secret.
+const (
+	logRefused    = "delivery refused"
+	logDoubted    = "delivery put off: it verifies but for its time, and our clock may be wrong"
+	logUnverified = "delivery not verified"
+	logPanicked   = "delivery panicked"
+)
+
+// UnprovedMessages are the messages of the lines of the log that anybody can bring
+// about, without a secret. A logger should bound how many of them it writes.
+func UnprovedMessages() []string { return []string{logRefused, logDoubted, logUnverified, logPanicked} }
+
+// logs reports whether a line is written that quota is for.
+func (r *Receiver) logs(req *request, quota *quota) bool {
+	return r.cfg.LogEvery || quota.take(req.started)
+}
+
 // logReceipt writes the line people follow an event by.
 func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
 	ctx := req.http.Context()
@@ -48,14 +65,14 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 	}
 }
 
-// logRefusal writes at most one line a second for each source; the metrics
-// count all.
+// logRefusal writes at most one line a second for each source, unless the logger is one
+// that folds; the metrics count all.
 func (r *Receiver) logRefusal(req *request, why reason, detail string) {
 	ctx := req.http.Context()
-	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !req.source.logs.take(req.started) {
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !r.logs(req, req.source.logs) {
 		return
 	}
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "delivery refused",
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, logRefused,
 		slog.String("source", req.source.name), slog.String("reason", string(why)), slog.String("detail", detail),
 		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
 }
@@ -63,8 +80,8 @@ func (r *Receiver) logRefusal(req *request, why reason, detail string) {
 // logDoubted warns that a delivery was put off since our clock may be wrong, at most
 // once a second for each source.
 func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
-	if req.source.faults.take(req.started) {
-		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelWarn, "delivery put off: it verifies but for its time, and our clock may be wrong",
+	if r.logs(req, req.source.faults) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelWarn, logDoubted,
 			slog.String("source", req.source.name), slog.String("detail", refusal.Detail), slog.String("request", req.id))
 	}
 }
@@ -72,15 +89,15 @@ func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
 // logUnverified reports a fault of a provider's, at most once a second for each
 // source.
 func (r *Receiver) logUnverified(req *request, err error) {
-	if req.source.faults.take(req.started) {
-		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery not verified", req.fault(err)...)
+	if r.logs(req, req.source.faults) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, logUnverified, req.fault(err)...)
 	}
 }
 
 // logUnrecorded reports a fault of the gate's, at most once a second for each
 // source.
 func (r *Receiver) logUnrecorded(req *request, err error) {
-	if req.source.faults.take(req.started) {
+	if r.logs(req, req.source.faults) {
 		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery not recorded", req.fault(err)...)
 	}
 }
@@ -92,14 +109,14 @@ func (req *request) fault(err error) []slog.Attr {
 // logPanic writes where it happened. What was panicked with may hold content,
 // so only errors of the runtime are quoted.
 func (r *Receiver) logPanic(req *request, value any) {
-	if !req.source.faults.take(req.started) {
+	if !r.logs(req, req.source.faults) {
 		return
 	}
 	text := fmt.Sprintf("%T", value)
 	if err, ok := value.(runtime.Error); ok {
 		text = err.Error()
 	}
-	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, "delivery panicked",
+	r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelError, logPanicked,
 		slog.String("source", req.source.name), slog.String("request", req.id),
 		slog.String("panic", text), slog.String("stack", string(debug.Stack())))
 }

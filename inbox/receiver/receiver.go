@@ -104,6 +104,11 @@ type Config struct {
 
 	Logger *slog.Logger
 
+	// LogEvery has every refusal and every fault logged, for a logger that bounds by
+	// itself what repeats. Otherwise at most one line a second is written of the refusals
+	// of a source, and one of its faults.
+	LogEvery bool
+
 	// Now is the clock; give it the one that is corrected to the database's. It
 	// defaults to time.Now.
 	Now func() time.Time

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -242,17 +243,24 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A flood writes a line a second, not one each.
+// A flood writes a line a second, not one each, unless the logger sees to that.
 func TestRefusalsAreLoggedSparingly(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	cfg := config(&gate{}, newProvider())
-	cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-	handler := newReceiver(t, cfg)
-	for range 500 {
-		handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, &answerCase{body: event, header: map[string]string{"X-Signature": "00"}}))
-	}
-	if n := strings.Count(log.String(), "\n"); n != 1 {
-		t.Errorf("%d lines", n)
+	for every, want := range map[bool]int{false: 1, true: 500} {
+		var log bytes.Buffer
+		cfg := config(&gate{}, newProvider())
+		cfg.Logger, cfg.LogEvery = slog.New(slog.NewJSONHandler(&log, nil)), every
+		handler := newReceiver(t, cfg)
+		for range 500 {
+			handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, &answerCase{body: event, header: map[string]string{"X-Signature": "00"}}))
+		}
+		if n := strings.Count(log.String(), "\n"); n != want {
+			t.Errorf("%d lines, want %d", n, want)
+		}
+		for line := range strings.Lines(log.String()) {
+			if !slices.ContainsFunc(receiver.UnprovedMessages(), func(m string) bool { return strings.Contains(line, `"msg":"`+m+`"`) }) {
+				t.Fatalf("anybody can bring this line about, and it is not among those: %s", line)
+			}
+		}
 	}
 }

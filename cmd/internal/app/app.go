@@ -32,6 +32,9 @@ type Config struct {
 	Settings *config.Config
 	Logger   *slog.Logger
 
+	// LogFolds says that Logger bounds by itself what repeats.
+	LogFolds bool
+
 	// Receive takes deliveries, Work carries out effects; at least one.
 	Receive, Work bool
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/cmd/internal/fold"
+	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
 func (s *shell) serveCommand() *cobra.Command {
@@ -39,12 +41,16 @@ func (s *shell) serveCommand() *cobra.Command {
 				return err
 			}
 			tuneMemory(s)
-			logger := newLogger(s, cfg.Log)
+			logger, flush, err := foldingLogger(s, cfg.Log)
+			if err != nil {
+				return err
+			}
+			defer flush()
 			for _, warning := range cfg.Warnings {
 				logger.Warn("configuration", slog.String("warning", warning))
 			}
 			return s.run(cmd.Context(), app.Config{
-				Settings: cfg, Logger: logger, Receive: receive, Work: work, Version: readBuild().Version,
+				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
 			}, func(a *app.App) error {
 				attrs := []any{slog.String("admin", a.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
 				if addr := a.PublicAddr(); addr != nil {
@@ -139,6 +145,16 @@ func listenHint(err error) error {
 		return fmt.Errorf("%w; stop what uses it, or set PORT (public) or ONCEGATE_ADMIN (admin)", err)
 	}
 	return err
+}
+
+// foldingLogger is newLogger for a process that logs for long: it folds what repeats.
+// flush, at the end, writes how much that was.
+func foldingLogger(s *shell, cfg config.Log) (logger *slog.Logger, flush func(), err error) {
+	h, err := fold.New(fold.Config{Next: newLogger(s, cfg).Handler(), Mode: cfg.Events, Hostile: receiver.UnprovedMessages()})
+	if err != nil {
+		return nil, nil, err
+	}
+	return slog.New(h), h.Close, nil
 }
 
 // newLogger writes to stderr, as the configuration says.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
@@ -81,6 +82,9 @@ type Log struct {
 	Level slog.Level
 	// Format is json or text; json by default.
 	Format string
+	// Events says which lines about deliveries and effects are written; sampled by
+	// default.
+	Events fold.Mode
 }
 
 // Gate bounds what waits for a commit.

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -89,7 +90,7 @@ func defaults(catalog map[string]*providers.Provider) *Config {
 	cfg := &Config{
 		Database:  Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
 		Listen:    Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
-		Log:       Log{Level: slog.LevelInfo, Format: "json"},
+		Log:       Log{Level: slog.LevelInfo, Format: "json", Events: fold.Sampled},
 		Drain:     25 * time.Second,
 		Classes:   builtInClasses(),
 		Providers: map[string]*providers.Provider{},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -26,6 +27,7 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "ONCEGATE_TRUSTED_PROXIES", &cfg.Listen.TrustedProxies, prefixes)
 	override(r, "LOG_LEVEL", &cfg.Log.Level, level)
 	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, logFormat)
+	override(r, "ONCEGATE_LOG_EVENTS", &cfg.Log.Events, fold.Parse)
 	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, atLeastOne)
 	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, positiveSize)
 	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, positiveDuration)

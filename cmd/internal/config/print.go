@@ -55,7 +55,7 @@ func (c *Config) Effective() yaml.MapSlice {
 			item("public", c.Listen.Public), item("admin", c.Listen.Admin),
 			item("trusted_proxies", prefixTexts(c.Listen.TrustedProxies)),
 		}),
-		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format)}),
+		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format), item("events", string(c.Log.Events))}),
 	}
 	if c.Seal.Keyring != "" {
 		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/cmd/internal/fold"
 )
 
 func (r *reader) database(cfg *Config, n ast.Node) {
@@ -60,6 +62,7 @@ func (r *reader) log(cfg *Config, n ast.Node) {
 	r.object(n, where, map[string]func(field){
 		"level":  func(f field) { parsed(r, f.value, where+".level", &cfg.Log.Level, level) },
 		"format": func(f field) { parsed(r, f.value, where+".format", &cfg.Log.Format, logFormat) },
+		"events": func(f field) { parsed(r, f.value, where+".events", &cfg.Log.Events, fold.Parse) },
 	})
 }
 
