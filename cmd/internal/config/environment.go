@@ -25,7 +25,7 @@ var variables = map[string]string{
 	"ONCEGATE_GATE_DEADLINE":          "gate.deadline",
 	"ONCEGATE_GATE_QUEUE_BYTES":       "gate.queue_bytes",
 	"ONCEGATE_GATE_QUEUE_EVENTS":      "gate.queue_events",
-	"ONCEGATE_KEYRING":                "seal.keyring, the keys themselves; ONCEGATE_KEYRING_FILE names a file with them",
+	"ONCEGATE_KEYRING":                "seal.keyring, or the keys themselves; ONCEGATE_KEYRING_FILE names a file with them",
 	"ONCEGATE_LEASE":                  "work.lease",
 	"ONCEGATE_LOG_EVENTS":             "log.events",
 	"ONCEGATE_LOG_FORMAT":             "log.format",

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,7 +14,8 @@ import (
 // Seal says with which keys what is kept of deliveries is encrypted.
 type Seal struct {
 	// Keyring is where the keys are: "env:NAME" or "file:PATH". Empty is off: bodies,
-	// headers, requests and results are stored in plain.
+	// headers, requests and results are stored in plain. The environment variable
+	// ONCEGATE_KEYRING takes the same, or the keys themselves.
 	Keyring string
 
 	env *environment
@@ -24,8 +27,16 @@ func (s Seal) Open(now func() time.Time) (*seal.Keyring, error) {
 	if s.Keyring == "" {
 		return nil, nil //nolint:nilnil // a nil keyring is one that seals nothing
 	}
-	return seal.New(s.read, now)
+	keys, err := seal.New(s.read, now)
+	if errors.Is(err, seal.ErrKeyring) && s.Keyring == keyringVariable && s.Path() == "" {
+		// The text may be the keys: it is not quoted.
+		return nil, fmt.Errorf("%w; ONCEGATE_KEYRING takes file:PATH, env:NAME or the keys themselves", err)
+	}
+	return keys, err
 }
+
+// keyringVariable is where the keys are if the environment has them.
+const keyringVariable = "env:ONCEGATE_KEYRING"
 
 // Path is the file the keyring is in; empty if it is not in a file.
 func (s Seal) Path() string {
@@ -64,7 +75,17 @@ func (r *reader) seal(cfg *Config, n ast.Node) {
 func (r *reader) checkSeal(cfg *Config, o Options) {
 	cfg.Seal.env = r.env
 	if r.env.has("ONCEGATE_KEYRING") {
-		cfg.Seal.Keyring = "env:ONCEGATE_KEYRING"
+		cfg.Seal.Keyring = keyringVariable
+		text, _, err := r.env.lookup("ONCEGATE_KEYRING")
+		switch reference := strings.TrimSpace(text); {
+		case err != nil: // Open says so
+		case r.env.vars["ONCEGATE_KEYRING"] == "": // the file of its twin holds the keys
+		case reference == keyringVariable:
+			r.environ("ONCEGATE_KEYRING: names itself; it takes file:PATH, env:NAME of another variable or the keys themselves")
+			return
+		case strings.HasPrefix(reference, "env:"), strings.HasPrefix(reference, "file:"):
+			cfg.Seal.Keyring = reference
+		}
 	}
 	if _, err := cfg.Seal.Open(nil); err != nil && !o.KeyringLater {
 		r.environ("seal.keyring: %v", err)
