@@ -90,10 +90,14 @@ func (o *operator) one(ctx context.Context, query string, args ...any) (string, 
 	return found[0], nil
 }
 
-const newestIn = `SELECT id::text FROM effect WHERE state = ANY ($1) ORDER BY id DESC LIMIT 40`
+// breadth is from how many things one is drawn: in every other round they are so few that
+// people meet.
+func (o *operator) breadth() int { return []int{40, 4}[o.round%2] }
+
+const newestIn = `SELECT id::text FROM effect WHERE state = ANY ($1) ORDER BY id DESC LIMIT $2`
 
 func (o *operator) discard(ctx context.Context) (bool, error) {
-	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"})
+	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"}, o.breadth())
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
@@ -135,7 +139,7 @@ func (o *operator) verdict() (flag, action string) {
 }
 
 func (o *operator) resolve(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, newestIn, []string{"indeterminate"})
+	id, err := o.one(ctx, newestIn, []string{"indeterminate"}, o.breadth())
 	if err != nil || id == "" {
 		return false, err
 	}
@@ -160,10 +164,10 @@ func (o *operator) resolveMany(ctx context.Context) (bool, error) {
 
 const stillStreams = `
 SELECT s.id::text FROM stream s JOIN route r ON r.id = s.route_id
-WHERE (s.blocked_by IS NOT NULL OR s.gap_since IS NOT NULL) ORDER BY s.id DESC LIMIT 40`
+WHERE (s.blocked_by IS NOT NULL OR s.gap_since IS NOT NULL) ORDER BY s.id DESC LIMIT $1`
 
 func (o *operator) pass(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, stillStreams)
+	id, err := o.one(ctx, stillStreams, o.breadth())
 	if err != nil || id == "" {
 		return false, err
 	}
@@ -180,10 +184,10 @@ func (o *operator) pass(ctx context.Context) (bool, error) {
 
 const heldForPerson = `
 SELECT id::text FROM effect
-WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken') ORDER BY id DESC LIMIT 40`
+WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken') ORDER BY id DESC LIMIT $1`
 
 func (o *operator) undecided(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, heldForPerson)
+	id, err := o.one(ctx, heldForPerson, o.breadth())
 	if err != nil || id == "" {
 		return false, err
 	}

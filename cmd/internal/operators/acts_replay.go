@@ -50,7 +50,7 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 			states = []string{"done"}
 			args = append(args, "--include-done", "--new-key")
 		}
-		ids, err := o.few(ctx, 1+o.random.IntN(5), newestIn, states)
+		ids, err := o.few(ctx, 1+o.random.IntN(5), newestIn, states, o.breadth())
 		if err != nil || len(ids) == 0 {
 			return false, err
 		}
@@ -150,7 +150,7 @@ func (o *operator) cancel(ctx context.Context) (bool, error) {
 
 // deadReplay plans and runs in one step. What it planned is read from the plan.
 func (o *operator) deadReplay(ctx context.Context) (bool, error) {
-	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"})
+	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"}, o.breadth())
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}

@@ -45,6 +45,7 @@ type campaign struct {
 	lastRead  time.Time
 	lastAudit time.Time
 	heard     int
+	probed    int
 	judged    int
 
 	kinds map[string]int // what happened, for the summary

@@ -77,21 +77,21 @@ func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string
 	if h.asks {
 		args = append(args, "--yes")
 	}
-	var kill time.Duration
-	if h.struck || !h.spared && o.random.IntN(12) == 0 {
-		kill = time.Duration(5+o.random.IntN(80)) * time.Millisecond
+	limit, strike := patience, h.struck || !h.spared && o.random.IntN(12) == 0
+	if strike {
+		limit = time.Duration(5+o.random.IntN(80)) * time.Millisecond
 	}
 	server := o.servers[o.random.IntN(2)]
 	a.args = args
 	var err error
-	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), kill, o.world.binary, args...)
+	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), limit, o.world.binary, args...)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return a, err
 	}
-	a.killed = a.Code == -1 && kill > 0
+	a.killed = a.Code == -1 && strike
 	if a.Code == 0 && into != nil {
 		if err := json.Unmarshal([]byte(a.Out), into); err != nil {
 			o.violate(violation{kind: exited, detail: fmt.Sprintf("%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Out)})
@@ -118,6 +118,8 @@ func complaint(a *act, usage string) string {
 	switch {
 	case a.killed, a.Code == 0:
 		return ""
+	case a.Code == -1 && a.To.Sub(a.From) >= patience:
+		return fmt.Sprintf("%s did not end within %s", a, patience)
 	case a.Code != 1 && a.Code != 2 && a.Code != 75:
 		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Complaints)
 	case a.Code == 2 && (usage == "" || !strings.Contains(last, usage)):

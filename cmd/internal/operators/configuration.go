@@ -28,7 +28,7 @@ const secretKey = "operators-0123456789abcdef" // of servers that live for minut
 
 // Effects of the source brief are pruned after some seconds, and those of the others
 // not within a campaign. extra shares its target with charge and takes what charge does
-// not, so that what waits for it can be moved there. No target's answer is taken for one that precedes
+// not, so that what waits for it can be moved there. The target asked says what it has done. No target's answer is taken for one that precedes
 // its work, but 429.
 const configuration = `
 %[1]s
@@ -38,6 +38,8 @@ classes:
   brief: { effects: 15s, body: 1d }
 targets:
   once:   { kind: forward, url: "http://%[2]s/once", idempotent: false, %[3]s }
+  asked:  { kind: forward, url: "http://%[2]s/once/asked", idempotent: false, %[3]s,
+            probe: { url: "http://%[2]s/probe/{key}", every: 1s, absent_after: 3s, timeout: 1s } }
   fulfil: { kind: forward, url: "http://%[2]s/once/fulfil", idempotent: false, %[3]s }
   idem:   { kind: forward, url: "http://%[2]s/idem", idempotent: true, keep_reply: true, %[3]s }
   ship:   { kind: forward, url: "http://%[2]s/idem/ship", idempotent: true, %[3]s }
@@ -48,6 +50,7 @@ sources:
     routes:
       - { name: charge, types: ["pay.*"], target: once }
       - { name: notify, types: ["pay.*"], target: idem }
+      - { name: asked, types: ["pay.*"], target: asked }
       - { name: receipt, types: ["pay.*"], target: idem, key: { fields: [body.customer], keep: 1h } }
 %[4]s
   orders:
@@ -115,7 +118,7 @@ func expected(source, kind string) []string {
 	case source == "brief":
 		return []string{"charge", "notify"}
 	case strings.HasPrefix(kind, "pay."):
-		return []string{"charge", "notify", "receipt"}
+		return []string{"charge", "notify", "asked", "receipt"}
 	}
 	return nil
 }

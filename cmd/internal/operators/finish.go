@@ -52,7 +52,7 @@ func (c *campaign) finish(ctx context.Context) error {
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
-	for _, check := range []func(context.Context) error{c.books, c.acknowledged, c.endedReplays, c.stop, c.backlogs, c.opened, c.pruned, c.resealed} {
+	for _, check := range []func(context.Context) error{c.books, c.acknowledged, c.endedReplays, c.stop, c.logs, c.backlogs, c.opened, c.pruned, c.resealed} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -138,6 +138,9 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 	if s.done > succeeded {
 		add(unbalanced, "%d attempts say done, and %d requests were answered with success", s.done, succeeded)
 	}
+	if e := h.last(); e != nil && !stands(e.how, inbox.EffectState(s.state)) && !h.permitted(e, time.Now()) {
+		add(overridden, "it was %s by %s, and nobody asked for it afterwards%s", e.how, e.by, h.story())
+	}
 	explained := true
 	switch inbox.EffectState(s.state) {
 	case inbox.EffectPending, inbox.EffectClaimed, inbox.EffectRetry:
@@ -147,7 +150,7 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 			add(unfinished, "nothing holds it")
 		}
 	case inbox.EffectDone:
-		if succeeded == 0 && !byPerson(resolved) {
+		if succeeded == 0 && !byPerson(resolved) && !h.probed {
 			add(lost, "no target answered it with success, and nobody said that it happened")
 		}
 	case inbox.EffectSkipped:
@@ -183,6 +186,17 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 		add(unexplained, "nothing of the campaign brings that about")
 	}
 	return out
+}
+
+// stands reports whether a state is that of what a person decided.
+func stands(how string, state inbox.EffectState) bool {
+	switch how {
+	case discarded:
+		return state == inbox.EffectSkipped
+	case resolved:
+		return state == inbox.EffectDone
+	}
+	return state.Settled() || state.AtRest()
 }
 
 // acknowledged looks for every event that was acknowledged, and for the effects that it

@@ -49,6 +49,7 @@ type history struct {
 	endings       []ending
 	permits       []permit
 	state, reason string // as the database had it last
+	probed        bool   // a probe was told that it happened
 	gone          bool   // it is not in the database any more
 	dirty         bool   // something is new since it was judged
 	finished      time.Time
@@ -78,4 +79,15 @@ func (h *history) resent(first, second time.Time) bool {
 // asked reports whether a person had anything to do with the effect by then.
 func (h *history) asked(at time.Time) bool {
 	return slices.ContainsFunc(h.permits, func(p permit) bool { return !p.from.After(at) })
+}
+
+// last is what a person decided last about the effect; nil if nobody did.
+func (h *history) last() *ending {
+	var last *ending
+	for i := range h.endings {
+		if e := &h.endings[i]; e.by != byDatabase && (last == nil || last.to.Before(e.to)) && (e.how == discarded || e.how == resolved) {
+			last = e
+		}
+	}
+	return last
 }

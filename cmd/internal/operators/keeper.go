@@ -51,7 +51,7 @@ func (c *campaign) keep(ctx context.Context) error {
 
 // rotate adds a key, brings everything under it and removes the oldest one that may go.
 func (o *operator) rotate(ctx context.Context) error {
-	a, err := o.oncegate(ctx, how{kind: "keys rotate", decides: true, spared: true, usage: "finishes that rotation"}, nil, "keys", "rotate")
+	a, err := o.oncegate(ctx, how{kind: "keys rotate", decides: true, usage: "finishes that rotation"}, nil, "keys", "rotate")
 	if err != nil {
 		return err
 	}

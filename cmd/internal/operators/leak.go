@@ -5,10 +5,8 @@ import (
 	"fmt"
 )
 
-// leaking looks in what a table holds for content that may not be there: that of erased
-// events, with the payloads that had conflicted with them by then; and where everything is
-// sealed, any.
-func leaking(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
+// markers are those that stand in what a table holds, as text or as the bytes of a bytea.
+func markers(content []byte) map[string]bool {
 	there := map[string]bool{}
 	for _, m := range plainMarker.FindAll(content, -1) {
 		there[string(m)] = true
@@ -18,6 +16,14 @@ func leaking(table string, content []byte, events map[string]*event, sealed bool
 			there["mark-"+string(text)] = true
 		}
 	}
+	return there
+}
+
+// leaking looks in what a table holds for content that may not be there: that of erased
+// events, with the payloads that had conflicted with them by then; and where everything is
+// sealed, any.
+func leaking(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
+	there := markers(content)
 	if sealed && len(there) > 0 {
 		out = append(out, violation{leaked, fmt.Sprintf("table %s holds the content of %d payloads in plain, such as %s", table, len(there), sorted(there)[0])})
 	}

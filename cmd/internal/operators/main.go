@@ -97,7 +97,11 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	}
 	found := c.found
 	if len(found) > 0 && !o.wrong {
-		fmt.Println(rig.Early(fmt.Errorf("%d violations", len(found)), repeat, logs...))
+		kept, err := rig.Keep(logs...)
+		if err != nil {
+			return true, err
+		}
+		fmt.Printf("   to repeat it: %s\n   the logs: %s\n", repeat, kept)
 	}
 	for _, v := range found[:min(len(found), o.shown())] {
 		fmt.Println("  ", v)

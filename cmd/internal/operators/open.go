@@ -53,7 +53,25 @@ func (c *campaign) opened(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading what is sealed in %s: %w", v.table, err)
 		}
+		there := markers(content.Bytes())
+		for _, key := range sorted(c.deliveries.events) {
+			c.violate(c.deliveries.events[key].kept(v.table, key, there)...)
+		}
 		c.violate(leaking(v.table+"."+v.column+", sealed,", content.Bytes(), c.deliveries.events, false)...)
 	}
 	return nil
+}
+
+// conflictsKept is how many payloads that conflict with an event are kept.
+const conflictsKept = 5
+
+// kept looks for what was acknowledged of an event in what a table holds.
+func (e *event) kept(table, key string, there map[string]bool) (out []violation) {
+	for i, s := range e.sent {
+		holds := table == "inbox_body" && i == 0 || table == "conflict" && i > 0 && len(e.sent) <= conflictsKept
+		if holds && !e.gone && !s.sentAt.IsZero() && !there[s.Marker] {
+			out = append(out, violation{lost, fmt.Sprintf("payload %d of %s was acknowledged at %s, and table %s does not hold it", i, key, s.sentAt.Format(clock), table)})
+		}
+	}
+	return out
 }

@@ -221,6 +221,9 @@ func (c *campaign) erased(s span, a *act) {
 	if i < 0 || j < 0 {
 		return
 	}
+	if e := c.deliveries.events[a.args[i+1]+"/"+a.args[j+1]]; e != nil {
+		e.gone = true
+	}
 	for _, h := range c.histories {
 		if h.source == a.args[i+1] && h.event == a.args[j+1] {
 			h.endings = append(h.endings, ending{erased, s, a.String()})
@@ -231,7 +234,7 @@ func (c *campaign) erased(s span, a *act) {
 
 // settle takes everything down that is new after a round, and judges it.
 func (c *campaign) settle(ctx context.Context) error {
-	heard := c.sink.since(c.heard) // first: whatever it is of has been committed
+	probes, heard := c.sink.probedSince(c.probed), c.sink.since(c.heard) // first: whatever it is of has been committed
 	if err := c.snapshot(ctx); err != nil {
 		return err
 	}
@@ -267,6 +270,7 @@ func (c *campaign) settle(ctx context.Context) error {
 		c.ran[r.id] = len(r.runs)
 	}
 	c.mu.Unlock()
+	c.learn(probes)
 	c.hear(heard)
 	c.brief = c.brief[:0:0]
 	for _, h := range c.histories {
@@ -284,6 +288,25 @@ func (c *campaign) settle(ctx context.Context) error {
 	}
 	c.judged = len(acts)
 	return nil
+}
+
+// learn takes down what probes were told: what a target does not know may be sent again.
+func (c *campaign) learn(probes []probed) {
+	for _, p := range probes {
+		c.probed++
+		h := c.byKey[baseKey(p.key)]
+		switch {
+		case h == nil:
+			c.violate(violation{alien, fmt.Sprintf("a probe asked at %s about key %q, which no effect has", p.at.Format(clock), p.key)})
+		case p.done:
+			c.kinds["probe: done"]++
+			h.probed = true
+		default:
+			c.kinds["probe: absent"]++
+			h.dirty = true
+			h.permits = append(h.permits, permit{decided: span{p.at, p.at}, from: p.at, covers: []string{unknown}, by: "a probe"})
+		}
+	}
 }
 
 // hear gives requests to the effects that they are of.

@@ -25,6 +25,9 @@ type event struct {
 	// an event of its own.
 	acknowledged, admitted bool
 
+	// gone: it was erased, as the audit says.
+	gone bool
+
 	// erased are the erasures of the event that were seen to succeed.
 	erased []span
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,19 @@ func (r *request) certain() bool {
 	return r.answer == http.StatusTooManyRequests || r.answer == http.StatusBadRequest || r.answer == http.StatusGone
 }
 
+// probed is a question of a probe, and its answer.
+type probed struct {
+	key  string
+	at   time.Time
+	done bool
+}
+
+// did reports whether the target has done what it was asked for, whatever it answered: of
+// what it left open, half.
+func (r *request) did() bool {
+	return r.answer == http.StatusOK || !r.certain() && r.body[0]%2 == 0
+}
+
 // sink is both targets, at two addresses. It answers by what the event says, and writes
 // everything down.
 type sink struct {
@@ -56,11 +70,12 @@ type sink struct {
 	mu       sync.Mutex
 	calm     bool // every request is answered with 200 from now on
 	requests []*request
-	heard    map[string]int // by key
+	probes   []probed
+	heard    map[string][]*request // by key
 }
 
 func startSink() (*sink, error) {
-	s := &sink{heard: map[string]int{}}
+	s := &sink{heard: map[string][]*request{}}
 	for i := range s.servers {
 		address, err := rig.FreeAddress()
 		if err != nil {
@@ -92,11 +107,29 @@ func (s *sink) quiet() {
 	s.calm = true
 }
 
+// probe answers a probe.
+func (s *sink) probe(w http.ResponseWriter, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := probed{key: key, at: time.Now(), done: slices.ContainsFunc(s.heard[key], (*request).did)}
+	s.probes = append(s.probes, p)
+	if !p.done {
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// probedSince gives what was asked from a place on.
+func (s *sink) probedSince(place int) []probed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.probes)[place:]
+}
+
 // since gives what was heard from a place on.
 func (s *sink) since(place int) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests[place:len(s.requests):len(s.requests)]
+	return slices.Clip(s.requests)[place:]
 }
 
 // The faults that an event asks for.
@@ -121,6 +154,10 @@ var answers = map[string]int{
 
 // ServeHTTP implements [http.Handler].
 func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if key, asks := strings.CutPrefix(req.URL.Path, "/probe/"); asks {
+		s.probe(w, key)
+		return
+	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the caller was killed: it asked for nothing
@@ -155,8 +192,8 @@ func (s *sink) note(r *request) (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.at = time.Now()
-	n := s.heard[r.key]
-	s.heard[r.key]++
+	n := len(s.heard[r.key])
+	s.heard[r.key] = append(s.heard[r.key], r)
 	fault := r.Fault
 	switch {
 	case n >= r.Faults || s.calm:

@@ -21,7 +21,7 @@ var wanted = []string{
 	"decided: effect.discard", "decided: effect.resolve.done", "decided: effect.resolve.resend", "decided: effect.move", "decided: stream.skip",
 	"decided: stream.unblock", "decided: order.apply", "decided: order.skip", "decided: event.erase", "decided: prune.include",
 	"items: replayed", "items: created", "items: changed", "items: decided_since", "replays: done", "replays: cancelled", "effects: done", "effects: dead", "effects: indeterminate",
-	"effects: held", "effects: skipped", "effects: superseded", "effects: duplicate", "deliveries: recorded", "deliveries: duplicate", "deliveries: conflict",
+	"effects: held", "effects: skipped", "effects: superseded", "effects: duplicate", "probe: done", "probe: absent", "deliveries: recorded", "deliveries: duplicate", "deliveries: conflict",
 	"answers: 0", "answers: 200", "answers: 400", "answers: 410", "answers: 429", "answers: 500", "answers: 503",
 }
 
@@ -82,7 +82,7 @@ func (c *campaign) summary(elapsed time.Duration) string {
 	}
 	fmt.Fprintf(&text, "operators: %s; %d rounds, %d acts, %d events, %d effects, %d requests; seed %d, %.1f s\n",
 		verdict, c.rounds, len(c.acts), len(c.deliveries.events), len(c.histories), c.heard, c.seed, elapsed.Seconds())
-	for _, part := range []string{"act", "refused", "killed", "decided", "effects", "reasons", "replays", "items", "deliveries", "answers"} {
+	for _, part := range []string{"act", "refused", "killed", "decided", "effects", "reasons", "replays", "items", "deliveries", "answers", "probe", "log"} {
 		line := []string{}
 		for _, name := range sorted(figures) {
 			if rest, ok := strings.CutPrefix(name, part+": "); ok {

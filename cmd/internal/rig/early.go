@@ -77,6 +77,15 @@ func found(patterns []string) ([]string, error) {
 	return logs, errors.Join(errs...)
 }
 
+// Keep copies the logs that patterns name into a directory that stays, and gives it.
+func Keep(patterns ...string) (dir string, err error) {
+	logs, err := found(patterns)
+	if err != nil {
+		return "", fmt.Errorf("looking for the logs: %w", err)
+	}
+	return keep(logs)
+}
+
 // keep copies the logs into a directory that stays.
 func keep(logs []string) (string, error) {
 	// A test's own directory is removed with the test, TMPDIR is not.
