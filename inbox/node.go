@@ -43,6 +43,10 @@ type NodeConfig struct {
 
 	// Keyring is where the process's sealing keys are; nil is none.
 	Keyring *seal.Keyring
+
+	// SchemaKnown and RiverKnown are the newest versions of Oncegate's and River's tables
+	// that the program knows; 0 is not said.
+	SchemaKnown, RiverKnown int
 }
 
 // Node is the row of one process in the table of processes. It is safe for concurrent
@@ -94,8 +98,8 @@ func (n *Node) Work(ctx context.Context, routes []int32) error {
 // The row may have been pruned while the process was cut off: it comes back with its
 // next heartbeat. active_since is kept as long as the active key stays.
 const writeNode = `
-INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, started_at, heartbeat)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now(), now())
+INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), now(), now())
 ON CONFLICT (id) DO UPDATE SET
     key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, heartbeat = now(),
     active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
@@ -120,7 +124,7 @@ func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
 		active = &id
 	}
 	var b pgx.Batch
-	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes)
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown)
 	b.Queue(forgetNodes, nodeForgotten.Microseconds())
 	var nodes []NodeRow
 	b.Queue(readNodes, NodeSilence.Microseconds()).Query(func(rows pgx.Rows) (err error) {

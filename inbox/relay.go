@@ -45,6 +45,10 @@ type RelayConfig struct {
 	// Grace is how old a row of a source that is not in Sources is before it is refused:
 	// until then it is left to a process that knows the source. It defaults to 1 h.
 	Grace time.Duration
+
+	// Fits returns why nothing must be relayed now: a newer program has changed the
+	// tables. The rows wait for a newer process. nil is that they always may be.
+	Fits func() error
 }
 
 // Relay brings what SQL callers emitted to the gate: it admits the rows of the
@@ -132,7 +136,9 @@ func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
 	ticker := time.NewTicker(r.cfg.Every)
 	defer ticker.Stop()
 	for {
-		if _, err := r.Run(ctx); err != nil && ctx.Err() == nil {
+		if r.cfg.Fits != nil && r.cfg.Fits() != nil {
+			// left to a newer process
+		} else if _, err := r.Run(ctx); err != nil && ctx.Err() == nil {
 			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", sanitized(err)))
 		}
 		select {

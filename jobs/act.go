@@ -128,6 +128,10 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 	}
 	result, err := c.attempt(ctx, tx, claim, begun)
 	*came = result
+	if result.Unmade {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return c.unmade(ctx, w, claim, committed, "attempting an effect", errors.New(result.Cause), begun)
+	}
 	if err != nil || ctx.Err() != nil {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return c.settleApart(ctx, w, claim, committed, result, begun)
@@ -145,6 +149,11 @@ func (c *Client) actClaimed(ctx context.Context, w wakeUp, claim *inbox.Claim, s
 		// without holding anything.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonLockTimeout, 0), begun)
+	}
+	if err != nil && tablesChanged(err) {
+		// Our own statement failed, not what the effect did.
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return c.unmade(ctx, w, claim, committed, "settling an effect", err, begun)
 	}
 	if err == nil && !settled.Applied {
 		// Somebody else has ended the attempt: what it did here must not stay.

@@ -143,6 +143,12 @@ type Config struct {
 	// long.
 	Pruned func(ctx context.Context, report inbox.PruneReport)
 
+	// Fits returns why this process must not work on the tables as they are now, because
+	// a newer program has migrated them; nil while it may. It is asked before each wake-up,
+	// each step of a replay and each sweep, and must not block. Effects, replays and prune
+	// are then left to newer processes. nil is that it always may.
+	Fits func() error
+
 	// LeaderElectionDisabled keeps this process from River's maintenance.
 	LeaderElectionDisabled bool
 
@@ -220,6 +226,9 @@ func New(cfg Config) (*Client, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	if c.cfg.Fits == nil {
+		c.cfg.Fits = func() error { return nil }
+	}
 	if c.random == nil {
 		c.random = rand.Float64
 	}
@@ -242,7 +251,7 @@ func New(cfg Config) (*Client, error) {
 	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
-		Expired: c.expired, Replays: cfg.Replays, Peers: cfg.Peers,
+		Fits: c.cfg.Fits, Expired: c.expired, Replays: cfg.Replays, Peers: cfg.Peers,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper
@@ -328,7 +337,7 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 		Queues:              queues,
 		Workers:             workers,
 		PeriodicJobs:        c.periodic(),
-		Middleware:          []rivertype.Middleware{&guard{}},
+		Middleware:          []rivertype.Middleware{&guard{client: c}},
 		Logger:              c.log,
 		FetchCooldown:       orDefault(c.cfg.FetchCooldown, DefaultFetchCooldown),
 		FetchPollInterval:   orDefault(c.cfg.FetchPollInterval, DefaultFetchPollInterval),

@@ -19,6 +19,7 @@ const maxError = 2048
 // completed by one statement; so panics are recovered here and errors cleaned.
 type guard struct {
 	river.MiddlewareDefaults
+	client *Client // nil where the workers are not ours
 }
 
 // Guard gives the middleware, for whoever runs other workers beside ours in the
@@ -26,7 +27,12 @@ type guard struct {
 func Guard() rivertype.WorkerMiddleware { return &guard{} }
 
 // Work implements [rivertype.WorkerMiddleware].
-func (*guard) Work(ctx context.Context, _ *rivertype.JobRow, next func(context.Context) error) (err error) {
+func (g *guard) Work(ctx context.Context, job *rivertype.JobRow, next func(context.Context) error) (err error) {
+	if g.client != nil {
+		if left, err := g.client.unfit(ctx, job.Kind, job.CreatedAt); left {
+			return err
+		}
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = errors.New(clean(fmt.Sprintf("panic: %v", p)))

@@ -48,6 +48,9 @@ type ProberConfig struct {
 	// Observe is called with what each probe found out, if set. It must not block.
 	Observe func(ProbeReport)
 
+	// Fits returns why nothing must be asked now; see [Config].
+	Fits func() error
+
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -135,7 +138,9 @@ func (p *Prober) loop(ctx context.Context, done chan<- struct{}) {
 	ticker := time.NewTicker(p.cfg.Every)
 	defer ticker.Stop()
 	for run := 1; ; run++ {
-		if err := p.run(ctx, run); err != nil && ctx.Err() == nil {
+		if p.cfg.Fits != nil && p.cfg.Fits() != nil {
+			// left to a newer process
+		} else if err := p.run(ctx, run); err != nil && ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "probing indeterminate effects", "error", clean(err.Error()))
 		}
 		select {

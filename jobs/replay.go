@@ -50,6 +50,10 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 	}
 	defer held.Release()
 	for begun := c.now(); ctx.Err() == nil; {
+		if left, err := c.unfit(ctx, job.Kind, job.CreatedAt); left {
+			c.log.InfoContext(ctx, "replay is left to a newer process", "replay", job.Args.Replay.String())
+			return err
+		}
 		rest, atMost, err := w.rest(ctx)
 		if err != nil {
 			return c.trouble(ctx, "a rest of a replay", err)

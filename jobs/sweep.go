@@ -53,6 +53,9 @@ type SweeperConfig struct {
 	// handed over and are then left to them. nil is none.
 	Peers *inbox.Peers
 
+	// Fits returns why no sweep must be made now; see [Config].
+	Fits func() error
+
 	// Now defaults to time.Now. It measures the budget and since when no sweep has
 	// succeeded; what is overdue is decided by the database's clock.
 	Now func() time.Time
@@ -125,6 +128,9 @@ func NewSweeper(cfg SweeperConfig) (*Sweeper, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Fits == nil {
+		cfg.Fits = func() error { return nil }
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -172,10 +178,13 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 	ticker := time.NewTicker(s.cfg.Every)
 	defer ticker.Stop()
 	for replaysOnly := false; ; {
-		if !replaysOnly {
+		fits := s.cfg.Fits() == nil
+		if fits && !replaysOnly {
 			s.sweep(ctx)
 		}
-		if woken, err := s.sweepReplays(ctx); err != nil && ctx.Err() == nil {
+		if !fits {
+			s.replaying = false
+		} else if woken, err := s.sweepReplays(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Logger.WarnContext(ctx, "sweeping replays", "error", clean(err.Error()))
 		} else if woken > 0 {
 			s.cfg.Logger.InfoContext(ctx, "replays woken", "woken", woken)

@@ -58,6 +58,7 @@ type App struct {
 	node  string
 	fleet *inbox.Node // this process among the others
 	clock *inbox.Clock
+	fit   schemaFit
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
@@ -123,6 +124,7 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	if err := a.openDatabase(ctx); err != nil {
 		return nil, err
 	}
+	a.watchSchema()
 	if err := a.enlist(ctx); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/migrations"
 )
 
 // keyNeeded is how long after an effect was put off for want of a key this process is
@@ -34,6 +35,7 @@ func (a *App) enlist(ctx context.Context) error {
 	}
 	node, err := inbox.NewNode(inbox.NodeConfig{
 		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys,
+		SchemaKnown: migrations.Version, RiverKnown: migrations.RiverVersion,
 	})
 	if err != nil {
 		return err

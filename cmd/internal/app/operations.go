@@ -97,7 +97,7 @@ func (a *App) makeRelay() error {
 			sources[cmp.Or(source.KeyName, source.Name)] = source
 		}
 	}
-	cfg := inbox.RelayConfig{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources}
+	cfg := inbox.RelayConfig{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.fit.Err}
 	if len(sources) > 0 { // without any, it only refuses what was emitted to sources that are gone
 		if err := a.makeGate(); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 		resolved.WithLabelValues(r.Source, r.Route, r.Target)
 	}
 	prober, err := jobs.NewProber(jobs.ProberConfig{
-		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now,
+		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now, Fits: a.fit.Err,
 		Observe: func(r jobs.ProbeReport) {
 			asked.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome)).Inc()
 			if r.Resolved {

@@ -50,7 +50,7 @@ func (a *App) makeReceive() error {
 		}
 	}
 	rcv, err := receiver.New(receiver.Config{
-		Gate: failingGate(a.gate), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, LogEvery: a.cfg.LogFolds,
+		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, LogEvery: a.cfg.LogFolds,
 		Now: a.clock.Now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
 	})
 	if err != nil {

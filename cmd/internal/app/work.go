@@ -83,7 +83,7 @@ func (a *App) makeWork() error {
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
 		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.settled(r) }, Now: a.cfg.Now,
-		Prune: pruner, Pruned: pruning.pruned,
+		Fits: a.fit.Err, Prune: pruner, Pruned: pruning.pruned,
 	})
 	if err != nil {
 		return err

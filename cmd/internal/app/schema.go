@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// schemaEvery is how often a process looks whether it may still run on the schema.
+const schemaEvery = 2 * time.Second
+
+// schemaFit is what a process last read about the schema: a newer program may migrate
+// it at any time.
+type schemaFit struct {
+	misfit atomic.Pointer[error] // nil while this process may run on it
+}
+
+// Err returns why this process must not run on the schema; nil while it may.
+func (f *schemaFit) Err() error {
+	if err := f.misfit.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// watchSchema keeps asking. A schema that cannot be read is as it was last read.
+func (a *App) watchSchema() {
+	a.starts = append(a.starts, step{name: "schema", run: func(ctx context.Context) error {
+		a.every(ctx, "schema", schemaEvery, a.lookAtSchema)
+		return nil
+	}})
+}
+
+func (a *App) lookAtSchema(ctx context.Context) {
+	err := migrations.Validate(ctx, a.adminPool)
+	switch before := a.fit.Err(); {
+	case errors.Is(err, migrations.ErrSchema):
+		a.fit.misfit.Store(&err)
+		if before == nil {
+			a.log.ErrorContext(ctx, "this process takes no deliveries and does no work any more", slog.Any("error", err))
+		}
+	case err == nil && before != nil:
+		a.fit.misfit.Store(nil)
+		a.log.InfoContext(ctx, "this process may run on the schema again")
+	}
+}
+
+// fittingGate takes no delivery while this process must not run on the schema.
+type fittingGate struct {
+	receiver.Accepter
+	fit *schemaFit
+}
+
+// Accept implements [receiver.Accepter].
+func (g *fittingGate) Accept(ctx context.Context, admission *inbox.Admission) (inbox.Receipt, error) {
+	if err := g.fit.Err(); err != nil {
+		return inbox.Receipt{}, fmt.Errorf("%w: %w", inbox.ErrUnavailable, err)
+	}
+	return g.Accepter.Accept(ctx, admission)
+}
