@@ -18,6 +18,10 @@ type Discard struct {
 	Filter DeadFilter
 	All    bool
 
+	// Seen limits the decision to dead letters that were shown to whoever decides, as
+	// they were then: it is what a dry run found. Nil finds them anew.
+	Seen []Seen
+
 	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
 	// the default of 1,000, and 100,000 is the most.
 	Max int
@@ -40,6 +44,18 @@ type Discarded struct {
 	Discarded int `json:"discarded"`
 	// Changed is how many were no longer dead when their turn came.
 	Changed int `json:"changed"`
+	// Seen are those that were named or found.
+	Seen []Seen `json:"-"`
+}
+
+// Seen is an effect, or an event that is a dead letter, as it was shown to somebody who
+// then decides about it. Their decision holds for that, and for nothing that came since:
+// an effect of another revision has been given fresh attempts or decided about.
+type Seen struct {
+	ID ID
+	// Event says that it is an event. It has no revision.
+	Event    bool
+	Revision int
 }
 
 // The bounds of [Discard.Max].
@@ -59,7 +75,7 @@ var ErrBound = errors.New("more match than allowed")
 const discardChunk = 200
 
 const findDead = `
-(SELECT e.id, false
+(SELECT e.id, false, e.revision
 FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
@@ -68,7 +84,7 @@ WHERE e.state = 'dead' AND ` + narrowEffects + `
 ORDER BY e.id
 LIMIT $11)
 UNION ALL
-(SELECT v.id, true
+(SELECT v.id, true, 0
 FROM inbox_event v
 JOIN source s ON s.id = v.source_id
 WHERE ` + narrowEvents + `
@@ -76,7 +92,7 @@ ORDER BY v.id
 LIMIT $11)`
 
 const findDeadByID = `
-SELECT a.id, e.id IS NULL, coalesce(e.state, v.admission),
+SELECT a.id, e.id IS NULL, coalesce(e.revision, 0), coalesce(e.state, v.admission),
     e.state = 'dead' OR v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
         AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = v.id)
 FROM unnest($1::uuid[]) AS a (id)
@@ -111,22 +127,33 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 		d.Max = DefaultDiscards
 	}
 	d.Max = min(d.Max, MaxDiscards)
-	effects, events, err := e.findDead(ctx, d)
-	if err != nil {
-		return Discarded{}, err
+	found := d.Seen
+	if found == nil {
+		var err error
+		if found, err = e.findDead(ctx, d); err != nil {
+			return Discarded{}, err
+		}
 	}
-	out := Discarded{Matched: len(effects) + len(events)}
+	out := Discarded{Matched: len(found), Seen: found}
 	if out.Matched > d.Max {
 		return out, fmt.Errorf("%w: at most %d", ErrBound, d.Max)
 	}
 	if d.DryRun {
 		return out, nil
 	}
+	var effects, events []Seen
+	for _, seen := range found {
+		if seen.Event {
+			events = append(events, seen)
+		} else {
+			effects = append(effects, seen)
+		}
+	}
 	for _, part := range []struct {
-		ids []ID
-		do  func(context.Context, pgx.Tx, Discard, []ID) (n int, missed []ID, err error)
+		seen []Seen
+		do   func(context.Context, pgx.Tx, Discard, []Seen) (n int, missed []ID, err error)
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
-		err := inChunks(ctx, part.ids, discardChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+		err := inChunks(ctx, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 			var n int
 			err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 				n, missed, err = part.do(ctx, tx, d, chunk)
@@ -150,67 +177,60 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 }
 
 // findDead gives one more than d.Max, so that it is seen.
-func (e *Effects) findDead(ctx context.Context, d Discard) (effects, events []ID, err error) {
-	var id ID
-	var event bool
+func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
+	found := []Seen{}
+	var seen Seen
 	if len(d.IDs) == 0 {
 		if err := d.Filter.searchable(ctx, e.pool); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.args(), d.Max+1)...)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		_, err = pgx.ForEachRow(rows, []any{&id, &event}, func() error {
-			if event {
-				events = append(events, id)
-			} else {
-				effects = append(effects, id)
-			}
+		_, err = pgx.ForEachRow(rows, []any{&seen.ID, &seen.Event, &seen.Revision}, func() error {
+			found = append(found, seen)
 			return nil
 		})
-		return effects, events, err
+		return found, err
 	}
 	var state *string
 	var dead *bool
 	rows, err := e.pool.Query(ctx, findDeadByID, d.IDs)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	_, err = pgx.ForEachRow(rows, []any{&id, &event, &state, &dead}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&seen.ID, &seen.Event, &seen.Revision, &state, &dead}, func() error {
 		switch {
 		case state == nil:
-			return fmt.Errorf("%w: neither an effect nor an event has the id %s", ErrNotFound, id)
+			return fmt.Errorf("%w: neither an effect nor an event has the id %s", ErrNotFound, seen.ID)
 		case dead == nil || !*dead:
-			return fmt.Errorf("%w: %s is %s, not a dead letter", ErrState, id, *state)
-		case event:
-			events = append(events, id)
-		default:
-			effects = append(effects, id)
+			return fmt.Errorf("%w: %s is %s, not a dead letter", ErrState, seen.ID, *state)
 		}
+		found = append(found, seen)
 		return nil
 	})
-	return effects, events, err
+	return found, err
 }
 
-func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (n int, missed []ID, err error) {
-	return e.discardTx(ctx, tx, ids, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
+func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
+	return e.discardTx(ctx, tx, all, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
 }
 
-// discardTx skips those of the effects that are in a state from which they may be
-// discarded, each with an audit entry. missed are those that somebody else has locked.
+// discardTx skips those of the effects that are as they were seen, and in a state from
+// which they may be discarded, each with an audit entry. missed are those that somebody else has locked.
 func (e *Effects) discardTx(
-	ctx context.Context, tx pgx.Tx, ids []ID, actor, reason string, may func(EffectState) bool,
+	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(EffectState) bool,
 ) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
 	var group []Settlement
-	for _, id := range ids {
-		if h := held[id]; h != nil && may(h.state) {
+	for _, seen := range all {
+		if h := held[seen.ID]; h != nil && h.revision == seen.Revision && may(h.state) {
 			group = append(group, Settlement{
-				Effect: id, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
+				Effect: seen.ID, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
 				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
 			})
 		}
@@ -239,14 +259,27 @@ func (e *Effects) discardTx(
 	return len(group), missed, tx.SendBatch(ctx, &b).Close()
 }
 
+func seenIDs(all []Seen) []ID {
+	ids := make([]ID, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
+// The events are locked: one of which a replay has made effects since it was seen is not
+// discarded with them.
 const discardEvents = `
 UPDATE inbox_event v
 SET discarded_at = now()
-FROM (SELECT i.id FROM inbox_event i WHERE i.id = ANY ($1::uuid[]) AND i.discarded_at IS NULL ORDER BY i.id FOR NO KEY UPDATE) a
-WHERE v.id = a.id
+WHERE v.id = ANY ($1::uuid[]) AND v.discarded_at IS NULL AND NOT EXISTS (SELECT FROM effect e WHERE e.event_id = v.id)
 RETURNING v.id, v.admission, v.body_sha256, now()`
 
-func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, ids []ID) (n int, missed []ID, err error) {
+func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
+	ids := seenIDs(all)
+	if _, err := tx.Exec(ctx, lockEvents, ids); err != nil {
+		return 0, nil, err
+	}
 	rows, err := tx.Query(ctx, discardEvents, ids)
 	if err != nil {
 		return 0, nil, err

@@ -18,12 +18,15 @@ type Indeterminate struct {
 	Key     string
 	Version int
 
+	// Revision moves with every decision about the effect.
+	Revision int
+
 	// Age is how long ago its last attempt may have begun to send.
 	Age time.Duration
 }
 
 const listIndeterminate = `
-SELECT e.id, e.route_id, e.event_id, v.event_id, v.type, e.idempotency_key, e.version,
+SELECT e.id, e.route_id, e.event_id, v.event_id, v.type, e.idempotency_key, e.version, e.revision,
     (extract(epoch FROM now() - coalesce(e.send_started_at, v.received_at)) * 1000000)::bigint
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
@@ -40,7 +43,7 @@ func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limi
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Indeterminate, err error) {
 		var age int64
-		err = row.Scan(&i.Effect, &i.RouteID, &i.Event, &i.EventID, &i.Type, &i.Key, &i.Version, &age)
+		err = row.Scan(&i.Effect, &i.RouteID, &i.Event, &i.EventID, &i.Type, &i.Key, &i.Version, &i.Revision, &age)
 		i.Age = time.Duration(age) * time.Microsecond
 		return i, err
 	})

@@ -97,6 +97,7 @@ type EffectDetail struct {
 	EffectRow
 	Key           string       `json:"idempotency_key"`
 	Version       int          `json:"version"`
+	Revision      int          `json:"revision"` // moves whenever it leaves a state at rest or is decided about
 	RouteVersion  int          `json:"route_version"`
 	Rearms        int          `json:"rearms"`
 	SendStartedAt *time.Time   `json:"send_started_at,omitempty"`
@@ -109,7 +110,7 @@ type EffectDetail struct {
 const showEffect = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at,
-       x.idempotency_key, x.version, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
+       x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
        x.duplicate_of
 FROM effect x
 JOIN route r ON r.id = x.route_id
@@ -132,7 +133,7 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	err := l.pool.QueryRow(ctx, showEffect, id).Scan(
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt,
-		&d.Key, &d.Version, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
+		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
 		&d.DuplicateOf)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)

@@ -25,9 +25,9 @@ type Resolve struct {
 	Effect ID
 	As     Resolution
 
-	// Version fences the decision: it holds for the effect as it was looked at. 0
-	// takes the effect as it is.
-	Version int
+	// Version and Revision fence the decision: it holds for the effect as it was looked
+	// at. A Version of 0 takes the effect as it is.
+	Version, Revision int
 
 	// CalledAgain resends although a later call repeats the effect's operation: whoever
 	// decides knows that it may happen once more.
@@ -54,7 +54,7 @@ type effectSnapshot struct {
 // Resolve ends what an attempt left open: the effect becomes done, or gets fresh
 // attempts. It goes through settle, and the audit entry is committed with it. It
 // returns [ErrNotFound], [ErrState] if the effect is not indeterminate or is no longer
-// at r.Version, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if somebody else keeps
+// as it was looked at, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if somebody else keeps
 // the effect or its stream locked.
 func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
@@ -87,7 +87,7 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed [
 		return nil, ErrNotFound
 	case h.state != EffectIndeterminate:
 		return nil, fmt.Errorf("%w: it is %s, not indeterminate", ErrState, h.state)
-	case r.Version != 0 && r.Version != h.version:
+	case r.Version != 0 && (r.Version != h.version || r.Revision != h.revision):
 		return nil, fmt.Errorf("%w: it has changed since it was looked at", ErrState)
 	case h.routeGone && r.As == ResolveResend:
 		return nil, ErrRouteGone

@@ -11,7 +11,7 @@ import (
 // ResolveMany is one decision about many indeterminate effects.
 type ResolveMany struct {
 	// Effects are those that were counted and shown to whoever decides. One that is no longer
-	// indeterminate, or no longer at its version, is left alone.
+	// indeterminate, or no longer as it was, is left alone.
 	Effects []Unknown
 	As      Resolution
 
@@ -90,7 +90,7 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 	for _, u := range chunk {
 		switch h := held[u.Effect]; {
 		case slices.Contains(missed, u.Effect):
-		case h == nil || h.state != EffectIndeterminate || h.version != u.Version:
+		case h == nil || h.state != EffectIndeterminate || h.version != u.Version || h.revision != u.Revision:
 		case h.routeGone && r.As == ResolveResend:
 			gone++
 		case h.calledAgain && r.As == ResolveResend:

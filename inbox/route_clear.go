@@ -16,6 +16,10 @@ type ClearRoute struct {
 	// To is the route of the same source that they move to; empty discards them.
 	To string
 
+	// Seen limits the decision to effects that were shown to whoever decides, as they
+	// were then: it is what a dry run found. Nil finds them anew.
+	Seen []Seen
+
 	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
 	// the default of 1,000, and 100,000 is the most.
 	Max int
@@ -40,6 +44,8 @@ type ClearedRoute struct {
 	// Left is how many stay: they changed meanwhile or, with To, cannot move without
 	// the risk that they happen twice or out of order.
 	Left int `json:"left"`
+	// Seen are those that wait.
+	Seen []Seen `json:"-"`
 }
 
 const findGoneRoute = `
@@ -49,9 +55,9 @@ JOIN source s ON s.id = r.source_id
 WHERE s.name = $1 AND r.name = $2`
 
 const findWaiting = `
-SELECT e.id FROM effect e WHERE e.next_at IS NOT NULL AND e.route_id = $1 AND e.state IN ('pending', 'retry', 'held')
+SELECT e.id, e.revision FROM effect e WHERE e.next_at IS NOT NULL AND e.route_id = $1 AND e.state IN ('pending', 'retry', 'held')
 UNION
-SELECT e.id FROM effect e WHERE e.route_id = $1 AND e.state = 'held'
+SELECT e.id, e.revision FROM effect e WHERE e.route_id = $1 AND e.state = 'held'
 ORDER BY id
 LIMIT $2`
 
@@ -96,21 +102,19 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	if err != nil {
 		return out, err
 	}
-	rows, err := e.pool.Query(ctx, findWaiting, all.from, c.Max+1)
-	if err != nil {
-		return out, err
+	out.Seen = c.Seen
+	if out.Seen == nil {
+		if out.Seen, err = e.findWaiting(ctx, all.from, c.Max+1); err != nil {
+			return out, err
+		}
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[ID])
-	if err != nil {
-		return out, err
-	}
-	if out.Matched = len(ids); out.Matched > c.Max {
+	if out.Matched = len(out.Seen); out.Matched > c.Max {
 		return out, fmt.Errorf("%w: at most %d", ErrBound, c.Max)
 	}
 	if c.DryRun {
 		return out, nil
 	}
-	err = inChunks(ctx, ids, discardChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+	err = inChunks(ctx, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 		var n int
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			if c.To == "" {
@@ -133,6 +137,17 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 		return missed, nil
 	})
 	return out, err
+}
+
+func (e *Effects) findWaiting(ctx context.Context, route int32, limit int) ([]Seen, error) {
+	rows, err := e.pool.Query(ctx, findWaiting, route, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Seen, err error) {
+		err = row.Scan(&s.ID, &s.Revision)
+		return s, err
+	})
 }
 
 func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, error) {
@@ -176,12 +191,17 @@ RETURNING o.id`
 
 const releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[])`
 
-func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, ids []ID) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
+	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return slices.Contains(missed, id) })
+	var ids []ID
+	for _, seen := range all {
+		if h := held[seen.ID]; h != nil && h.revision == seen.Revision {
+			ids = append(ids, seen.ID)
+		}
+	}
 	jobIDs, err := e.reserveTx(ctx, tx, len(ids))
 	if err != nil {
 		return 0, nil, err

@@ -33,6 +33,9 @@ type PassStream struct {
 	Blocker   ID
 	MissingTo string
 
+	// Revision is that of the blocker as it was looked at; nil takes it as it is.
+	Revision *int
+
 	// Actor and Reason go into the audit. Both are required.
 	Actor, Reason string
 }
@@ -112,7 +115,7 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	case blocked != !p.Blocker.IsZero() || blocked && *s.before.BlockedBy != p.Blocker:
 		return fmt.Errorf("%w: it has changed since it was looked at", ErrStream)
 	case blocked && p.As == StreamSkip:
-		after, err = e.skipBlockerTx(ctx, tx, &s, p.Blocker)
+		after, err = e.skipBlockerTx(ctx, tx, &s, p)
 	case blocked:
 		action = AuditStreamUnblock
 		after, err = e.unblockTx(ctx, tx, &s, p)
@@ -138,11 +141,11 @@ WHERE id = $1
 FOR UPDATE`
 
 // skipBlockerTx settles the effect that blocks as skipped.
-func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, blocker ID) (streamSnapshot, error) {
-	out := Settlement{Effect: blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
+func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+	out := Settlement{Effect: p.Blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
 	var number string
 	var revision int
-	err := tx.QueryRow(ctx, lockBlocker, blocker).Scan(&out.From, &out.Version, &revision, &number)
+	err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&out.From, &out.Version, &revision, &number)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return streamSnapshot{}, ErrNotFound
@@ -150,6 +153,8 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 		return streamSnapshot{}, err
 	case !out.From.AtRest():
 		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocked it is %s", ErrStream, out.From)
+	case p.Revision != nil && *p.Revision != revision:
+		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocks it has changed since it was looked at", ErrStream)
 	}
 	settled, err := e.settle(ctx, tx, []Settlement{out}, nil)
 	if err != nil {
@@ -158,7 +163,7 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	if !settled[0].Applied {
 		return streamSnapshot{}, fmt.Errorf("%w: it has changed meanwhile", ErrStream)
 	}
-	return streamSnapshot{Applied: s.before.Applied, Effect: &blocker, Revision: revision + 1}, nil
+	return streamSnapshot{Applied: s.before.Applied, Effect: &p.Blocker, Revision: revision + 1}, nil
 }
 
 const moveStream = `
@@ -177,6 +182,9 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 	}
 	if !state.AtRest() {
 		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocked it is %s", ErrStream, state)
+	}
+	if p.Revision != nil && *p.Revision != revision {
+		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocks it has changed since it was looked at", ErrStream)
 	}
 	if s.before.Applied == "" || number == "" {
 		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)

@@ -22,6 +22,8 @@ type StreamEffect struct {
 	Reason   string     `json:"reason,omitempty"`
 	Attempts int        `json:"attempts"`
 	NextAt   *time.Time `json:"next_at,omitempty"`
+	// Revision moves whenever the effect leaves a state at rest or is decided about.
+	Revision int `json:"revision"`
 }
 
 // StreamDetail is all that is known of one stream.
@@ -137,7 +139,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 
 const streamEffectColumns = `
 SELECT x.id, x.event_id, e.event_id, e.type, coalesce(trim_scale(x.sequence_number)::text, ''), x.state, coalesce(x.reason, ''),
-    x.attempts, x.next_at
+    x.attempts, x.next_at, x.revision
 FROM effect x
 JOIN inbox_event e ON e.id = x.event_id`
 

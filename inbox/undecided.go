@@ -22,6 +22,8 @@ type Undecided struct {
 	ReceivedAt time.Time `json:"received_at"`
 	// Stream is the id of its stream; 0 without a key.
 	Stream int64 `json:"stream,omitempty"`
+	// Revision moves whenever the effect is decided about.
+	Revision int `json:"revision"`
 }
 
 // heldForPerson says of an effect e that only a person ends its wait.
@@ -31,7 +33,7 @@ func forPerson(r Reason) bool { return r == ReasonNoKey || r == ReasonNoNumber |
 
 const listUndecided = `
 SELECT e.id, v.id, v.event_id, s.name, r.name, coalesce(st.key_label, ''), coalesce(trim_scale(e.sequence_number)::text, ''), e.reason,
-    v.received_at, coalesce(st.id, 0)
+    v.received_at, coalesce(st.id, 0), e.revision
 FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN source s ON s.id = r.source_id

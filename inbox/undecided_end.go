@@ -24,6 +24,10 @@ type EndUndecided struct {
 	Effects []ID
 	As      UndecidedEnd
 
+	// Revisions are those of the effects as they were looked at; one that it does not name
+	// is taken as it is.
+	Revisions map[ID]int
+
 	// Actor and Reason go into the audit. Both are required.
 	Actor, Reason string
 }
@@ -59,6 +63,11 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	return ended, nil
 }
 
+func (d *EndUndecided) changed(h *lockedEffect) bool {
+	revision, seen := d.Revisions[h.effect]
+	return seen && revision != h.revision
+}
+
 const applyUndecided = `
 UPDATE effect e
 SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_id = a.job_id, revision = e.revision + 1
@@ -82,6 +91,8 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 			return 0, nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
 		case h.state != EffectHeld || !forPerson(h.reason):
 			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.state)
+		case d.changed(h):
+			return 0, nil, fmt.Errorf("%w: effect %s has changed since it was looked at", ErrState, id)
 		default:
 			found = append(found, h)
 		}

@@ -28,15 +28,16 @@ func (f UnknownFilter) args() []any {
 	return d.args()
 }
 
-// Unknown is an effect whose outcome is unknown, at the version at which it was found.
+// Unknown is an effect whose outcome is unknown, as it was found: at a version, and at a
+// revision, which any decision about it moves.
 type Unknown struct {
-	Effect  ID
-	Version int
+	Effect            ID
+	Version, Revision int
 }
 
 // effect_indeterminate_idx holds these effects and no others.
 const findUnknown = `
-SELECT e.id, e.version
+SELECT e.id, e.version, e.revision
 FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id

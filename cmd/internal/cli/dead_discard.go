@@ -67,6 +67,7 @@ func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) e
 		if err := s.typed(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
 			return err
 		}
+		request.Seen = found.Seen
 		bar := s.progress(int64(found.Matched), "discarding")
 		request.Progress = func(done, _ int) { bar.at(int64(done)) }
 		found, err = store.Discard(cmd.Context(), request)

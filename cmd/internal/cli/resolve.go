@@ -87,7 +87,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	if err := s.typed(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
 		return err
 	}
-	r.Version = effect.Version
+	r.Version, r.Revision = effect.Version, effect.Revision
 	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
 	if err != nil {
 		return err

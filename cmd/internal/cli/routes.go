@@ -164,6 +164,7 @@ func (s *shell) clearRoute(cmd *cobra.Command, f clearFlags, verb, done string) 
 		if err := s.typed(f.decision, fmt.Sprintf("%s %d", verb, out.Matched), func() {}); err != nil {
 			return err
 		}
+		f.ask.Seen = out.Seen
 		bar := s.progress(int64(out.Matched), "clearing")
 		f.ask.Progress = func(done, _ int) { bar.at(int64(done)) }
 		out, err = store.ClearRoute(cmd.Context(), f.ask)

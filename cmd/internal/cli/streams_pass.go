@@ -59,6 +59,9 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 	switch {
 	case stream.BlockedBy != nil:
 		p.Blocker = *stream.BlockedBy
+		if stream.BlockedByEffect != nil {
+			p.Revision = &stream.BlockedByEffect.Revision
+		}
 		what = "effect " + p.Blocker.String() + " is skipped"
 		if as == inbox.StreamUnblock {
 			what = "it goes on behind effect " + p.Blocker.String()

@@ -116,6 +116,17 @@ func (s *shell) endUndecided(cmd *cobra.Command, ids []inbox.ID, as inbox.Undeci
 }
 
 func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inbox.ID, rows []inbox.Undecided, as inbox.UndecidedEnd, d decision) error {
+	revisions := make(map[inbox.ID]int, len(ids))
+	for i := range rows {
+		revisions[rows[i].Effect] = rows[i].Revision
+	}
+	if rows == nil { // one effect by its id
+		effect, err := inbox.NewLister(pool).Effect(cmd.Context(), ids[0])
+		if err != nil {
+			return err
+		}
+		revisions[ids[0]] = effect.Revision
+	}
 	err := s.typed(d, string(as), func() {
 		if rows == nil {
 			fmt.Fprintf(s.err, "effect %s\n", ids[0])
@@ -130,7 +141,7 @@ func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inb
 	if err != nil {
 		return err
 	}
-	n, err := store.EndUndecided(cmd.Context(), inbox.EndUndecided{Effects: ids, As: as, Actor: d.actor, Reason: d.reason})
+	n, err := store.EndUndecided(cmd.Context(), inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: d.actor, Reason: d.reason})
 	if err != nil {
 		return err
 	}
