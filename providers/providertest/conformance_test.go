@@ -11,7 +11,9 @@ import (
 
 // waivers are known differences between a vector and us: provider/case/check to
 // the reason. One that is no longer needed fails the test.
-var waivers = map[string]string{}
+var waivers = map[string]string{
+	"paymongo/test/shortened": "what is cut off is of the empty signature of live mode, which stands last",
+}
 
 // onlyValid are the providers without an invalid vector, and why.
 var onlyValid = map[string]string{

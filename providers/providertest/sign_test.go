@@ -29,6 +29,7 @@ var theirs = map[string]string{
 	"generic-mtls":         "there is nothing to sign: the connection counts",
 	"google-pubsub":        "the keys are Google's, fetched from its host",
 	"paddle-classic":       "the private key is Paddle's",
+	"pandadoc":             "the signature is in the address, and only PandaDoc puts it there",
 	"paypal":               "the certificate is PayPal's, fetched from its host",
 	"plaid":                "the keys are Plaid's, fetched from its host",
 }
