@@ -22,6 +22,7 @@ type kind struct {
 var kinds = []kind{
 	{"plan", 16, (*operator).plan},
 	{"run", 14, (*operator).run},
+	{"new routes", 3, (*operator).newRoutes},
 	{"cancel", 4, (*operator).cancel},
 	{"dead replay", 4, (*operator).deadReplay},
 	{"discard", 9, (*operator).discard},

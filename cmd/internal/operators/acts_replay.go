@@ -57,10 +57,8 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 		args = append(args, ids...)
 	case n < 8:
 		args = append(args, o.filter()...)
-	case n < 9:
-		args = append(args, "--all")
 	default:
-		args = append(args, "--new-routes", "--source", "pay", "--route", "extra")
+		args = append(args, "--all")
 	}
 	if o.random.IntN(2) == 0 {
 		args = append(args, "--include-indeterminate")
@@ -71,6 +69,22 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	_, err = o.planned(ctx, a, &out)
+	return true, err
+}
+
+// newRoutes plans what the route that comes and goes did not take, and runs it.
+func (o *operator) newRoutes(ctx context.Context) (bool, error) {
+	var out inbox.Replay
+	a, err := o.oncegate(ctx, how{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
+	if err != nil || a.Code != 0 {
+		return true, err
+	}
+	r, err := o.planned(ctx, a, &out)
+	if err != nil {
+		return true, err
+	}
+	a, err = o.oncegate(ctx, how{kind: "replay run", decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest])
+	o.ran(r, a)
 	return true, err
 }
 

@@ -21,7 +21,7 @@ import (
 // campaign is one run.
 type campaign struct {
 	options
-	world      *world
+	world      *rig.Ground
 	db         *pgxpool.Pool
 	sink       *sink
 	deliveries *deliveries
@@ -53,7 +53,7 @@ type campaign struct {
 	final map[string]map[string]int
 }
 
-func newCampaign(o options, w *world) *campaign {
+func newCampaign(o options, w *rig.Ground) *campaign {
 	return &campaign{
 		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, told: map[string]bool{},
 		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, ran: map[string]int{},
@@ -141,11 +141,11 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	ran, err := rig.Run(ctx, environment(c.world, c.servers[0].config), 0, c.world.binary, "migrate", "up")
+	ran, err := rig.Run(ctx, environment(c.world, c.servers[0].config), 0, c.world.Binary, "migrate", "up")
 	if err != nil || ran.Code != 0 {
 		return fmt.Errorf("migrating: %w: %s", err, ran.Complaints)
 	}
-	cfg, err := pgxpool.ParseConfig(c.world.server.DSN())
+	cfg, err := pgxpool.ParseConfig(c.world.Server.DSN())
 	if err != nil {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}
@@ -346,7 +346,7 @@ func (c *campaign) seal(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	c.ring = filepath.Join(c.world.dir, "keyring")
+	c.ring = filepath.Join(c.world.Dir, "keyring")
 	c.mu.Unlock()
 	for _, s := range c.servers {
 		if err := writeWhole(s.config, variants[0].text(c.ring, c.sink.addresses)); err != nil {

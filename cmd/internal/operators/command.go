@@ -84,7 +84,7 @@ func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string
 	server := o.servers[o.random.IntN(2)]
 	a.args = args
 	var err error
-	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), limit, o.world.binary, args...)
+	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
 	if err == nil {
 		err = ctx.Err()
 	}

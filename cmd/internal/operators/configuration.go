@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// schema is where the campaign's tables are; the PostgreSQL is its own.
+const schema = "operators"
+
 // variant is the configuration of a process, where it differs from the whole one.
 type variant struct {
 	name string

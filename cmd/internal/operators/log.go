@@ -31,7 +31,7 @@ func (c *campaign) logs(context.Context) error {
 			return fmt.Errorf("reading a log: %w", err)
 		}
 	}
-	postgres, err := os.ReadFile(c.world.server.LogPath())
+	postgres, err := os.ReadFile(c.world.Server.LogPath())
 	if err != nil {
 		return fmt.Errorf("reading PostgreSQL's log: %w", err)
 	}

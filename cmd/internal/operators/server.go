@@ -25,10 +25,10 @@ type server struct {
 	variant variant
 }
 
-func newServer(w *world, number int) (*server, error) {
+func newServer(w *rig.Ground, number int) (*server, error) {
 	s := &server{
-		number: number, binary: w.binary,
-		config: filepath.Join(w.dir, fmt.Sprintf("server%d.yml", number)), log: filepath.Join(w.dir, fmt.Sprintf("server%d.log", number)),
+		number: number, binary: w.Binary,
+		config: filepath.Join(w.Dir, fmt.Sprintf("server%d.yml", number)), log: filepath.Join(w.Dir, fmt.Sprintf("server%d.log", number)),
 	}
 	var err, err2 error
 	s.public, err = rig.FreeAddress()
@@ -38,8 +38,8 @@ func newServer(w *world, number int) (*server, error) {
 }
 
 // environment is that of every command. ONCEGATE_ACTOR is added by whoever acts.
-func environment(w *world, config string) []string {
-	return []string{"DATABASE_URL=" + w.server.DSN(), "ONCEGATE_SCHEMA=" + schema, "OPERATORS_SECRET=" + secret(), "ONCEGATE_CONFIG=" + config}
+func environment(w *rig.Ground, config string) []string {
+	return []string{"DATABASE_URL=" + w.Server.DSN(), "ONCEGATE_SCHEMA=" + schema, "OPERATORS_SECRET=" + secret(), "ONCEGATE_CONFIG=" + config}
 }
 
 // start starts the process with a configuration and waits until it serves.

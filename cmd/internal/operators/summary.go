@@ -11,7 +11,7 @@ import (
 
 // wanted is what has to have happened in a campaign of some length.
 var wanted = []string{
-	"act: replay plan", "act: replay run", "act: replay run again", "act: replay cancel", "act: dead replay", "act: dead discard",
+	"act: replay plan", "act: replay run", "act: replay plan --new-routes", "act: replay run again", "act: replay cancel", "act: dead replay", "act: dead discard",
 	"act: dead discard --filter", "act: effects resolve --done", "act: effects resolve --resend", "act: effects resolve --filter --done",
 	"act: effects resolve --filter --resend", "act: streams skip", "act: streams unblock", "act: streams apply <effect>", "act: streams skip <effect>",
 	"act: erase", "act: prune", "act: prune --include", "act: routes discard", "act: routes move", "act: conflicts admit", "act: keys rotate",

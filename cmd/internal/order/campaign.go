@@ -144,7 +144,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 
 // prepare makes the schema and the target and starts the processes.
 func (c *campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
+	if err := migrations.Up(ctx, c.world.Server.DSN(), c.schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	var err error
@@ -162,7 +162,7 @@ func (c *campaign) prepare(ctx context.Context) error {
 		target = fmt.Sprintf(outsideTarget, c.outside.address)
 	}
 	text := fmt.Appendf(nil, configuration, target, c.variant.patience, c.variant.onGap)
-	if err := os.WriteFile(filepath.Join(c.world.dir, c.schema+".yml"), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.world.Dir, c.schema+".yml"), text, 0o600); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
 	if c.receiver, err = c.world.serve(ctx, c.schema, "receive", ""); err != nil {

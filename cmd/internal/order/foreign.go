@@ -131,7 +131,7 @@ const workPool = "oncegate work"
 // vanishWorker has the host of one worker vanish in the middle of a transaction of its
 // streams, once some effects are done, and measures how the others go on.
 func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
-	proxy, dsn, err := rig.StartProxy(c.world.server.DSN(), workPool)
+	proxy, dsn, err := rig.StartProxy(c.world.Server.DSN(), workPool)
 	if err != nil {
 		return nil, err
 	}

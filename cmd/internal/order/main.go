@@ -8,12 +8,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/rig"
@@ -61,17 +58,10 @@ func parse(args []string) (options, error) {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	broken, err := run(ctx, os.Args[1:])
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "order:", err)
-		os.Exit(2)
-	case broken > 0:
-		os.Exit(1)
-	}
+	rig.Main("order", func(ctx context.Context, args []string) (bool, error) {
+		broken, err := run(ctx, args)
+		return broken > 0, err
+	})
 }
 
 // run runs the variants one after another and says how many broke the promise.
@@ -82,7 +72,7 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 	}
 	w, err := newWorld(ctx)
 	if w != nil {
-		defer func() { err = errors.Join(err, w.close()) }()
+		defer func() { err = errors.Join(err, w.Close()) }()
 	}
 	if err != nil {
 		return 0, err
@@ -95,7 +85,7 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		result, err := c.run(ctx)
 		if err != nil {
 			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
-			return broken, rig.Early(fmt.Errorf("%s: %w", v.name, err), repeat, filepath.Join(w.dir, c.schema+".*.log"), w.server.LogPath())
+			return broken, rig.Early(fmt.Errorf("%s: %w", v.name, err), repeat, filepath.Join(w.Dir, c.schema+".*.log"), w.Server.LogPath())
 		}
 		fmt.Println(result)
 		for _, violation := range result.violations[:min(len(result.violations), 20)] {

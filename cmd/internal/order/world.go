@@ -17,45 +17,27 @@ import (
 
 const secret = "whsec_order_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 
-// world is what the variants share: a PostgreSQL of their own and the binary.
+// world is what the variants share: a PostgreSQL of their own, the binary as it is
+// shipped, and one with fail points.
 type world struct {
-	dir    string
-	server *devpg.Server
-
-	// binary is as it is shipped, failing has fail points.
-	binary, failing string
+	*rig.Ground
+	failing string
 }
 
 // newWorld builds and starts it all. What it started is in the world also when it
 // fails.
 func newWorld(ctx context.Context) (*world, error) {
-	dir, err := os.MkdirTemp("", "oncegate-order-")
-	if err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+	ground, err := rig.NewGround(ctx, "order", devpg.Config{Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"}})
+	if ground == nil {
+		return nil, err
 	}
-	w := &world{dir: dir, binary: filepath.Join(dir, "oncegate"), failing: filepath.Join(dir, "oncegate-failpoint")}
-	if err := errors.Join(rig.Build(ctx, "./cmd/oncegate", w.binary), rig.Build(ctx, "./cmd/oncegate", w.failing, "failpoint")); err != nil {
-		return w, err
-	}
-	if w.server, err = devpg.Start(ctx, devpg.Config{Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"}}); err != nil {
-		return w, fmt.Errorf("starting PostgreSQL: %w", err)
-	}
-	return w, nil
-}
-
-func (w *world) close() error {
-	var err error
-	if w.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		err = w.server.Stop(ctx)
-	}
-	return errors.Join(err, os.RemoveAll(w.dir))
+	w := &world{ground, filepath.Join(ground.Dir, "oncegate-failpoint")}
+	return w, errors.Join(err, rig.Build(ctx, "./cmd/oncegate", w.failing, "failpoint"))
 }
 
 // connect opens a connection whose search_path is the schema.
 func (w *world) connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	return rig.Connect(ctx, w.server.DSN(), schema)
+	return rig.Connect(ctx, w.Server.DSN(), schema)
 }
 
 // process is a running binary and where it answers.
@@ -66,7 +48,7 @@ type process struct {
 
 // deadlocks counts those that the server has reported.
 func (w *world) deadlocks() (int, error) {
-	content, err := os.ReadFile(w.server.LogPath())
+	content, err := os.ReadFile(w.Server.LogPath())
 	if err != nil {
 		return 0, fmt.Errorf("reading the server's log: %w", err)
 	}
@@ -76,7 +58,7 @@ func (w *world) deadlocks() (int, error) {
 // serve starts the binary in one role, with a fail point if one is named, and waits
 // until it is ready.
 func (w *world) serve(ctx context.Context, schema, role, failpoint string) (*process, error) {
-	return w.serveAt(ctx, w.server.DSN(), schema, role, failpoint)
+	return w.serveAt(ctx, w.Server.DSN(), schema, role, failpoint)
 }
 
 // serveAt is serve for a process that reaches the server another way.
@@ -90,13 +72,13 @@ func (w *world) serveAt(ctx context.Context, dsn, schema, role, failpoint string
 		"DATABASE_URL=" + dsn, "ONCEGATE_SCHEMA=" + schema, "ORDER_SECRET=" + secret, "LOG_LEVEL=warn",
 		"ONCEGATE_PUBLIC=" + public, "ONCEGATE_ADMIN=" + admin,
 	}
-	log := filepath.Join(w.dir, schema+"."+role+".log")
-	binary := w.binary
+	log := filepath.Join(w.Dir, schema+"."+role+".log")
+	binary := w.Binary
 	if failpoint != "" {
 		binary = w.failing
 		env = append(env, "ONCEGATE_FAILPOINT="+failpoint)
 	}
-	p, err := rig.Start(log, env, binary, "serve", "--config", filepath.Join(w.dir, schema+".yml"), "--role", role)
+	p, err := rig.Start(log, env, binary, "serve", "--config", filepath.Join(w.Dir, schema+".yml"), "--role", role)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
-// Package rig is what the crash test and the benchmark share: building and
-// running the real binary, signing deliveries, and reading what processes cost.
+// Package rig is what the campaigns and the benchmark share: building and running
+// the real binary and its commands, a PostgreSQL to run them on, signing deliveries,
+// and reading what processes cost.
 //
 // Its signatures are computed from the senders' documentation and not with
 // package providers, so that a mistake made there cannot hide here. It ends only

@@ -1,0 +1,28 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Main is the main function of a campaign that is a program. run gets the arguments and a
+// context that SIGINT and SIGTERM end; the program ends with 0 if nothing was broken, with 1 if
+// something was, and with 2 if the campaign could not be run.
+func Main(name string, run func(ctx context.Context, args []string) (broken bool, err error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	broken, err := run(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(2)
+	case broken:
+		os.Exit(1)
+	}
+}
