@@ -56,6 +56,15 @@ var EffectStatsStatements = map[string][]any{
 	readRestingEffects: {[]int32{1, 2}, MaxCountedEffects}, readPendingEffects: {MaxCountedEffects},
 }
 
+// StrandedStatements are what a start and its check count by, in the session that
+// [CheckSession] makes.
+var StrandedStatements = map[string][]any{
+	readStrandedRest: {[]int32{1, 2}, maxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {maxCounted + 1},
+}
+
+// CheckSession is what is set before them.
+const CheckSession = checkSession
+
 // ReadByIndex is what is set before them.
 const ReadByIndex = readByIndex
 

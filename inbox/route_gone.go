@@ -9,24 +9,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrRouteGone is returned for sending an effect again whose route the server that
-// started last does not have: nobody would carry it out.
+// ErrRouteGone is returned for sending an effect again whose route neither the server
+// that started last has nor a live process works: nobody would carry it out.
 var ErrRouteGone = errors.New("the route is gone from the configuration: nobody would carry the effect out")
 
 // ErrRouteKnown is returned for taking the effects of a route away from servers that
 // carry them out.
 var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")
 
-// goneRoute says of a route r that the server that started last does not have it. Each
-// registers all its sources and routes in one transaction, whose time they get.
-const goneRoute = `r.updated_at < (SELECT max(s.updated_at) FROM source s)`
+// goneRoute says of a route r that the server that started last does not have it, and no
+// process that lives works it: in a rolling deploy an old process may start last, and the
+// routes of the new ones are not gone. Each server registers all its sources and routes in
+// one transaction, whose time they get. The interval is [NodeSilence].
+const goneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
+    AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
 
 // RouteBacklog is a route with what is not settled of it.
 type RouteBacklog struct {
 	Source string `json:"source"`
 	Route  string `json:"route"`
 	Target string `json:"target"`
-	// Gone: the server that started last does not have the route.
+	// Gone: neither does the server that started last have the route, nor does a live
+	// process work it.
 	Gone bool `json:"gone"`
 	// Waiting effects would be carried out by a server that knows the route.
 	Waiting int `json:"waiting"`

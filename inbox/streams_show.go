@@ -69,12 +69,13 @@ func parseStreamRef(ref string) (streamRef, error) {
 	return streamRef{source: source, route: route, key: key}, nil
 }
 
+// A route without definitions has one row, without a salt.
 const readSalts = `
-SELECT d.digest
-FROM order_definition d
-JOIN route r ON r.id = d.route_id
+SELECT coalesce(s.key_name, s.name), coalesce(r.key_name, r.name), d.digest
+FROM route r
 JOIN source s ON s.id = r.source_id
-WHERE s.name = $1 AND r.name = $2 AND d.salted`
+LEFT JOIN order_definition d ON d.route_id = r.id AND d.salted
+WHERE s.name = $1 AND r.name = $2`
 
 // hashes are those of the key under each definition that the route's order had; nil for
 // a reference by id.
@@ -86,11 +87,18 @@ func (l *Lister) hashes(ctx context.Context, r streamRef) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	salts, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	out := [][]byte{Series{}.KeyHash(r.source, r.route, r.key)}
-	for _, salt := range salts {
-		out = append(out, Series{Salt: salt}.KeyHash(r.source, r.route, r.key))
-	}
+	out := [][]byte{}
+	var source, route string
+	var salt []byte
+	_, err = pgx.ForEachRow(rows, []any{&source, &route, &salt}, func() error {
+		if len(out) == 0 {
+			out = append(out, Series{}.KeyHash(source, route, r.key))
+		}
+		if salt != nil {
+			out = append(out, Series{Salt: salt}.KeyHash(source, route, r.key))
+		}
+		return nil
+	})
 	return out, err
 }
 

@@ -66,6 +66,7 @@ type App struct {
 	commits  *inbox.CommitProbe // set when everything is made
 
 	keys       *seal.Keyring          // nil where nothing is sealed
+	differing  string                 // which live processes have another configuration
 	keyTrouble atomic.Pointer[string] // what is wrong with them, by those of other processes
 	work       *jobs.Client           // nil without the role
 

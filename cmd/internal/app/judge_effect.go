@@ -39,9 +39,9 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 	route := j.routes[e.RouteID]
 	switch {
 	case event.source == nil:
-		return inbox.VerdictNoRoute, d.why("the source is not in the configuration")
+		return inbox.VerdictNoRoute, d.why("the source is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
 	case route == nil:
-		return inbox.VerdictNoRoute, d.why("the route is not in the configuration")
+		return inbox.VerdictNoRoute, d.why("the route is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
 	case !route.inbox.Matches(event.Event.Type):
 		return inbox.VerdictNoRoute, d.why("the route no longer takes the type")
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +47,7 @@ func (a *App) enlist(ctx context.Context) error {
 		return err
 	}
 	a.compareKeys(ctx, node.ID(), nodes)
+	a.compareConfigurations(ctx, node.ID(), nodes)
 	a.fleet = node
 	a.cleanups.add("node", node.Leave)
 	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
@@ -54,11 +57,32 @@ func (a *App) enlist(ctx context.Context) error {
 				a.log.WarnContext(ctx, "this process could not show that it lives", slog.Any("error", err))
 			} else {
 				a.compareKeys(ctx, node.ID(), nodes)
+				a.compareConfigurations(ctx, node.ID(), nodes)
 			}
 		})
 		return nil
 	}})
 	return nil
+}
+
+// compareConfigurations logs once which live processes have another configuration. That
+// is so during a deploy; for good, it means that what becomes of an effect depends on
+// which process takes it.
+func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []inbox.NodeRow) {
+	own := a.settings.Fingerprint()
+	var others []string
+	for i := range nodes {
+		if n := &nodes[i]; n.ID != self && n.Live && n.Configuration != own {
+			others = append(others, n.Name+" ("+n.Configuration+")")
+		}
+	}
+	slices.Sort(others)
+	text := strings.Join(others, ", ")
+	before := a.differing
+	if a.differing = text; text != "" && text != before {
+		a.log.WarnContext(ctx, "live processes have another configuration than this one; `oncegate nodes list` shows them",
+			slog.String("configuration", own), slog.String("others", text))
+	}
 }
 
 // announce tells the other processes which routes this one works, and takes that back

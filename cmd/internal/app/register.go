@@ -74,6 +74,7 @@ func (a *App) register(ctx context.Context) error {
 		return err
 	}
 	a.tellRenamed(ctx)
+	a.warnStranded(ctx)
 	if err := a.registerOrders(ctx); err != nil {
 		return err
 	}

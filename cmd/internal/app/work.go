@@ -92,6 +92,9 @@ func (a *App) makeWork() error {
 	if err := a.makeEffectMetrics(client); err != nil {
 		return err
 	}
+	if err := a.makeStrandedMetric(); err != nil {
+		return err
+	}
 	if err := a.countMissingKeys(); err != nil {
 		return err
 	}

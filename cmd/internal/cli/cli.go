@@ -62,11 +62,11 @@ func (s *shell) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			if s.output != "table" && s.output != "json" {
 				return usagef("--output %q is unknown; known are table, json", s.output)
 			}
-			return nil
+			return s.refusePastName(cmd, args)
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -6,7 +6,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 )
@@ -15,22 +14,18 @@ func (s *shell) configCommand() *cobra.Command {
 	against := false
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration and say everything that is wrong with it", Args: cobra.NoArgs,
-		Long: "Check the configuration and say everything that is wrong with it. --against-database says as well what\n" +
-			"becomes of the streams and held effects of routes whose order is defined another way than it was. Nothing\n" +
-			"is written.",
+		Long: "Check the configuration and say everything that is wrong with it. --against-database says as well which\n" +
+			"sources and routes starting a server would rename, what removed ones would leave behind and how to end that,\n" +
+			"and what becomes of streams whose route's order is defined another way than it was. A configuration that\n" +
+			"would make old events new again is refused. Nothing is written.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.loadConfig()
 			if err != nil {
 				return err
 			}
-			var changes []inbox.OrderChange
+			database := &databaseCheck{}
 			if against {
-				pool, err := s.openPool(cmd.Context())
-				if err != nil {
-					return err
-				}
-				defer pool.Close()
-				if changes, err = app.OrderChanges(cmd.Context(), pool, cfg); err != nil {
+				if database, err = s.checkDatabase(cmd.Context(), cfg); err != nil {
 					return err
 				}
 			}
@@ -46,7 +41,8 @@ func (s *shell) configCommand() *cobra.Command {
 				return s.json(map[string]any{
 					"origin": origin, "sources": len(cfg.Sources), "routes": routes,
 					"targets": len(cfg.Targets), "warnings": append([]string{}, cfg.Warnings...),
-					"order_changes": append([]inbox.OrderChange{}, changes...),
+					"order_changes": append([]inbox.OrderChange{}, database.orders...),
+					"database":      database.names,
 				})
 			}
 			fmt.Fprintf(s.out, "ok: %s: %s, %s, %s\n", origin,
@@ -54,13 +50,13 @@ func (s *shell) configCommand() *cobra.Command {
 			for _, warning := range cfg.Warnings {
 				fmt.Fprintln(s.out, "warning: "+warning)
 			}
-			for _, c := range changes {
-				fmt.Fprintln(s.out, "order: "+clean(c.String()))
+			for _, line := range database.lines() {
+				fmt.Fprintln(s.out, clean(line))
 			}
 			return nil
 		},
 	}
-	check.Flags().BoolVar(&against, "against-database", false, "say what becomes of streams whose route's order has changed")
+	check.Flags().BoolVar(&against, "against-database", false, "say what would be renamed, left behind or ordered anew")
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -77,6 +77,12 @@ func report(w io.Writer, err error) {
 		}
 		return
 	}
+	if errors.Is(err, inbox.ErrNames) { // one line each
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(w, "oncegate: "+clean(strings.TrimSpace(line)))
+		}
+		return
+	}
 	fmt.Fprintln(w, "oncegate: "+clean(explain(err)))
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,27 @@ func (s *shell) nodesListCommand() *cobra.Command {
 				}
 				t.add(n.Name, state, ago(n.Silent), n.Version, strings.Join(n.Roles, ","), nodeKeys(n), n.Configuration, s.tableClock(n.StartedAt))
 			}
-			return s.show(t, emptyList(nodes))
+			if err := s.show(t, emptyList(nodes)); err != nil {
+				return err
+			}
+			s.hintConfigurations(nodes)
+			return nil
 		},
+	}
+}
+
+// hintConfigurations says, where a person reads the table, that live processes were
+// configured differently.
+func (s *shell) hintConfigurations(nodes []inbox.NodeRow) {
+	var found []string
+	for i := range nodes {
+		if n := &nodes[i]; n.Live && !slices.Contains(found, n.Configuration) {
+			found = append(found, n.Configuration)
+		}
+	}
+	if s.output == "table" && len(found) > 1 {
+		slices.Sort(found)
+		fmt.Fprintf(s.err, "oncegate: the live processes have %d configurations (%s): outside of a deploy, start them all with one\n", len(found), strings.Join(found, ", "))
 	}
 }
 

@@ -21,8 +21,8 @@ func (s *shell) routesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List every route there was, with what is not settled of it", Args: cobra.NoArgs,
 		Long: "List every route that a server was ever started with, and how many of its effects are not settled.\n" +
-			"A route is gone if the server that started last does not have it: its effects wait until it is\n" +
-			"configured again, or somebody discards or moves them.",
+			"A route is gone if the server that started last does not have it and no live process works it: its\n" +
+			"effects wait until it is configured again, or somebody discards or moves them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				routes, err := lister.RouteBacklogs(ctx)
