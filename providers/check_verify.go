@@ -186,11 +186,13 @@ func (d *decoder) parts(v *VerifySpec) {
 	if v.Authenticates == "body" && !body {
 		d.at("verify.signed", "authenticates: body needs the body among the signed parts")
 	}
-	inside := slices.ContainsFunc(v.Signed, func(p Part) bool { return p.JSON != "" && p.JSON == v.Timestamp.Path })
-	if v.Timestamp.From == "json" && !body && !inside && !v.Timestamp.Unsigned {
+	inside := slices.ContainsFunc(v.Signed, func(p Part) bool {
+		return v.Timestamp.Path != "" && (v.Timestamp.From == "json" && p.JSON == v.Timestamp.Path || v.Timestamp.From == "form" && p.Form == v.Timestamp.Path)
+	})
+	if (v.Timestamp.From == "json" || v.Timestamp.From == "form") && !body && !inside && !v.Timestamp.Unsigned {
 		d.at("verify.signed", "does not cover the timestamp; say timestamp.unsigned: true")
 	}
-	if t := &v.Timestamp; t.From != "none" && t.From != "json" && !t.Unsigned && !stamped {
+	if t := &v.Timestamp; t.From != "none" && t.From != "json" && t.From != "form" && !t.Unsigned && !stamped {
 		d.at("verify.signed", "does not cover the timestamp; say timestamp.unsigned: true")
 	}
 	if stamped && v.Timestamp.From == "none" {
@@ -201,9 +203,12 @@ func (d *decoder) parts(v *VerifySpec) {
 func (d *decoder) timestamp(v *VerifySpec) {
 	t := &v.Timestamp
 	const at = "verify.timestamp"
-	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json", "scheme"}, nil)
+	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json", "form", "scheme"}, nil)
 	if _, ok := schemes.Table()[v.Family]; t.From == "scheme" && !ok {
 		d.at(at+".from", "scheme goes only with a family that is a scheme")
+	}
+	if t.Source != "" {
+		d.link(at+".source", t.Source)
 	}
 	d.choice(at+".unit", t.Unit, []string{"s", "ms", "us", "ns", "rfc3339", "datetime"}, nil)
 	if t.From == "header" && len(t.Header) == 0 {
@@ -212,18 +217,18 @@ func (d *decoder) timestamp(v *VerifySpec) {
 	for _, h := range t.Header {
 		d.headerName(at+".header", h)
 	}
-	if t.From == "json" {
-		if t.Path == "" {
-			d.at(at+".path", "is required")
-		} else {
-			d.path(at+".path", t.Path)
-		}
+	inside := t.From == "json" || t.From == "form"
+	if inside && t.Path == "" {
+		d.at(at+".path", "is required")
+	}
+	if t.From == "json" && t.Path != "" {
+		d.path(at+".path", t.Path)
 	}
 	if t.From == "signature" && v.Signature.Format != "positional" && v.Signature.TimestampLabel == "" {
 		d.at("verify.signature.timestamp_label", "is required: the timestamp comes from the signature")
 	}
-	if t.Path != "" && t.From != "json" {
-		d.at(at+".path", "goes only with from: json")
+	if t.Path != "" && !inside {
+		d.at(at+".path", "goes only with from: json or form")
 	}
 	for name, side := range map[string]Duration{"past": t.Past, "future": t.Future} {
 		if side != Off && side > Duration(24*time.Hour) {

@@ -164,6 +164,11 @@ func (x *extraction) volatileField(name string) bool {
 	})
 }
 
+// ofEvent reports whether a field reads anything of the event itself.
+func (f *Field) ofEvent() bool {
+	return f.JSON != "" || slices.ContainsFunc(f.Join, func(part Field) bool { return part.ofEvent() })
+}
+
 // spelling names a field, as a spec writes it.
 func (f *Field) spelling() string {
 	return cmp.Or(prefixed("header:", f.Header), prefixed("parent:", f.Parent), prefixed("envelope:", f.Envelope),

@@ -284,6 +284,9 @@ func (x *extraction) id(s *source) (id, unusable string) {
 		return x.hashed(s)
 	}
 	for i := range x.ids {
+		if s.batch && !x.ids[i].ofEvent() {
+			continue // it is the whole delivery's, and not this event's
+		}
 		value, ok, err := x.ids[i].read(s, true)
 		if errors.Is(err, errNotScalar) {
 			break

@@ -30,7 +30,7 @@ func (p *Provider) locator(req *Request) *locator {
 
 // locates reports whether verification reads single values of the request.
 func (v *VerifySpec) locates() bool {
-	if v.Timestamp.From == "json" || v.Signature.From == "json" || v.Signature.From == "form" || v.Signature.From == "query" {
+	if v.Timestamp.From == "json" || v.Timestamp.From == "form" || v.Signature.From == "json" || v.Signature.From == "form" || v.Signature.From == "query" {
 		return true
 	}
 	for i := range v.Signed {
@@ -66,7 +66,10 @@ func (l *locator) json(path string) (string, bool) {
 
 func (l *locator) formField(name string) (string, bool) {
 	if l.form == nil {
-		form, err := parseForm(l.req.Body)
+		form, is, err := parseMultipart(l.req)
+		if !is {
+			form, err = parseForm(l.req.Body)
+		}
 		if err != nil {
 			form = url.Values{}
 		}

@@ -221,11 +221,11 @@ func TestPayPalPostback(t *testing.T) {
 		t.Error("an event that PayPal does not know")
 	}
 	// What the signature refuses is not asked about.
-	stale := *genuine
-	stale.ReceivedAt = stale.ReceivedAt.Add(48 * time.Hour)
+	early := *genuine
+	early.ReceivedAt = early.ReceivedAt.Add(-time.Hour)
 	other := *genuine
 	other.Body = append(bytes.Clone(genuine.Body), ' ')
-	for _, req := range []*providers.Request{&stale, &other} {
+	for _, req := range []*providers.Request{&early, &other} {
 		if _, err := asking.Verify(req, nil); err == nil {
 			t.Error("accepted")
 		}
@@ -255,9 +255,9 @@ func TestPayPalPostbackDiagnosis(t *testing.T) {
 	if d.Reason != providers.ReasonMismatch || len(d.Findings) == 0 || d.Findings[0].Mistake != providers.MistakeBody {
 		t.Errorf("%+v", d)
 	}
-	stale := v.Request()
-	stale.ReceivedAt = stale.ReceivedAt.Add(48 * time.Hour)
-	if d = asking.Diagnose(stale, nil, providers.DiagnoseOptions{}); len(d.Findings) != 1 || d.Findings[0].Mistake != providers.MistakeStale {
+	early := v.Request()
+	early.ReceivedAt = early.ReceivedAt.Add(-time.Hour)
+	if d = asking.Diagnose(early, nil, providers.DiagnoseOptions{}); len(d.Findings) != 1 || d.Findings[0].Mistake != providers.MistakeEarly {
 		t.Errorf("%+v", d)
 	}
 	if p.asked.Load() != 1 {

@@ -241,7 +241,7 @@ type Part struct {
 // TimestampSpec says where the signed time is and how far it may be away.
 type TimestampSpec struct {
 	// From is none (the default), header, signature (the item labelled
-	// timestamp_label), json, or scheme where the family is a scheme that finds it.
+	// timestamp_label), json, form, or scheme where the family is a scheme that finds it.
 	From   string   `yaml:"from"`
 	Header []string `yaml:"header"`
 	Path   string   `yaml:"path"`
@@ -261,6 +261,10 @@ type TimestampSpec struct {
 
 	// SDK notes where the provider's own libraries check less, such as only the past.
 	SDK string `yaml:"sdk"`
+
+	// Source is where the sender says how old a delivery may be, or that each try has
+	// a time of its own, so that refusing an old one loses no retry.
+	Source string `yaml:"source"`
 }
 
 // CredentialSpec is where a static credential is looked for.
@@ -377,7 +381,7 @@ type Field struct {
 	Optional bool    `yaml:"optional"`
 
 	// Unit of a time: s, ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where no
-	// zone is written).
+	// zone is written, or the date of a mail or an HTTP header).
 	Unit string `yaml:"unit"`
 }
 

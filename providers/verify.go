@@ -41,6 +41,12 @@ func (p *Provider) time(req *Request, sig *signed) (raw string, at time.Time, er
 			return "", time.Time{}, refuse(ReasonMalformed, "JSON "+spec.Path+" is missing")
 		}
 		raw, where = value, "JSON "+spec.Path
+	case "form":
+		value, ok := sig.at.formField(spec.Path)
+		if !ok {
+			return "", time.Time{}, refuse(ReasonMalformed, "form "+spec.Path+" is missing")
+		}
+		raw, where = value, "form "+spec.Path
 	case "signature":
 		raw, where = sig.timestamp, sig.where
 		if raw == "" {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,45 +58,80 @@ func (Contentful) Verify(in *Input) (Result, error) {
 	if decodeErr != nil || len(sum) != sha256.Size {
 		return Result{}, refuse(Malformed, "header "+contentfulHeader+" is not a signature in hex")
 	}
-	message, err := contentfulMessage(in, list)
+	messages, err := contentfulMessages(in, list)
 	if err != nil {
 		return Result{}, err
 	}
-	name, ok := in.match(func(secret []byte) bool { return hmac.Equal(contentfulSum(in, secret, message), sum) })
+	name, ok := in.match(func(secret []byte) bool {
+		return slices.ContainsFunc(messages, func(message string) bool { return hmac.Equal(contentfulSum(in, secret, message), sum) })
+	})
 	if !ok {
 		return Result{}, refuse(Mismatch, "no live secret matches header "+contentfulHeader)
 	}
 	return Result{Secret: name, SignedAt: at}, in.fresh(at)
 }
 
-func contentfulMessage(in *Input, list string) (string, error) {
+// contentfulMessages are the texts that may be signed: one, or two where the address
+// can be written in two ways.
+func contentfulMessages(in *Input, list string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
 		names = append(names, strings.ToLower(strings.TrimSpace(name)))
 	}
 	switch {
 	case len(names) > contentfulMax:
-		return "", refuse(Malformed, "header "+contentfulList+" has more than 32 names")
+		return nil, refuse(Malformed, "header "+contentfulList+" has more than 32 names")
 	case !slices.Contains(names, strings.ToLower(contentfulTime)), !slices.Contains(names, strings.ToLower(contentfulList)):
-		return "", refuse(Malformed, "header "+contentfulList+" leaves out the time or itself")
+		return nil, refuse(Malformed, "header "+contentfulList+" leaves out the time or itself")
 	}
 	slices.Sort(names)
 	lines := make([]string, 0, len(names))
 	for _, name := range names {
 		value, err := in.header(name)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if _, there := in.Header[http.CanonicalHeaderKey(name)]; !there {
-			return "", refuse(Malformed, "a header that is said to be signed is missing")
+			return nil, refuse(Malformed, "a header that is said to be signed is missing")
 		}
 		lines = append(lines, name+":"+strings.TrimSpace(value))
 	}
 	u, err := url.Parse(in.URL)
 	if err != nil {
-		return "", refuse(Mismatch, "the address cannot be read")
+		return nil, refuse(Mismatch, "the address cannot be read")
 	}
-	return in.Method + "\n" + u.RequestURI() + "\n" + strings.Join(lines, ";") + "\n", nil
+	var out []string
+	for _, address := range slices.Compact([]string{contentfulAddress(u), u.RequestURI()}) {
+		out = append(out, in.Method+"\n"+address+"\n"+strings.Join(lines, ";")+"\n")
+	}
+	return out, nil
+}
+
+// contentfulAddress writes path and query as Contentful's own library does: the
+// query is escaped as if it were one value, and what comes of that is escaped once
+// more with the path.
+func contentfulAddress(u *url.URL) string {
+	path, query, found := strings.Cut(u.RequestURI(), "?")
+	query, _, _ = strings.Cut(query, "?") // the library drops what follows a second one
+	if found && query != "" {
+		path += "?" + escapeAllBut(query, "")
+	}
+	return escapeAllBut(path, ";,/?:@&=+$#")
+}
+
+// escapeAllBut escapes what JavaScript's escaping functions do: all bytes but letters,
+// digits, -_.!~*'() and those given.
+func escapeAllBut(s, kept string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.!~*'()"+kept, c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
 }
 
 func contentfulSum(in *Input, secret []byte, message string) []byte {
@@ -117,10 +153,10 @@ func (Contentful) Sign(in *Input, secret []byte) error {
 	list := strings.Join(names, ",")
 	in.Header.Set(contentfulList, list)
 	in.Header.Set(contentfulTime, strconv.FormatInt(in.ReceivedAt.UnixMilli(), 10))
-	message, err := contentfulMessage(in, list)
+	messages, err := contentfulMessages(in, list)
 	if err != nil {
 		return err
 	}
-	in.Header.Set(contentfulHeader, hex.EncodeToString(contentfulSum(in, secret, message)))
+	in.Header.Set(contentfulHeader, hex.EncodeToString(contentfulSum(in, secret, messages[0])))
 	return nil
 }

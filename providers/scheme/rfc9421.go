@@ -129,7 +129,7 @@ func (MessageSignatures) Verify(in *Input) (Result, error) {
 			last = err
 			continue
 		}
-		if missing := lacking(s.components, required); missing != "" {
+		if missing := lacking(s.whole(), required); missing != "" {
 			last = refuse(Mismatch, "the signature does not cover "+missing)
 			continue
 		}
@@ -145,7 +145,7 @@ func (MessageSignatures) Verify(in *Input) (Result, error) {
 			last = err
 			continue
 		}
-		if slices.Contains(s.components, "content-digest") {
+		if slices.Contains(s.whole(), "content-digest") {
 			if err := in.digest(); err != nil {
 				last = err
 				continue
@@ -216,18 +216,19 @@ func (k *messageKey) verify(message, sum []byte) bool {
 // base is what was signed (RFC 9421, 2.5).
 func (in *Input) base(s *signatureInput) (string, error) {
 	var b strings.Builder
-	for _, name := range s.components {
-		value, err := in.component(name)
+	for i := range s.covered {
+		value, err := in.component(&s.covered[i])
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(`"` + name + `": ` + value + "\n")
+		b.WriteString(s.covered[i].identifier + ": " + value + "\n")
 	}
 	b.WriteString(`"@signature-params": ` + s.raw)
 	return b.String(), nil
 }
 
-func (in *Input) component(name string) (string, error) {
+func (in *Input) component(c *component) (string, error) {
+	name := c.name
 	if !strings.HasPrefix(name, "@") {
 		values := in.Header.Values(name)
 		if len(values) == 0 && name == "content-length" {
@@ -239,6 +240,9 @@ func (in *Input) component(name string) (string, error) {
 		trimmed := make([]string, len(values))
 		for i, value := range values {
 			trimmed[i] = strings.TrimSpace(value)
+			if c.wrapped {
+				trimmed[i] = ":" + base64.StdEncoding.EncodeToString([]byte(trimmed[i])) + ":"
+			}
 		}
 		return strings.Join(trimmed, ", "), nil
 	}
@@ -267,6 +271,8 @@ func (in *Input) component(name string) (string, error) {
 		return strings.ToLower(u.Scheme), nil
 	case "@path":
 		return path, nil
+	case "@query-param":
+		return queryParam(u, c.parameter)
 	case "@query":
 		return "?" + u.RawQuery, nil
 	case "@request-target":
@@ -290,14 +296,12 @@ func (MessageSignatures) Sign(in *Input, secret []byte) error {
 	sum := sha256.Sum256(in.Body)
 	in.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":")
 	s := signatureInput{label: "sig1", keyID: key.id}
+	var quoted []string
 	for _, name := range in.Settings["components"] {
 		if name != "none" {
-			s.components = append(s.components, name)
+			quoted = append(quoted, strconv.Quote(name))
+			s.covered = append(s.covered, component{identifier: strconv.Quote(name), name: name})
 		}
-	}
-	quoted := make([]string, len(s.components))
-	for i, name := range s.components {
-		quoted[i] = strconv.Quote(name)
 	}
 	s.raw = "(" + strings.Join(quoted, " ") + ");created=" + strconv.FormatInt(in.ReceivedAt.Unix(), 10) + `;keyid="` + key.id + `"`
 	base, err := in.base(&s)
@@ -315,7 +319,7 @@ func (MessageSignatures) Sign(in *Input, secret []byte) error {
 type signatureInput struct {
 	label            string
 	raw              string // as it is written, which is what is signed
-	components       []string
+	covered          []component
 	keyID, algorithm string
 	created, expires time.Time
 }

@@ -164,20 +164,16 @@ func (s *signatureInput) read(r *reader) error {
 		if r.take(')') {
 			break
 		}
-		name, ok := r.quoted()
+		c, err := r.component()
 		switch {
-		case !ok:
-			return errStructured
-		case r.peek() == ';':
-			return errors.New("covers a component with parameters, which is not understood")
-		case name != strings.ToLower(name) || name == "" || strings.ContainsAny(name, ` "`):
-			return errStructured
-		case slices.Contains(s.components, name):
+		case err != nil:
+			return err
+		case slices.ContainsFunc(s.covered, func(other component) bool { return other.identifier == c.identifier }):
 			return errors.New("covers a component twice")
-		case len(s.components) == maxComponents:
+		case len(s.covered) == maxComponents:
 			return errors.New("covers too many components")
 		}
-		s.components = append(s.components, name)
+		s.covered = append(s.covered, c)
 	}
 	seen := map[string]bool{}
 	for r.take(';') {
