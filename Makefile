@@ -1,6 +1,6 @@
 # The tasks by name. Each is done by a script, so that it works without make just as well.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash operators lint lint-fix lint-plants generated db-start db-stop
+.PHONY: help run test bench crash operators soak lint lint-fix lint-plants generated db-start db-stop
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ crash: ## kill the binary and PostgreSQL under load and compare the ledgers
 
 operators: ## let people act at the same time, restart and kill, and see that what they decided stands
 	@./scripts/operators
+
+soak: ## run the binary for 20 minutes at 300 deliveries a second and report what grows
+	@./scripts/soak
 
 lint: ## run the pinned linter
 	@./scripts/lint

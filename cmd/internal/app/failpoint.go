@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,6 +35,8 @@ const (
 	wrongAckEarly = "gate-ack-early"
 	// A gate that does not wait for the disk: likewise.
 	wrongAsynchronous = "gate-asynchronous"
+	// A gate that loses so many bytes with each delivery: a soak must notice.
+	wrongLeak = "gate-leak"
 	// Workers that do not lock streams: the campaign for order must notice.
 	wrongUnlocked = "work-unlocked"
 
@@ -158,7 +161,32 @@ func failingGate(gate receiver.Accepter) receiver.Accepter {
 	if wrongOnPurpose(wrongAckEarly) {
 		return earlyGate{gate}
 	}
+	if name, bytes, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":"); name == wrongLeak {
+		n, err := strconv.Atoi(bytes)
+		if err != nil || n < 1 {
+			panic("ONCEGATE_FAILPOINT: want " + wrongLeak + ":bytes")
+		}
+		return &leakingGate{Accepter: gate, bytes: n}
+	}
 	return gate
+}
+
+// leakingGate is wrong on purpose.
+type leakingGate struct {
+	receiver.Accepter
+	bytes int
+
+	mu   sync.Mutex
+	lost [][]byte
+}
+
+// Accept records, and loses memory.
+func (g *leakingGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	lost := bytes.Repeat([]byte{1}, g.bytes) // written, or it would not be resident
+	g.mu.Lock()
+	g.lost = append(g.lost, lost)
+	g.mu.Unlock()
+	return g.Accepter.Accept(ctx, a)
 }
 
 // earlyGate is wrong on purpose.

@@ -1,0 +1,110 @@
+package soak
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Sample is what was measured at one time, by the names of [Figures].
+type Sample struct {
+	At     time.Duration
+	Values map[string]float64
+}
+
+// Figure is something that is measured, and how much it may grow over the time that is
+// judged: by Growth, by Ratio of its mean or by PerMinute, whichever is the most.
+type Figure struct {
+	Name, Unit               string
+	Growth, Ratio, PerMinute float64
+}
+
+const mib = 1 << 20
+
+// A leak of 64 bytes a delivery is 16 MiB in the 15 minutes that are judged by default, at
+// 300 a second. What is pruned is as large as its live rows make it, so its tables must
+// not grow once the first rows have gone; what is kept must not take more a row.
+var figures = []Figure{
+	{Name: "rss", Unit: "MiB", Growth: 12, Ratio: 0.1},
+	{Name: "heap", Unit: "MiB", Growth: 12, Ratio: 0.2},
+	{Name: "goroutines", Unit: "", Growth: 20, Ratio: 0.1},
+	{Name: "files", Unit: "", Growth: 10},
+	{Name: "connections", Unit: "", Growth: 5},
+	{Name: "log", Unit: "KiB", PerMinute: 100},
+	{Name: "inbox_event a row", Unit: "B", Ratio: 0.15},
+	{Name: "inbox_event indexes a row", Unit: "B", Ratio: 0.2},
+	{Name: "inbox_body a row", Unit: "B", Ratio: 0.15},
+	{Name: "effect", Unit: "MiB", Growth: 16, Ratio: 0.2},
+	{Name: "effect_attempt", Unit: "MiB", Growth: 16, Ratio: 0.2},
+	{Name: "river_job", Unit: "MiB", Growth: 32, Ratio: 0.2},
+	{Name: "unsettled", Unit: "effects", Growth: 600},
+	{Name: "latency p50", Unit: "ms", Growth: 5, Ratio: 0.5},
+	{Name: "latency p99", Unit: "ms", Growth: 100, Ratio: 1},
+}
+
+// Figures are what is measured, with what is allowed.
+func Figures() []Figure { return figures }
+
+// Trend is what became of one figure.
+type Trend struct {
+	Figure
+
+	First, Mean, Last float64
+
+	// Slope is a minute, plus or minus Margin with a confidence of about 95 %.
+	Slope, Margin float64
+
+	// Grown is the slope times the time that is judged; Allowed is how much that may be.
+	Grown, Allowed float64
+
+	// Missing: there were too few samples. Fails: even the least growth that the margin
+	// leaves is more than is allowed.
+	Missing, Fails bool
+}
+
+// Judge fits a line through each figure's samples after the warm-up.
+func Judge(samples []Sample, warmUp time.Duration) []Trend {
+	out := make([]Trend, 0, len(figures))
+	for _, f := range figures {
+		var points []point
+		for _, s := range samples {
+			if v, ok := s.Values[f.Name]; ok && s.At >= warmUp {
+				points = append(points, point{seconds: s.At.Seconds(), value: v})
+			}
+		}
+		t := Trend{Figure: f}
+		l, ok := fit(points)
+		if !ok {
+			t.Missing, t.Fails = true, true
+			out = append(out, t)
+			continue
+		}
+		length := points[len(points)-1].seconds - points[0].seconds
+		t.First, t.Mean, t.Last = points[0].value, l.mean, points[len(points)-1].value
+		t.Slope, t.Margin, t.Grown = l.slope*60, l.margin*60, l.slope*length
+		t.Allowed = max(f.Growth, f.Ratio*l.mean, f.PerMinute*length/60)
+		t.Fails = (l.slope-l.margin)*length > t.Allowed
+		out = append(out, t)
+	}
+	return out
+}
+
+// Table shows the trends.
+func Table(trends []Trend) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-26s %-8s %10s %10s %10s %22s %10s %10s\n", "FIGURE", "UNIT", "FIRST", "MEAN", "LAST", "SLOPE A MINUTE", "GROWN", "ALLOWED")
+	for i := range trends {
+		t := &trends[i]
+		if t.Missing {
+			fmt.Fprintf(&b, "%-26s %-8s too few samples: FAILS\n", t.Name, t.Unit)
+			continue
+		}
+		fmt.Fprintf(&b, "%-26s %-8s %10.1f %10.1f %10.1f %22s %10.1f %10.1f", t.Name, t.Unit, t.First, t.Mean, t.Last,
+			fmt.Sprintf("%.2f ± %.2f", t.Slope, t.Margin), t.Grown, t.Allowed)
+		if t.Fails {
+			b.WriteString("  FAILS")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,102 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// measure takes samples of a process and of its database.
+type measure struct {
+	db     *pgx.Conn
+	schema string
+	admin  string // address
+	log    string // path
+	load   *load
+	client *http.Client
+}
+
+// The process tells these of itself.
+var told = map[string]struct {
+	name string
+	unit float64
+}{
+	"process_resident_memory_bytes": {"rss", mib},
+	"go_memstats_heap_inuse_bytes":  {"heap", mib},
+	"go_goroutines":                 {"goroutines", 1},
+	"process_open_fds":              {"files", 1},
+}
+
+// Rows are counted where nothing prunes them, and estimated nowhere. A partition of bodies
+// is a table of its own.
+const readDatabase = `
+SELECT
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE 'oncegate%'),
+    (SELECT count(*) FROM effect WHERE next_at IS NOT NULL),
+    pg_table_size('inbox_event'), pg_indexes_size('inbox_event'),
+    (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+        WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'inbox\_body\_%'),
+    pg_total_relation_size('effect'), pg_total_relation_size('effect_attempt'), pg_total_relation_size('river_job')`
+
+func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	s := Sample{At: at, Values: map[string]float64{}}
+	if err := m.process(ctx, s.Values); err != nil {
+		return s, err
+	}
+	var connections, unsettled, event, indexes, bodies, effects, attempts, jobs int64
+	err := m.db.QueryRow(ctx, readDatabase, m.schema).Scan(&connections, &unsettled, &event, &indexes, &bodies, &effects, &attempts, &jobs)
+	if err != nil {
+		return s, fmt.Errorf("measuring the database: %w", err)
+	}
+	v := s.Values
+	v["connections"], v["unsettled"] = float64(connections), float64(unsettled)
+	v["effect"], v["effect_attempt"], v["river_job"] = float64(effects)/mib, float64(attempts)/mib, float64(jobs)/mib
+	if rows := float64(m.load.total().New); rows > 0 {
+		v["inbox_event a row"], v["inbox_event indexes a row"], v["inbox_body a row"] = float64(event)/rows, float64(indexes)/rows, float64(bodies)/rows
+	}
+	m.load.read(v)
+	info, err := os.Stat(m.log)
+	if err != nil {
+		return s, fmt.Errorf("measuring the log: %w", err)
+	}
+	v["log"] = float64(info.Size()) / 1024
+	return s, nil
+}
+
+func (m *measure) process(ctx context.Context, values map[string]float64) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/metrics", nil)
+	if err != nil {
+		return fmt.Errorf("asking for metrics: %w", err)
+	}
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking for metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		t, ok := told[name]
+		if !ok {
+			continue
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("reading metric %s: %w", name, err)
+		}
+		values[t.name] = value / t.unit
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading metrics: %w", err)
+	}
+	return nil
+}
