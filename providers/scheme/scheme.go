@@ -151,6 +151,7 @@ func Table() map[string]Scheme {
 		"hubspot":         HubSpot{},
 		"ip":              IP{},
 		"jwt":             JWT{},
+		"mercado-pago":    MercadoPago{},
 		"messagebird":     MessageBird{},
 		"microsoft-graph": Graph{},
 		"mtls":            MTLS{},

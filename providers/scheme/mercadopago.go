@@ -1,0 +1,137 @@
+package scheme
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// MercadoPago signs the id of what a notification is about, the id of its request
+// and a time, and nothing of the body. It is Go because the time is written in
+// seconds or in milliseconds, an absent part leaves its name out as well, and an
+// id with letters may be signed in lower case.
+type MercadoPago struct{}
+
+// Check takes any secret.
+func (MercadoPago) Check([]byte) error { return nil }
+
+// Prepare has nothing to check.
+func (MercadoPago) Prepare(Settings) error { return nil }
+
+const (
+	mercadoPagoHeader  = "X-Signature"
+	mercadoPagoRequest = "X-Request-Id"
+	mercadoPagoSubject = "data.id"
+)
+
+// Covers is the request's id, which stands for the event: the body is not signed.
+func (MercadoPago) Covers() []string { return []string{"header:" + mercadoPagoRequest} }
+
+// Verify compares the signature v1. Other versions and labels are ignored.
+func (MercadoPago) Verify(in *Input) (Result, error) {
+	value, err := in.needed(mercadoPagoHeader, Unsigned)
+	if err != nil {
+		return Result{}, err
+	}
+	request, err := in.needed(mercadoPagoRequest, Malformed)
+	if err != nil {
+		return Result{}, err
+	}
+	stamp, signature, ok := mercadoPagoItems(value)
+	if !ok {
+		return Result{}, refuse(Malformed, "header "+mercadoPagoHeader+" is not of the form ts=TIME,v1=SIGNATURE")
+	}
+	at, ok := milliseconds(stamp)
+	if len(stamp) <= len("9999999999") {
+		at, ok = seconds(stamp)
+	}
+	if !ok {
+		return Result{}, refuse(Malformed, "header "+mercadoPagoHeader+" has no timestamp in seconds or milliseconds")
+	}
+	sum, decodeErr := hex.DecodeString(signature)
+	if decodeErr != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != signature {
+		return Result{}, refuse(Malformed, "header "+mercadoPagoHeader+" has no signature in hex")
+	}
+	subject, err := mercadoPagoID(in)
+	if err != nil {
+		return Result{}, err
+	}
+	name, ok := in.match(func(secret []byte) bool {
+		as := hmac.Equal(mercadoPagoSum(secret, subject, request, stamp), sum)
+		lower := hmac.Equal(mercadoPagoSum(secret, strings.ToLower(subject), request, stamp), sum)
+		return as || lower
+	})
+	if !ok {
+		return Result{}, refuse(Mismatch, "no live secret matches header "+mercadoPagoHeader)
+	}
+	return Result{Secret: name, SignedAt: at}, in.fresh(at)
+}
+
+// mercadoPagoItems reads the two items, each of which is there once.
+func mercadoPagoItems(value string) (stamp, signature string, ok bool) {
+	for item := range strings.SplitSeq(value, ",") {
+		label, rest, found := strings.Cut(strings.TrimSpace(item), "=")
+		if !found {
+			return "", "", false
+		}
+		var into *string
+		switch label {
+		case "ts":
+			into = &stamp
+		case "v1":
+			into = &signature
+		default:
+			continue
+		}
+		if *into != "" {
+			return "", "", false
+		}
+		*into = rest
+	}
+	return stamp, signature, stamp != "" && signature != ""
+}
+
+// mercadoPagoID is what the notification is about, from the address.
+func mercadoPagoID(in *Input) (string, error) {
+	u, err := url.Parse(in.URL)
+	if err != nil {
+		return "", refuse(Mismatch, "the address cannot be read")
+	}
+	values := u.Query()[mercadoPagoSubject]
+	switch {
+	case len(values) > 1:
+		return "", refuse(Malformed, "query "+mercadoPagoSubject+" is present more than once")
+	case len(values) == 0:
+		return "", nil
+	case strings.ContainsAny(values[0], ";:"):
+		return "", refuse(Malformed, "query "+mercadoPagoSubject+" is not an id")
+	}
+	return values[0], nil
+}
+
+func mercadoPagoSum(secret []byte, subject, request, stamp string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	if subject != "" {
+		mac.Write([]byte("id:" + subject + ";"))
+	}
+	mac.Write([]byte("request-id:" + request + ";ts:" + stamp + ";"))
+	return mac.Sum(nil)
+}
+
+// Sign signs as Mercado Pago does, in milliseconds.
+func (MercadoPago) Sign(in *Input, secret []byte) error {
+	subject, err := mercadoPagoID(in)
+	if err != nil {
+		return err
+	}
+	request, err := in.needed(mercadoPagoRequest, Malformed)
+	if err != nil {
+		return err
+	}
+	stamp := strconv.FormatInt(in.ReceivedAt.UnixMilli(), 10)
+	in.Header.Set(mercadoPagoHeader, "ts="+stamp+",v1="+hex.EncodeToString(mercadoPagoSum(secret, subject, request, stamp)))
+	return nil
+}
