@@ -48,7 +48,7 @@ func (m *Migrator) Repair(ctx context.Context) (Repaired, error) {
 // was not run, the one from which it was to be reached, on the way up or down.
 func (r *runner) facts(ctx context.Context, status Status) (int, error) {
 	from, to := max(status.Current-1, 0), min(status.Current+1, status.Known)
-	versions, err := r.versions(ctx, from, to)
+	versions, err := r.versions(ctx, 0, status.Known)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,77 +15,137 @@ import (
 )
 
 func (s *shell) migrateCommand() *cobra.Command {
-	up := &cobra.Command{
+	return group("migrate", "Make, check, repair or take back the schema",
+		s.migrateUpCommand(), s.migrateDownCommand(), s.migrateStatusCommand(), s.migrateRepairCommand())
+}
+
+// addLockWait gives a command the flag that bounds its waits.
+func addLockWait(cmd *cobra.Command, wait *time.Duration) {
+	cmd.Flags().DurationVar(wait, "lock-wait", migrations.DefaultLockWait, "how long to wait for another migration to end, and for each migration to try for its locks")
+}
+
+// migrating runs do with a migrator, until it ends or a signal stops it.
+func (s *shell) migrating(ctx context.Context, wait time.Duration, do func(context.Context, *migrations.Migrator) error) error {
+	if wait <= 0 {
+		return usagef("--lock-wait %s: must be positive", wait)
+	}
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	m, err := migrations.New(migrations.Config{
+		URL: db.URL, Schema: db.Schema, LockWait: wait,
+		Tell: func(line string) { _, _ = fmt.Fprintln(s.err, "oncegate: "+clean(line)) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err = do(ctx, m)
+	if errors.Is(err, migrations.ErrStopped) {
+		return laterf("%v", err)
+	}
+	return err
+}
+
+func (s *shell) migrateUpCommand() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the schema to the version this binary needs", Args: cobra.NoArgs,
+		Long: "Bring the schema to the version this binary needs. Processes of earlier versions go on meanwhile; those that\n" +
+			"may not run on the new schema say so at /readyz. Each migration is committed with its version: whatever ends this\n" +
+			"command, nothing is half done, and running it again goes on. SIGTERM and SIGINT roll the migration under way back.\n" +
+			"Exits 1 if a lock was not obtained (it says who has it), 2 if this binary is too old, 75 if it was stopped or the\n" +
+			"database cannot be reached.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := s.database()
+			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) error { return m.Up(ctx) })
 			if err != nil {
-				return err
-			}
-			if err := migrations.Up(cmd.Context(), db.URL, db.Schema); err != nil {
 				return err
 			}
 			return s.migrateStatus(cmd.Context())
 		},
 	}
-	var yes bool
-	down := &cobra.Command{
-		Use: "down", Short: "Take all tables away, with everything in them", Args: cobra.NoArgs,
+	addLockWait(cmd, &wait)
+	return cmd
+}
+
+func (s *shell) migrateRepairCommand() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "repair", Short: "Put right what an earlier program left dirty", Args: cobra.NoArgs,
+		Long: "Put right a schema whose migration by an earlier program was cut off. The tables, columns, indexes and\n" +
+			"constraints that are there are compared with those that each version has, and the version they have is recorded.\n" +
+			"Nothing else is changed, and nothing is guessed. This version of the program leaves nothing to repair.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := s.database()
+			var found migrations.Repaired
+			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) (err error) {
+				found, err = m.Repair(ctx)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			if !yes {
-				return usagef("migrate down deletes every event in schema %s; add --yes if that is meant", db.Schema)
-			}
-			if err := migrations.Down(cmd.Context(), db.URL, db.Schema); err != nil {
-				return err
+			switch {
+			case s.output != "table":
+			case !found.Dirty:
+				fmt.Fprintln(s.err, "oncegate: nothing to repair")
+			case found.Version == found.Recorded:
+				fmt.Fprintf(s.err, "oncegate: the migration to %d had been carried out; that is recorded now\n", found.Version)
+			default:
+				fmt.Fprintf(s.err, "oncegate: the migration to %d had not been carried out; the schema is at %d, and that is recorded now\n", found.Recorded, found.Version)
 			}
 			return s.migrateStatus(cmd.Context())
 		},
 	}
-	down.Flags().BoolVar(&yes, "yes", false, "really delete everything")
-	status := &cobra.Command{
-		Use: "status", Short: "Show the schema's version; exit 1 if it is not what this binary needs", Args: cobra.NoArgs,
+	addLockWait(cmd, &wait)
+	return cmd
+}
+
+func (s *shell) migrateStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the schema's version; exit 1 if this binary may not run on it", Args: cobra.NoArgs,
+		Long: "Show the version of the schema, the oldest version of the program that may run on it, and the processes that\n" +
+			"serve it with the versions that they know. Exits 1 if this binary may not run on the schema.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pool, err := s.openPool(cmd.Context())
+			status, err := s.readStatus(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer pool.Close()
-			read, err := migrations.Read(cmd.Context(), pool)
-			if err != nil {
-				return err
-			}
-			if err := s.showStatus(read); err != nil {
-				return err
-			}
-			if err := read.Check(); err != nil {
+			if err := status.Check(); err != nil {
 				return &failure{text: err.Error()}
 			}
 			return nil
 		},
 	}
-	return group("migrate", "Make, check or remove the schema", up, down, status)
 }
 
 func (s *shell) migrateStatus(ctx context.Context) error {
+	_, err := s.readStatus(ctx)
+	return err
+}
+
+// readStatus reads and shows the status.
+func (s *shell) readStatus(ctx context.Context) (migrations.Status, error) {
 	pool, err := s.openPool(ctx)
 	if err != nil {
-		return err
+		return migrations.Status{}, err
 	}
 	defer pool.Close()
 	status, err := migrations.Read(ctx, pool)
 	if err != nil {
-		return err
+		return status, err
 	}
-	return s.showStatus(status)
+	nodes, err := migrations.Nodes(ctx, pool)
+	if err != nil {
+		return status, err
+	}
+	return status, s.showStatus(status, nodes)
 }
 
-func (s *shell) showStatus(status migrations.Status) error {
-	t := &table{header: []string{"TABLES", "AT", "NEEDED", "STATE"}}
-	state := func(at, needed int) string {
+func (s *shell) showStatus(status migrations.Status, nodes []migrations.Node) error {
+	t := &table{header: []string{"TABLES", "AT", "NEEDED", "STATE", "OLDEST"}}
+	state := func(at, needed, oldest int) string {
 		switch {
 		case status.Dirty:
 			return "dirty"
@@ -90,18 +155,80 @@ func (s *shell) showStatus(status migrations.Status) error {
 			return "missing"
 		case at < needed:
 			return "older"
+		case oldest > 0 && oldest <= needed:
+			return "newer, and this binary may run on it"
 		}
 		return "newer"
 	}
-	t.add("oncegate", fmt.Sprint(status.Current), fmt.Sprint(status.Known), state(status.Current, status.Known))
-	t.add("river", fmt.Sprint(status.River), fmt.Sprint(status.RiverKnown), state(status.River, status.RiverKnown))
-	return s.show(t, map[string]any{
-		"current": status.Current, "needed": status.Known, "dirty": status.Dirty,
-		"river": status.River, "river_needed": status.RiverKnown,
+	t.add("oncegate", fmt.Sprint(status.Current), fmt.Sprint(status.Known), state(status.Current, status.Known, status.Oldest), orDash(status.Oldest))
+	t.add("river", fmt.Sprint(status.River), fmt.Sprint(status.RiverKnown), state(status.River, status.RiverKnown, status.RiverOldest), orDash(status.RiverOldest))
+	type node struct {
+		migrations.Node
+		Fits bool `json:"fits"`
+	}
+	list := make([]node, len(nodes))
+	for i, n := range nodes {
+		list[i] = node{n, n.Fits(status)}
+	}
+	err := s.show(t, map[string]any{
+		"current": status.Current, "needed": status.Known, "oldest": status.Oldest, "dirty": status.Dirty,
+		"river": status.River, "river_needed": status.RiverKnown, "river_oldest": status.RiverOldest, "nodes": list,
 	})
+	if err != nil || s.output != "table" || len(list) == 0 {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	t = &table{header: []string{"NODE", "STATE", "VERSION", "KNOWS", "RIVER", "FITS"}, whole: []string{"NODE"}}
+	for _, n := range list {
+		state, fits := "live", "yes"
+		if !n.Live {
+			state = "silent"
+		}
+		if !n.Fits {
+			fits = "no"
+		}
+		t.add(n.Name, state, n.Version, orDash(n.Known), orDash(n.RiverKnown), fits)
+	}
+	return s.show(t, nil)
+}
+
+// orDash is a version that may not have been said.
+func orDash(version int) string {
+	if version == 0 {
+		return "-"
+	}
+	return fmt.Sprint(version)
+}
+
+// liveNodes names the processes that serve the database now.
+func (s *shell) liveNodes(ctx context.Context) ([]string, error) {
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	nodes, err := migrations.Nodes(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	var live []string
+	for _, n := range nodes {
+		if n.Live {
+			live = append(live, fmt.Sprintf("%s (version %s)", n.Name, n.Version))
+		}
+	}
+	return live, nil
 }
 
 // failure is exit code 1, whatever it was made from.
 type failure struct{ text string }
 
 func (e *failure) Error() string { return e.text }
+
+func fewNames(names []string) string {
+	const most = 5
+	if len(names) > most {
+		names = append(append([]string{}, names[:most]...), fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/migrations"
 )
 
 var updateScripts = flag.Bool("update", false, "write what the commands print into the scripts")
@@ -52,6 +53,7 @@ func TestScripts(t *testing.T) {
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("DATABASE_URL", url)
 					env.Setenv("ONCEGATE_SCHEMA", schema)
+					env.Setenv("VERSION", strconv.Itoa(migrations.Version))
 					env.Setenv("PORT", "0")
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
@@ -66,7 +68,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer,
+					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty,
 				},
 			})
 		})
@@ -197,16 +199,53 @@ func target(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], server.URL)
 }
 
-// newer: the schema is as the next version of the program leaves it.
+// newer [allowed]: the schema is as the next version of the program leaves it; if it is
+// allowed, this program may run on it.
 func newer(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) > 0 {
-		ts.Fatalf("usage: newer")
+	if neg || len(args) > 1 || len(args) == 1 && args[0] != "allowed" {
+		ts.Fatalf("usage: newer [allowed]")
 	}
 	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
 	ts.Check(err)
 	defer conn.Close(context.Background())
 	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "oncegate_migration"}
 	_, err = conn.Exec(context.Background(), "UPDATE "+table.Sanitize()+" SET version = version + 1")
+	ts.Check(err)
+	if len(args) == 1 {
+		stated := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "schema_version"}
+		_, err = conn.Exec(context.Background(), "INSERT INTO "+stated.Sanitize()+" (tables, version, oldest) VALUES ('oncegate', $1, $2)", migrations.Version+1, migrations.Version)
+		ts.Check(err)
+	}
+}
+
+// node NAME: a process of the name serves the database; "gone" is that none does.
+func node(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: node name")
+	}
+	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(context.Background())
+	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "node"}.Sanitize()
+	if args[0] == "gone" {
+		_, err = conn.Exec(context.Background(), "DELETE FROM "+table)
+	} else {
+		_, err = conn.Exec(context.Background(), "INSERT INTO "+table+` (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known, river_known)
+			VALUES (gen_random_uuid(), $1, 'v1.2.3', '{work}', 'c', '{}', '{}', now(), now(), $2, $3)`, args[0], migrations.Version, migrations.RiverVersion)
+	}
+	ts.Check(err)
+}
+
+// dirty VERSION: an earlier program was cut off in its migration to the version.
+func dirty(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: dirty version")
+	}
+	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(context.Background())
+	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "oncegate_migration"}.Sanitize()
+	_, err = conn.Exec(context.Background(), "UPDATE "+table+" SET dirty = true, version = "+args[0])
 	ts.Check(err)
 }
 

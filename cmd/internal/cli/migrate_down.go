@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// downFlags are what `migrate down` was told.
+type downFlags struct {
+	all, yes, running bool
+	from              int
+	wait              time.Duration
+}
+
+func (s *shell) migrateDownCommand() *cobra.Command {
+	var f downFlags
+	cmd := &cobra.Command{
+		Use: "down [version]", Short: "Take migrations back, down to a version", Args: cobra.MaximumNArgs(1),
+		Long: "Take back every migration after the given version, newest first. The number is the version to go down to, not a\n" +
+			"number of steps: `migrate down 21` leaves the schema at version 21. What the migrations made goes with its data;\n" +
+			"what would be lost is shown first. With --all everything goes: every table, River's too, with every event.\n\n" +
+			"It asks at a terminal, and needs --yes elsewhere; there, more than one version needs --from as well, the version\n" +
+			"that the schema is at. It refuses while processes serve the database, unless --while-running says otherwise:\n" +
+			"programs that need a later version are not ready afterwards, and may fail before they notice.",
+		Example: "  oncegate migrate down 21\n  oncegate migrate down 21 --from 23 --yes\n  oncegate migrate down --all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			version := 0
+			if len(args) > 0 {
+				var err error
+				if version, err = strconv.Atoi(args[0]); err != nil || version < 1 {
+					return usagef("%q is no version to go down to, which is 1 or more; --all takes everything away", clean(args[0]))
+				}
+			}
+			switch {
+			case f.all && len(args) > 0:
+				return usagef("give a version to go down to or --all, not both")
+			case !f.all && len(args) == 0:
+				return usagef("say down to which version, as in `oncegate migrate down %d` (`oncegate migrate status` says where it is); --all takes everything away", migrations.Version-1)
+			}
+			if err := s.checkDown(ctx, version, f); err != nil {
+				return err
+			}
+			err := s.migrating(ctx, f.wait, func(ctx context.Context, m *migrations.Migrator) error {
+				if f.all {
+					return m.DownAll(ctx)
+				}
+				return m.DownTo(ctx, version)
+			})
+			if err != nil {
+				return err
+			}
+			return s.migrateStatus(ctx)
+		},
+	}
+	cmd.Flags().BoolVar(&f.all, "all", false, "take everything away, with all data")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().IntVar(&f.from, "from", 0, "the version that the schema is at; needed with --yes to take back more than one")
+	cmd.Flags().BoolVar(&f.running, "while-running", false, "also while processes serve the database")
+	addLockWait(cmd, &f.wait)
+	return cmd
+}
+
+// checkDown refuses what is not meant, and asks.
+func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
+	db, err := s.database()
+	if err != nil {
+		return err
+	}
+	pool, err := s.openPool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	status, err := migrations.Read(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if !f.all {
+		if err := status.Target(version); err != nil {
+			return err
+		}
+	}
+	if f.from != 0 && f.from != status.Current {
+		return usagef("the schema is at %d, not at %d; nothing was changed", status.Current, f.from)
+	}
+	steps := status.Current - version
+	if !f.all && f.yes && steps > 1 && f.from == 0 {
+		return usagef("from %d down to %d takes back %d migrations (the number is a version, not a number of steps); add --from %d if that is meant", status.Current, version, steps, status.Current)
+	}
+	live, err := s.liveNodes(ctx)
+	if err != nil {
+		return err
+	}
+	if len(live) > 0 && !f.running {
+		return &failure{text: fmt.Sprintf("%s %s this database: stop %s first, or add --while-running; nothing was changed", fewNames(live), serves(len(live)), them(len(live)))}
+	}
+	if !f.yes && !s.asks() {
+		if f.all {
+			return usagef("migrate down --all deletes every event in schema %s; add --yes if that is meant", db.Schema)
+		}
+		return usagef("from %d down to %d: nobody can be asked here; add --yes", status.Current, version)
+	}
+	word, what := strconv.Itoa(version), fmt.Sprintf("The schema %s goes from version %d down to %d.", db.Schema, status.Current, version)
+	if f.all {
+		word, what = "all", fmt.Sprintf("Every table of the schema %s goes, with every event.", db.Schema)
+	}
+	var losses []string
+	if !f.all {
+		if losses, err = s.losses(ctx, version, f.wait); err != nil {
+			return err
+		}
+	}
+	show := func() {
+		fmt.Fprintln(s.err, what)
+		for _, loss := range losses {
+			fmt.Fprintln(s.err, "Lost: "+clean(loss))
+		}
+	}
+	if f.yes {
+		show()
+		return nil
+	}
+	return s.typed(decision{}, word, show)
+}
+
+// losses says what would be lost, or that it could not be found out.
+func (s *shell) losses(ctx context.Context, version int, wait time.Duration) ([]string, error) {
+	var out []string
+	err := s.migrating(ctx, wait, func(ctx context.Context, m *migrations.Migrator) error {
+		losses, err := m.Losses(ctx, version)
+		for _, loss := range losses {
+			out = append(out, loss.String())
+		}
+		return err
+	})
+	return out, err
+}
+
+func serves(n int) string {
+	if n == 1 {
+		return "serves"
+	}
+	return "serve"
+}
+
+func them(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
