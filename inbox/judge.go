@@ -54,6 +54,12 @@ type RecordedEvent struct {
 	// rendered anew.
 	NewKey bool
 
+	// EffectsSince is since when no effect of the source was pruned; zero if that is not
+	// known. DeadLetter: the event was recorded without effects, as unusable or beyond
+	// retention.
+	EffectsSince time.Time
+	DeadLetter   bool
+
 	// Discarded: an operator discarded the event, which has no effects.
 	Discarded bool
 

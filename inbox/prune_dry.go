@@ -36,6 +36,9 @@ conflicts AS MATERIALIZED (
 replayed AS MATERIALIZED (
     SELECT i.event_id, i.effect_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
     WHERE ` + openItem + ` AND NOT $11::boolean),
+made AS MATERIALIZED (
+    SELECT i.event_id, i.route_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+    WHERE i.action = 'create' AND ` + openItem + `),
 keys AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
@@ -55,6 +58,7 @@ effects AS MATERIALIZED (
         AND NOT EXISTS (
             SELECT FROM effect d
             WHERE d.duplicate_of = e.id AND (d.finished_at >= r.effects OR d.finished_at IS NULL))
+        AND NOT EXISTS (SELECT FROM made m WHERE m.event_id = e.event_id AND m.route_id = e.route_id)
         AND NOT EXISTS (
             SELECT FROM effect_key k
             WHERE k.effect_id = e.id

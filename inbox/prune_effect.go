@@ -10,7 +10,9 @@ import (
 // An effect goes when it has been settled for longer than its horizon, and
 // nobody asks for it any more: no duplicate that stays, no key, no open replay, and
 // no stream that stands still before its number, which would then be missing. One
-// that an operator had settled in order to prune it goes at once.
+// that an operator had settled in order to prune it goes at once. A replay that is to
+// make an effect of the same route and event would make it once more if it were gone:
+// until that replay has ended it stays, whatever is named.
 const removableEffect = `
     e.state IN ('done', 'superseded', 'skipped', 'duplicate')
     AND (e.finished_at < $1::timestamptz OR e.reason = 'pruned')
@@ -24,7 +26,10 @@ const removableEffect = `
             AND (s.gap_since IS NOT NULL OR s.blocked_by IS NOT NULL OR s.in_flight IS NOT NULL))
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE NOT $2::boolean AND i.effect_id = e.id AND ` + openItem + `)`
+        WHERE NOT $2::boolean AND i.effect_id = e.id AND ` + openItem + `)
+    AND NOT EXISTS (
+        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+        WHERE i.event_id = e.event_id AND i.action = 'create' AND i.route_id = e.route_id AND ` + openItem + `)`
 
 const lockDueEffects = `
 WITH page AS MATERIALIZED (

@@ -39,8 +39,11 @@ func (i *planItem) digest(h hash.Hash) {
 	fmt.Fprintln(h)
 }
 
-// An item i that its plan may still act on: what is needed for it must not go.
-const openItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position))) AND plan.state IN ('planning', 'planned', 'running')`
+// An item i that its plan may still act on: what is needed for it must not go. A plan that
+// has expired cannot be run any more, whether or not anybody has marked it yet; one that
+// runs has no end but its own, even if nobody works on it.
+const openItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position)))
+    AND (plan.state = 'running' OR plan.state IN ('planning', 'planned') AND (plan.expires_at IS NULL OR plan.expires_at > now()))`
 
 // Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `

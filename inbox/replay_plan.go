@@ -44,7 +44,10 @@ type planning struct {
 }
 
 // planRoute is a route as the database names it.
-type planRoute struct{ source, name, target string }
+type planRoute struct {
+	source, name, target string
+	createdAt            time.Time
+}
 
 const insertReplay = `
 INSERT INTO replay (id, state, scope, options, actor, reason, expires_at)
@@ -98,7 +101,7 @@ func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 const abandonReplay = `
 UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1 AND state = 'planning'`
 
-const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target FROM route r JOIN source s ON s.id = r.source_id`
+const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target, r.created_at FROM route r JOIN source s ON s.id = r.source_id`
 
 func (p *planning) begin(ctx context.Context) error {
 	rows, err := p.pool.Query(ctx, readPlanRoutes)
@@ -108,7 +111,7 @@ func (p *planning) begin(ctx context.Context) error {
 	p.routes = map[int32]planRoute{}
 	var id int32
 	var route planRoute
-	if _, err := pgx.ForEachRow(rows, []any{&id, &route.source, &route.name, &route.target}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &route.source, &route.name, &route.target, &route.createdAt}, func() error {
 		p.routes[id] = route
 		return nil
 	}); err != nil {
@@ -322,6 +325,8 @@ func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 	switch {
 	case r.Discarded && !p.ask.Options.IncludeDiscarded:
 		it.action, it.leftOut = ActionNone, LeftOutSettled
+	case p.effectsPruned(r, j.RouteID):
+		it.action, it.leftOut = ActionNone, LeftOutEffectsPruned
 	case j.Ordered:
 		it.action, it.leftOut = ActionNone, LeftOutOrdered
 	case r.Event.BodyGone && r.Event.GoneReason == ReasonKeyMissing:
@@ -332,6 +337,13 @@ func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 		it.action, it.leftOut = ActionNone, LeftOutCannotRender
 	}
 	return it
+}
+
+// effectsPruned reports whether a route may have had an effect of the event that was
+// pruned: not if the event is younger than effects are kept, nor if the route is, nor of
+// an event that never has effects.
+func (p *planning) effectsPruned(r *RecordedEvent, route int32) bool {
+	return r.EffectsSince.After(r.Event.ReceivedAt) && r.EffectsSince.After(p.routes[route].createdAt) && !r.DeadLetter
 }
 
 // wanted says that the filter takes the route.

@@ -35,9 +35,11 @@ ORDER BY e.event_id, e.route_id, e.item`
 
 const readRecordedEvents = `
 SELECT v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), v.source_id, s.name,
-    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id, v.discarded_at IS NOT NULL
+    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id, v.discarded_at IS NOT NULL,
+    now() - c.effects, v.admission IN ('unusable', 'beyond_retention')
 FROM inbox_event v
 JOIN source s ON s.id = v.source_id
+LEFT JOIN retention_class c ON c.name = s.class
 LEFT JOIN LATERAL (
     SELECT p.headers, p.body, p.key_id
     FROM inbox_body p
@@ -100,17 +102,18 @@ func (p *planning) judgeChunk(ctx context.Context, events, effects []ID, do func
 
 func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error) {
 	r := new(RecordedEvent)
-	var occurred pgtype.Timestamptz
+	var occurred, since pgtype.Timestamptz
 	var bodyID ID
 	var keyID *int32
 	err := rows.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
-		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID, &r.Discarded)
+		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID, &r.Discarded, &since, &r.DeadLetter)
 	if err != nil {
 		return nil, err
 	}
 	if occurred.Valid {
 		r.Event.OccurredAt = occurred.Time
 	}
+	r.EffectsSince = since.Time // zero if it is null
 	if r.Delivery != nil {
 		var errs [2]error
 		r.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), keyID, r.Event.Headers)

@@ -62,6 +62,9 @@ const (
 	// LeftOutCalledAgain: a later call names the effect's operation as its parent, and
 	// has done the same, will do it, or is what should be replayed.
 	LeftOutCalledAgain LeftOut = "called_again"
+	// LeftOutEffectsPruned: the event and its route are older than effects are kept, so that
+	// the route may have had an effect of it, whatever became of that, which was pruned.
+	LeftOutEffectsPruned LeftOut = "effects_pruned"
 	// LeftOutListed: it is in the plan already, by another of its duplicates.
 	LeftOutListed LeftOut = "listed"
 	// LeftOutOwnerGone: it is a duplicate, and its owner was pruned.

@@ -58,8 +58,9 @@ type streamSnapshot struct {
 
 // PassStream lets a stream go on. An effect is skipped through settle; whatever is
 // next in the stream is woken, and the audit entry written, in the same
-// transaction. It returns [ErrNotFound], or [ErrStream] if the stream no longer
-// waits for what it did, or cannot go on that way.
+// transaction. It returns [ErrNotFound], [ErrStream] if the stream no longer
+// waits for what it did, or cannot go on that way, or [ErrLocked] if somebody else keeps
+// one of its effects locked.
 func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {
 		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
@@ -67,11 +68,24 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if err := explained(p.Actor, p.Reason); err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
-	if err != nil {
-		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+	for try := 0; ; try++ {
+		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+		switch {
+		case err == nil:
+			return nil
+		case !isLocked(err):
+			return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+		case try >= lockedTries:
+			return fmt.Errorf("passing stream %d: %w", p.Stream, ErrLocked)
+		}
+		// A worker has what is next in the stream at this very moment: what was looked at is
+		// compared anew.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("passing stream %d: %w", p.Stream, ctx.Err())
+		case <-time.After(lockedPause):
+		}
 	}
-	return nil
 }
 
 const lockStream = `
