@@ -127,7 +127,7 @@ func together[In, Out any](e *Effects, group *grouped[In, Out], run func(ctx con
 func (e *Effects) actTogether(ctx context.Context, conn *pgx.Conn, known knownRoutes, group []GroupedAct) (ends []GroupedEnd, sent bool, err error) {
 	asks := make([]claimAsk, len(group))
 	for i, a := range group {
-		asks[i] = claimAsk{effect: a.Effect, token: newToken(), jobID: a.JobID}
+		asks[i] = claimAsk{effect: a.Effect, token: e.token(), jobID: a.JobID}
 	}
 	var claim, act pgx.Batch
 	claim.Queue("BEGIN")

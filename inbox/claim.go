@@ -28,7 +28,7 @@ type claimAnswer struct {
 // wait for another one of its sequence, is of a kind inside the database and not
 // ordered, or of a route that this process does not know; Standing says which.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
-	answer, err := e.claims.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
+	answer, err := e.claims.do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	if err == nil && answer.claim == nil {
 		answer, err = e.claimInOrder(ctx, effect, jobID, answer)
 	}
@@ -51,9 +51,9 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 		if at.State == EffectHeld {
 			return asked, nil // until a person decides
 		}
-		return e.unnumbered.do(ctx, claimAsk{effect: effect, token: newToken(), jobID: jobID})
+		return e.unnumbered.do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	}
-	return e.claimInStream(ctx, orderAsk{effect: effect, token: newToken(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
+	return e.claimInStream(ctx, orderAsk{effect: effect, token: e.token(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
 }
 
 // claimInStream asks a few times for an effect whose stream is locked, since it may
@@ -91,7 +91,7 @@ func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64
 	}
 	var known knownRoutes
 	known.add(routeID, route.Lease)
-	answers, err := e.claimEffects(ctx, tx, known, []claimAsk{{effect: effect, token: newToken(), jobID: jobID}})
+	answers, err := e.claimEffects(ctx, tx, known, []claimAsk{{effect: effect, token: e.token(), jobID: jobID}})
 	if err != nil {
 		return nil, Standing{}, fmt.Errorf("claiming effect %s: %w", effect, err)
 	}

@@ -24,7 +24,7 @@ WHERE e.id = ANY ($1::uuid[])`
 const claimColumns = `
     e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since,
+    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since, e.unknown_lease,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
@@ -96,13 +96,14 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 		fresh      *Trigger
 		occurredAt pgtype.Timestamptz
 		unknown    pgtype.Timestamptz
+		lease      *ID
 		c          = &row.claim
 		b          = &row.stored
 	)
 	err := r.Scan(append([]any{
 		&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
 		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey,
-		&c.Item, &c.KeyHash, &unknown,
+		&c.Item, &c.KeyHash, &unknown, &lease,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
 		&b.class, &b.id, &b.offset, &b.length, &b.headers, &b.body, &b.keyID,
@@ -115,6 +116,9 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	}
 	if unknown.Valid {
 		c.UnknownSince = unknown.Time
+	}
+	if lease != nil {
+		c.unknownLease = *lease
 	}
 	row.standing.Found = true
 	row.standing.State = EffectState(state)

@@ -231,7 +231,12 @@
 // earlier version of the program is stopped from it by a trigger. Keys are made with
 // the first name of a row for ever; no two rows have the same one. [Register] refuses
 // what would make old events new: a new source beside one of its provider that holds keys
-// and is gone from the configuration, and another provider for the keys of a source.
+// and is gone from the configuration, and another provider for the keys of a source. It
+// refuses another recipe of keys, too, while there are keys of the old one.
+//
+// Lease tokens say to which targets their process sends ([RegisterRouting]). An effect
+// keeps the token of its first attempt that may have happened, so that a process which has
+// another target for the route does not send it there ([Effects.Elsewhere]).
 //
 // # How clocks and connections fail
 //

@@ -140,6 +140,9 @@ type Claim struct {
 	// target is not known; zero if there was none.
 	UnknownSince time.Time
 
+	// unknownLease is the token of the claim of that attempt; zero if it is not known.
+	unknownLease ID
+
 	// Rendered is what was stored before the first send; nil if nothing was.
 	Rendered []byte
 

@@ -21,6 +21,10 @@ import (
 // EffectRoute is what the store has to know about a route whose effects it
 // hands out.
 type EffectRoute struct {
+	// Target names where this process sends the effects. An effect that may have happened
+	// at another target is not sent; see [Effects.Elsewhere].
+	Target string
+
 	// Lease is how long a claim lasts. An attempt's deadline must end before. It
 	// defaults to 60 s.
 	Lease time.Duration
@@ -94,6 +98,10 @@ type EffectsConfig struct {
 	// alone.
 	Routes map[int32]EffectRoute
 
+	// Routing is what [RegisterRouting] gave for the targets of the routes; 0 is none:
+	// where the attempts of this process were sent is not known to others.
+	Routing int32
+
 	// Node names this process in the attempts it makes.
 	Node string
 
@@ -132,6 +140,8 @@ type Effects struct {
 	enqueuer Enqueuer
 	keys     *seal.Keyring
 	routes   map[int32]EffectRoute
+	routing  int32
+	routings sync.Map // of those of other processes: from their ids to the targets by route
 	node     string
 	random   func() float64
 	now      func() time.Time
@@ -175,7 +185,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

@@ -60,6 +60,7 @@ var EffectStatsStatements = map[string][]any{
 // [CheckSession] makes.
 var StrandedStatements = map[string][]any{
 	readStrandedRest: {[]int32{1, 2}, maxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {maxCounted + 1},
+	readRecipes: {[]int32{1, 2}, maxCounted + 1},
 }
 
 // CheckSession is what is set before them.

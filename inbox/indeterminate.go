@@ -23,11 +23,17 @@ type Indeterminate struct {
 
 	// Age is how long ago its last attempt may have begun to send.
 	Age time.Duration
+
+	// Elsewhere is the target at which it may have happened, if this process has another
+	// one for the route: it cannot ask there.
+	Elsewhere string
+
+	lease ID
 }
 
 const listIndeterminate = `
 SELECT e.id, e.route_id, e.event_id, v.event_id, v.type, e.idempotency_key, e.version, e.revision,
-    (extract(epoch FROM now() - coalesce(e.send_started_at, v.received_at)) * 1000000)::bigint
+    (extract(epoch FROM now() - coalesce(e.send_started_at, v.received_at)) * 1000000)::bigint, e.unknown_lease
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
 WHERE e.route_id = $1 AND e.state = 'indeterminate' AND e.id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
@@ -35,7 +41,8 @@ ORDER BY e.id
 LIMIT $3`
 
 // Indeterminate gives the route's effects whose outcome is unknown, in the order
-// of their ids after the one given.
+// of their ids after the one given. Those that may have happened at another target than
+// this process has for the route are told to be elsewhere.
 func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limit int) ([]Indeterminate, error) {
 	rows, err := e.pool.Query(ctx, listIndeterminate, route, after, limit)
 	if err != nil {
@@ -43,12 +50,21 @@ func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limi
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Indeterminate, err error) {
 		var age int64
-		err = row.Scan(&i.Effect, &i.RouteID, &i.Event, &i.EventID, &i.Type, &i.Key, &i.Version, &i.Revision, &age)
+		var lease *ID
+		err = row.Scan(&i.Effect, &i.RouteID, &i.Event, &i.EventID, &i.Type, &i.Key, &i.Version, &i.Revision, &age, &lease)
+		if lease != nil {
+			i.lease = *lease
+		}
 		i.Age = time.Duration(age) * time.Microsecond
 		return i, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing indeterminate effects: %w", err)
+	}
+	for i := range out {
+		if out[i].Elsewhere, err = e.elsewhere(ctx, route, out[i].lease); err != nil {
+			return nil, fmt.Errorf("listing indeterminate effects: %w", err)
+		}
 	}
 	return out, nil
 }

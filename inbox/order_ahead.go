@@ -133,7 +133,7 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
 	return going{
 		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(order, h.own.number),
-		next: &h.rows[at], token: newToken(), then: then,
+		next: &h.rows[at], token: e.token(), then: then,
 	}, true
 }
 

@@ -171,7 +171,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 		ids[i], places[i] = group[i].Effect, i
 		s := o.stream(group[i].RouteID, group[i].SequenceKeyHash)
 		if group[i].Chain != 0 && s.chain == nil {
-			s.chain = &orderAsk{token: newToken(), jobID: group[i].Chain, routeID: group[i].RouteID}
+			s.chain = &orderAsk{token: o.store.token(), jobID: group[i].Chain, routeID: group[i].RouteID}
 		}
 	}
 	o.tried, o.applied = make([]bool, len(group)), make([]bool, len(group))

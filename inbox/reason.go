@@ -42,6 +42,10 @@ const (
 	// is not known.
 	ReasonKeyWindow Reason = "key_window_passed"
 
+	// An attempt may have happened at another target than this process has for the route:
+	// no key would help at this one.
+	ReasonElsewhere Reason = "sent_elsewhere"
+
 	// The network.
 	ReasonAddress    Reason = "address_refused"
 	ReasonDNS        Reason = "dns"
@@ -106,7 +110,7 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonMail5xx, ReasonPruned,
+	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonMail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,

@@ -49,6 +49,9 @@ type RouteRow struct {
 	PreviousNames []string
 	Separate      bool
 
+	// Key says how the keys of the route are made; nil is by no recipe.
+	Key *KeyRecipe
+
 	// Digest identifies the route's definition; another one makes a new version.
 	Digest []byte
 
@@ -154,6 +157,9 @@ func (r *registering) write(ctx context.Context) (map[string]Registered, error) 
 				route.Definition, keyNameOf(d, route.Name)).Scan(&to.ID, &to.Version, &to.Name, &to.KeyName)
 			if err == nil {
 				err = r.learn(ctx, row.ID, &to.ID, d, route.Name)
+			}
+			if err == nil {
+				err = r.recipe(ctx, to.ID, route.Key)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("registering route %s of source %s: %w", route.Name, source.Name, err)

@@ -133,6 +133,9 @@ func (r *registering) names(ctx context.Context) (*decidedNames, error) {
 	if err := checkKeys(decided, r.Sources, holders); err != nil {
 		return nil, err
 	}
+	if err := checkRecipes(ctx, r.tx, decided, r.Sources); err != nil {
+		return nil, err
+	}
 	if again := decided.reused(); len(again) > 0 {
 		rows, err := r.tx.Query(ctx, otherConfigurations, NodeSilence.Microseconds(), r.Configuration)
 		if err != nil {

@@ -249,7 +249,7 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 // nothing of the attempts so far.
 const markFresh = `
 UPDATE effect e
-SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL,
+SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL, unknown_lease = NULL,
     unknown_before = e.unknown_before OR e.unknown_since IS NOT NULL,
     rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)

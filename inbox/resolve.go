@@ -137,7 +137,7 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 // Sending again is the decision that the target knows nothing of the attempts so far:
 // its key window begins anew. The effect may have happened all the same, and keeps its
 // key for that.
-const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
+const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_lease = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
 func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*lockedEffect) ([]Settlement, []Wake, error) {

@@ -180,6 +180,7 @@ const (
             WHEN a.result IS NULL THEN e.result_key_id ELSE a.result_key_id END,
         duplicate_of = CASE WHEN a.state = 'duplicate' THEN a.duplicate_of END,
         unknown_since = coalesce(e.unknown_since, CASE WHEN a.unknown THEN a.started_at END),
+        unknown_lease = coalesce(e.unknown_lease, CASE WHEN a.unknown OR a.state = 'indeterminate' THEN e.lease_token END),
         unfinished = a.unfinished,
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,

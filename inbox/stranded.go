@@ -181,6 +181,9 @@ func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 		if err := checkKeys(decided, r.Sources, holders); err != nil {
 			return err
 		}
+		if err := checkRecipes(ctx, tx, decided, r.Sources); err != nil {
+			return err
+		}
 		out.name(r.Sources, decided)
 		out.Exchanged = append(out.Exchanged, decided.reused()...)
 		return out.strand(ctx, tx, known, decided, holders)

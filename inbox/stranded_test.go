@@ -147,8 +147,8 @@ SELECT gen_random_uuid(), 1, n::text, 't', sha256(''), now(), 'ok', 'default', g
 					t.Fatal(err)
 				}
 				plan := strings.Join(lines, "\n")
-				scans := regexp.MustCompile(`Scan.* on (?:effect|inbox_event)`).FindAllString(plan, -1)
-				narrow := regexp.MustCompile(`Index (?:Only )?Scan using (?:effect_due_idx|effect_rest_idx|effect_indeterminate_idx|effect_held_idx|inbox_event_key) on`).FindAllString(plan, -1)
+				scans := regexp.MustCompile(`Scan.* on (?:effect|inbox_event|effect_key)\b`).FindAllString(plan, -1)
+				narrow := regexp.MustCompile(`Index (?:Only )?Scan using (?:effect_due_idx|effect_rest_idx|effect_indeterminate_idx|effect_held_idx|inbox_event_key|effect_key_pkey) on`).FindAllString(plan, -1)
 				if len(scans) == 0 || len(scans) != len(narrow) || strings.Contains(plan, "Incremental Sort") {
 					t.Errorf("it is not read through its index:\n%s", plan)
 				}

@@ -46,6 +46,9 @@ type bundle struct {
 	series inbox.Series // of repeatable's order
 
 	keyring *seal.Keyring
+
+	elsewhere string // the target of repeatable, as stores know it; empty is none
+	routing   int32
 }
 
 // keyWindows are the windows of every route's keys.
@@ -89,9 +92,9 @@ func setup(tb testing.TB) *bundle {
 func (b *bundle) store(node string) *inbox.Effects {
 	b.tb.Helper()
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked,
+		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Routing: b.routing,
 		Routes: map[int32]inbox.EffectRoute{
-			b.routes[repeatable]: {Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[repeatable]: {Target: b.elsewhere, Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[within]:     {Order: b.order[within], InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 		},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,6 +26,9 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 		s := ending(claim)
 		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonKeyWindow
 		return &s, true, nil
+	}
+	if s, err := c.elsewhere(ctx, claim); s != nil || err != nil {
+		return s, true, err
 	}
 	// An attempt that may have happened cannot be made undone by a condition.
 	if s := c.condition(ctx, claim, route); s != nil {
@@ -55,6 +59,33 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 		return &s, true, nil
 	}
 	return nil, true, nil
+}
+
+// How long an effect that may have happened at another target is left to the processes
+// that have that one, and how often it is looked at meanwhile: a deploy that changes a
+// target takes about so long.
+const (
+	elsewhereFor   = 2 * time.Minute
+	elsewhereEvery = 5 * time.Second
+)
+
+// elsewhere keeps an effect from a second target: one that may have happened at the
+// target that another configuration has for the route is left to a process with that
+// configuration, and then to a person.
+func (c *Client) elsewhere(ctx context.Context, claim *inbox.Claim) (*inbox.Settlement, error) {
+	target, err := c.store.Elsewhere(ctx, claim)
+	if err != nil || target == "" {
+		return nil, err
+	}
+	if claim.StartedAt.Sub(claim.UnknownSince) < elsewhereFor {
+		s := putBack(claim, inbox.ReasonElsewhere, elsewhereEvery+time.Duration(c.random()*float64(elsewhereEvery)))
+		return &s, nil
+	}
+	s := ending(claim)
+	s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonElsewhere
+	c.log.WarnContext(ctx, "an effect may have happened at another target than this process has for its route: it is not sent, and waits for a person",
+		"effect", claim.Effect.String(), "target", clean(target))
+	return &s, nil
 }
 
 // keyOf gives the key that an effect has to ask for before this attempt, or how it

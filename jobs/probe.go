@@ -185,6 +185,9 @@ func (p *Prober) route(ctx context.Context, id int32, route RouteProbe, run int,
 		for i := range page {
 			e := &page[i]
 			after = e.Effect
+			if e.Elsewhere != "" {
+				continue // this target knows nothing of it, and its answer would mean nothing
+			}
 			if p.due(e.Effect, route, run, questions >= probePage, mu) {
 				questions++
 				p.probe(ctx, e, route)

@@ -73,6 +73,10 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 		verdict = inbox.VerdictOtherBody
 	}
 	if was.known() && was.elsewhere(route.today) || !was.known() && was.Target != route.today.Target {
+		if to := route.today.Target; !claim.UnknownSince.IsZero() && was.Target != "" && was.Target != to {
+			d.Today = nil
+			return inbox.VerdictOtherKey, d.why("an attempt may have happened at %s, and it would go to %s: it becomes indeterminate, nothing is sent", was.Target, to)
+		}
 		verdict = inbox.VerdictOtherTarget
 		_ = d.why("it goes elsewhere")
 	}

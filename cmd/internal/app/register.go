@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
@@ -41,7 +42,7 @@ func sourceRows(settings *config.Config) ([]inbox.SourceRow, error) {
 				return nil, err
 			}
 			row.Routes = append(row.Routes, inbox.RouteRow{
-				PreviousNames: r.Previous.Names, Separate: r.Previous.None,
+				PreviousNames: r.Previous.Names, Separate: r.Previous.None, Key: keyRecipe(r),
 				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
 			})
 		}
@@ -161,6 +162,25 @@ func definitionOf(r *config.Route) []any {
 		}
 	}
 	return out
+}
+
+// keyRecipe says how the keys of a route are made; nil is by no recipe.
+func keyRecipe(r *config.Route) *inbox.KeyRecipe {
+	if r.Key == nil || r.Key.Recipe == nil {
+		return nil
+	}
+	var words []string
+	for _, f := range r.Key.Recipe.Fields {
+		words = append(words, f.String())
+	}
+	text := "fields [" + strings.Join(words, ", ") + "]"
+	if len(r.Key.Recipe.Exclude) > 0 {
+		text += ", exclude [" + strings.Join(r.Key.Recipe.Exclude, ", ") + "]"
+	}
+	if r.Key.Within > 0 {
+		text += ", within " + config.FormatDuration(r.Key.Within)
+	}
+	return &inbox.KeyRecipe{Version: r.Key.Recipe.Version, Words: text}
 }
 
 // routeDigest identifies what a route does: another digest makes a new version.

@@ -44,8 +44,17 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	targetsOf := make(map[int32]string, len(storeRoutes))
+	for id, r := range storeRoutes {
+		targetsOf[id] = r.Target
+	}
+	routing, err := inbox.RegisterRouting(ctx, a.adminPool, targetsOf)
+	if err != nil {
+		return err
+	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node, Unlocked: unlockedStreams(),
+		Routing: routing,
+		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node, Unlocked: unlockedStreams(),
 		Locked: a.streamLocked,
 	})
 	if err != nil {
@@ -126,6 +135,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 		for _, r := range s.Routes {
 			id := registered.Routes[r.Name].ID
 			kept := inbox.EffectRoute{
+				Target:     r.Target.Name,
 				Lease:      a.settings.Work.Lease,
 				InDatabase: r.Target.Kind == config.KindSQL,
 				// Doing nothing twice is doing nothing.

@@ -20,7 +20,7 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 	switch kind {
 	case config.KindForward, config.KindDev:
 		return slices.Concat(common, network, []inbox.Reason{
-			inbox.ReasonKeyWindow, inbox.ReasonInformational, inbox.ReasonRedirect, inbox.ReasonStatus408, inbox.ReasonStatus409, inbox.ReasonStatus410,
+			inbox.ReasonKeyWindow, inbox.ReasonElsewhere, inbox.ReasonInformational, inbox.ReasonRedirect, inbox.ReasonStatus408, inbox.ReasonStatus409, inbox.ReasonStatus410,
 			inbox.ReasonStatus425, inbox.ReasonStatus429, inbox.ReasonStatus4xx, inbox.ReasonStatus503, inbox.ReasonStatus5xx,
 		})
 	case config.KindMail:
@@ -37,7 +37,7 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 // postponements are the reasons for which an effect is put off.
 func postponements() []inbox.Reason {
 	return []inbox.Reason{
-		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonUnavailable, inbox.ReasonListOpen,
+		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonElsewhere, inbox.ReasonUnavailable, inbox.ReasonListOpen,
 	}
 }
 

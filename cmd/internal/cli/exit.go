@@ -42,7 +42,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage), errors.As(err, &problems),
-		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, inbox.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
+		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, inbox.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
 	case errors.As(err, &later), unreachable(err):
 		return exitTryLater
@@ -77,7 +77,7 @@ func report(w io.Writer, err error) {
 		}
 		return
 	}
-	if errors.Is(err, inbox.ErrNames) { // one line each
+	if errors.Is(err, inbox.ErrNames) || errors.Is(err, inbox.ErrRecipe) { // one line each
 		for line := range strings.Lines(err.Error()) {
 			fmt.Fprintln(w, "oncegate: "+clean(strings.TrimSpace(line)))
 		}

@@ -1,0 +1,95 @@
+package inbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ON CONFLICT DO UPDATE gives back the id of a row that is there already.
+const upsertRouting = `
+INSERT INTO routing (digest, targets) VALUES ($1, $2)
+ON CONFLICT ON CONSTRAINT routing_digest_key DO UPDATE SET digest = excluded.digest
+RETURNING id`
+
+// RegisterRouting writes to which target a process sends the effects of each route, by
+// the route's id, and gives the id of that. Lease tokens carry it, so that every
+// process can tell where an attempt of another one was sent.
+func RegisterRouting(ctx context.Context, pool *pgxpool.Pool, targets map[int32]string) (id int32, err error) {
+	text, err := json.Marshal(targets) // members are sorted
+	if err != nil {
+		return 0, fmt.Errorf("writing the targets of routes: %w", err)
+	}
+	digest := sha256.Sum256(text)
+	if err := pool.QueryRow(ctx, upsertRouting, digest[:], text).Scan(&id); err != nil {
+		return 0, fmt.Errorf("writing the targets of routes: %w", err)
+	}
+	return id, nil
+}
+
+const readRouting = `SELECT targets FROM routing WHERE id = $1`
+
+// tokenMark begins a lease token that says under which routing the claim was made.
+// Stored: never change.
+const tokenMark = 0x6f67 // "og"
+
+// token makes a lease token that carries the routing of this process.
+func (e *Effects) token() ID {
+	token := newToken()
+	if e.routing > 0 {
+		binary.BigEndian.PutUint16(token[0:], tokenMark)
+		binary.BigEndian.PutUint32(token[2:], uint32(e.routing))
+	}
+	return token
+}
+
+// routingOf gives the routing under which a claim was made; 0 is not known.
+func routingOf(token ID) int32 {
+	if binary.BigEndian.Uint16(token[0:]) != tokenMark {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(token[2:]))
+}
+
+// Elsewhere gives the target of the attempt of an effect that may have happened, if that
+// is another one than this process has for the route; empty is none. The attempt was made
+// under the lease that unknown names.
+func (e *Effects) elsewhere(ctx context.Context, route int32, unknown ID) (string, error) {
+	routing, own := routingOf(unknown), e.routes[route].Target
+	if unknown.IsZero() || routing == 0 || routing == e.routing || own == "" {
+		return "", nil
+	}
+	targets, ok := e.routings.Load(routing)
+	if !ok {
+		var text []byte
+		if err := e.pool.QueryRow(ctx, readRouting, routing).Scan(&text); err != nil {
+			return "", fmt.Errorf("reading where an attempt was sent: %w", err)
+		}
+		read := map[int32]string{}
+		if err := json.Unmarshal(text, &read); err != nil {
+			return "", fmt.Errorf("reading where an attempt was sent: %w", err)
+		}
+		targets, _ = e.routings.LoadOrStore(routing, read)
+	}
+	if target := targets.(map[int32]string)[route]; target != own {
+		return target, nil
+	}
+	return "", nil
+}
+
+// Elsewhere gives the target to which an earlier attempt of the claim's effect was sent
+// and at which it may have happened, if this process would send it to another one; empty
+// is none.
+func (e *Effects) Elsewhere(ctx context.Context, claim *Claim) (target string, err error) {
+	if claim.UnknownSince.IsZero() {
+		return "", nil
+	}
+	if target, err = e.elsewhere(ctx, claim.RouteID, claim.unknownLease); err != nil {
+		return "", fmt.Errorf("effect %s: %w", claim.Effect, err)
+	}
+	return target, nil
+}
