@@ -76,14 +76,17 @@ func (c *campaign) stop(context.Context) error {
 type standing struct {
 	id, state, reason string
 	attempts, done    int
-	blocked           bool // held, and by something
+	tried             string // the attempts, for people
+	blocked           bool   // held, and by something
 }
 
 const readStandings = `
 SELECT e.id::text, e.state, coalesce(e.reason, ''),
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id),
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id AND a.outcome = 'done'),
-    NOT (` + heldByNothing + `)
+    NOT (` + heldByNothing + `),
+    coalesce((SELECT string_agg(format('%s.%s %s from %s to %s: %s %s', a.version, a.attempt, a.trigger, a.started_at, a.finished_at, a.outcome, a.reason), '; ' ORDER BY a.started_at)
+        FROM effect_attempt a WHERE a.effect_id = e.id), '')
 FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash`
 
 // books compares effects, their attempts and what was sent.
@@ -94,7 +97,7 @@ func (c *campaign) books(ctx context.Context) error {
 	}
 	states, reasons := map[string]int{}, map[string]int{}
 	var s standing
-	_, err = pgx.ForEachRow(rows, []any{&s.id, &s.state, &s.reason, &s.attempts, &s.done, &s.blocked}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&s.id, &s.state, &s.reason, &s.attempts, &s.done, &s.blocked, &s.tried}, func() error {
 		states[s.state]++
 		if s.reason != "" {
 			reasons[s.state+" "+s.reason]++
@@ -133,7 +136,7 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 		return slices.ContainsFunc(h.endings, func(e ending) bool { return e.how == how && e.by != byDatabase })
 	}
 	if len(h.requests) > s.attempts {
-		add(unbalanced, "%d requests were sent and it has %d attempts", len(h.requests), s.attempts)
+		add(unbalanced, "%d requests were sent and it has %d attempts: %s%s", len(h.requests), s.attempts, s.tried, h.story())
 	}
 	if s.done > succeeded {
 		add(unbalanced, "%d attempts say done, and %d requests were answered with success", s.done, succeeded)
@@ -243,7 +246,7 @@ func missing(events map[string]*event, there, effects map[string]bool) (out []vi
 
 const (
 	readReplays = `
-SELECT r.id::text, r.state, count(*) FILTER (WHERE i.left_out IS NULL AND o.replay_id IS NULL), max(o.acted_at)
+SELECT r.id::text, r.state, count(i.replay_id) FILTER (WHERE i.left_out IS NULL AND o.replay_id IS NULL), max(o.acted_at)
 FROM replay r LEFT JOIN replay_item i ON i.replay_id = r.id
 LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.position
 GROUP BY 1, 2`
