@@ -23,10 +23,15 @@ ORDER BY v.id`
 // would have no place in its sequence, and pass those that have.
 func (e *Effects) inOrderToday(routeID int32) bool { return e.routes[routeID].Order.Ordered() }
 
-// The unique constraint decides who makes the effect.
+// The unique constraint decides who makes the effect. One that was moved to another route
+// has kept its key, perhaps with a version behind it: a second one under that key would be
+// sent once more. The event is locked, by whoever moves its effects too, so that none moves meanwhile.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
-VALUES ($1, $2, $3, $4, $5, $6, 'pending', now(), 'replay')
+SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay'
+WHERE NOT EXISTS (
+    SELECT FROM effect x
+    WHERE x.event_id = $2 AND (x.idempotency_key = $5::text OR starts_with(x.idempotency_key, $5::text || '~v')))
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING
 RETURNING id`
 

@@ -92,7 +92,7 @@ const (
 	ItemGone ItemOutcome = "gone"
 	// ItemBodyGone: its body was.
 	ItemBodyGone ItemOutcome = "body_gone"
-	// ItemExists: somebody else made the effect.
+	// ItemExists: somebody else made the effect, or it was moved to another route.
 	ItemExists ItemOutcome = "exists"
 )
 

@@ -313,6 +313,19 @@ func TestHearNoticesAForeignKey(t *testing.T) {
 	}
 }
 
+// Two effects with one key are one effect that happens twice.
+func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(options{}, nil)
+	c.name(&history{id: "1", key: "k"})
+	if c.name(&history{id: "2", key: "l"}); len(c.found) > 0 {
+		t.Errorf("two effects with two keys: %v", c.found)
+	}
+	if c.name(&history{id: "3", key: "k"}); kindsOf(c.found) != doubled {
+		t.Errorf("two effects with one key: found %v", c.found)
+	}
+}
+
 // A long campaign in which something never happened proves nothing about it.
 func TestNeverNamesWhatDidNotHappen(t *testing.T) {
 	t.Parallel()

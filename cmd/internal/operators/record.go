@@ -43,7 +43,7 @@ func (c *campaign) snapshot(ctx context.Context) error {
 		if h == nil {
 			h = &history{id: id, key: baseKey(key), source: source, event: event, route: route, dirty: true}
 			c.histories[id] = h
-			c.byKey[h.key] = h
+			c.name(h)
 			c.place(h)
 		}
 		h.state, h.reason = state, reason
@@ -63,6 +63,14 @@ func (c *campaign) snapshot(ctx context.Context) error {
 	}
 	c.lastRead = began
 	return nil
+}
+
+// name notes an effect under its first key, which it has alone.
+func (c *campaign) name(h *history) {
+	if other := c.byKey[h.key]; other != nil {
+		c.violate(violation{doubled, fmt.Sprintf("%s has the key of %s", h.about(), other.about())})
+	}
+	c.byKey[h.key] = h
 }
 
 // settledAs is how a settled effect was ended.
