@@ -38,6 +38,8 @@ const (
 	FindDead     = findDead
 	ScopeEffects = scopeEffects
 	ReadChunk    = readChunk
+
+	ReadDecisions = readDecisions
 )
 
 // DeadArgs are the parameters of a filter, and those that follow them.

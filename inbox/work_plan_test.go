@@ -104,6 +104,35 @@ func TestReplayStepPlan(t *testing.T) {
 	}
 }
 
+// audited is a year of other people's decisions.
+const audited = `
+INSERT INTO audit (id, at, actor, action, object, after)
+SELECT gen_random_uuid(), now(), 'ann', 'effect.discard', 'effect/' || gen_random_uuid(), '{"revision": 1}'
+FROM generate_series(1, 3000) n`
+
+// Who decided about an item is looked up by the object, however much there is in the audit.
+func TestDecisionsPlan(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string][]string{
+		"never analysed": {audited}, "analysed while empty": {"VACUUM ANALYZE audit", audited}, "analysed": {audited, "VACUUM ANALYZE audit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, schema := inboxtest.Schema(t)
+			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			for _, sql := range prepare {
+				if _, err := pool.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			plan := genericPlan(t, pool, inbox.ReadDecisions)
+			if !strings.Contains(plan, "audit_object_idx") || strings.Contains(plan, "Seq Scan on audit") {
+				t.Errorf("the audit is not looked up by its objects:\n%s", plan)
+			}
+		})
+	}
+}
+
 // effectScan finds how effects are read, and the line after that.
 var effectScan = regexp.MustCompile(`(?:using (\w+)|Seq Scan) on effect\b[^\n]*\n([^\n]*)`)
 
