@@ -61,3 +61,14 @@ own_postgres() {
   programs=$(.oncegate/bin/oncegate-postgres obtain) || return 1
   export PATH="$PATH:$programs"
 }
+
+# own_pooler: has PgBouncer found by the tests that run one, likewise, and makes them fail instead of skip where there is
+# one. It is never installed, since its package starts a server of its own.
+own_pooler() {
+  local programs
+  if programs=$(.oncegate/bin/oncegate-postgres pooler 2>.oncegate/pooler.log); then
+    export PATH="$PATH:$programs" REQUIRE_PGBOUNCER=1
+  else
+    echo "NOTE: no PgBouncer here (see .oncegate/pooler.log), so what happens behind a pooler is NOT tested; install it for the full check (macOS: brew install pgbouncer)"
+  fi
+}

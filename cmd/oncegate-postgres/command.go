@@ -40,7 +40,7 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&f.database, "database", "oncegate", "database to make in it")
 	root.PersistentFlags().BoolVar(&f.volatile, "volatile", false, "turn fsync off: only for tests that do not test durability")
 	root.PersistentFlags().StringToStringVar(&f.settings, "set", nil, "settings of the server, as name=value")
-	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), obtainCommand(f), placeCommand(f), keepCommand(f))
+	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), obtainCommand(f), poolerCommand(f), placeCommand(f), keepCommand(f))
 	return root
 }
 
@@ -124,6 +124,17 @@ func obtainCommand(f *flags) *cobra.Command {
 	})
 }
 
+func poolerCommand(f *flags) *cobra.Command {
+	return printing("pooler", "Print the directory of a PgBouncer, and bring one if there is none", func(ctx context.Context, progress io.Writer) (string, error) {
+		dir, err := devpg.Place(f.dir)
+		if err != nil {
+			return "", err
+		}
+		program, err := obtainPooler(ctx, filepath.Join(dir, "pooler"), progress)
+		return filepath.Dir(program), err
+	})
+}
+
 func placeCommand(f *flags) *cobra.Command {
 	return printing("place", "Print the cluster's directory", func(context.Context, io.Writer) (string, error) {
 		shared, err := f.shared(devpg.Binaries{})
@@ -175,7 +186,7 @@ func (f *flags) found(ctx context.Context) (devpg.Shared, error) {
 
 // shared describes the cluster that the flags name.
 func (f *flags) shared(binaries devpg.Binaries) (devpg.Shared, error) {
-	if f.name == "" || f.name != filepath.Base(f.name) || f.name == "binaries" {
+	if f.name == "" || f.name != filepath.Base(f.name) || f.name == "binaries" || f.name == "pooler" {
 		return devpg.Shared{}, fmt.Errorf("%q cannot be the name of a cluster", f.name)
 	}
 	dir, err := devpg.Place(f.dir)

@@ -41,7 +41,7 @@ func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries
 	repository := os.Getenv(repositoryVariable)
 	if repository == "" {
 		fmt.Fprintf(progress, "no PostgreSQL %d or newer on this machine: unpacking the system's packages into %s\n", devpg.MinMajor, dir)
-		problems = append(problems, unpack(ctx, dir))
+		problems = append(problems, unpack(ctx, dir, "postgresql"))
 		if binaries, err = find(ctx, dir); err == nil {
 			return binaries, nil
 		}

@@ -19,36 +19,37 @@ func unpacked(dir string) []string {
 	return found
 }
 
-// unpack takes PostgreSQL from the packages of a system of Debian's family as an ordinary user: apt-get keeps its lists
-// and its archives in dir, and nothing is installed. What a package would do when it is installed is not done; a private
-// cluster needs none of it.
-func unpack(ctx context.Context, dir string) error {
+// unpack takes a program from the packages of a system of Debian's family as an ordinary user: apt-get keeps its lists
+// and its archives in dir, and nothing is installed. What a package would do when it is installed is not done: a private
+// cluster needs none of it, and nobody needs the PgBouncer that Debian starts by itself.
+func unpack(ctx context.Context, dir, name string) error {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return errNoPackages
 		}
 	}
 	packages := filepath.Join(dir, "packages")
+	unpacking := "unpacking " + name
 	root := filepath.Join(packages, "root")
 	for _, d := range []string{"lists/partial", "archives/partial", "root"} {
 		if err := os.MkdirAll(filepath.Join(packages, d), 0o755); err != nil { //nolint:gosec // the account that runs the server must read it
-			return fmt.Errorf("unpacking PostgreSQL: %w", err)
+			return fmt.Errorf("%s: %w", unpacking, err)
 		}
 	}
 	apt := []string{
 		"-q", "-o", "Dir::State=" + packages, "-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Dir::Cache=" + packages,
 		"-o", "Debug::NoLocking=true",
 	}
-	if err := run(ctx, "apt-get", append(apt, "update")...); err != nil {
+	if err := run(ctx, unpacking, "apt-get", append(apt, "update")...); err != nil {
 		return err
 	}
-	err := run(ctx, "apt-get", append(apt, "install", "--download-only", "--yes", "--no-install-recommends", "postgresql")...)
+	err := run(ctx, unpacking, "apt-get", append(apt, "install", "--download-only", "--yes", "--no-install-recommends", name)...)
 	if err != nil {
 		return err
 	}
 	archives, _ := filepath.Glob(filepath.Join(packages, "archives/*.deb")) // likewise
 	for _, archive := range archives {
-		if err := run(ctx, "dpkg-deb", "--extract", archive, root); err != nil {
+		if err := run(ctx, unpacking, "dpkg-deb", "--extract", archive, root); err != nil {
 			return err
 		}
 	}
@@ -56,13 +57,13 @@ func unpack(ctx context.Context, dir string) error {
 }
 
 // run runs a program; its last words are the error's.
-func run(ctx context.Context, program string, args ...string) error {
+func run(ctx context.Context, step, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // one of two fixed programs of the system
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		out = bytes.TrimSpace(out)
-		return fmt.Errorf("unpacking PostgreSQL: %s: %w: %s", program, err, out[bytes.LastIndexByte(out, '\n')+1:])
+		return fmt.Errorf("%s: %s: %w: %s", step, program, err, out[bytes.LastIndexByte(out, '\n')+1:])
 	}
 	return nil
 }

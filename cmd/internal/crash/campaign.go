@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/cmd/internal/devpg"
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
@@ -29,6 +30,13 @@ type Options struct {
 	// Wrong makes the campaign run on something that breaks the promise, to see
 	// whether that is noticed; it does not wait for the effects then.
 	Wrong Wrong
+
+	// Pooler puts a PgBouncer in session mode between the binary and PostgreSQL, which drops
+	// what startup messages ask for, as people configure it when it refuses a client.
+	Pooler bool
+
+	// PostgresOnly kills nothing but PostgreSQL.
+	PostgresOnly bool
 
 	// Progress is told about each cycle; it may be nil.
 	Progress func(format string, args ...any)
@@ -80,6 +88,7 @@ type Campaign struct {
 	ledger        *Ledger
 	sink          *Sink
 	process       *process
+	pooler        *devpg.Pooler // nil without one
 	proxy         *rig.Proxy
 	dsn           string // through the proxy
 	beforeKill    func()
@@ -111,8 +120,16 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 		beforeKill: func() {}, random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
 	}
 	defer func() {
-		err = rig.Early(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d", o.Cycles, o.Seed), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+		err = rig.Early(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
 	}()
+	if o.Pooler {
+		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.server.DSN(), Settings: map[string]string{
+			"ignore_startup_parameters": ignoring, "server_login_retry": "0.1",
+		}}); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.pooler.Stop()) }()
+	}
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -141,6 +158,19 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	return r, nil
 }
 
+// ignoring is what the pooler drops from startup messages.
+const ignoring = "search_path, synchronous_commit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, options, " +
+	"client_connection_check_interval, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, tcp_user_timeout, " +
+	"enable_seqscan, enable_hashjoin, enable_mergejoin, enable_bitmapscan, jit, plan_cache_mode, random_page_cost"
+
+// reached is where the binary reaches the database.
+func (c *Campaign) reached() string {
+	if c.pooler != nil {
+		return c.pooler.DSN()
+	}
+	return c.world.server.DSN()
+}
+
 // Connect opens a connection whose search_path is the schema.
 func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
 	return rig.Connect(ctx, w.server.DSN(), schema)
@@ -157,7 +187,7 @@ const gatePool = "oncegate gate"
 
 // prepare makes the schema, the targets, the configuration and the addresses.
 func (c *Campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
+	if err := migrations.Up(ctx, c.reached(), c.schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	db, err := c.world.Connect(ctx, c.schema)
@@ -178,7 +208,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if c.admin, err = rig.FreeAddress(); err != nil {
 		return err
 	}
-	if c.proxy, c.dsn, err = rig.StartProxy(c.world.server.DSN(), gatePool); err != nil {
+	if c.proxy, c.dsn, err = rig.StartProxy(c.reached(), gatePool); err != nil {
 		return err
 	}
 	if c.sink, err = startSink(); err != nil {

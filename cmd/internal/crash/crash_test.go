@@ -10,12 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/cmd/internal/crash"
+	"github.com/oncegate/oncegate/cmd/internal/devpg/devpgtest"
 	"github.com/oncegate/oncegate/cmd/internal/rig"
 )
 
 var (
 	cycles = flag.Int("cycles", 25, "how often something is killed")
 	seed   = flag.Uint64("seed", 0, "of the schedule; 0 draws one")
+	pooler = flag.Bool("pooler", false, "through a PgBouncer in session mode")
 )
 
 // TestCrash is one test because its parts share a PostgreSQL that each of them
@@ -34,7 +36,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 		*seed = rand.Uint64()
 	}
 
-	result, err := world.Run(rig.InTime(t), crash.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+	result, err := world.Run(rig.InTime(t), crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +54,23 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Ambiguous == 0 {
 		t.Errorf("too little happened to prove anything: %s", s.String())
 	}
+
+	// The database commits without waiting for the disk, and the pooler drops what a client asks
+	// for in its startup message: whoever asks only there loses what was acknowledged.
+	t.Run("nothing is lost behind a pooler", func(t *testing.T) { //nolint:paralleltest // as above
+		devpgtest.NeedPooler(t)
+		r, err := world.Run(rig.InTime(t), crash.Options{Cycles: 4, Seed: *seed, Pooler: true, PostgresOnly: true, Progress: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(r.Summary.String())
+		for _, v := range r.Violations {
+			t.Error(v)
+		}
+		if r.Summary.Acked < 40 {
+			t.Errorf("too little happened to prove anything: %s", r.Summary.String())
+		}
+	})
 
 	// A checker that has never been seen to fail proves nothing.
 	for _, m := range mutants {

@@ -39,10 +39,10 @@ var steps = []step{
 func (c *Campaign) plan() []step {
 	var out []step
 	for len(out) < c.options.Cycles {
-		switch c.options.Wrong {
-		case AckEarly:
+		switch {
+		case c.options.Wrong == AckEarly:
 			out = append(out, killRandom)
-		case Asynchronous:
+		case c.options.Wrong == Asynchronous, c.options.PostgresOnly:
 			out = append(out, killPostgres)
 		default:
 			round := append([]step(nil), steps...)

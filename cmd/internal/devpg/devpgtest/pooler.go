@@ -3,7 +3,6 @@ package devpgtest
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -11,16 +10,27 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/devpg"
 )
 
-// Pooler starts a private PgBouncer and stops it at the end of the test. Where the machine has none
-// the test is skipped, unless REQUIRE_PGBOUNCER is set, as ./scripts/test does wherever it can.
+// NeedPooler skips a test where the machine has no PgBouncer, or fails it where REQUIRE_PGBOUNCER is
+// set, as ./scripts/test does wherever it can bring one.
+func NeedPooler(tb testing.TB) {
+	tb.Helper()
+	_, err := devpg.FindPooler()
+	switch {
+	case err == nil:
+	case os.Getenv("REQUIRE_PGBOUNCER") != "":
+		tb.Fatal(err)
+	default:
+		tb.Skip("there is no PgBouncer here, so what happens behind one is not tested: ./scripts/test brings it")
+	}
+}
+
+// Pooler starts a private PgBouncer and stops it at the end of the test; see [NeedPooler].
 func Pooler(tb testing.TB, cfg devpg.PoolerConfig) *devpg.Pooler {
 	tb.Helper()
+	NeedPooler(tb)
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	p, err := devpg.StartPooler(ctx, cfg)
-	if errors.Is(err, devpg.ErrNoPooler) && os.Getenv("REQUIRE_PGBOUNCER") == "" {
-		tb.Skip("there is no PgBouncer here, so what happens behind one is not tested: ./scripts/test brings it")
-	}
 	if err != nil {
 		tb.Fatal(err)
 	}

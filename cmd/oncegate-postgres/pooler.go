@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/oncegate/oncegate/cmd/internal/devpg"
+)
+
+// obtainPooler returns the PgBouncer of the machine or, on a system of Debian's family, one that it unpacks into dir.
+// It never installs one: Debian's package starts a server of its own.
+func obtainPooler(ctx context.Context, dir string, progress io.Writer) (string, error) {
+	program, err := devpg.FindPooler()
+	if err == nil || !errors.Is(err, devpg.ErrNoPooler) {
+		return program, err
+	}
+	program = filepath.Join(dir, "packages/root/usr/sbin/pgbouncer")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	fmt.Fprintf(progress, "no PgBouncer on this machine: unpacking the system's packages into %s\n", dir)
+	if err := unpack(ctx, dir, "pgbouncer"); err != nil {
+		return "", errors.Join(devpg.ErrNoPooler, err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", errors.Join(devpg.ErrNoPooler, err)
+	}
+	return program, nil
+}
