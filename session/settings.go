@@ -80,7 +80,11 @@ func Prepare(cfg *pgx.ConnConfig, settings Settings) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return setUp(ctx, conn, set, required)
+		err := setUp(ctx, conn, set, required)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("the session was not set up within %s, as when a pooler has no connection to the server to give: %w", timeout, context.Cause(ctx))
+		}
+		return err
 	}
 }
 

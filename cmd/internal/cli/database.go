@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // database finds the database a command asks: the environment's or the
@@ -82,9 +85,16 @@ func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Poo
 	if err != nil {
 		return nil, err
 	}
-	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, connections)
+	var guard session.Guard
+	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, connections, inbox.GuardedBy(&guard))
 	if err != nil {
 		return nil, usagef("%v", err)
+	}
+	// A database that cannot be reached is told at once, and not tried twice.
+	var connect *pgconn.ConnectError
+	if err := guard.Prove(ctx, pool); errors.Is(err, session.ErrShared) || errors.As(err, &connect) {
+		pool.Close()
+		return nil, err
 	}
 	return pool, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // usageError is a mistake in what was typed or configured.
@@ -38,13 +38,14 @@ func exitCode(err error) int {
 	var usage *usageError
 	var problems config.Problems
 	var later *laterError
+	var setting *session.SettingError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage), errors.As(err, &problems),
+	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
 		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, inbox.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
-	case errors.As(err, &later), unreachable(err):
+	case errors.As(err, &later), errors.Is(err, inbox.ErrStandby), unreachable(err):
 		return exitTryLater
 	}
 	return exitFailed
@@ -90,20 +91,20 @@ func report(w io.Writer, err error) {
 func explain(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
+	var setting *session.SettingError
 	switch {
+	case errors.Is(err, session.ErrShared):
+		return session.ErrShared.Error()
+	case errors.As(err, &setting):
+		return setting.Error()
+	case errors.Is(err, inbox.ErrStandby):
+		return inbox.ErrStandby.Error()
+	case errors.Is(err, inbox.ErrReadOnly), errors.As(err, &pg) && pg.Code == "25006":
+		return "the database takes no writes: it is a standby or read-only; point DATABASE_URL at the primary"
+	case errors.As(err, &connect):
+		return refusedConnection(connect)
 	case errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "42703"): // no such table, or column
 		return "Oncegate's tables are missing in this schema, or another version's (`oncegate migrate status` says which): run `oncegate migrate up`"
-	case errors.As(err, &pg) && pg.Code == "3D000":
-		return "the database named in DATABASE_URL does not exist on the server; create it"
-	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-		return "the database refuses the user or password of DATABASE_URL"
-	case errors.As(err, &connect):
-		cause := "cannot connect"
-		if e := errors.Unwrap(connect); e != nil {
-			// The driver lists every address it tried, one a line.
-			cause = strings.SplitN(e.Error(), "\n", 2)[0]
-		}
-		return fmt.Sprintf("the database cannot be reached (%s); check DATABASE_URL and that PostgreSQL runs, then try again", oneLine(cause))
 	case unreachable(err):
 		return oneLine(err.Error()) + "; try again later"
 	}

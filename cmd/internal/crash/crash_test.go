@@ -57,7 +57,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 
 	// The database commits without waiting for the disk, and the pooler drops what a client asks
 	// for in its startup message: whoever asks only there loses what was acknowledged.
-	t.Run("nothing is lost behind a pooler", func(t *testing.T) { //nolint:paralleltest // as above
+	t.Run("nothing is lost behind a pooler", func(t *testing.T) {
 		devpgtest.NeedPooler(t)
 		r, err := world.Run(rig.InTime(t), crash.Options{Cycles: 4, Seed: *seed, Pooler: true, PostgresOnly: true, Progress: t.Logf})
 		if err != nil {

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// withoutTLS are the words by which servers and poolers refuse a connection for want of TLS:
+// PostgreSQL's pg_hba.conf, PgBouncer's client_tls_sslmode, and those of hosted databases.
+var withoutTLS = regexp.MustCompile(`(?i)no encryption|SSL off|(SSL|TLS)( connection)?( is)? required|SSL/TLS required`)
+
+// unsupported is how PgBouncer names what it does not take.
+var unsupported = regexp.MustCompile(`unsupported startup parameter(?: in options)?: (\S+)`)
+
+// refusedConnection says why no connection was made and what to do about it. With sslmode=prefer
+// the driver tries TLS and then without: the last attempt is what to mend, and the one with TLS
+// stands beside it.
+func refusedConnection(connect *pgconn.ConnectError) string {
+	var last, tls string
+	var refusals []*pgconn.PgError
+	for _, attempt := range attempts(connect) {
+		last = oneLine(attempt.Error())
+		if strings.Contains(last, "tls error:") {
+			tls = last[strings.Index(last, "tls error:")+len("tls error: "):]
+		}
+		if refusal, ok := errors.AsType[*pgconn.PgError](attempt); ok {
+			refusals = append(refusals, refusal)
+		}
+	}
+	said := func(words string) bool {
+		return slices.ContainsFunc(refusals, func(r *pgconn.PgError) bool { return strings.Contains(r.Message, words) })
+	}
+	for _, refusal := range slices.Backward(refusals) {
+		if found := unsupported.FindStringSubmatch(refusal.Message); found != nil {
+			return fmt.Sprintf("the pooler in front of the database refuses the startup parameter %s: take it out of DATABASE_URL, or name it in the pooler's ignore_startup_parameters", found[1])
+		}
+		// A host that is let in nowhere is refused with TLS as well.
+		if withoutTLS.MatchString(refusal.Message) && !said(", SSL encryption") {
+			text := "the database insists on TLS: put sslmode=verify-full (or sslmode=require, which does not check whom it speaks to) into DATABASE_URL"
+			if tls != "" {
+				text += " (TLS was tried: " + tls + ")"
+			}
+			return text
+		}
+		if refusal.Code == "3D000" {
+			return "the database named in DATABASE_URL does not exist on the server; create it"
+		}
+		if refusal.Code == "28P01" || refusal.Code == "28000" && !said("pg_hba.conf") {
+			return "the database refuses the user or password of DATABASE_URL"
+		}
+	}
+	switch {
+	case last == "":
+		last = "cannot connect"
+	case tls != "" && !strings.Contains(last, "tls error:"):
+		last += "; with TLS: " + tls
+	}
+	return fmt.Sprintf("the database cannot be reached (%s); check DATABASE_URL and that PostgreSQL runs, then try again", last)
+}
+
+// attempts are the errors of the addresses and ways that the driver tried, in order.
+func attempts(connect *pgconn.ConnectError) []error {
+	err := errors.Unwrap(connect)
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the driver joins the attempts, each with its own address
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
