@@ -238,6 +238,26 @@
 // keeps the token of its first attempt that may have happened, so that a process which has
 // another target for the route does not send it there ([Effects.Elsewhere]).
 //
+// # What a session must be
+//
+// The promise rests on the settings of a session: that a commit waits for the disk, which
+// schema a name means, how long a lock is waited for. A pool sets them by statement on
+// every connection it makes, reads them back, and refuses a connection that differs;
+// package session says how, and how a pooler that shares sessions is found out. A
+// connection that was idle is asked for its session in place of a ping, so none of this
+// costs a delivery or an effect a round trip. After a pooler in session mode is reloaded
+// into transaction mode, up to five seconds may pass before all pools refuse to work; the
+// server's connections keep their settings in that time, unless the pooler opens new ones.
+//
+// # What readiness asks
+//
+// [Writable] asks whether the database takes writes. [CommitProbe] commits every few
+// seconds, as the gate would, so that a database which takes no commits is noticed while
+// nobody delivers; it lets one commit wait for as long as it takes, because one that is
+// given up goes on waiting inside the server. [Gate.Ready] tells a gate that cannot commit
+// from one that has met a bad delivery, and is cleared by [Gate.Committed] when the
+// balancer sends nothing that could.
+//
 // # How clocks and connections fail
 //
 // [Clock] compares this machine's clock with the database's. Neither is known to be

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 // fault is what the gate does about an error of a run.
@@ -48,6 +50,8 @@ func classify(err error) fault {
 		return faultAmbiguous
 	}
 	switch {
+	case session.Stale(pg):
+		return faultAmbiguous // its connection is closed, and nothing of it committed
 	case pg.Code == "23514" && pg.ConstraintName == "" && strings.HasPrefix(pg.TableName, "inbox_body"):
 		return faultPartition
 	case pg.Code == "55P03" && pg.Where == "", pg.Code == "57014":

@@ -191,6 +191,7 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	// After the timeout is known, by which a session is set up.
 	session.Prepare(cfg.ConnConfig, o.settings)
 	o.guard.Watch(cfg, cfg.PingTimeout)
+	session.RenewStale(cfg.ConnConfig, w.stale)
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)

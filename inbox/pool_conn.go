@@ -40,6 +40,10 @@ const (
 	// to be taken for silent and not merely for slow.
 	silentAfter = time.Second
 
+	// staleApart is the least time between two renewals of a pool whose prepared statements
+	// are stale.
+	staleApart = 100 * time.Millisecond
+
 	// renewEvery is the least time between two renewals of a pool.
 	renewEvery = 2 * time.Second
 )
@@ -58,6 +62,9 @@ type watcher struct {
 
 	mu      sync.Mutex
 	renewed time.Time
+
+	// restated is when the pool was last renewed for stale statements.
+	restated time.Time
 }
 
 // dial connects; the pool takes it for its DialFunc.
@@ -80,6 +87,21 @@ func (w *watcher) silent(made time.Time) {
 	due := made.After(w.renewed) && now.Sub(w.renewed) >= renewEvery
 	if due {
 		w.renewed = now
+	}
+	w.mu.Unlock()
+	if pool := w.pool.Load(); due && pool != nil {
+		pool.Reset()
+	}
+}
+
+// stale renews the pool after a statement was found stale. Connections that are in use then
+// are closed when they come back.
+func (w *watcher) stale() {
+	now := w.now()
+	w.mu.Lock()
+	due := now.Sub(w.restated) >= staleApart
+	if due {
+		w.restated = now
 	}
 	w.mu.Unlock()
 	if pool := w.pool.Load(); due && pool != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox/admin"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 // makeAdmin makes the private server. Its checks say whether this process can
@@ -31,13 +30,7 @@ func (a *App) makeAdmin() error {
 				}
 				return a.gate.Ready()
 			}},
-			{Name: "schema", Ready: func(ctx context.Context) error {
-				err := migrations.Validate(ctx, a.adminPool)
-				if err != nil && !errors.Is(err, migrations.ErrSchema) {
-					return errors.New("not readable")
-				}
-				return err
-			}},
+			{Name: "schema", Ready: a.checkSchema},
 			{Name: "keys", Ready: func(context.Context) error { return a.checkKeys() }},
 			{Name: "work", Ready: func(context.Context) error {
 				if a.work == nil {

@@ -63,6 +63,7 @@ type App struct {
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
 	sessions session.Guard      // of all pools
+	tables   int64              // in which this process has registered its sources
 	commits  *inbox.CommitProbe // set when everything is made
 
 	keys       *seal.Keyring          // nil where nothing is sealed
@@ -175,6 +176,9 @@ func (a *App) openDatabase(ctx context.Context) error {
 		return err
 	}
 	if err := inbox.Writable(ctx, a.adminPool); err != nil {
+		return err
+	}
+	if a.tables, err = inbox.Tables(ctx, a.adminPool); err != nil {
 		return err
 	}
 	volatile, err := inbox.Volatile(ctx, a.adminPool)

@@ -195,7 +195,7 @@ func startSwitch(t *testing.T, dsn string) *switched {
 				return
 			}
 			s.mu.Lock()
-			server, err := net.Dial("tcp", s.to) //nolint:noctx // on this machine
+			server, err := net.Dial("tcp", s.to)
 			s.conns = append(s.conns, client)
 			if err == nil {
 				s.conns = append(s.conns, server)
@@ -264,5 +264,27 @@ func TestAGateThatOnlyFailsIsNotReady(t *testing.T) {
 	untilCheck(t, a, "gate", "ok")
 	if status := send("evt_after"); status != http.StatusOK {
 		t.Errorf("a delivery was answered %d", status)
+	}
+}
+
+// TestTablesThatWereMadeAnewAskForARestart: what is recorded under sources that are registered
+// nowhere would be found by nobody.
+func TestTablesThatWereMadeAnewAskForARestart(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	a, send := started(t, url, schema, quiet(t))
+	untilCheck(t, a, "schema", "ok")
+	if _, err := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1).Exec(t.Context(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(t.Context(), url, schema); err != nil {
+		t.Fatal(err)
+	}
+	untilCheck(t, a, "schema", "were made anew")
+	inboxtest.Until(t, "nothing being recorded", func() bool { return send("evt_1") == http.StatusServiceUnavailable })
+	again, send := started(t, url, schema, quiet(t))
+	untilCheck(t, again, "schema", "ok")
+	if status := send("evt_1"); status != http.StatusOK {
+		t.Errorf("a delivery to the process that was started after it was answered %d", status)
 	}
 }

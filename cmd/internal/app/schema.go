@@ -39,7 +39,7 @@ func (a *App) watchSchema() {
 }
 
 func (a *App) lookAtSchema(ctx context.Context) {
-	err := migrations.Validate(ctx, a.adminPool)
+	err := a.validate(ctx)
 	switch before := a.fit.Err(); {
 	case errors.Is(err, migrations.ErrSchema):
 		a.fit.misfit.Store(&err)
@@ -50,6 +50,28 @@ func (a *App) lookAtSchema(ctx context.Context) {
 		a.fit.misfit.Store(nil)
 		a.log.InfoContext(ctx, "this process may run on the schema again")
 	}
+}
+
+// validate says whether this process may run on the schema as it is: it fits the program, and its
+// tables are those in which the process has registered its sources. Others may have made them anew.
+func (a *App) validate(ctx context.Context) error {
+	if err := migrations.Validate(ctx, a.adminPool); err != nil {
+		return err
+	}
+	tables, err := inbox.Tables(ctx, a.adminPool)
+	if err == nil && tables != a.tables {
+		return fmt.Errorf("%w: its tables were made anew and lack the sources of this process: restart it", migrations.ErrSchema)
+	}
+	return err
+}
+
+// checkSchema is validate for readiness, without what a driver says.
+func (a *App) checkSchema(ctx context.Context) error {
+	err := a.validate(ctx)
+	if err != nil && !errors.Is(err, migrations.ErrSchema) {
+		return errors.New("not readable")
+	}
+	return err
 }
 
 // fittingGate takes no delivery while this process must not run on the schema.

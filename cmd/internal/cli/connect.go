@@ -66,7 +66,8 @@ func refusedConnection(connect *pgconn.ConnectError) string {
 // attempts are the errors of the addresses and ways that the driver tried, in order.
 func attempts(connect *pgconn.ConnectError) []error {
 	err := errors.Unwrap(connect)
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the driver joins the attempts, each with its own address
+	// The driver joins the attempts, each with its own address.
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {

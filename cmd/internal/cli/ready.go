@@ -23,7 +23,7 @@ func (s *shell) readyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ready", Short: "Ask the process that serves here whether it is ready; for health checks",
 		Long: "Ask the process that serves with this configuration, at its private address, whether it is ready:\n" +
-			"whether it has started, reaches its database, finds its schema and can trust its clock.\n" +
+			"whether it has started, reaches a database that takes commits, finds its schema and can\ntrust its clock.\n" +
 			"Exits 0 if it is ready, 1 if it says what is wrong, 75 if nobody answers.",
 		Example: "  oncegate ready\n  oncegate ready --url http://10.0.0.7:8081",
 		Args:    cobra.NoArgs,
@@ -105,7 +105,18 @@ func (s *shell) ready(ctx context.Context, at string) error {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return &failure{text: "the process at " + at + " is not ready"}
+		return &failure{text: "the process at " + at + " is not ready" + firstProblem(answer.Checks)}
 	}
 	return nil
+}
+
+// firstProblem is what stands in the way, the database before what depends on it.
+func firstProblem(checks map[string]string) string {
+	names := append([]string{"process", "database", "commits", "gate"}, slices.Sorted(maps.Keys(checks))...)
+	for _, name := range names {
+		if text := checks[name]; text != "" && text != "ok" {
+			return ": " + name + ": " + oneLine(text)
+		}
+	}
+	return ""
 }
