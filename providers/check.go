@@ -168,6 +168,12 @@ func (d *decoder) check(s *Spec) {
 	}
 	d.answer("ack", &s.Ack, s.Ack.Status >= 200 && s.Ack.Status < 300, "is not a success")
 	d.answer("reject", &s.Reject, s.Reject.Status >= 400 && s.Reject.Status < 500, "is not 4xx")
+	if s.Example.Source != "" {
+		d.link("example.source", s.Example.Source)
+	}
+	for _, name := range s.Example.Own {
+		d.choice("example.own", name, []string{"type", "occurred_at", "sequence"}, nil)
+	}
 	d.windows(&s.Windows)
 	if s.Windows.Age != "" {
 		d.choice("windows.age", s.Windows.Age, []string{"occurred_at"}, nil)

@@ -104,7 +104,7 @@ func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
 			break
 		}
 		spec := *base.spec
-		spec.Checked = "" // that was the base
+		spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // that was the base
 		if chooses(values) {
 			spec.Identity = IdentitySpec{} // another rule, of which nothing of the base's is a part
 		}

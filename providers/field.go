@@ -181,7 +181,7 @@ func unstorableText(value string) error {
 }
 
 // datetimes are the spellings of unit datetime beside RFC 3339.
-var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST", "Mon, 2 Jan 2006 15:04:05 GMT", time.RFC1123Z}
+var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST", "Mon, 2 Jan 2006 15:04:05 GMT", "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 -07:00"}
 
 // lastInstant is the end of the year 2200, in seconds since 1970. What lies behind
 // it is not a time in that unit.

@@ -147,3 +147,17 @@ func TestIdentityReplaced(t *testing.T) {
 		}
 	}
 }
+
+// A header is the whole delivery's: it names no event of a batch, or all of them
+// would be one.
+func TestHeaderNamesNoEventOfABatch(t *testing.T) {
+	t.Parallel()
+	p := custom(t, "\nextends: hmac\nsplit: { json: $ }\nidentity: { candidates: [{ header: X-Delivery }, { json: id }] }\n")
+	items := accept(t, p, `[{"id":"a"},{"n":1},{"n":2}]`, "X-Delivery", "d")
+	if len(items) != 3 || items[0].EventID != "a" || !isDigest(items[1]) || !isDigest(items[2]) || items[1].EventID == items[2].EventID {
+		t.Errorf("%+v", items)
+	}
+	if one := accept(t, p, `{"n":1}`, "X-Delivery", "d"); len(one) != 1 || one[0].EventID != "d" {
+		t.Errorf("alone: %+v", one)
+	}
+}

@@ -69,7 +69,7 @@ func (p *Provider) identify(req *Request, eventID string) {
 
 func (p *Provider) sign(req *Request, secret Secret) error {
 	spec := &p.spec.Verify
-	if spec.Signature.From == "form" || spec.Signature.From == "query" {
+	if spec.Signature.From == "query" || spec.Signature.From == "form" && !isForm(req) {
 		return errors.New("the signature is inside what it signs; only the provider makes such requests")
 	}
 	id, key, err := p.unkeyed(secret.Value)
@@ -83,6 +83,9 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
 	if spec.Timestamp.From == "json" && !replaceJSON(req, spec.Timestamp.Path, timestamp) {
 		return errors.New("the body has no JSON " + spec.Timestamp.Path + " to put the time into")
+	}
+	if spec.Timestamp.From == "form" && !replaceForm(req, spec.Timestamp.Path, timestamp) {
+		return errors.New("the body is no form to put the time into")
 	}
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
@@ -113,6 +116,12 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if spec.Signature.From == "json" {
 		if !replaceJSON(req, spec.Signature.Path, value) {
 			return errors.New("the body has no JSON " + spec.Signature.Path + " to put the signature into")
+		}
+		return nil
+	}
+	if spec.Signature.From == "form" {
+		if !replaceForm(req, spec.Signature.Path, value) {
+			return errors.New("the body is no form to put the signature into")
 		}
 		return nil
 	}
@@ -239,4 +248,15 @@ func (p *Provider) ExampleRequest(eventID string, at time.Time) (req *Request, o
 	}
 	req.Body = []byte(fill.Replace(p.spec.Example.Body))
 	return req, true
+}
+
+// replaceForm puts a value into a field of a form, which is written anew.
+func replaceForm(req *Request, name, value string) bool {
+	form, err := parseForm(req.Body)
+	if err != nil {
+		return false
+	}
+	form.Set(name, value)
+	req.Body = []byte(form.Encode())
+	return true
 }

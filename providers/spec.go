@@ -484,6 +484,15 @@ type WindowSpec struct {
 // ExampleSpec is a delivery as the provider would send it, before signing.
 // {{id}} stands for the event id and {{now}} for the time in seconds.
 type ExampleSpec struct {
+	// Source is where the sender publishes the payload, or the members of it, from
+	// which id, type, time and sequence are read. Without one, what is read rests on an
+	// example of our own, and the list of providers says so.
+	Source string `yaml:"source"`
+
+	// Own are what no published payload shows all the same, of type, occurred_at and
+	// sequence: it is read as in our own example.
+	Own []string `yaml:"own"`
+
 	Headers map[string]string `yaml:"headers"`
 	Body    string            `yaml:"body"`
 }

@@ -77,6 +77,13 @@ func deliveries(t *testing.T, name string, p *providers.Provider) []*providers.R
 			out = append(out, v.Request())
 		}
 	}
+	payloads, err := providertest.Payloads(testdata.Files, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range payloads {
+		out = append(out, payloads[i].Request())
+	}
 	spec := p.Spec()
 	example := &providers.Request{
 		Method: http.MethodPost, URL: "https://hooks.example.com/in/" + name, Header: http.Header{}, ReceivedAt: time.Unix(1_790_000_000, 0).UTC(),

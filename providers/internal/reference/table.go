@@ -30,14 +30,14 @@ func Readme(text string, loaded map[string]*providers.Provider) (string, error) 
 
 func table(loaded map[string]*providers.Provider) string {
 	var b strings.Builder
-	b.WriteString("| provider | proof | covers | tolerance | event id | id signed | order | delivered again for | ids kept at least |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| provider | proof | covers | tolerance | event id | id signed | order | delivered again for | ids kept at least | payload |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, name := range slices.Sorted(maps.Keys(loaded)) {
 		p := loaded[name]
 		s := p.Spec()
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
 			name, s.Docs, proof(s), s.Verify.Authenticates, tolerance(s), identity(s), yes(!p.IDUnsigned()),
-			s.Sequence.Kind, again(s), days(s.Windows.Floor))
+			s.Sequence.Kind, again(s), days(s.Windows.Floor), payload(s))
 	}
 	return b.String()
 }
@@ -149,6 +149,18 @@ func days(d providers.Duration) string {
 		return fmt.Sprintf("%d d", hours/24)
 	}
 	return fmt.Sprintf("%d h", hours)
+}
+
+// payload says what the reading of a provider's events rests on.
+func payload(s *providers.Spec) string {
+	if s.Example.Source == "" {
+		return "own example"
+	}
+	out := "[published](" + s.Example.Source + ")"
+	if len(s.Example.Own) > 0 {
+		out += ", but " + strings.Join(s.Example.Own, " and ")
+	}
+	return out
 }
 
 func yes(b bool) string {
