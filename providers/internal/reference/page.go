@@ -224,6 +224,15 @@ func (b *page) events(p *providers.Provider) {
 	} else {
 		b.item("Event id: %s.", identity(s))
 	}
+	if s.Identity.UniqueSource != "" {
+		b.item("Its parts are documented to be unique together: <%s>.", s.Identity.UniqueSource)
+	}
+	if s.Identity.Mode != "level" && s.Identity.Mode != "digest" && s.Verify.Family != "operation" {
+		b.item("An event without an id is known by %s.", digest(s))
+	}
+	for i := range s.Identity.LevelWhen {
+		b.item("Where %s, every delivery is an event of its own: equal payloads are different events.", condition(&s.Identity.LevelWhen[i]))
+	}
 	if len(s.Type) > 0 {
 		b.item("Type: %s.", strings.Join(places(s.Type), ", else "))
 	}
@@ -234,6 +243,18 @@ func (b *page) events(p *providers.Provider) {
 		b.item("Changed by the sender from try to try, and so not compared: `%s`.", strings.Join(s.Volatile, "`, `"))
 	}
 	b.item("Body: at most %d KiB.", int64(s.Request.MaxBody)>>10)
+}
+
+// condition says in words what a condition asks for.
+func condition(m *providers.MatchSpec) string {
+	what := place(&providers.Field{Header: m.Header, JSON: m.JSON, Form: m.Form, Query: m.Query})
+	switch {
+	case m.Absent:
+		return what + " is not there"
+	case m.Equals != "":
+		return what + " is `" + m.Equals + "`"
+	}
+	return what + " is there"
 }
 
 func places(fields []providers.Field) []string {
