@@ -170,7 +170,12 @@ func TestAStaleHandlerOfAStreamLeavesNothing(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM applied`); n != 2 {
 		t.Errorf("%d rows applied, want 2", n)
 	}
-	if n := runs.Load(); n != 3 {
-		t.Errorf("%d runs, want 3", n)
+	// One that meets the stream locked by the other at its end is rolled back and runs
+	// again: that is a run more, and no attempt.
+	if n := runs.Load(); n < 3 {
+		t.Errorf("%d runs, want 3 at least", n)
+	}
+	if n := b.count(`SELECT count(*) FROM effect_attempt`); n != 3 {
+		t.Errorf("%d attempts, want 3", n)
 	}
 }
