@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -62,12 +63,26 @@ FROM (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'onceg
 func Read(ctx context.Context, pool *pgxpool.Pool) (Status, error) { return readStatus(ctx, pool) }
 
 func readStatus(ctx context.Context, db querier) (Status, error) {
-	status := Status{Known: Version, RiverKnown: RiverVersion}
+	// Every process asks this every few seconds: where all tables are there, which is the
+	// rule, it is one statement.
+	status, err := readVersions(ctx, db, true, true, true)
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != undefinedTable {
+		return status, err
+	}
 	var own, river, stated bool
 	if err := db.QueryRow(ctx, tablesExist).Scan(&own, &river, &stated); err != nil {
 		return status, fmt.Errorf("reading the schema's version: %w", err)
 	}
-	// One statement sees one moment of a migration.
+	return readVersions(ctx, db, own, river, stated)
+}
+
+// undefinedTable is PostgreSQL's code for a table that is not there.
+const undefinedTable = "42P01"
+
+// readVersions reads the versions of the tables that are there, in one statement, which
+// sees one moment of a migration.
+func readVersions(ctx context.Context, db querier, own, river, stated bool) (Status, error) {
+	status := Status{Known: Version, RiverKnown: RiverVersion}
 	statement := "SELECT own.*, river.*, stated.* FROM "
 	statement += either(own, statusOwn, "SELECT 0, false") + " own, "
 	statement += either(river, statusRiver, "SELECT 0") + " river, "
