@@ -35,15 +35,3 @@ func Writable(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	return nil
 }
-
-const readTables = `SELECT 'inbox_event'::regclass::oid::bigint`
-
-// Tables identifies the tables of the pool's schema: dropped and made anew, they are others, and
-// hold nothing of what a process registered in the old ones.
-func Tables(ctx context.Context, pool *pgxpool.Pool) (int64, error) {
-	var id int64
-	if err := pool.QueryRow(ctx, readTables).Scan(&id); err != nil {
-		return 0, fmt.Errorf("identifying the tables: %w", err)
-	}
-	return id, nil
-}

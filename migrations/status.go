@@ -26,6 +26,10 @@ type Status struct {
 
 	// Dirty: a program that did not know version 22 was cut off in a migration.
 	Dirty bool
+
+	// Tables identifies the tables. Those that were dropped and made anew are others, and
+	// hold nothing of what a process registered in the old ones.
+	Tables int64
 }
 
 // querier is what a status is read by.
@@ -44,7 +48,7 @@ const readOwn = `SELECT version, dirty FROM ` + versionTable
 // knows it. The newest must say so.
 const (
 	statusOwn = `
-SELECT greatest(max(version), 0), coalesce(bool_or(dirty), false) FROM ` + versionTable
+SELECT greatest(max(version), 0), coalesce(bool_or(dirty), false), '` + versionTable + `'::regclass::oid::bigint FROM ` + versionTable
 
 	statusRiver = `
 SELECT coalesce(max(version), 0) FROM river_migration WHERE line = 'main'`
@@ -53,7 +57,7 @@ SELECT coalesce(max(version), 0) FROM river_migration WHERE line = 'main'`
 SELECT coalesce(max(s.oldest) FILTER (WHERE s.tables = 'oncegate' AND s.version <= own.version AND own.stated), 0),
     coalesce(max(s.oldest) FILTER (WHERE s.tables = 'river' AND s.version <= river.version AND river.stated), 0)
 FROM (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'oncegate' AND version = v.version) AS stated
-        FROM (` + statusOwn + `) v (version, dirty)) own,
+        FROM (` + statusOwn + `) v (version, dirty, tables)) own,
     (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'river' AND version = v.version) AS stated
         FROM (` + statusRiver + `) v (version)) river,
     schema_version s`
@@ -84,10 +88,10 @@ const undefinedTable = "42P01"
 func readVersions(ctx context.Context, db querier, own, river, stated bool) (Status, error) {
 	status := Status{Known: Version, RiverKnown: RiverVersion}
 	statement := "SELECT own.*, river.*, stated.* FROM "
-	statement += either(own, statusOwn, "SELECT 0, false") + " own, "
+	statement += either(own, statusOwn, "SELECT 0, false, 0") + " own, "
 	statement += either(river, statusRiver, "SELECT 0") + " river, "
 	statement += either(own && river && stated, statusStated, "SELECT 0, 0") + " stated"
-	err := db.QueryRow(ctx, statement).Scan(&status.Current, &status.Dirty, &status.River, &status.Oldest, &status.RiverOldest)
+	err := db.QueryRow(ctx, statement).Scan(&status.Current, &status.Dirty, &status.Tables, &status.River, &status.Oldest, &status.RiverOldest)
 	if err != nil {
 		return status, fmt.Errorf("reading the schema's version: %w", err)
 	}

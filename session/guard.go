@@ -95,7 +95,12 @@ func verify(ctx context.Context, conn *pgconn.PgConn) error {
 type Guard struct {
 	shared atomic.Bool
 	seen   atomic.Uint64
+	direct atomic.Bool
 }
+
+// Direct reports whether the connections of the last [Guard.Prove] led straight to the server.
+// Only connections that are made later can lead to a pooler then.
+func (g *Guard) Direct() bool { return g.direct.Load() }
 
 // Err returns [ErrShared] while sessions are known to be shared.
 func (g *Guard) Err() error {
@@ -172,7 +177,7 @@ const (
 // sessions, and returns [ErrShared] if one has not. In session mode each of them has its own,
 // whatever else goes on; in transaction mode either sees another process, or the mark that the
 // other one left in the same process, unless all other clients happen to hold the same connections
-// between any two of the questions. Connections that lead straight to the server are asked once.
+// between any two of the questions. Connections that lead straight to the server are not asked.
 //
 // The pool needs room for two connections. Nothing is held while another answer is waited for, so
 // that a pooler with a single connection can answer.
@@ -190,9 +195,11 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		conns[i] = conn
 	}
 	rounds := questions
-	if !Pooled(conns[0].Conn()) && !Pooled(conns[1].Conn()) {
-		rounds = len(conns)
+	direct := !Pooled(conns[0].Conn()) && !Pooled(conns[1].Conn())
+	if direct {
+		rounds = 0 // the server itself named the process that serves each of them
 	}
+	g.direct.Store(direct)
 	for i := range rounds {
 		// Both are asked once, then twice in a row, and then as it comes.
 		which := []int{0, 1, 0, 0, 1, 1}

@@ -172,13 +172,15 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if err := a.proveSessions(ctx); err != nil {
 		return err
 	}
-	if err := migrations.Validate(ctx, a.adminPool); err != nil {
+	status, err := migrations.Read(ctx, a.adminPool)
+	if err != nil {
 		return err
 	}
+	if err := status.Check(); err != nil {
+		return err
+	}
+	a.tables = status.Tables
 	if err := inbox.Writable(ctx, a.adminPool); err != nil {
-		return err
-	}
-	if a.tables, err = inbox.Tables(ctx, a.adminPool); err != nil {
 		return err
 	}
 	volatile, err := inbox.Volatile(ctx, a.adminPool)

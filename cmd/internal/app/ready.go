@@ -12,9 +12,12 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// provedEvery is how often it is proved that no pooler shares the process's sessions: a pooler may
-// be told to while it has clients.
-const provedEvery = 5 * time.Second
+// How often it is proved that no pooler shares the process's sessions: a pooler may be told to
+// while it has clients. Where there is none, only connections to come can lead to one.
+const (
+	provedEvery       = 5 * time.Second
+	provedDirectEvery = 30 * time.Second
+)
 
 // proveSessions refuses a database whose sessions a pooler shares, and goes on looking once the
 // process is started. What cannot be asked now proves nothing.
@@ -23,7 +26,12 @@ func (a *App) proveSessions(ctx context.Context) error {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "sessions", run: func(ctx context.Context) error {
+		proved := time.Now()
 		a.every(ctx, "sessions", provedEvery, func(ctx context.Context) {
+			if a.sessions.Direct() && time.Since(proved) < provedDirectEvery {
+				return
+			}
+			proved = time.Now()
 			before := a.sessions.Err()
 			switch now := a.sessions.Prove(ctx, a.adminPool); {
 			case errors.Is(now, session.ErrNotProved):

@@ -14,7 +14,7 @@ import (
 )
 
 // schemaEvery is how often a process looks whether it may still run on the schema.
-const schemaEvery = 2 * time.Second
+const schemaEvery = 5 * time.Second
 
 // schemaFit is what a process last read about the schema: a newer program may migrate
 // it at any time.
@@ -55,14 +55,17 @@ func (a *App) lookAtSchema(ctx context.Context) {
 // validate says whether this process may run on the schema as it is: it fits the program, and its
 // tables are those in which the process has registered its sources. Others may have made them anew.
 func (a *App) validate(ctx context.Context) error {
-	if err := migrations.Validate(ctx, a.adminPool); err != nil {
+	status, err := migrations.Read(ctx, a.adminPool)
+	if err != nil {
 		return err
 	}
-	tables, err := inbox.Tables(ctx, a.adminPool)
-	if err == nil && tables != a.tables {
+	if err := status.Check(); err != nil {
+		return err
+	}
+	if status.Tables != a.tables {
 		return fmt.Errorf("%w: its tables were made anew and lack the sources of this process: restart it", migrations.ErrSchema)
 	}
-	return err
+	return nil
 }
 
 // checkSchema is validate for readiness, without what a driver says.
