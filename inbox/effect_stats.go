@@ -41,6 +41,10 @@ GROUP BY d.route_id`
 
 	readRestingEffects = `
 SELECT r.id, d.dead, i.indeterminate
+` + fromRestingEffects
+
+	// The dead and indeterminate effects of each route of $1, each counted up to $2.
+	fromRestingEffects = `
 FROM unnest($1::int[]) AS r (id)
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead

@@ -108,23 +108,7 @@ func (r StrandedRoute) String() string {
 const (
 	readStrandedRest = `
 SELECT r.id, d.dead, i.indeterminate, h.held, h.streams
-FROM unnest($1::int[]) AS r (id)
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead
-    FROM (
-        SELECT e.state
-        FROM effect e
-        WHERE e.route_id = r.id AND e.state IN ('dead', 'indeterminate')
-        ORDER BY e.route_id, e.id
-        LIMIT $2) x) d
-CROSS JOIN LATERAL (
-    SELECT count(*) AS indeterminate
-    FROM (
-        SELECT
-        FROM effect e
-        WHERE e.route_id = r.id AND e.state = 'indeterminate'
-        ORDER BY e.route_id, e.id
-        LIMIT $2) x) i
+` + fromRestingEffects + `
 CROSS JOIN LATERAL (
     SELECT count(*) AS held, count(DISTINCT x.sequence_key_hash) AS streams
     FROM (
