@@ -177,15 +177,16 @@ const (
 // sessions, and returns [ErrShared] if one has not. In session mode each of them has its own,
 // whatever else goes on; in transaction mode either sees another process, or the mark that the
 // other one left in the same process, unless all other clients happen to hold the same connections
-// between any two of the questions. Connections that lead straight to the server are not asked.
+// between any two of the questions. A connection that leads straight to the server is not asked.
 //
-// The pool needs room for two connections. Nothing is held while another answer is waited for, so
+// Behind a pooler the pool needs room for two connections. Nothing is held while another answer is waited for, so
 // that a pooler with a single connection can answer.
 func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, provingKey{}, true), proveTimeout)
 	defer cancel()
 	before := g.seen.Load()
 	var conns [2]*pgxpool.Conn
+	direct := false
 	for i := range conns {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
@@ -193,13 +194,15 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		}
 		defer conn.Release()
 		conns[i] = conn
-	}
-	rounds := questions
-	direct := !Pooled(conns[0].Conn()) && !Pooled(conns[1].Conn())
-	if direct {
-		rounds = 0 // the server itself named the process that serves each of them
+		if direct = !Pooled(conn.Conn()); direct {
+			break // the server itself named the process that serves it
+		}
 	}
 	g.direct.Store(direct)
+	rounds := questions
+	if direct {
+		rounds = 0
+	}
 	for i := range rounds {
 		// Both are asked once, then twice in a row, and then as it comes.
 		which := []int{0, 1, 0, 0, 1, 1}

@@ -35,7 +35,7 @@ func (s *shell) refusePastName(cmd *cobra.Command, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), namesBound)
 	defer cancel()
-	pool, err := s.openPoolOf(ctx, 1)
+	pool, err := s.openPoolOf(ctx, fewConnections)
 	if err != nil {
 		return nil // the command says it
 	}
