@@ -19,6 +19,7 @@ type Peers struct {
 
 	mu     sync.RWMutex
 	routes map[int32]struct{}
+	alike  bool // all of them have the configuration of this process
 }
 
 // Works reports whether another live process works the route.
@@ -42,6 +43,17 @@ func (p *Peers) Routes() []int32 {
 	return slices.Collect(maps.Keys(p.routes))
 }
 
+// Alike reports whether every live process has the configuration of this one. It is
+// false as long as that is not known, and for a nil Peers.
+func (p *Peers) Alike() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.alike
+}
+
 // Look reads the table of processes now, instead of with the next heartbeat.
 func (p *Peers) Look(ctx context.Context) error {
 	if p == nil {
@@ -59,14 +71,23 @@ func (p *Peers) Look(ctx context.Context) error {
 
 func (p *Peers) saw(nodes []NodeRow) {
 	routes := map[int32]struct{}{}
+	configurations := map[string]struct{}{}
+	found := false
 	for i := range nodes {
-		if n := &nodes[i]; n.Live && n.ID != p.self {
-			for _, id := range n.Routes {
-				routes[id] = struct{}{}
-			}
+		n := &nodes[i]
+		found = found || n.ID == p.self
+		if !n.Live {
+			continue
+		}
+		configurations[n.Configuration] = struct{}{}
+		if n.ID == p.self {
+			continue
+		}
+		for _, id := range n.Routes {
+			routes[id] = struct{}{}
 		}
 	}
 	p.mu.Lock()
-	p.routes = routes
+	p.routes, p.alike = routes, found && len(configurations) == 1
 	p.mu.Unlock()
 }

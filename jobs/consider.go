@@ -63,7 +63,8 @@ func (c *Client) consider(ctx context.Context, tx pgx.Tx, claim *inbox.Claim, ro
 
 // How long an effect that may have happened at another target is left to the processes
 // that have that one, and how often it is looked at meanwhile: a deploy that changes a
-// target takes about so long.
+// target takes about so long. It is left to nobody where all live processes have one
+// configuration.
 const (
 	elsewhereFor   = 2 * time.Minute
 	elsewhereEvery = 5 * time.Second
@@ -77,7 +78,7 @@ func (c *Client) elsewhere(ctx context.Context, claim *inbox.Claim) (*inbox.Sett
 	if err != nil || target == "" {
 		return nil, err
 	}
-	if claim.StartedAt.Sub(claim.UnknownSince) < elsewhereFor {
+	if !c.cfg.Peers.Alike() && claim.StartedAt.Sub(claim.UnknownSince) < elsewhereFor {
 		s := putBack(claim, inbox.ReasonElsewhere, elsewhereEvery+time.Duration(c.random()*float64(elsewhereEvery)))
 		return &s, nil
 	}
