@@ -1,9 +1,13 @@
 package providers_test
 
 import (
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +85,8 @@ func TestSettings(t *testing.T) {
 		"http keys":      {"fusionauth", map[string][]string{"keys_url": {"http://a.example/"}}, "keys_url"},
 		"foreign keys":   {"google-pubsub", map[string][]string{"audience": {"a"}, "email": {"b"}, "keys_url": {"https://evil.example/"}}, "keys_url"},
 		"foreign plaid":  {"plaid", map[string][]string{"keys_url": {"https://evil.example/"}}, "keys_url"},
-		"no certificate": {"generic-mtls", map[string][]string{"ca": {"x"}, "san_dns": {"a"}}, "no certificate"},
+		"no certificate": {"generic-mtls", map[string][]string{"certificate_header": {"Client-Cert"}, "ca": {"x"}, "san_dns": {"a"}}, "no certificate"},
+		"any header":     {"generic-mtls", map[string][]string{"certificate_header": {"X-SSL-Cert"}, "ca": {"x"}, "san_dns": {"a"}}, "certificate_header"},
 		"no issuer":      {"azure-event-grid", map[string][]string{"audience": {"a"}}, "issuer"},
 		"odd algorithm":  {"generic-jwt", map[string][]string{"keys_url": {"https://a.example/"}, "issuer": {"i"}, "audience": {"a"}, "algorithms": {"none"}}, "algorithms"},
 	} {
@@ -149,6 +154,36 @@ func TestConnection(t *testing.T) {
 	req.Proxied = false
 	if _, err := p.Verify(req, nil); reasonOf(t, err) != providers.ReasonUnsigned {
 		t.Errorf("without a trusted proxy: %v", err)
+	}
+	// A proxy takes the header that it writes off what clients send, and no other one.
+	forwarded := "X-Forwarded-Client-Cert"
+	req = v.Request()
+	req.Header.Set(forwarded, "")
+	if _, err := p.Verify(req, nil); reasonOf(t, err) != providers.ReasonMismatch {
+		t.Errorf("with a header that the proxy does not write: %v", err)
+	}
+	der, err := base64.StdEncoding.DecodeString(strings.Trim(v.Request().Header.Get("Client-Cert"), ":"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	envoy := *v
+	envoy.Settings = maps.Clone(v.Settings)
+	envoy.Settings["certificate_header"] = []string{forwarded}
+	if p, err = envoy.Bind(load(t, "generic-mtls")); err != nil {
+		t.Fatal(err)
+	}
+	req = v.Request()
+	if _, err := p.Verify(req, nil); reasonOf(t, err) != providers.ReasonMismatch {
+		t.Errorf("a client's own certificate in the header of the other kind of proxy: %v", err)
+	}
+	req.Header.Del("Client-Cert")
+	if _, err := p.Verify(req, nil); reasonOf(t, err) != providers.ReasonUnsigned {
+		t.Errorf("without a certificate: %v", err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	req.Header.Set(forwarded, `Hash=00,Hash=01;Cert="`+url.PathEscape(text)+`"`)
+	if _, err := p.Verify(req, nil); err != nil {
+		t.Errorf("as Envoy hands a certificate on: %v", err)
 	}
 	ip := vector(t, "generic-ip-allowlist", "valid-v4")
 	p, err = ip.Bind(load(t, "generic-ip-allowlist"))

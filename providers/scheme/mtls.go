@@ -10,9 +10,17 @@ import (
 	"strings"
 )
 
+// The headers in which a proxy can hand a client's certificate on: that of RFC 9440,
+// and Envoy's.
+const (
+	clientCert          = "Client-Cert"
+	forwardedClientCert = "X-Forwarded-Client-Cert"
+)
+
 // MTLS takes requests whose client certificate a trusted proxy vouches for. It
-// is Go because the proof is a certificate, which the proxy hands on in a header:
-// Client-Cert of RFC 9440, or X-Forwarded-Client-Cert.
+// is Go because the proof is a certificate, which the proxy hands on in a header.
+// Which one it is has to be set: a proxy takes the header that it writes off what
+// clients send, and lets the other one through.
 type MTLS struct{}
 
 // Check refuses: there is no secret.
@@ -23,8 +31,11 @@ func (MTLS) Check([]byte) error {
 // Secretless holds.
 func (MTLS) Secretless(Settings) bool { return true }
 
-// Prepare checks the authorities and the names.
+// Prepare checks the header and the authorities.
 func (MTLS) Prepare(s Settings) error {
+	if header := s.One("certificate_header"); header != clientCert && header != forwardedClientCert {
+		return errors.New("setting certificate_header must be " + clientCert + " or " + forwardedClientCert + ", whichever the proxy writes")
+	}
 	pool := x509.NewCertPool()
 	for _, text := range s["ca"] {
 		if !pool.AppendCertsFromPEM([]byte(text)) {
@@ -60,35 +71,43 @@ func (MTLS) Verify(in *Input) (Result, error) {
 	return Result{}, refuse(Mismatch, "the client's certificate has another name")
 }
 
+// clientCertificate reads the certificate from the header that the proxy writes. The
+// other one can only be a client's.
 func (in *Input) clientCertificate() (*x509.Certificate, error) {
-	text, err := in.header("Client-Cert")
+	header, other, read := clientCert, forwardedClientCert, rfc9440Certificate
+	if in.Settings.One("certificate_header") == forwardedClientCert {
+		header, other, read = forwardedClientCert, clientCert, forwardedCertificate
+	}
+	if in.Header.Values(other) != nil {
+		return nil, refuse(Mismatch, "header "+other+" is not the one that the proxy writes, and must not be there")
+	}
+	value, err := in.needed(header, Unsigned)
 	if err != nil {
 		return nil, err
 	}
-	var der []byte
-	if text != "" {
-		inner, ok := strings.CutPrefix(text, ":")
-		inner, closed := strings.CutSuffix(inner, ":")
-		if !ok || !closed {
-			return nil, refuse(Malformed, "header Client-Cert is not written as RFC 9440 says")
-		}
-		if der, err = base64.StdEncoding.DecodeString(inner); err != nil {
-			return nil, refuse(Malformed, "header Client-Cert is not base64")
-		}
-	} else {
-		forwarded, err := in.needed("X-Forwarded-Client-Cert", Unsigned)
-		if err != nil {
-			return nil, err
-		}
-		if der, err = forwardedCertificate(forwarded); err != nil {
-			return nil, err
-		}
+	der, err := read(value)
+	if err != nil {
+		return nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, refuse(Malformed, "the client's certificate cannot be read")
 	}
 	return cert, nil
+}
+
+// rfc9440Certificate reads a byte sequence of structured fields.
+func rfc9440Certificate(value string) ([]byte, error) {
+	inner, ok := strings.CutPrefix(value, ":")
+	inner, closed := strings.CutSuffix(inner, ":")
+	if !ok || !closed {
+		return nil, refuse(Malformed, "header Client-Cert is not written as RFC 9440 says")
+	}
+	der, err := base64.StdEncoding.DecodeString(inner)
+	if err != nil {
+		return nil, refuse(Malformed, "header Client-Cert is not base64")
+	}
+	return der, nil
 }
 
 // forwardedCertificate reads Envoy's form: the last element is the nearest
