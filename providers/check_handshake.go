@@ -2,6 +2,7 @@ package providers
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,11 +47,20 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	if h.Refuse.Status != 0 {
 		d.answer(where+".refuse", &h.Refuse, h.Refuse.Status >= 400 && h.Refuse.Status < 500, "is not 4xx")
 	}
+	if h.Respond.signs() && h.Verify != "signature" && h.Verify != "query-signature" {
+		d.at(where+".respond", "an answer is signed only for a request that is (verify: signature or query-signature): whoever got it could send it as a delivery's signature")
+	}
 	d.template(where+".respond.body", h.Respond.Body)
 	for name, value := range h.Respond.Headers {
 		d.template(where+".respond.headers."+name, value)
 	}
 	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
+}
+
+// signs reports whether the answer holds something signed with a secret.
+func (a *AnswerSpec) signs() bool {
+	signed := func(text string) bool { return strings.Contains(text, "hmac_") }
+	return signed(a.Body) || slices.ContainsFunc(slices.Collect(maps.Values(a.Headers)), signed)
 }
 
 func (d *decoder) template(where, text string) {

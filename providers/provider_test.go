@@ -323,13 +323,14 @@ handshakes:
     respond: { body: "{{query hub.challenge}}" }
   - name: crc
     method: GET
-    verify: none
+    verify: query-signature
     match: [{ query: crc_token }]
     respond: { content_type: application/json, body: '{"response_token":"sha256={{hmac_base64 query crc_token}}"}' }
 `)
 	secrets := []providers.Secret{{Name: "s", Value: []byte("t0ken")}}
+	header := http.Header{}
 	get := func(query string) (providers.Reply, bool, error) {
-		return p.Handshake(&providers.Request{Method: http.MethodGet, URL: "https://x.example/in/a?" + query, Header: http.Header{}, ReceivedAt: noon}, secrets)
+		return p.Handshake(&providers.Request{Method: http.MethodGet, URL: "https://x.example/in/a?" + query, Header: header, ReceivedAt: noon}, secrets)
 	}
 	r, ok, err := get("hub.mode=subscribe&hub.verify_token=t0ken&hub.challenge=115")
 	if err != nil || !ok || r.Status != 200 || string(r.Body) != "115" || r.ContentType != "text/plain" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -341,10 +342,15 @@ handshakes:
 	if _, ok, err := get("hub.mode=subscribe&hub.verify_token=t0ken&hub.challenge=%0d%0aX"); !ok || err == nil {
 		t.Error("a line break is echoed")
 	}
-	if _, ok, _ := get("hub.mode=subscribe&hub.mode=x&hub.verify_token=t0ken&hub.challenge=1"); ok {
-		t.Error("an ambiguous query is a handshake")
+	if _, ok, err := get("hub.mode=subscribe&hub.mode=x&hub.verify_token=t0ken&hub.challenge=1"); ok && err == nil {
+		t.Error("an ambiguous query is answered")
 	}
-	// Computed with another library: base64 HMAC-SHA256 of "abc" under "t0ken".
+	if r, ok, err := get("crc_token=abc"); !ok || err == nil {
+		t.Errorf("whoever asks gets a signature: %+v", r)
+	}
+	// Computed with another library: hex HMAC-SHA256 of "crc_token=abc", base64
+	// HMAC-SHA256 of "abc", both under "t0ken".
+	header.Set("X-Hub-Signature-256", "sha256=aa0088718cc987db4e5824e8df1b5cb30c69474b05bae3d55a958eb7459635be")
 	if r, ok, err := get("crc_token=abc"); err != nil || !ok || string(r.Body) != `{"response_token":"sha256=yW/gcmMdix+JWyCWr4eYqrlqVNEMaESmAiG3D829AjM="}` {
 		t.Errorf("%+v %v %v", r, ok, err)
 	}

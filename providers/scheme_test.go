@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/scheme"
@@ -198,6 +200,49 @@ func TestConnection(t *testing.T) {
 	req.Remote = netip.Addr{}
 	if _, err := p.Verify(req, nil); err == nil {
 		t.Error("no address is accepted")
+	}
+}
+
+// The answer to Braintree's challenge is signed with the key that signs notifications,
+// for anybody who asks. None of it may be a delivery.
+func TestBraintreeAnswersNoForger(t *testing.T) {
+	t.Parallel()
+	v := vector(t, "braintree", "valid")
+	p, err := v.Bind(load(t, "braintree"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliver := func(signature, payload string) error {
+		t.Helper()
+		req := v.Request()
+		req.Body = []byte(url.Values{"bt_signature": {signature}, "bt_payload": {payload}}.Encode())
+		_, err := p.Verify(req, v.Secrets())
+		return err
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		challenge := rapid.StringMatching(`[a-f0-9]{20,32}`).Draw(r, "challenge")
+		reply, ok, err := p.Handshake(&providers.Request{
+			Method: http.MethodGet, URL: "https://x.example/in/a?bt_challenge=" + challenge, Header: http.Header{}, ReceivedAt: noon,
+		}, v.Secrets())
+		if err != nil || !ok {
+			r.Fatalf("the challenge is not answered: %v", err)
+		}
+		for _, payload := range []string{challenge, challenge + "\n", challenge + "\n\n"} {
+			if err := deliver(string(reply.Body), payload); reasonOf(t, err) != providers.ReasonMismatch {
+				r.Errorf("the answer to a challenge verifies %q: %v", payload, err)
+			}
+		}
+	})
+	// What is signed and is no notification.
+	for _, text := range []string{"", "hello", "<notification>", "<notification/><notification/>", "<note><kind>a</kind></note>", `{"kind":"a"}`} {
+		req := v.Request()
+		req.Body = []byte(text)
+		if err := p.Sign(req, v.Secrets()[0], ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Verify(req, v.Secrets()); reasonOf(t, err) == "" {
+			t.Errorf("%q is a delivery", text)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/xml"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -77,7 +78,7 @@ func (Braintree) Verify(in *Input) (Result, error) {
 			// Some libraries sign the payload with the line feed that ends it, some
 			// without.
 			if hmac.Equal(braintreeMAC(s.Value, payload), sum) || hmac.Equal(braintreeMAC(s.Value, payload+"\n"), sum) {
-				return Result{Secret: s.Name, Values: braintreeValues(payload)}, nil
+				return braintreeResult(s.Name, payload)
 			}
 		}
 	}
@@ -87,24 +88,46 @@ func (Braintree) Verify(in *Input) (Result, error) {
 	return Result{}, refuse(Mismatch, "no live secret matches form bt_signature")
 }
 
-// braintreeValues reads kind, timestamp and the subject's id. What is signed but
-// no XML gives none, and the event is then unusable by its lack of a type only.
-func braintreeValues(payload string) url.Values {
-	out := url.Values{"payload": {strings.TrimRight(payload, "\n")}}
+// braintreeResult takes a signed payload if it is a notification. The answer to a
+// challenge is signed with the same key, for anybody who asks: hex digits are never a
+// delivery, and neither is anything else that is no notification.
+func braintreeResult(secret, payload string) (Result, error) {
+	if braintreeChallenge.MatchString(strings.TrimRight(payload, "\n")) {
+		return Result{}, refuse(Mismatch, "form bt_payload is what a challenge is signed for")
+	}
+	values, ok := braintreeValues(payload)
+	if !ok {
+		return Result{}, refuse(Mismatch, "form bt_payload holds no notification")
+	}
+	return Result{Secret: secret, Values: values}, nil
+}
+
+// braintreeValues reads kind, timestamp and the subject's id of a notification. ok is
+// false for what is no XML document with that root.
+func braintreeValues(payload string) (out url.Values, ok bool) {
+	out = url.Values{"payload": {strings.TrimRight(payload, "\n")}}
 	text, err := base64.StdEncoding.DecodeString(payload)
 	if err != nil {
-		return out
+		return out, false
 	}
 	decoder := xml.NewDecoder(bytes.NewReader(text))
 	var path []string
 	for len(path) < 32 {
 		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return out, ok
+		}
 		if err != nil {
-			break
+			return out, false
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			path = append(path, t.Name.Local)
+			if path = append(path, t.Name.Local); len(path) == 1 {
+				if ok || t.Name.Local != "notification" {
+					return out, false
+				}
+				ok = true
+			}
 		case xml.EndElement:
 			path = path[:len(path)-1]
 		case xml.CharData:
@@ -124,7 +147,7 @@ func braintreeValues(payload string) url.Values {
 			}
 		}
 	}
-	return out
+	return out, false
 }
 
 // HandshakeMethods names the challenge's method.
