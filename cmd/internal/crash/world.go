@@ -97,7 +97,7 @@ func (c *Campaign) logTail() string {
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 50 }
 targets:
-  sink: { kind: forward, url: "http://%s/", idempotent: true, timeout: 700ms, retry: { attempts: 1000, base: 100ms, max: 1s } }
+  sink: { kind: forward, url: "http://%s/", idempotent: true, timeout: 700ms, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
   table: { kind: sql, call: crash_apply, timeout: 700ms, retry: { attempts: 1000, base: 100ms, max: 1s } }
 sources:
   stripe:
