@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -55,23 +57,20 @@ func routingOf(token ID) int32 {
 	return int32(binary.BigEndian.Uint32(token[2:]))
 }
 
-// Elsewhere gives the target of the attempt of an effect that may have happened, if that
-// is another one than this process has for the route; empty is none. The attempt was made
-// under the lease that unknown names.
-func (e *Effects) elsewhere(ctx context.Context, route int32, unknown ID) (string, error) {
-	routing, own := routingOf(unknown), e.routes[route].Target
-	if unknown.IsZero() || routing == 0 || routing == e.routing || own == "" {
+// elsewhere gives the target to which the attempt of the lease token was sent, if this
+// process has another one for the route; empty is none. A token that an earlier version
+// of the program drew at random may begin with the mark as well: nobody registered the
+// routing that it seems to carry.
+func (e *Effects) elsewhere(ctx context.Context, route int32, token ID) (string, error) {
+	routing, own := routingOf(token), e.routes[route].Target
+	if routing == 0 || routing == e.routing || own == "" {
 		return "", nil
 	}
 	targets, ok := e.routings.Load(routing)
 	if !ok {
-		var text []byte
-		if err := e.pool.QueryRow(ctx, readRouting, routing).Scan(&text); err != nil {
-			return "", fmt.Errorf("reading where an attempt was sent: %w", err)
-		}
-		read := map[int32]string{}
-		if err := json.Unmarshal(text, &read); err != nil {
-			return "", fmt.Errorf("reading where an attempt was sent: %w", err)
+		read, err := e.readRouting(ctx, routing)
+		if err != nil || read == nil {
+			return "", err
 		}
 		targets, _ = e.routings.LoadOrStore(routing, read)
 	}
@@ -79,6 +78,21 @@ func (e *Effects) elsewhere(ctx context.Context, route int32, unknown ID) (strin
 		return target, nil
 	}
 	return "", nil
+}
+
+func (e *Effects) readRouting(ctx context.Context, routing int32) (targets map[int32]string, err error) {
+	var text []byte
+	err = e.pool.QueryRow(ctx, readRouting, routing).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &targets)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading where an attempt was sent: %w", err)
+	}
+	return targets, nil
 }
 
 // Elsewhere gives the target to which an earlier attempt of the claim's effect was sent

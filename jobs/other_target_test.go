@@ -79,6 +79,18 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 	}
 }
 
+// A lease token of an earlier version is drawn at random, and may look like one that
+// carries a routing. Nobody registered that one: where the attempt went is not known.
+func TestATokenOfAnEarlierVersionNamesNoTarget(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	routes := b.leading("first")
+	id := b.admit(repeatable, 1)[0]
+	b.exec(`UPDATE effect SET unknown_since = now(), unknown_lease = '6f67ffff-ffff-4000-8000-000000000000' WHERE id = $1`, id)
+	b.client(jobs.Config{Routes: routes, Senders: map[string]effect.Sender{"first": &sink{idempotent: true}}})
+	b.eventuallyState(id, inbox.EffectDone)
+}
+
 // Two processes whose configurations differ work side by side, as in a deploy: each effect
 // is sent by those alone that have the target which the first attempt went to.
 func TestTwoConfigurationsShareNoEffect(t *testing.T) {
