@@ -179,8 +179,8 @@ const (
 // other one left in the same process, unless all other clients happen to hold the same connections
 // between any two of the questions. A connection that leads straight to the server is not asked.
 //
-// Behind a pooler the pool needs room for two connections. Nothing is held while another answer is waited for, so
-// that a pooler with a single connection can answer.
+// Behind a pooler the pool needs room for two connections. Nothing is held while another answer
+// is waited for, so that a pooler with a single connection can answer.
 func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, provingKey{}, true), proveTimeout)
 	defer cancel()
@@ -194,8 +194,9 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		}
 		defer conn.Release()
 		conns[i] = conn
-		if direct = !Pooled(conn.Conn()); direct {
-			break // the server itself named the process that serves it
+		if i == 0 && !Pooled(conn.Conn()) {
+			direct = true // the server itself named the process that serves it
+			break
 		}
 	}
 	g.direct.Store(direct)
