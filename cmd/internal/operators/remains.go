@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// pruned prunes everything that may be, and compares what the command says with the rows.
+func (c *campaign) pruned(ctx context.Context) error {
+	count := func() (n int64, err error) { return n, c.db.QueryRow(ctx, `SELECT count(*) FROM effect`).Scan(&n) }
+	before, err := count()
+	if err != nil {
+		return err
+	}
+	var out inbox.PruneReport
+	o := &operator{campaign: c, name: "end", random: c.source(0, 224)}
+	a, err := o.oncegate(ctx, how{kind: "prune --include", decides: true, asks: true, spared: true}, &out, "prune", "--include", "dead,indeterminate,held,replay")
+	if err != nil {
+		return err
+	}
+	after, err := count()
+	if err != nil {
+		return err
+	}
+	if a.Code == 0 {
+		c.violate(miscount(a.String()+", effects that were removed", out.Rows["effect"], before-after)...)
+	}
+	return nil
+}
+
+// resealed rotates once more, while nothing runs, and looks whether all is under the new key.
+func (c *campaign) resealed(ctx context.Context) error {
+	o := &operator{campaign: c, name: "end", random: c.source(0, 225)}
+	if err := c.bury(ctx); err != nil {
+		return err
+	}
+	rows, err := o.keys(ctx)
+	if err != nil {
+		return err
+	}
+	if newest := rows[len(rows)-1].ID; newest > activeOf(rows) {
+		err = o.must(ctx, "keys activate", nil, "keys", "activate", fmt.Sprint(newest))
+	} else {
+		err = o.must(ctx, "keys rotate", nil, "keys", "rotate")
+	}
+	if err != nil {
+		return err
+	}
+	if rows, err = o.keys(ctx); err != nil {
+		return err
+	}
+	due := underOthers(rows)
+	var out struct{ Resealed, Unreadable int64 }
+	if err := o.must(ctx, "keys reseal", &out, "keys", "reseal"); err != nil {
+		return err
+	}
+	c.violate(miscount("keys reseal, values that were under other keys", out.Resealed, due)...)
+	c.violate(miscount("keys reseal, values that cannot be opened", out.Unreadable, 0)...)
+	if rows, err = o.keys(ctx); err != nil {
+		return err
+	}
+	c.violate(old(rows)...)
+	for _, r := range rows {
+		if !r.Active {
+			if err := o.must(ctx, "keys remove", nil, "keys", "remove", fmt.Sprint(r.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A marker, as text and as the bytes of a bytea are written.
+var (
+	plainMarker = regexp.MustCompile(`mark-[0-9a-f]{12}`)
+	bytesMarker = regexp.MustCompile(`6d61726b2d((?:3[0-9]|6[1-6]){12})`)
+)
+
+// leaks looks through every table for content that has to be gone: that of erased events,
+// and where everything is sealed, any.
+func (c *campaign) leaks(ctx context.Context, sealed bool) error {
+	rows, err := c.db.Query(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY 1`)
+	if err != nil {
+		return fmt.Errorf("listing tables: %w", err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("listing tables: %w", err)
+	}
+	conn, err := c.db.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("reading tables: %w", err)
+	}
+	defer conn.Release()
+	for _, table := range tables {
+		content, err := copyOut(ctx, conn.Conn().PgConn(), table)
+		if err != nil {
+			return err
+		}
+		c.violate(leaking(table, content, c.deliveries.events, sealed)...)
+	}
+	return nil
+}
+
+func copyOut(ctx context.Context, conn *pgconn.PgConn, table string) ([]byte, error) {
+	var out writer
+	if _, err := conn.CopyTo(ctx, &out, "COPY (SELECT * FROM "+pgx.Identifier{table}.Sanitize()+") TO STDOUT"); err != nil {
+		return nil, fmt.Errorf("reading table %s: %w", table, err)
+	}
+	return out, nil
+}
+
+type writer []byte
+
+func (w *writer) Write(p []byte) (int, error) {
+	*w = append(*w, p...)
+	return len(p), nil
+}

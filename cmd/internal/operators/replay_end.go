@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+const (
+	readReplays = `
+SELECT r.id::text, r.state, count(i.replay_id) FILTER (WHERE i.left_out IS NULL AND o.replay_id IS NULL), max(o.acted_at)
+FROM replay r LEFT JOIN replay_item i ON i.replay_id = r.id
+LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.position
+GROUP BY 1, 2`
+	replayStates = `SELECT state, count(*) FROM replay GROUP BY 1`
+	outcomes     = `SELECT outcome, count(*) FROM replay_outcome GROUP BY 1`
+)
+
+// replayEnd is what a replay came to.
+type replayEnd struct {
+	id, state string
+	open      int // items that had no turn
+	acted     *time.Time
+}
+
+// endedReplays looks whether replays have ended, and acted on nothing after they were cancelled.
+func (c *campaign) endedReplays(ctx context.Context) error {
+	cancels := map[string][]*act{}
+	for _, r := range c.replays {
+		cancels[r.id] = r.cancelled
+	}
+	rows, err := c.db.Query(ctx, readReplays)
+	if err != nil {
+		return fmt.Errorf("reading replays: %w", err)
+	}
+	var e replayEnd
+	if _, err := pgx.ForEachRow(rows, []any{&e.id, &e.state, &e.open, &e.acted}, func() error {
+		c.violate(e.judge(cancels[e.id])...)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("reading replays: %w", err)
+	}
+	o := &operator{campaign: c, name: "end", random: c.source(0, 222)}
+	for i, r := range c.replays {
+		if len(r.runs) > 0 && i%10 == 0 {
+			if err := o.compareReplay(ctx, r.id); err != nil {
+				return err
+			}
+		}
+	}
+	for name, query := range map[string]string{"replays": replayStates, "items": outcomes} {
+		if c.final[name], err = c.counts(ctx, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge compares the end of a replay with what people decided about it.
+func (e *replayEnd) judge(cancels []*act) (out []violation) {
+	switch {
+	case e.state == string(inbox.ReplayRunning):
+		out = append(out, violation{unending, fmt.Sprintf("replay %s is still running, and %d of its items had no turn", e.id, e.open)})
+	case e.state == string(inbox.ReplayDone) && e.open > 0:
+		out = append(out, violation{unending, fmt.Sprintf("replay %s is done, and %d of its items had no turn", e.id, e.open)})
+	}
+	for _, a := range cancels {
+		if e.state != string(inbox.ReplayCancelled) {
+			out = append(out, violation{undecided, fmt.Sprintf("replay %s is %s after %s", e.id, e.state, a)})
+		}
+		if e.acted != nil && e.acted.After(a.To) {
+			out = append(out, violation{unending, fmt.Sprintf("replay %s acted on an item at %s, after %s", e.id, e.acted.Format(clock), a)})
+		}
+	}
+	return out
+}
+
+// miscount compares a number that a command told with the rows.
+func miscount(what string, told, have int64) (out []violation) {
+	if told != have {
+		out = append(out, violation{miscounted, fmt.Sprintf("%s: it says %d, and there are %d", what, told, have)})
+	}
+	return out
+}
+
+func (c *campaign) counts(ctx context.Context, query string, args ...any) (map[string]int, error) {
+	rows, err := c.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	out := map[string]int{}
+	var name string
+	var n int
+	if _, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { out[name] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	return out, nil
+}
+
+// compareReplay compares what `replay status` counts with the rows.
+func (o *operator) compareReplay(ctx context.Context, id string) error {
+	var out inbox.Replay
+	a, err := o.oncegate(ctx, how{kind: "replay status", spared: true}, &out, "replay", "status", id)
+	if err != nil || a.Code != 0 {
+		return err // a plan may have been pruned
+	}
+	rows, err := o.counts(ctx, `SELECT outcome, count(*) FROM replay_outcome WHERE replay_id = $1 GROUP BY 1`, id)
+	if err != nil {
+		return err
+	}
+	for _, outcome := range inbox.ItemOutcomes() {
+		o.violate(miscount(fmt.Sprintf("items of replay %s that are %s", id, outcome), int64(out.Summary.Outcomes[outcome]), int64(rows[string(outcome)]))...)
+	}
+	return nil
+}
