@@ -247,7 +247,7 @@ func public(err error) string {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return sanitized(pg)
 	}
-	if shared := errors.Is(err, session.ErrShared); shared {
+	if errors.Is(err, session.ErrShared) {
 		return session.ErrShared.Error()
 	}
 	if setting, ok := errors.AsType[*session.SettingError](err); ok {

@@ -26,7 +26,7 @@ func (a *App) tellName(ctx context.Context, what, configured, stored, renamed st
 		a.log.InfoContext(ctx, "renamed", slog.String("what", what), slog.String("from", renamed), slog.String("into", configured))
 	case configured != stored:
 		a.log.WarnContext(ctx, "this configuration is older than a renaming: the process works for the new name. "+
-			"If the name is to be another one of its own, configure the renamed one beside it and write previous_names: [] here",
+			"If you mean a new one by this name, configure the renamed one as well and write previous_names: [] here",
 			slog.String("what", what), slog.String("name", configured), slog.String("renamed_to", stored))
 	}
 }
