@@ -73,8 +73,10 @@ func ParseNode(name string, node ast.Node, bases map[string]*Provider) (*Provide
 	d := &decoder{name: name, lines: map[string]int{}}
 	spec := d.base(node, bases)
 	d.value(node, reflectSpec(spec), "", 0)
-	d.defaults(spec)
-	d.check(spec)
+	if !d.baseless {
+		d.defaults(spec)
+		d.check(spec) // without its base nearly everything would be missing
+	}
 	if len(d.problems) > 0 {
 		slices.SortStableFunc(d.problems, func(a, b *Problem) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
@@ -100,7 +102,8 @@ func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
 		name, _ := text(pair.Value)
 		base, ok := bases[name]
 		if !ok {
-			d.problem(line(pair.Value), "extends", "unknown provider %q", name)
+			d.baseless = true
+			d.problem(line(pair.Value), "extends", "unknown provider %q; %s`oncegate providers list` shows the known ones", name, DidYouMean(bases, name))
 			break
 		}
 		spec := *base.spec

@@ -45,6 +45,7 @@ type decoder struct {
 	lines    map[string]int
 	problems []*Problem
 	formJSON string // the form field that is the body's document
+	baseless bool   // it extends a provider that is not known
 }
 
 // maxSpecDepth ends the descent into hostile documents.

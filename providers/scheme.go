@@ -145,6 +145,15 @@ func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
 	return key, nil
 }
 
+// notDecoded says how a secret is to be written that does not decode. It never
+// shows the secret.
+func notDecoded(how string) string {
+	if how == "hex" {
+		return "is not hex: copy it exactly as the sender shows it; if the sender shows plain text, configure what `printf %s \"$SECRET\" | od -An -v -tx1 | tr -d ' \\n'` prints"
+	}
+	return "is not base64: copy it exactly as the sender shows it; if the sender shows plain text, configure what `printf %s \"$SECRET\" | base64 | tr -d '\\n'` prints (behind the same prefix, such as whsec_, if it has one)"
+}
+
 func decodeKey(how, text string) ([]byte, error) {
 	var key []byte
 	var err error
@@ -170,7 +179,7 @@ func decodeKey(how, text string) ([]byte, error) {
 		key, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	}
 	if err != nil {
-		return nil, errors.New("is not " + strings.TrimSuffix(how, "-lenient"))
+		return nil, errors.New(notDecoded(how))
 	}
 	if len(key) == 0 {
 		return nil, errEmptySecret

@@ -41,46 +41,15 @@ func (s *shell) provider(name string) (*providers.Provider, map[string]*provider
 	if p := all[name]; p != nil {
 		return p, all, nil
 	}
-	if near := nearest(name, all); near != "" {
-		return nil, nil, usagef("unknown provider %q; did you mean %s? `oncegate providers list` shows all", clean(name), near)
-	}
-	return nil, nil, usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds those of a configuration", clean(name))
+	return nil, nil, unknownProvider(name, all)
 }
 
-// nearest finds the name that is contained in what was typed, contains it, or
-// is at most two changes away.
-func nearest(name string, all map[string]*providers.Provider) string {
-	best, least := "", 3
-	for _, known := range slices.Sorted(maps.Keys(all)) {
-		distance := distance(name, known)
-		if len(name) >= 3 && (strings.Contains(known, name) || strings.Contains(name, known)) {
-			distance = min(distance, 2)
-		}
-		if distance < least {
-			best, least = known, distance
-		}
+// unknownProvider says which provider may have been meant. There are too many to list.
+func unknownProvider(name string, all map[string]*providers.Provider) error {
+	if question := providers.DidYouMean(all, name); question != "" {
+		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}
-	return best
-}
-
-// distance counts the changes of one character between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds those of a configuration", clean(name))
 }
 
 // providerRow is one line of the list.

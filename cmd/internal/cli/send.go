@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -160,7 +159,7 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 	}
 	to := &addressee{provider: cat[name], url: f.url}
 	if to.provider == nil {
-		return nil, usagef("unknown provider %q; known are %s", clean(name), names(cat))
+		return nil, unknownProvider(name, cat)
 	}
 	state, running := s.readDevState()
 	if to.url == "" {
@@ -284,13 +283,4 @@ func post(ctx context.Context, r *providers.Request, number int, id string, time
 		out.Outcome = "refused"
 	}
 	return out
-}
-
-func names(cat map[string]*providers.Provider) string {
-	out := make([]string, 0, len(cat))
-	for name := range cat {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }

@@ -17,6 +17,7 @@ type reader struct {
 	file     string
 	problems Problems
 	warnings []string
+	broken   map[string]bool // custom providers with problems of their own
 	env      *environment
 }
 

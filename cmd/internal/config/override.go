@@ -91,7 +91,7 @@ func (r *reader) quickstart(cfg *Config) {
 		return
 	}
 	p := cfg.Providers[provider]
-	if p == nil {
+	if p == nil && !r.broken[provider] {
 		r.environ("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
 	}
 	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}

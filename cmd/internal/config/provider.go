@@ -10,9 +10,18 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
+// customs are the custom providers while they are read.
+type customs struct {
+	fields  map[string]field
+	started map[string]bool
+}
+
 // customProviders reads the providers the configuration defines, in the shape
-// of a catalogue file. They may not take the name of a built-in one.
+// of a catalogue file. They may not take the name of a built-in one. One may
+// extend another, wherever in the file that one stands.
 func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
+	all := customs{fields: map[string]field{}, started: map[string]bool{}}
+	var order []string
 	for _, f := range r.fields(n, "providers") {
 		if !r.named(f, "providers") {
 			continue
@@ -21,22 +30,67 @@ func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
 			r.at(f.key, "providers: %q is in the catalogue; choose another name", f.name)
 			continue
 		}
-		first, text := excerpt(content, f)
-		p, err := providers.ParseOver(f.name, text, cfg.Providers)
-		if err != nil {
-			for _, text := range lines(err) {
-				at, rest := splitLine(text, f.name)
-				line := lineOf(f.key)
-				if at > 0 {
-					line = first + at - 1
-				}
-				r.line(line, "providers.%s: %s", f.name, rest)
-			}
+		all.fields[f.name] = f
+		order = append(order, f.name)
+	}
+	for _, name := range order {
+		r.customProvider(cfg, name, &all, content)
+	}
+}
+
+// customProvider reads one provider, after the one that it extends. A provider
+// with a problem is remembered: who refers to it is not told that it is unknown.
+func (r *reader) customProvider(cfg *Config, name string, all *customs, content []byte) {
+	if all.started[name] {
+		return
+	}
+	all.started[name] = true
+	f := all.fields[name]
+	for _, at := range r.peek(f.value, "extends") {
+		base := scalar(at)
+		of, custom := all.fields[base]
+		if !custom {
 			continue
 		}
-		cfg.Providers[f.name] = p
-		cfg.Custom = append(cfg.Custom, f.name)
+		circle := all.started[base] && cfg.Providers[base] == nil && !r.broken[base]
+		if !circle {
+			r.customProvider(cfg, base, all, content)
+		}
+		switch {
+		case circle:
+			r.fail(name)
+			r.at(at, "providers.%s: extends: %q extends this provider in its turn; one of them stands alone or extends one of the catalogue", name, base)
+			return
+		case r.broken[base]:
+			r.fail(name)
+			r.at(at, "providers.%s: extends: provider %q (line %d) has problems of its own, which are to be mended first", name, base, lineOf(of.key))
+			return
+		}
 	}
+	first, text := excerpt(content, f)
+	p, err := providers.ParseOver(name, text, cfg.Providers)
+	if err != nil {
+		r.fail(name)
+		for _, text := range lines(err) {
+			at, rest := splitLine(text, name)
+			line := lineOf(f.key)
+			if at > 0 {
+				line = first + at - 1
+			}
+			r.line(line, "providers.%s: %s", name, rest)
+		}
+		return
+	}
+	cfg.Providers[name] = p
+	cfg.Custom = append(cfg.Custom, name)
+}
+
+// fail remembers a custom provider that has problems.
+func (r *reader) fail(name string) {
+	if r.broken == nil {
+		r.broken = map[string]bool{}
+	}
+	r.broken[name] = true
 }
 
 // excerpt gives the lines of the file that hold the value of f, and the number

@@ -103,6 +103,8 @@ func (r *reader) source(cfg *Config, f field) *Source {
 		}
 	}
 	switch {
+	case s.Provider == nil && r.broken[named]:
+		// What is wrong with the provider is said where it stands.
 	case s.Provider == nil:
 		r.at(providerAt, "%s: unknown provider %q; %s", where, visible(named), known(cfg.Providers, named))
 	case len(s.Secrets) == 0 && s.Emit && len(r.problems) == before:

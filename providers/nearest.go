@@ -1,0 +1,73 @@
+package providers
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxNearest is how many names Nearest gives.
+const maxNearest = 3
+
+// Nearest gives the names of providers that may have been meant by one that none
+// has, the likeliest first, at most three: names that differ in a few characters,
+// and names of which the given one is a part or that are a part of it. There are
+// too many providers to list them all.
+func Nearest(all map[string]*Provider, name string) []string {
+	if name == "" || len(name) > 64 {
+		return nil
+	}
+	asked := strings.ToLower(name)
+	least := min(len(asked)/2, 2) // a part of a name counts as two changes
+	var near []string
+	best := least + 1
+	for _, known := range slices.Sorted(maps.Keys(all)) {
+		distance := edits(asked, known)
+		if len(asked) >= 3 && (strings.Contains(known, asked) || len(known) >= 4 && strings.Contains(asked, known)) {
+			distance = min(distance, least)
+		}
+		switch {
+		case distance > best || distance > least:
+		case distance < best:
+			best, near = distance, []string{known}
+		default:
+			near = append(near, known)
+		}
+	}
+	return near[:min(len(near), maxNearest)]
+}
+
+// DidYouMean is the question that asks for [Nearest], with a space after it; empty
+// if no name is near.
+func DidYouMean(all map[string]*Provider, name string) string {
+	near := Nearest(all, name)
+	if len(near) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(near, " or ") + "? "
+}
+
+// edits counts the characters to change, add, take away or swap with their
+// neighbour to make b of a.
+func edits(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

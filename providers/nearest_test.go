@@ -1,0 +1,32 @@
+package providers_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+func TestNearestNames(t *testing.T) {
+	t.Parallel()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"strpie":     {"stripe"},
+		"Stripe":     {"stripe"},
+		"gitub":      {"github"},
+		"paypall":    {"paypal"},
+		"zzzzzzzz":   nil,
+		"":           nil,
+		"git":        {"gitea", "github", "gitlab"},
+		"sendgrid":   {"sendgrid-events", "sendgrid-inbound-parse"},
+		"bitbuckett": {"bitbucket"},
+	} {
+		if got := providers.Nearest(all, name); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
