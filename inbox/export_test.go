@@ -118,3 +118,14 @@ func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []i
 	g := &grouped[int, int]{run: run, size: size, flushers: 1, apart: apart, timeout: time.Second}
 	return g.do
 }
+
+// Peers counts the peers that the store remembers the shares of.
+func (r *Refusals) Peers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.shares)
+	for _, pace := range r.paces {
+		n += len(pace.lanes)
+	}
+	return n
+}

@@ -51,10 +51,13 @@ type Refusal struct {
 	// Diagnose may be nil. It is asked for more than Diagnosis says, with the kept
 	// body, after the sender was answered and only for some of the whole refusals:
 	// it may be a hundred times as expensive as a verification. What it gives is
-	// appended to Diagnosis. It must not use the request's own body.
-	Diagnose func(body []byte) string
+	// appended to Diagnosis, with a word for it from a closed set: refusals of different
+	// findings have different shares. It must not use the request's own body.
+	Diagnose func(body []byte) (finding, text string)
 
-	size int
+	size    int
+	peer    string // by Remote
+	finding string // of Diagnose
 }
 
 // RefusalStats counts since the start of the process.
@@ -67,7 +70,7 @@ type RefusalStats struct {
 	Dropped uint64
 	// Failed could not be written.
 	Failed uint64
-	// Evicted rows were the oldest of a full source.
+	// Evicted rows were over the fair share of a full source.
 	Evicted uint64
 	// QueuedBytes wait to be written.
 	QueuedBytes int64
@@ -88,8 +91,12 @@ type RefusalsConfig struct {
 	// Now gives the time that paces the store. It defaults to time.Now.
 	Now func() time.Time
 
-	// MaxRows is the most whole refusals kept for one source; the oldest go first.
-	// It defaults to 10,000.
+	// MaxRows is the most whole refusals kept for one source. It defaults to 10,000.
+	//
+	// A full source divides its room evenly: first among the diagnoses, that is by cause
+	// and finding, then among the peers of each diagnosis. A peer is an IPv4 address or an
+	// IPv6 /64 network. Whoever has more than an even share loses their own oldest refusals, and
+	// what one does not use is the others'.
 	MaxRows int
 
 	// MaxBytes is the most body bytes kept for one source. It defaults to 64 MiB.
@@ -103,7 +110,8 @@ type RefusalsConfig struct {
 	QueueBytes int64
 
 	// WholePerSecond is how many whole refusals of one source are taken, in bursts
-	// of five times as many. It defaults to 200.
+	// of five times as many. It defaults to 200. A quarter of this and of the rates below
+	// is kept for peers that have hardly used it.
 	WholePerSecond float64
 
 	// BytesPerSecond bounds their bodies, in bursts of four times as many. It
@@ -137,7 +145,8 @@ type Refusals struct {
 
 	mu     sync.Mutex
 	paces  map[int32]*refusalPace
-	looks  bucket // diagnoses of all sources
+	looks  rate // diagnoses of all sources
+	shares map[queueShare]queueFill
 	closed bool
 
 	// fill belongs to the writer alone.
@@ -179,11 +188,12 @@ func NewRefusals(cfg RefusalsConfig) (*Refusals, error) {
 	fallback(&cfg.DiagnosesPerSecond, 1)
 	cfg.DiagnosesPerSecond = max(cfg.DiagnosesPerSecond, 0)
 	return &Refusals{
-		cfg:   cfg,
-		looks: bucket{perSecond: 5 * cfg.DiagnosesPerSecond, burst: 25 * cfg.DiagnosesPerSecond},
-		queue: make(chan Refusal, refusalQueue),
-		paces: make(map[int32]*refusalPace),
-		fill:  make(map[refusalShelf]*refusalFill),
+		cfg:    cfg,
+		looks:  newDiagnosisRate(5 * cfg.DiagnosesPerSecond),
+		queue:  make(chan Refusal, refusalQueue),
+		paces:  make(map[int32]*refusalPace),
+		shares: make(map[queueShare]queueFill),
+		fill:   make(map[refusalShelf]*refusalFill),
 	}, nil
 }
 
@@ -243,19 +253,18 @@ func (r *Refusals) Add(refusal Refusal) bool {
 		pace = newRefusalPace(&r.cfg)
 		r.paces[refusal.SourceID] = pace
 	}
+	refusal.peer = strings.Clone(refusalPeer(refusal.Remote))
 	if !pace.take(&refusal, r.cfg.Now()) {
 		r.limited.Add(1)
 		return false
 	}
-	cost := refusal.cost()
-	if r.queued.Load()+cost > r.cfg.QueueBytes || len(r.queue) == cap(r.queue) {
+	if !r.enter(&refusal, refusal.cost()) {
 		r.dropped.Add(1)
 		return false
 	}
-	if refusal.Diagnose != nil && !(refusal.Whole && pace.diagnose(&r.looks, r.cfg.Now())) {
+	if refusal.Diagnose != nil && !(refusal.Whole && pace.diagnose(&refusal, &r.looks, r.cfg.Now())) {
 		refusal.Diagnose = nil
 	}
-	r.queued.Add(cost)
 	r.queue <- refusal.keep() // never blocks: this lock is the only way in, and there was room
 	return true
 }

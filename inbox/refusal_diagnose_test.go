@@ -16,12 +16,12 @@ func TestRefusalsAreDiagnosedAFewAtATime(t *testing.T) {
 	refusals, pool := newRefusals(t, inbox.RefusalsConfig{DiagnosesPerSecond: 2, Now: func() time.Time { return now }})
 	asked := 0
 	shared := []byte("the body")
-	diagnose := func(body []byte) string {
+	diagnose := func(body []byte) (string, string) {
 		asked++
 		if !bytes.Equal(body, []byte("the body")) {
 			t.Errorf("diagnosed %q", body)
 		}
-		return "the secret ends in a line break"
+		return "secret_written", "the secret ends in a line break"
 	}
 	for n := range 100 {
 		refusal := mismatch(n, shared)
@@ -30,11 +30,11 @@ func TestRefusalsAreDiagnosedAFewAtATime(t *testing.T) {
 	}
 	sample := mismatch(1, shared)
 	sample.Whole, sample.Cause = false, "stale"
-	sample.Diagnose = func([]byte) string { t.Error("a sampled refusal was diagnosed"); return "" }
+	sample.Diagnose = func([]byte) (string, string) { t.Error("a sampled refusal was diagnosed"); return "", "" }
 	refusals.Add(sample)
 	broken := mismatch(1, shared)
 	broken.SourceID = 8
-	broken.Diagnose = func([]byte) string { panic("broken") }
+	broken.Diagnose = func([]byte) (string, string) { panic("broken") }
 	refusals.Add(broken)
 	if asked != 0 {
 		t.Error("diagnosed before the answer")
@@ -42,11 +42,12 @@ func TestRefusalsAreDiagnosedAFewAtATime(t *testing.T) {
 	copy(shared, "XXXXXXXX") // the receiver reuses its buffer
 	startRefusals(t, refusals)
 	stopRefusals(t, refusals)
-	if asked != 10 {
-		t.Errorf("diagnosed %d, want the burst of 10", asked)
+	// Three quarters of the burst of 10 are anybody's, and one more is this peer's share of the reserve.
+	if asked != 8 {
+		t.Errorf("diagnosed %d, want 8", asked)
 	}
-	if n := countRefusals(t, pool, "diagnosis LIKE 'number %; the secret ends in a line break'"); n != 10 {
-		t.Errorf("%d rows with a diagnosis, want 10", n)
+	if n := countRefusals(t, pool, "diagnosis LIKE 'number %; the secret ends in a line break'"); n != 8 {
+		t.Errorf("%d rows with a diagnosis, want 8", n)
 	}
 	if n := countRefusals(t, pool, "source_id = 8 AND diagnosis = 'number 1'"); n != 1 {
 		t.Errorf("%d rows of the broken diagnosis, want 1", n)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // refusalRecount is how long a writer trusts what it believes a source holds;
@@ -32,7 +30,6 @@ func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
 	batch := make([]Refusal, 0, refusalBatch)
 	for first := range r.queue {
 		batch = append(batch[:0], first)
-		cost := first.cost()
 	gather:
 		for len(batch) < refusalBatch {
 			select {
@@ -41,14 +38,13 @@ func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
 					break gather
 				}
 				batch = append(batch, next)
-				cost += next.cost()
 			default:
 				break gather
 			}
 		}
 		r.flush(ctx, batch)
+		r.leave(batch)
 		clear(batch)
-		r.queued.Add(-cost)
 	}
 }
 
@@ -80,7 +76,8 @@ func (r *Refusal) diagnose(logger *slog.Logger) {
 			logger.LogAttrs(context.Background(), slog.LevelError, "diagnosis panicked", slog.Int("source_id", int(r.SourceID)))
 		}
 	}()
-	found := r.Diagnose(r.Body)
+	finding, found := r.Diagnose(r.Body)
+	r.finding = storable(finding, 64)
 	if found != "" && r.Diagnosis != "" {
 		found = r.Diagnosis + "; " + found
 	}
@@ -91,15 +88,16 @@ func (r *Refusal) diagnose(logger *slog.Logger) {
 
 // One statement for a batch: refusals come in floods.
 const insertRefusals = `
-INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size, key_id)
+INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size, key_id, peer, finding)
 SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
-    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[])`
+    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[], $14::text[], $15::text[])`
 
 func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 	n := len(batch)
 	ids, sources, times := make([]ID, n), make([]int32, n), make([]time.Time, n)
 	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
 	methods, urls, remotes := make([]string, n), make([]string, n), make([]string, n)
+	peers, findings := make([]string, n), make([]string, n)
 	headers, bodies, sizes, keys := make([][]byte, n), make([][]byte, n), make([]int32, n), make([]*int32, n)
 	for i := range batch {
 		refusal := &batch[i]
@@ -108,12 +106,13 @@ func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 		causes[i], diagnoses[i] = refusal.Cause, refusal.Diagnosis
 		methods[i], urls[i], remotes[i] = refusal.Method, refusal.URL, refusal.Remote
 		sizes[i] = int32(refusal.size)
+		peers[i], findings[i] = refusal.peer, refusal.finding
 		if refusal.Whole {
 			headers[i], bodies[i], keys[i] = sealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
 		}
 	}
 	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,
-		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes, keys)
+		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes, keys, peers, findings)
 	if err != nil {
 		return fmt.Errorf("writing %d refusals: %w", n, err)
 	}
@@ -161,29 +160,44 @@ func (r *Refusals) limits(shelf refusalShelf) (rows, bytes int64) {
 	return int64(r.cfg.MaxSamples), r.cfg.MaxBytes
 }
 
-// The newest refusal that has to go: the one at which, counted from the newest,
-// the shelf is over a limit. Everything as old or older goes with it. The
-// limits are the real ones for the question whether anything has to go ($3, $4)
+// What has to go, so that the even shares are kept. What a row takes is a part of the
+// limits, its place among the rows and its bytes among the bytes. Added up over the newest rows of a peer, then over
+// the peers of a diagnosis, that is how deep a row lies in the share of its diagnosis: the deepest rows go, whoever they
+// belong to. A few rows of one peer lie near the top, however many there are of others.
+//
+// The limits are the real ones for the question whether anything has to go ($3, $4)
 // and a little lower for how far ($5, $6), so that a full shelf is not counted
-// again for every batch.
+// again for every batch. Rows of an earlier version have no peer of their own.
 const findEvicted = `
-WITH counted AS (
-    SELECT id, row_number() OVER newest AS n, sum(octet_length(body)) OVER newest AS total
+WITH priced AS (
+    SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, coalesce(octet_length(body), 0) AS bytes,
+           1 / $3::float8 + coalesce(octet_length(body), 0) / $4::float8 AS cost
     FROM refusal WHERE source_id = $1 AND whole = $2
-    WINDOW newest AS (ORDER BY id DESC)
+), by_peer AS (
+    SELECT id, cause, finding, bytes, cost, sum(cost) OVER (PARTITION BY cause, finding, peer ORDER BY id DESC) AS depth
+    FROM priced
+), by_diagnosis AS (
+    SELECT id, bytes, sum(cost) OVER (PARTITION BY cause, finding ORDER BY depth, id DESC) AS depth
+    FROM by_peer
+), kept AS (
+    SELECT id, row_number() OVER fair AS n, sum(bytes) OVER fair AS total
+    FROM by_diagnosis WINDOW fair AS (ORDER BY depth, id DESC)
 ), shelf AS (
-    SELECT count(*) AS rows, coalesce(max(total), 0) AS bytes FROM counted
+    SELECT count(*) AS rows, coalesce(max(total), 0)::bigint AS bytes FROM kept
 )
 SELECT shelf.rows, shelf.bytes,
-       (SELECT id FROM counted WHERE (n > $5 OR total > $6) AND (shelf.rows > $3 OR shelf.bytes > $4)
-        ORDER BY id DESC LIMIT 1)
+       ARRAY(SELECT id FROM kept WHERE (n > $5 OR total > $6) AND (shelf.rows > $3 OR shelf.bytes > $4) ORDER BY n DESC LIMIT $7)
 FROM shelf`
+
+// evictAtOnce bounds one eviction. More is found only after a limit was lowered, and then
+// goes with the next batches.
+const evictAtOnce = 5_000
 
 // SKIP LOCKED: another node may be emptying the same shelf.
 const evictRefusals = `
 WITH evicted AS (
     DELETE FROM refusal WHERE id IN (
-        SELECT id FROM refusal WHERE source_id = $1 AND whole = $2 AND id <= $3
+        SELECT id FROM refusal WHERE id = ANY ($1::uuid[])
         ORDER BY id FOR UPDATE SKIP LOCKED)
     RETURNING octet_length(body) AS bytes
 )
@@ -191,18 +205,17 @@ SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
 
 func (r *Refusals) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
 	rows, bytes := r.limits(shelf)
-	var newest ID
-	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20).
-		Scan(&fill.rows, &fill.bytes, &newest)
+	var over []ID
+	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20, evictAtOnce).
+		Scan(&fill.rows, &fill.bytes, &over)
 	if err != nil {
 		return fmt.Errorf("counting refusals of source %d: %w", shelf.source, err)
 	}
-	if newest.IsZero() {
+	if len(over) == 0 {
 		return nil
 	}
 	var gone, goneBytes int64
-	err = r.cfg.Pool.QueryRow(ctx, evictRefusals, shelf.source, shelf.whole, newest).Scan(&gone, &goneBytes)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err := r.cfg.Pool.QueryRow(ctx, evictRefusals, over).Scan(&gone, &goneBytes); err != nil {
 		return fmt.Errorf("evicting refusals of source %d: %w", shelf.source, err)
 	}
 	fill.rows -= gone

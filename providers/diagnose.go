@@ -75,6 +75,14 @@ func (d *Diagnosis) String() string {
 	return strings.Join(texts, "; ")
 }
 
+// Kind is the mistake of the first finding, or empty where there is none.
+func (d *Diagnosis) Kind() string {
+	if len(d.Findings) == 0 {
+		return ""
+	}
+	return string(d.Findings[0].Mistake)
+}
+
 // DiagnoseOptions bounds the search and widens it. The zero value is usable.
 type DiagnoseOptions struct {
 	// Work is how many bytes may be hashed or rewritten in the search. It defaults

@@ -18,11 +18,12 @@ func TestMismatchesCanBeDiagnosed(t *testing.T) {
 	}
 	refusals := s.refusals.refusals()
 	for i, want := range []string{"the secret ends in a line break", "another secret"} {
+		finding := []string{"secret_written", "unknown"}[i]
 		if refusals[i].Diagnose == nil {
 			t.Fatalf("refusal %d cannot be diagnosed", i)
 		}
-		if got := refusals[i].Diagnose(refusals[i].Body); !strings.Contains(got, want) || strings.Contains(got, "0123456789") {
-			t.Errorf("refusal %d diagnosed as %q, want %q", i, got, want)
+		if kind, got := refusals[i].Diagnose(refusals[i].Body); kind != finding || !strings.Contains(got, want) || strings.Contains(got, "0123456789") {
+			t.Errorf("refusal %d diagnosed as %s %q, want %s %q", i, kind, got, finding, want)
 		}
 	}
 	stale := s.request(t, "whsec_0123456789abcdef0123\n", body)

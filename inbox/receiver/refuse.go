@@ -118,20 +118,20 @@ type diagnoser interface {
 
 // diagnosis is what the store of refusals may ask after the sender was answered.
 // It holds on to the request's headers, never to its body, which is reused.
-func (e *endpoint) diagnosis(incoming *providers.Request) func(body []byte) string {
+func (e *endpoint) diagnosis(incoming *providers.Request) func(body []byte) (finding, text string) {
 	p, ok := e.Provider.(diagnoser)
 	if !ok {
 		return nil
 	}
 	req, secrets := *incoming, e.Secrets()
 	req.Body = nil
-	return func(body []byte) string {
+	return func(body []byte) (string, string) {
 		again := req
 		again.Body = body
 		d := p.Diagnose(&again, secrets, providers.DiagnoseOptions{})
 		if d.Reason != providers.ReasonMismatch { // a handshake's token was refused
-			return ""
+			return "", ""
 		}
-		return d.String()
+		return d.Kind(), d.String()
 	}
 }
