@@ -47,14 +47,38 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 	if h.Refuse.Status != 0 {
 		d.answer(where+".refuse", &h.Refuse, h.Refuse.Status >= 400 && h.Refuse.Status < 500, "is not 4xx")
 	}
-	if h.Respond.signs() && h.Verify != "signature" && h.Verify != "query-signature" {
-		d.at(where+".respond", "an answer is signed only for a request that is (verify: signature or query-signature): whoever got it could send it as a delivery's signature")
+	if h.Respond.signs() {
+		d.signedAnswer(where+".respond", h, s)
 	}
 	d.template(where+".respond.body", h.Respond.Body)
 	for name, value := range h.Respond.Headers {
 		d.template(where+".respond.headers."+name, value)
 	}
 	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
+}
+
+// signedAnswer refuses a handshake whose answer could be the signature of a delivery.
+// What a handshake signs never holds a { or a [, and a delivery of such a provider is
+// always a JSON object or array (see isDocument), so that nothing signed is both. That
+// holds only where the signature covers the body as it is, and where genuine bodies are
+// JSON.
+func (d *decoder) signedAnswer(where string, h *HandshakeSpec, s *Spec) {
+	if h.Verify != "signature" && h.Verify != "query-signature" {
+		d.at(where, "an answer is signed only for a request that is (verify: signature or query-signature): whoever got it could send it as a delivery's signature")
+	}
+	verifies := []*VerifySpec{&s.Verify}
+	for i := range s.Modes {
+		verifies = append(verifies, &s.Modes[i].Verify)
+	}
+	for _, v := range verifies {
+		if v.Family != familyHMAC || !slices.ContainsFunc(v.Signed, func(p Part) bool { return p.Word == "body" }) {
+			d.at(where, "an answer is signed only beside deliveries of family hmac with the body among their signed parts: it could be the proof of another kind of delivery")
+			break
+		}
+	}
+	if s.Body.Format != "json" || s.Body.Form || s.Body.Multipart {
+		d.at(where, "an answer is signed only beside deliveries in JSON, which differ from every challenge (body: { format: json, form: false, form_json: \"\", multipart: false })")
+	}
 }
 
 // signs reports whether the answer holds something signed with a secret.

@@ -33,6 +33,7 @@ type Provider struct {
 	volatile   [][]string
 	modes      []mode
 	reserved   map[string]bool // names of secrets that only handshakes use
+	answers    bool            // handshakes with a signature
 	idUnsigned bool
 	// digestUnsigned says it of the digests that stand for ids where there are none.
 	digestUnsigned bool
@@ -154,6 +155,7 @@ func compile(name string, spec *Spec) *Provider {
 		p.volatile = append(p.volatile, splitPath(path))
 	}
 	p.reserved = reservedSecrets(spec)
+	p.answers = slices.ContainsFunc(spec.Handshakes, func(h HandshakeSpec) bool { return h.Respond.signs() })
 	p.idUnsigned, p.digestUnsigned = !spec.idSigned(), !spec.digestSigned()
 	p.modes = compileModes(name, spec)
 	for i := range p.modes {
@@ -302,6 +304,9 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	proof, err := p.authenticate(req, secrets)
 	if err != nil {
 		return nil, err
+	}
+	if p.answers && !isDocument(req.Body) {
+		return nil, refuse(ReasonMismatch, "what is signed is no JSON object or array, and could be what a handshake signs")
 	}
 	// Nearly every delivery carries one event, which has its room here.
 	made := &struct {

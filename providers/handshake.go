@@ -250,6 +250,9 @@ func render(pieces []piece, s *source, secrets []Secret, asJSON bool) (string, e
 			return "", errors.New("a value to send back is too long or not printable")
 		}
 		if p.function != "" {
+			if strings.ContainsAny(value, "{[") {
+				return "", errors.New("a value to sign could be a part of a delivery")
+			}
 			if len(secrets) == 0 {
 				return "", errors.New("there is no live secret")
 			}
@@ -271,6 +274,13 @@ func render(pieces []piece, s *source, secrets []Secret, asJSON bool) (string, e
 		b.WriteString(value)
 	}
 	return b.String(), nil
+}
+
+// isDocument reports whether a body is a JSON object or array, by how it begins. Where
+// a handshake answers with a signature, nothing else is a delivery.
+func isDocument(body []byte) bool {
+	i := blank(body, 0)
+	return i < len(body) && (body[i] == '{' || body[i] == '[')
 }
 
 func printable(s string) bool {

@@ -314,6 +314,7 @@ func TestEchoHandshake(t *testing.T) {
 	t.Parallel()
 	p := custom(t, `
 extends: hmac
+body: { form: false, form_json: "" }
 handshakes:
   - name: subscribe
     method: GET

@@ -443,7 +443,9 @@ type MatchSpec struct {
 // AnswerSpec is an answer. Body and header values are templates: {{event}} and
 // {{status}} in an acknowledgement; {{json path}}, {{query name}}, {{header
 // name}}, and hmac_hex or hmac_base64 before one of these, in a handshake. In
-// application/json, what is put in is escaped.
+// application/json, what is put in is escaped. What is signed may hold no { or [, and
+// the deliveries of such a provider are JSON objects or arrays, signed by family hmac:
+// no answer of a handshake can then be the signature of a delivery.
 type AnswerSpec struct {
 	Status      int               `yaml:"status"`
 	ContentType string            `yaml:"content_type"`
