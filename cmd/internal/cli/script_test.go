@@ -57,6 +57,8 @@ func TestScripts(t *testing.T) {
 					env.Setenv("PORT", "0")
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
+					// Each command would sleep for a second at its end, for races that are noticed late.
+					env.Setenv("GORACE", "atexit_sleep_ms=0")
 					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN"} {
 						address, err := rig.FreeAddress()
 						if err != nil {
