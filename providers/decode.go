@@ -181,6 +181,20 @@ func text(n ast.Node) (string, bool) {
 	return "", false
 }
 
+// key reads the name of a member. A merge key has no value of its own: what it brings in
+// would be left out without a word.
+func (d *decoder) key(pair *ast.MappingValueNode, path string) (string, bool) {
+	if pair.Key.IsMergeKey() {
+		d.problem(line(pair.Key), path, "merge keys (<<) are not supported; write the keys out")
+		return "", false
+	}
+	key, ok := text(pair.Key)
+	if !ok {
+		d.problem(line(pair.Key), path, "keys must be plain names")
+	}
+	return key, ok
+}
+
 func (d *decoder) structure(n ast.Node, v reflect.Value, path string, depth int) {
 	values, ok := pairs(n)
 	if !ok {
@@ -188,12 +202,11 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string, depth int)
 		return
 	}
 	for _, pair := range values {
-		key, ok := text(pair.Key)
-		where := join(path, key)
+		key, ok := d.key(pair, path)
 		if !ok {
-			d.problem(line(pair.Key), path, "keys must be plain names")
 			continue
 		}
+		where := join(path, key)
 		field, ok := fieldByTag(v, key)
 		if !ok {
 			d.problem(line(pair.Key), where, "unknown key (known: %s)", strings.Join(tags(v.Type()), ", "))
@@ -234,9 +247,8 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string, depth int) {
 	}
 	out := reflect.MakeMap(v.Type())
 	for _, pair := range values {
-		key, ok := text(pair.Key)
+		key, ok := d.key(pair, path)
 		if !ok {
-			d.problem(line(pair.Key), path, "keys must be plain names")
 			continue
 		}
 		where := join(path, key)
