@@ -42,6 +42,61 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// An IPv4 address inside an IPv6 one is found at its place and in its order: all four of
+// its bytes differ here, and with any one of them changed it is an address of the internet.
+func TestAddressesInsideOthers(t *testing.T) {
+	t.Parallel()
+	everything := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}})
+	strangers := egress.New(egress.Config{})
+	for form, wrap := range map[string]func(a, b, c, d byte) [16]byte{
+		"6to4 (RFC 3056)": func(a, b, c, d byte) [16]byte {
+			return [16]byte{0x20, 0x02, a, b, c, d, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf1, 0x23, 0x45}
+		},
+		"IPv4-compatible (RFC 4291)": func(a, b, c, d byte) [16]byte { return [16]byte{12: a, 13: b, 14: c, 15: d} },
+		"translated (RFC 2765)":      func(a, b, c, d byte) [16]byte { return [16]byte{8: 0xff, 9: 0xff, 12: a, 13: b, 14: c, 15: d} },
+		"NAT64 (RFC 6052)": func(a, b, c, d byte) [16]byte {
+			return [16]byte{0x00, 0x64, 0xff, 0x9b, 12: a, 13: b, 14: c, 15: d}
+		},
+		"local NAT64 (RFC 8215)": func(a, b, c, d byte) [16]byte {
+			return [16]byte{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, a, b, c, d}
+		},
+		"Teredo (RFC 4380)": func(a, b, c, d byte) [16]byte {
+			return [16]byte{0x20, 0x01, 0x00, 0x00, 0x12, 0x34, 0x56, 0x78, 0x80, 0x00, 0x63, 0xbf, ^a, ^b, ^c, ^d}
+		},
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			metadata := netip.AddrFrom16(wrap(168, 63, 129, 16)) // Azure's
+			if everything.Allows(metadata) || !egress.Never(metadata) || egress.Forbidden(metadata) != "a metadata service" {
+				t.Errorf("%s leads to a metadata service, and is %q", metadata, egress.Forbidden(metadata))
+			}
+			for _, other := range [][4]byte{{167, 63, 129, 16}, {168, 62, 129, 16}, {168, 63, 128, 16}, {168, 63, 129, 17}, {16, 129, 63, 168}, {63, 168, 129, 16}} {
+				addr := netip.AddrFrom16(wrap(other[0], other[1], other[2], other[3]))
+				if !everything.Allows(addr) || egress.Never(addr) || egress.Forbidden(addr) != "" {
+					t.Errorf("%s leads to %v, which is no metadata service, and is %q", addr, other, egress.Forbidden(addr))
+				}
+			}
+			// None is reached by itself, and the one inside opens it as it would open itself.
+			allowing := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("172.31.254.3/32")}})
+			inside, beside := netip.AddrFrom16(wrap(172, 31, 254, 3)), netip.AddrFrom16(wrap(172, 31, 254, 2))
+			if strangers.Allows(inside) || strangers.Allows(beside) || !allowing.Allows(inside) || allowing.Allows(beside) {
+				t.Errorf("%s: %t by itself and %t where it is allowed, its neighbour %t and %t", inside, strangers.Allows(inside), allowing.Allows(inside), strangers.Allows(beside), allowing.Allows(beside))
+			}
+		})
+	}
+	// What looks like an IPv4-compatible address with nothing in it is the loopback's neighbour.
+	for address, why := range map[string]string{"::0.0.1.0": "not the address of a host", "::0.1.0.0": "not the address of a host", "::224.0.0.1": "a multicast address"} {
+		if got := egress.Forbidden(netip.MustParseAddr(address)); got != why {
+			t.Errorf("%s is %q, want %q", address, got, why)
+		}
+	}
+	for _, address := range []string{"::2", "::ff", "::1.0.0.0"} {
+		if got := egress.Forbidden(netip.MustParseAddr(address)); got != "" {
+			t.Errorf("%s is %q", address, got)
+		}
+	}
+}
+
 // listen is what must never be reached.
 func listen(t *testing.T) (port string, reached *atomic.Int64) {
 	t.Helper()

@@ -122,7 +122,11 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 	ast, issues := c.env.Compile(source)
 	if issues != nil && issues.Err() != nil {
 		first := issues.Errors()[0]
-		return nil, fmt.Errorf("column %d: %s", first.Location.Column()+1, strings.Join(strings.Fields(first.Message), " "))
+		at := fmt.Sprintf("column %d", first.Location.Column()+1)
+		if line := first.Location.Line(); line > 1 { // columns are counted from the beginning of a line
+			at = fmt.Sprintf("line %d, %s", line, at)
+		}
+		return nil, fmt.Errorf("%s: %s", at, strings.Join(strings.Fields(first.Message), " "))
 	}
 	if err := fits(ast.OutputType(), want); err != nil {
 		return nil, err

@@ -80,37 +80,112 @@ func TestExpressionsAreCompiledConcurrently(t *testing.T) {
 
 func TestErrorsAreOfAClosedSetAndQuoteNothing(t *testing.T) {
 	t.Parallel()
-	in := input(`{"name": "canary-canary", "n": 1, "deep": {"a": 1}}`)
+	in := input(`{"name": "canary-canary", "n": 1, "list": [1], "deep": {"a": 1}}`)
 	for source, want := range map[string]error{
-		`body.missing`:       expression.ErrMissing,
-		`body[body.name]`:    expression.ErrMissing,
-		`int(body.name) + 1`: expression.ErrFailed,
-		`body.name + 1`:      expression.ErrType,
-		`body.n / 0`:         expression.ErrFailed,
-		`[1,2,3,4,5,6,7,8,9,10].map(a, [1,2,3,4,5,6,7,8,9,10].map(b, [1,2,3,4,5,6,7,8,9,10].map(c, [1,2,3,4,5,6,7,8,9,10].map(d, [1,2,3,4,5,6,7,8,9,10].map(e, body.n)))))`: expression.ErrCost,
+		`body.missing`:                 expression.ErrMissing,
+		`body.deep.b.c`:                expression.ErrMissing,
+		`body.name.first`:              expression.ErrMissing,
+		`body[body.name]`:              expression.ErrMissing,
+		`body.list[5]`:                 expression.ErrMissing,
+		`body.list[-1]`:                expression.ErrMissing,
+		`headers["x-other"]`:           expression.ErrMissing,
+		`body.list.map(x, x.y)`:        expression.ErrMissing,
+		`body.name + 1`:                expression.ErrType,
+		`-body.name`:                   expression.ErrType,
+		`!body.n`:                      expression.ErrType,
+		`body.list["a"]`:               expression.ErrType,
+		`dyn(1) < dyn("a")`:            expression.ErrType,
+		`double("NaN")`:                expression.ErrType,
+		`[1.0 / 0.0]`:                  expression.ErrType,
+		`{1: 2}`:                       expression.ErrType,
+		`int(body.name) + 1`:           expression.ErrFailed,
+		`timestamp(body.name)`:         expression.ErrFailed,
+		`duration(body.name)`:          expression.ErrFailed,
+		`body.n / 0`:                   expression.ErrFailed,
+		`9223372036854775807 + body.n`: expression.ErrFailed,
+		strings.Repeat(`[1,2,3,4,5,6,7,8,9,10].map(a, `, 5) + `body.n` + strings.Repeat(`)`, 5): expression.ErrCost,
 	} {
-		_, err := compile(t, source, expression.Value).Value(in)
-		if !errors.Is(err, want) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v, want %v", source, err, want)
+		value, err := compile(t, source, expression.Value).Value(in)
+		// The error itself: what it wraps could quote the event.
+		if err != want || value != nil { //nolint:errorlint // see above
+			t.Errorf("%s: %v, %v, want %v itself", source, value, err, want)
+		}
+		if want == expression.ErrType { //nolint:errorlint // see above
+			continue // some have no type that a comparison would take
+		}
+		if _, err := compile(t, "body.n == 1 && "+source+" == dyn(1)", expression.Condition).Bool(in); err != want { //nolint:errorlint // see above
+			t.Errorf("%s as a condition: %v, want %v itself", source, err, want)
 		}
 	}
-	if _, err := compile(t, `body.name`, expression.Condition).Bool(in); !errors.Is(err, expression.ErrType) {
-		t.Errorf("a text as a condition: %v", err)
+	for source, want := range map[string]error{`body.name`: expression.ErrType, `body.n`: expression.ErrType, `body.missing`: expression.ErrMissing} {
+		if _, err := compile(t, source, expression.Condition).Bool(in); err != want { //nolint:errorlint // see above
+			t.Errorf("%s as a condition: %v, want %v", source, err, want)
+		}
+	}
+	for source, want := range map[string]error{`body.n`: expression.ErrType, `body.list`: expression.ErrType, `[body.name, body.n]`: expression.ErrType, `body.deep`: expression.ErrType, `body.missing`: expression.ErrMissing} {
+		if texts, err := compile(t, source, expression.Texts).Texts(in); err != want || texts != nil { //nolint:errorlint // see above
+			t.Errorf("%s as texts: %q, %v, want %v", source, texts, err, want)
+		}
+	}
+	for err, text := range map[error]string{
+		expression.ErrMissing: "a field is missing", expression.ErrCost: "it costs too much", expression.ErrType: "a value has the wrong type",
+		expression.ErrFailed: "it cannot be evaluated", expression.ErrNull: "a field is null",
+	} {
+		if err.Error() != text {
+			t.Errorf("%q, want %q: it is stored as the reason of dead effects", err, text)
+		}
+	}
+}
+
+// A value that nests further than the bound is refused, one that reaches it is not.
+func TestDepthIsBounded(t *testing.T) {
+	t.Parallel()
+	for depth, want := range map[int]error{64: nil, 65: expression.ErrType} {
+		body := strings.Repeat("[", depth) + "1" + strings.Repeat("]", depth)
+		if _, err := compile(t, `body`, expression.Value).Value(input(body)); err != want { //nolint:errorlint // the error itself
+			t.Errorf("%d lists: %v, want %v", depth, err, want)
+		}
 	}
 }
 
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
-	for source, want := range map[string]expression.Want{
-		``: expression.Value, `body.`: expression.Value, `bdy.x`: expression.Value, `event.tpye`: expression.Value,
-		`event.type`: expression.Condition, `1 + "a"`: expression.Value, `event`: expression.Value, `true`: expression.Texts,
-		strings.Repeat("1+", 5000) + "1": expression.Value,
+	for _, c := range []struct {
+		source string
+		want   expression.Want
+		err    string
+	}{
+		{``, expression.Value, "the expression is empty"},
+		{" \t\n", expression.Value, "the expression is empty"},
+		{strings.Repeat(" ", 8192) + "1", expression.Value, "the expression is longer than 8192 bytes"},
+		{`body.`, expression.Value, "column 6: Syntax error: no viable alternative at input '.'"},
+		{`bdy.x`, expression.Value, "column 1: undeclared reference to 'bdy'"},
+		{"body.x == 1\n  && bdy.y", expression.Value, "line 2, column 6: undeclared reference to 'bdy'"},
+		{`event.tpye`, expression.Value, "column 6: undefined field 'tpye'"},
+		{`1 + "a"`, expression.Value, "column 3: found no matching overload for '_+_' applied to '(int, string)'"},
+		{`nosuch(1)`, expression.Value, "column 7: undeclared reference to 'nosuch'"},
+		{`body.name.matches("(")`, expression.Value, "preparing the expression: error parsing regexp: missing closing ): `(`"},
+		{`event`, expression.Value, "it gives expression.Event, which JSON does not have"},
+		{`type(1)`, expression.Value, "it gives type(int), which JSON does not have"},
+		{`event.type`, expression.Condition, "it gives string, want true or false"},
+		{`1`, expression.Condition, "it gives int, want true or false"},
+		{`true`, expression.Texts, "it gives bool, want a text or a list of texts"},
+		{`{}`, expression.Texts, "it gives map(dyn, dyn), want a text or a list of texts"},
+		{`1.5`, expression.Name, "it gives double, want a text or a whole number"},
+		{`event.received_at`, expression.Name, "it gives google.protobuf.Timestamp, want a text or a whole number"},
+		{`true`, expression.Number, "it gives bool, want a number, a decimal text or a time"},
+		{`duration("1s")`, expression.Number, "it gives google.protobuf.Duration, want a number, a decimal text or a time"},
 	} {
-		_, err := expression.Compile(source, want)
-		if err == nil {
-			t.Errorf("%.40q is taken", source)
-		} else if strings.Contains(err.Error(), "\n") {
-			t.Errorf("%.40q: the error is not one line: %v", source, err)
+		p, err := expression.Compile(c.source, c.want)
+		if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(err.Error(), "\n") || p != nil {
+			t.Errorf("%.40q: %v, want %s", c.source, err, c.err)
+		}
+	}
+	for source, want := range map[string]expression.Want{
+		strings.Repeat(" ", 8191) + "1": expression.Value, `[event.type]`: expression.Texts, `body`: expression.Condition, `1u`: expression.Name, `1.5`: expression.Number,
+	} {
+		if _, err := expression.Compile(source, want); err != nil {
+			t.Errorf("%.40q: %v", source, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"testing"
@@ -97,9 +98,7 @@ func TestTokenHandshakesBySetting(t *testing.T) {
 		"the second of two values": {map[string][]string{"verify_token": {"one", "STRAVA"}}, "STRAVA", true},
 	} {
 		settings := map[string][]string{"insecure": {"true"}}
-		for key, value := range c.settings {
-			settings[key] = value
-		}
+		maps.Copy(settings, c.settings)
 		p, err := load(t, "strava").Bind(providers.Binding{Settings: settings})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

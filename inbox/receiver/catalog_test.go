@@ -2,6 +2,9 @@ package receiver_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -149,6 +152,50 @@ func TestCredentialsAreNeverKept(t *testing.T) {
 		if strings.Contains(string(seen[0].Headers), "token-of") ||
 			strings.Contains(string(kept[0].Headers)+kept[0].URL+kept[0].Diagnosis, "token-of") {
 			t.Errorf("%s is kept: %s %+v", given[0], seen[0].Headers, kept[0])
+		}
+	}
+}
+
+// A header that carries credentials is never kept, not even where the provider signs in it
+// and a route asks to pass it on.
+func TestSignaturesInCredentialHeadersAreNeverKept(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of some length"
+	for _, header := range []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie"} {
+		p, err := providers.Parse("own", []byte(`
+verify:
+  family: hmac
+  signature: { headers: [`+header+`], schemes: [{ algorithm: hmac-sha256, encoding: hex }] }
+  timestamp: { from: none }
+  signed: [body]
+identity: { candidates: [{ json: id }] }
+type: [{ literal: own }]
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate, refusals := &gate{}, &keeper{}
+		cfg := config(gate, p)
+		cfg.Refusals = refusals
+		cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{{Name: "main", Value: []byte(secret)}} }
+		cfg.Sources["shop"].Keep = []string{"X-Tenant", header, strings.ToLower(header)}
+		handler := newReceiver(t, cfg)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(event))
+		for _, signature := range []string{hex.EncodeToString(mac.Sum(nil)), strings.Repeat("ab", 32)} {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/shop", strings.NewReader(event))
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("X-Tenant", "acme")
+			req.Header.Set(header, signature)
+			handler.ServeHTTP(httptest.NewRecorder(), req)
+		}
+		seen, kept := gate.admissions(), refusals.refusals()
+		if len(seen) != 1 || len(kept) != 1 {
+			t.Fatalf("%s: %d accepted, %d refused", header, len(seen), len(kept))
+		}
+		const want = `{"Content-Type":["application/json"],"X-Tenant":["acme"]}`
+		if string(seen[0].Headers) != want || string(kept[0].Headers) != want {
+			t.Errorf("%s: kept with the event %s, with the refusal %s", header, seen[0].Headers, kept[0].Headers)
 		}
 	}
 }

@@ -83,6 +83,21 @@ func answering(outcomes ...inbox.Outcome) *gate {
 	}}
 }
 
+// answeringFor is a gate that records what it is given and answers for more events than
+// that, or for fewer.
+func answeringFor(more int) *gate {
+	return &gate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+		out := receipt(a, inbox.Recorded)
+		if more < 0 {
+			out.Items = out.Items[:len(out.Items)+more]
+		}
+		for range more {
+			out.Items = append(out.Items, out.Items[0])
+		}
+		return out, nil
+	}}
+}
+
 func failing(err error) *gate {
 	return &gate{answer: func(context.Context, *inbox.Admission) (inbox.Receipt, error) { return inbox.Receipt{}, err }}
 }

@@ -2,6 +2,7 @@ package sequence_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,60 @@ func TestTable(t *testing.T) {
 						t.Errorf("blocked by %d", plan.Blocked)
 					}
 				})
+			}
+		}
+	}
+}
+
+// In mode latest what may have been applied is not followed by an older version, and what
+// certainly was not takes no place: each beside the other, and in either order.
+func TestLatestBesideWhatMayHaveHappened(t *testing.T) {
+	t.Parallel()
+	const dead, unknown, pending, done = sequence.DeadLetter, sequence.Indeterminate, sequence.Pending, sequence.Done
+	at := func(n int, state sequence.State) sequence.Effect {
+		return sequence.Effect{Number: decimal(n), State: state}
+	}
+	for name, c := range map[string]struct {
+		applied   int // before; 0 is none
+		effects   []sequence.Effect
+		decisions string // the action for each effect
+		after     int    // the number reached
+	}{
+		"older than an unknown one":                    {0, []sequence.Effect{at(5, pending), at(7, unknown)}, "supersede keep", 7},
+		"older than a dead one":                        {0, []sequence.Effect{at(5, pending), at(7, dead)}, "apply keep", 0},
+		"older than an unknown and a newer dead one":   {0, []sequence.Effect{at(5, pending), at(6, unknown), at(7, dead)}, "supersede keep keep", 6},
+		"older than a dead and a newer unknown one":    {0, []sequence.Effect{at(5, pending), at(6, dead), at(7, unknown)}, "supersede keep keep", 7},
+		"between an unknown and a newer dead one":      {0, []sequence.Effect{at(5, unknown), at(6, pending), at(7, dead)}, "keep apply keep", 5},
+		"between a dead and a newer unknown one":       {0, []sequence.Effect{at(5, dead), at(6, pending), at(7, unknown)}, "keep supersede keep", 7},
+		"newer than both":                              {0, []sequence.Effect{at(5, unknown), at(6, dead), at(7, pending)}, "keep keep apply", 5},
+		"an unknown one that is older than what is":    {6, []sequence.Effect{at(5, unknown), at(7, pending)}, "keep apply", 6},
+		"an unknown one beside a done and a dead one":  {0, []sequence.Effect{at(4, done), at(5, pending), at(6, unknown), at(7, dead)}, "keep supersede keep keep", 6},
+		"a done one beside an older unknown one":       {0, []sequence.Effect{at(4, unknown), at(5, pending), at(6, done), at(7, dead)}, "keep supersede keep keep", 6},
+		"only dead ones":                               {0, []sequence.Effect{at(5, dead), at(6, dead), at(7, pending)}, "keep keep apply", 0},
+		"as new as a dead one, which took no place":    {0, []sequence.Effect{at(6, dead), at(6, pending)}, "keep apply", 0},
+		"as new as an unknown one beside a dead one":   {0, []sequence.Effect{at(6, unknown), {Number: decimal(6), State: pending, Twin: true}, at(7, dead)}, "keep hold keep", 6},
+		"as new as a dead one that follows an unknown": {0, []sequence.Effect{at(5, unknown), at(6, dead), {Number: decimal(6), State: pending, Twin: true}}, "keep keep apply", 5},
+		"two waiting ones newer than an unknown one":   {0, []sequence.Effect{at(5, unknown), at(6, pending), at(7, dead), at(8, pending)}, "keep supersede keep apply", 5},
+		"two waiting ones on both sides of an unknown": {0, []sequence.Effect{at(5, pending), at(6, unknown), at(7, dead), at(8, pending)}, "supersede keep keep apply", 6},
+		"two waiting ones, both older than an unknown": {0, []sequence.Effect{at(5, pending), at(6, pending), at(7, dead), at(8, unknown)}, "supersede supersede keep keep", 8},
+		"two waiting ones, both older than a dead one": {0, []sequence.Effect{at(5, pending), at(6, pending), at(7, dead)}, "supersede apply keep", 0},
+	} {
+		for _, onDead := range []sequence.OnDead{sequence.DeadBlock, sequence.DeadSkip} {
+			stream := sequence.Stream{Effects: c.effects}
+			if c.applied > 0 {
+				stream.Applied = decimal(c.applied)
+			}
+			plan := sequence.Decide(sequence.Policy{Mode: sequence.Latest, OnDead: onDead, Ties: sequence.Hold}, stream, time.Unix(0, 0))
+			actions := make([]string, len(plan.Decisions))
+			for i := range plan.Decisions {
+				actions[i] = string(plan.Decisions[i].Action)
+			}
+			var after sequence.Number
+			if c.after > 0 {
+				after = decimal(c.after)
+			}
+			if got := strings.Join(actions, " "); got != c.decisions || plan.Applied.Compare(after) != 0 {
+				t.Errorf("%s (on_dead %s): %s and reached %s, want %s and %s", name, onDead, got, plan.Applied, c.decisions, after)
 			}
 		}
 	}

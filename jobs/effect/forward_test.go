@@ -4,10 +4,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,5 +96,41 @@ func TestForwardConfigIsChecked(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the password is quoted: %v", err)
+	}
+}
+
+// A connection that was kept may be closed by the target while a request goes out on it,
+// and then nobody knows whether the request was read. A target that cannot deduplicate
+// gets a connection for each send; one that can is spared them.
+func TestForwardConnectsForEachSendThatMustNotRepeat(t *testing.T) {
+	t.Parallel()
+	for idempotent, want := range map[bool]int{false: 3, true: 1} {
+		var mu sync.Mutex
+		connections, closing := map[string]int{}, 0
+		target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			connections[r.RemoteAddr]++
+			if r.Close {
+				closing++
+			}
+			_, _ = io.Copy(w, r.Body)
+		}))
+		t.Cleanup(target.Close)
+		forward := newForward(t, effect.ForwardConfig{URL: target.URL, Idempotent: idempotent})
+		for n := range 3 {
+			if r := forward.Send(t.Context(), effecttest.Call(n+1)); r.Outcome != effect.Done {
+				t.Fatalf("%+v", r)
+			}
+		}
+		mu.Lock()
+		made, told := maps.Clone(connections), closing
+		mu.Unlock()
+		if len(made) != want {
+			t.Errorf("idempotent %t: three sends came on the connections %v, want %d", idempotent, made, want)
+		}
+		if (told == 3) == idempotent {
+			t.Errorf("idempotent %t: the target was told %d times that the connection ends", idempotent, told)
+		}
 	}
 }

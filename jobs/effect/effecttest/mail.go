@@ -101,6 +101,23 @@ func messageCases(build NewMail) []Case {
 		c.Name = "after the final dot " + c.Name
 		out = append(out, c)
 	}
+	// RFC 4954, 6: 530 to 538 are about who we are and say nothing of the message, which is
+	// sent once that is mended. Their neighbours refuse the message.
+	for _, stage := range []string{"MAIL", "RCPT", "DATA", "dot"} {
+		taken := 0
+		if stage == "dot" {
+			taken = 1
+		}
+		for _, say := range []string{"530 5.7.0 Authentication required", "535 5.7.8 no", "538 5.7.11 no"} {
+			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: effect.ReasonMail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+		}
+		for _, say := range []string{"529 no", "539 no", "500 no", "599 no"} {
+			out = append(out, Case{Topic: Refuses, Name: stage + " " + say, Want: effect.Dead, Reason: effect.ReasonMail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+		}
+		for _, say := range []string{"499 later", "400 later"} {
+			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: effect.ReasonMail4xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+		}
+	}
 	// More than what lies in buffers, so that the cut is felt before the dot.
 	long := func(c *effect.Call) {
 		c.Rendered = append(c.Rendered, []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 200_000))...)
