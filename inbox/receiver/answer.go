@@ -28,8 +28,10 @@ const (
 	// outcomeStatus: a caller asked how an operation ended.
 	outcomeStatus  outcome = "status"
 	outcomeRefused outcome = "refused"
-	// outcomeOverloaded: shed, before or by the gate.
+	// outcomeOverloaded: no room for it, in the memory for bodies or in the gate.
 	outcomeOverloaded outcome = "overloaded"
+	// outcomeShed: its body arrived so slowly that others needed the memory first.
+	outcomeShed outcome = "shed"
 	// outcomeUnavailable: a fault of ours.
 	outcomeUnavailable outcome = "unavailable"
 	// outcomeDoubted: only its time is wrong, and our clock may be.
@@ -38,7 +40,7 @@ const (
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
-	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeUnavailable, outcomeDoubted,
+	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
 }
 
 // reason says why a request was refused: the provider's reasons and these. It
@@ -125,7 +127,7 @@ func answer(source *endpoint, res *result) providers.Reply {
 		return res.reply
 	case outcomeRefused:
 		return refuse(source, res)
-	case outcomeOverloaded:
+	case outcomeOverloaded, outcomeShed:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterOverload)
 	case outcomeDoubted:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterDoubt)

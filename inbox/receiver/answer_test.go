@@ -249,6 +249,7 @@ func counted(tb testing.TB, registry *prometheus.Registry, name, value string) f
 	if err != nil {
 		tb.Fatal(err)
 	}
+	sum := 0.0
 	for _, family := range families {
 		if family.GetName() != name {
 			continue
@@ -256,12 +257,12 @@ func counted(tb testing.TB, registry *prometheus.Registry, name, value string) f
 		for _, series := range family.GetMetric() {
 			for _, label := range series.GetLabel() {
 				if label.GetValue() == value {
-					return series.GetCounter().GetValue()
+					sum += series.GetCounter().GetValue()
 				}
 			}
 		}
 	}
-	return 0
+	return sum
 }
 
 func build(tb testing.TB, cfg receiver.Config) http.Handler {

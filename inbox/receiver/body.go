@@ -4,30 +4,39 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// errBudget: the memory for bodies in flight is used up.
-var errBudget = errors.New("the byte budget is used up")
+var (
+	// errBudget means that the memory for bodies is used up and that nobody slower than
+	// the body that asks holds any of it.
+	errBudget = errors.New("the byte budget is used up")
 
-// sizes of pooled buffers. The first is what a body is charged before its sender
-// has sent anything, so that many slow senders cannot use up the budget by
-// announcing large bodies.
-var sizes = [...]int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+	// errShed means that the body arrived so slowly that others needed its memory first.
+	errShed = errors.New("the body was shed: others needed the memory that it held")
+)
 
-const firstSize = 16 << 10
+// sizes are the capacities of pooled buffers. A body starts with the smallest one and
+// gets the next when it has filled it, so that at most twice of what has arrived is
+// charged, whatever its Content-Length announces.
+var sizes = [...]int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20}
 
-// bodies lends the memory for bodies and never more of it than the budget.
+// bodies reads bodies into memory that it lends within the budget.
 type bodies struct {
-	limit int64
+	bodyLimits
+	now   func() time.Time
 	inUse *atomic.Int64
 	pools [len(sizes)]sync.Pool
+
+	budget
 }
 
-func newBodies(limit int64, inUse *atomic.Int64) *bodies {
-	return &bodies{limit: limit, inUse: inUse}
+func newBodies(limits bodyLimits, now func() time.Time, inUse *atomic.Int64) *bodies {
+	return &bodies{bodyLimits: limits, now: now, inUse: inUse, budget: budget{committed: limits.sourceReserve * limits.sources}}
 }
 
 // body is a request body in borrowed memory.
@@ -35,14 +44,21 @@ type body struct {
 	from *bodies
 	buf  []byte // its capacity is what is charged
 	box  *[]byte
-}
 
-func (b *bodies) take(n int) bool {
-	if b.inUse.Add(int64(n)) > b.limit {
-		b.inUse.Add(-int64(n))
-		return false
-	}
-	return true
+	share *share
+	peer  *peerShare // while it is arriving and its peer is known
+
+	// What follows is about a body that is still arriving.
+	started  time.Time
+	received atomic.Int64
+	index    int   // in budget.arriving; under the budget's lock
+	charged  int64 // likewise
+	shed     bool  // likewise
+
+	deadlines sync.Mutex // nobody sets a deadline after the body has left
+	control   *http.ResponseController
+	deadline  time.Time
+	left, cut bool
 }
 
 // class is the pool whose buffers hold n bytes, or -1.
@@ -55,15 +71,21 @@ func class(n int) int {
 	return -1
 }
 
+// capacity is what is lent to hold n bytes.
+func capacity(n int64) int64 {
+	if n <= int64(sizes[len(sizes)-1]) {
+		return int64(sizes[class(int(n))])
+	}
+	return n
+}
+
 // grow makes room for at least n bytes.
 func (b *body) grow(n int) error {
+	n = int(capacity(int64(n)))
+	if err := b.from.take(b, int64(n)); err != nil {
+		return err
+	}
 	c := class(n)
-	if c >= 0 {
-		n = sizes[c]
-	}
-	if !b.from.take(n) {
-		return errBudget
-	}
 	var box *[]byte
 	if c >= 0 {
 		box, _ = b.from.pools[c].Get().(*[]byte)
@@ -87,97 +109,182 @@ func (b *body) release() {
 	if c := class(n); c >= 0 && sizes[c] == n {
 		b.from.pools[c].Put(b.box)
 	}
-	b.from.inUse.Add(-int64(n))
-	b.buf, b.box = nil, nil
+	b.abandon()
 }
 
 // abandon gives the charge back but not the memory: somebody may still read it.
 func (b *body) abandon() {
-	if b.box != nil {
-		b.from.inUse.Add(-int64(cap(*b.box)))
-		b.buf, b.box = nil, nil
+	if b.box == nil {
+		return
 	}
+	b.from.give(b, int64(cap(*b.box)))
+	b.buf, b.box = nil, nil
 }
 
-// read takes the whole body of req, at most limit bytes. declared is its
-// Content-Length, -1 if it gives none. On an error nothing is lent.
-func (b *bodies) read(w http.ResponseWriter, req *http.Request, limit int64) (*body, error) {
-	taken := &body{from: b}
-	declared := req.ContentLength
-	if declared == 0 || req.Body == nil || req.Body == http.NoBody {
+// arriving is what there is to know of a body before it is read.
+type arriving struct {
+	w     http.ResponseWriter
+	http  *http.Request
+	limit int64 // the largest body taken
+	share *share
+	peer  netip.Addr
+}
+
+// read takes the whole body, at most as many bytes as the limit allows. On an error
+// nothing is lent.
+func (b *bodies) read(in arriving) (*body, error) {
+	taken := &body{from: b, share: in.share, control: http.NewResponseController(in.w)}
+	declared := in.http.ContentLength
+	if declared == 0 || in.http.Body == nil || in.http.Body == http.NoBody {
 		return taken, nil
 	}
-	src := http.MaxBytesReader(w, req.Body, limit)
-	first := firstSize
-	if declared > 0 {
-		first = int(min(declared, firstSize))
+	taken.started = b.now()
+	b.enter(taken, in.peer)
+	cut, err := taken.receive(http.MaxBytesReader(in.w, in.http.Body, in.limit), declared, in.limit)
+	if err == nil && !cut {
+		return taken, nil
 	}
-	if err := taken.grow(first); err != nil {
-		return nil, err
+	taken.release()
+	if cut {
+		// Whatever the read has come to: its deadline was passed by us, which may also have
+		// cancelled the request.
+		err = errShed
 	}
-	for {
-		if len(taken.buf) == cap(taken.buf) && int64(len(taken.buf)) != declared {
-			if err := taken.grow(nextSize(cap(taken.buf), declared, limit)); err != nil {
-				taken.release()
-				return nil, err
-			}
-		}
-		n, err := src.Read(taken.buf[len(taken.buf):cap(taken.buf)])
-		taken.buf = taken.buf[:len(taken.buf)+n]
-		if declared >= 0 && int64(len(taken.buf)) >= declared {
-			return taken, nil
-		}
-		if err == nil {
-			continue
-		}
-		if errors.Is(err, io.EOF) && declared < 0 {
-			return taken, nil
-		}
-		taken.release()
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
+	return nil, err
 }
 
-// nextSize is four times as much, but not more than was declared or could come.
-func nextSize(have int, declared, limit int64) int {
+// receive reads the body while it counts among those that are arriving, and reports
+// whether it was cut off.
+func (b *body) receive(src io.Reader, declared, limit int64) (cut bool, err error) {
+	ended := false
+	defer func() {
+		cut = b.leave(ended && err == nil)
+		b.from.leave(b)
+		if !ended { // reading has panicked
+			b.abandon()
+		}
+	}()
+	err = b.fill(src, declared, limit)
+	ended = true
+	return false, err
+}
+
+// fill reads until the body has ended. declared is its Content-Length, -1 if there is
+// none.
+func (b *body) fill(src io.Reader, declared, limit int64) error {
 	most := limit + 1 // room to see that there is more
 	if declared > 0 {
-		most = declared
+		most = min(declared, most)
 	}
-	return int(min(int64(have)*4, most))
+	if err := b.grow(int(min(most, int64(sizes[0])))); err != nil {
+		return err
+	}
+	for {
+		if len(b.buf) == cap(b.buf) && int64(len(b.buf)) != declared {
+			if err := b.grow(int(nextSize(int64(cap(b.buf)), most))); err != nil {
+				return err
+			}
+		}
+		b.await()
+		n, err := src.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
+		b.received.Add(int64(n))
+		switch {
+		case declared >= 0 && int64(len(b.buf)) >= declared:
+			return nil
+		case err == nil:
+		case !errors.Is(err, io.EOF):
+			return err
+		case declared < 0:
+			return nil
+		default:
+			return io.ErrUnexpectedEOF
+		}
+	}
 }
 
-// peak is the most that one body of the size holds: while it grows, it holds
-// what it had and what it gets.
+// nextSize is twice as much, but not more than the most that can come. A body over the
+// largest pooled size gets room for the most once twice as much is over a quarter of it:
+// the copy then holds little beside the whole.
+func nextSize(have, most int64) int64 {
+	next := 2 * have
+	if next >= most || have >= int64(sizes[len(sizes)-1]) && next > most/4 {
+		return most
+	}
+	return next
+}
+
+// peak is the most that one body of the size is charged: while it grows, it holds what
+// it had and what it gets.
 func peak(size int64) int64 {
 	if size >= 1<<40 {
 		return size
 	}
-	switch c := class(int(size) + 1); c {
-	case -1:
-		return 2*size + 1
-	case 0:
-		return int64(sizes[0])
-	default:
-		return int64(sizes[c] + sizes[c-1])
+	most := size + 1
+	have := capacity(min(most, int64(sizes[0])))
+	held := have
+	for have < most {
+		next := capacity(nextSize(have, most))
+		held = max(held, have+next)
+		have = next
+	}
+	return held
+}
+
+// await sets the time until which the next bytes are waited for: the body must come to
+// the least rate on average once the grace is over, and end before the timeout.
+func (b *body) await() {
+	limits := &b.from.bodyLimits
+	atMost := limits.timeout
+	if limits.leastRate > 0 {
+		covered := time.Duration(float64(b.received.Load()) / float64(limits.leastRate) * float64(time.Second))
+		atMost = min(atMost, max(limits.grace, covered))
+	}
+	b.deadlines.Lock()
+	defer b.deadlines.Unlock()
+	// A deadline that moves by less than a tenth of a second is left where it is.
+	if until := b.started.Add(atMost); !b.cut && (b.deadline.IsZero() || until.Sub(b.deadline) > 100*time.Millisecond) {
+		b.deadline = until
+		// A writer that has no deadlines (a test's recorder) has no slow senders either.
+		_ = b.control.SetReadDeadline(until)
 	}
 }
 
-// bodyReason says why a body could not be read, and whether that is the
-// sender's doing: everything that reading can fail with is, but for the budget.
-func bodyReason(err error) (reason reason, ours bool) {
+// cutOff ends the wait for the body's next bytes, unless it has left.
+func (b *body) cutOff() {
+	b.deadlines.Lock()
+	defer b.deadlines.Unlock()
+	if !b.left {
+		b.cut = true
+		_ = b.control.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// leave notes that nothing is read any more and reports whether the body was cut off. The
+// deadline is for the body alone: it is taken off a whole body before the gate is asked,
+// because a connection whose deadline passes cancels the request.
+func (b *body) leave(whole bool) (cut bool) {
+	b.deadlines.Lock()
+	defer b.deadlines.Unlock()
+	b.left = true
+	if whole && !b.cut {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return b.cut
+}
+
+// bodyReason says why a body could not be read. It is empty if that was not the sender's
+// doing: everything that reading can fail with is, but for the budget.
+func bodyReason(err error) reason {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.Is(err, errBudget):
-		return "", true
+	case errors.Is(err, errBudget), errors.Is(err, errShed):
+		return ""
 	case errors.As(err, &tooLarge):
-		return reasonTooLarge, false
+		return reasonTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return reasonSlow, false
+		return reasonSlow
 	default:
-		return reasonTruncated, false
+		return reasonTruncated
 	}
 }

@@ -75,26 +75,12 @@ func (r *Receiver) deliver(req *request) result {
 		return r.refuse(req, nil, why, "")
 	}
 
-	// The deadline is for the body alone. It is taken off again before the gate is
-	// asked: a connection whose deadline passes cancels the request.
-	control := http.NewResponseController(req.w)
-	timed := req.http.ContentLength != 0
-	if timed {
-		// A writer that has no deadlines (a test's recorder) has no slow senders either.
-		_ = control.SetReadDeadline(r.cfg.SystemNow().Add(r.cfg.BodyTimeout))
-	}
-	body, err := r.bodies.read(req.w, req.http, source.maxBody)
+	remote, _ := netip.ParseAddr(r.remote(req.http))
+	body, err := r.bodies.read(arriving{w: req.w, http: req.http, limit: source.maxBody, share: source.share, peer: remote})
 	if err != nil {
-		why, ours := bodyReason(err)
-		if ours {
-			return result{outcome: outcomeOverloaded, unread: true}
-		}
-		return r.refuse(req, nil, why, "")
+		return r.unread(req, err)
 	}
-	if timed {
-		_ = control.SetReadDeadline(time.Time{})
-	}
-	if n := len(body.buf); n > 0 || timed {
+	if n := len(body.buf); n > 0 || req.http.ContentLength != 0 {
 		source.count.bodyBytes.Observe(float64(n))
 	}
 
@@ -107,13 +93,26 @@ func (r *Receiver) deliver(req *request) result {
 		}
 	}()
 	var res result
-	res, held = r.admit(req, body)
+	res, held = r.admit(req, body, remote)
 	return res
+}
+
+// unread is what becomes of a delivery whose body could not be read.
+func (r *Receiver) unread(req *request, err error) result {
+	switch why := bodyReason(err); {
+	case why != "":
+		return r.refuse(req, nil, why, "")
+	case errors.Is(err, errShed):
+		r.logShed(req)
+		return result{outcome: outcomeShed, unread: true}
+	default:
+		return result{outcome: outcomeOverloaded, unread: true}
+	}
 }
 
 // admit verifies the delivery and takes it to the gate. held reports that the
 // gate may still read the body.
-func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
+func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res result, held bool) {
 	source := req.source
 	secrets := source.Secrets()
 	incoming := providers.Request{
@@ -123,8 +122,8 @@ func (r *Receiver) admit(req *request, body *body) (res result, held bool) {
 		Body:       body.buf,
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond), // what PostgreSQL keeps
 		Proxied:    r.fromProxy(req.http),
+		Remote:     remote,
 	}
-	incoming.Remote, _ = netip.ParseAddr(r.remote(req.http))
 	reply, handshake, err := source.Provider.Handshake(&incoming, secrets)
 	if err != nil {
 		return r.unverified(req, &incoming, err), false

@@ -16,11 +16,14 @@ const (
 	logDoubted    = "delivery put off: it verifies but for its time, and our clock may be wrong"
 	logUnverified = "delivery not verified"
 	logPanicked   = "delivery panicked"
+	logShed       = "delivery shed: its body arrived too slowly for the memory that it held"
 )
 
 // UnprovedMessages are the messages of the lines of the log that anybody can bring
 // about, without a secret. A logger should bound how many of them it writes.
-func UnprovedMessages() []string { return []string{logRefused, logDoubted, logUnverified, logPanicked} }
+func UnprovedMessages() []string {
+	return []string{logRefused, logDoubted, logUnverified, logPanicked, logShed}
+}
 
 // logs reports whether a line is written that quota is for.
 func (r *Receiver) logs(req *request, quota *quota) bool {
@@ -75,6 +78,14 @@ func (r *Receiver) logRefusal(req *request, why reason, detail string) {
 	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, logRefused,
 		slog.String("source", req.source.name), slog.String("reason", string(why)), slog.String("detail", detail),
 		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
+}
+
+// logShed warns that memory for bodies is scarce, at most once a second for each source.
+func (r *Receiver) logShed(req *request) {
+	if r.logs(req, req.source.faults) {
+		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelWarn, logShed,
+			slog.String("source", req.source.name), slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
+	}
 }
 
 // logDoubted warns that a delivery was put off since our clock may be wrong, at most

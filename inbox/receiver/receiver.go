@@ -126,12 +126,7 @@ type Config struct {
 	// X-Request-Id are believed. None by default: the sender is then the direct peer.
 	TrustedProxies []netip.Prefix
 
-	// BodyTimeout is how long a sender may take to send a body. It defaults to 10 s.
-	BodyTimeout time.Duration
-
-	// BodyBytes is the memory for bodies of all deliveries in flight. It defaults
-	// to 64 MiB; beyond it the answer is 503.
-	BodyBytes int64
+	BodyLimits
 }
 
 // Receiver takes deliveries.
@@ -156,16 +151,11 @@ func New(cfg Config) (*Receiver, error) {
 	if len(cfg.Sources) == 0 {
 		errs = append(errs, errors.New("receiver: Sources is empty"))
 	}
-	if cfg.BodyTimeout < 0 || cfg.BodyBytes < 0 {
-		errs = append(errs, errors.New("receiver: BodyTimeout and BodyBytes must not be negative"))
+	limits, err := cfg.resolve(len(cfg.Sources))
+	if err != nil {
+		errs = append(errs, fmt.Errorf("receiver: %w", err))
 	}
 	cfg.Now, cfg.SystemNow = clock(cfg.Now), clock(cfg.SystemNow)
-	if cfg.BodyTimeout == 0 {
-		cfg.BodyTimeout = 10 * time.Second
-	}
-	if cfg.BodyBytes == 0 {
-		cfg.BodyBytes = 64 << 20
-	}
 	if cfg.Metrics == nil {
 		metrics, err := NewMetrics(nil)
 		if err != nil {
@@ -175,7 +165,7 @@ func New(cfg Config) (*Receiver, error) {
 	}
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
-		e, err := newEndpoint(name, source, cfg.BodyBytes, cfg.Metrics)
+		e, err := newEndpoint(name, source, &limits, cfg.Metrics)
 		if source != nil && (source.NewKeys > 0 || source.AnswerOutcome) && cfg.Outcomes == nil {
 			errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys and AnswerOutcome need Outcomes", name))
 		}
@@ -198,7 +188,7 @@ func New(cfg Config) (*Receiver, error) {
 	return &Receiver{
 		cfg:      cfg,
 		sources:  sources,
-		bodies:   newBodies(cfg.BodyBytes, &cfg.Metrics.bodyBytesInFlight),
+		bodies:   newBodies(limits, cfg.SystemNow, &cfg.Metrics.bodyBytesInFlight),
 		metrics:  cfg.Metrics,
 		remote:   newExtractor(cfg.TrustedProxies),
 		requests: newRequestIDs(),
@@ -281,23 +271,24 @@ type endpoint struct {
 	logs         *quota
 	faults       *quota
 	count        sourceMetrics
+	share        *share
 }
 
-func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpoint, error) {
+func newEndpoint(name string, s *Source, limits *bodyLimits, metrics *Metrics) (*endpoint, error) {
 	if s == nil || s.Inbox == nil || s.Provider == nil || s.Secrets == nil {
 		return nil, fmt.Errorf("receiver: source %q: Inbox, Provider and Secrets are required", name)
 	}
 	var errs []error
-	limits := s.Provider.Limits()
+	asked := s.Provider.Limits()
 	e := &endpoint{
 		Source:       s,
 		name:         name,
 		maxBody:      s.MaxBody,
-		methods:      set(limits.Methods, strings.ToUpper),
-		deliveries:   set(limits.Deliveries, strings.ToUpper),
-		allow:        strings.Join(limits.Methods, ", "),
-		contentTypes: set(limits.ContentTypes, strings.ToLower),
-		encodings:    set(limits.Encodings, strings.ToLower),
+		methods:      set(asked.Methods, strings.ToUpper),
+		deliveries:   set(asked.Deliveries, strings.ToUpper),
+		allow:        strings.Join(asked.Methods, ", "),
+		contentTypes: set(asked.ContentTypes, strings.ToLower),
+		encodings:    set(asked.Encodings, strings.ToLower),
 		operation:    s.Provider.IsOperation(),
 		keep:         keptHeaders(s.Provider, s.Keep),
 		quota:        newQuota(s.PerSecond),
@@ -306,18 +297,20 @@ func newEndpoint(name string, s *Source, budget int64, metrics *Metrics) (*endpo
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		count:        metrics.source(name),
+		share:        &share{reserve: limits.sourceReserve},
 	}
 	for _, secret := range s.Secrets() {
 		metrics.secrets.WithLabelValues(name, secret.Name) // with 0, so that its first match is an increase
 	}
 	if e.maxBody == 0 {
-		e.maxBody = limits.MaxBody
+		e.maxBody = asked.MaxBody
 	}
 	if p, ok := s.Provider.(interface{ Unproved() bool }); ok && p.Unproved() {
 		metrics.unproved.WithLabelValues(name).Set(1)
 	}
-	if e.maxBody <= 0 || peak(e.maxBody) > budget {
-		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size fits into BodyBytes (%d) while it grows", name, e.maxBody, budget))
+	if room := limits.room(e.maxBody); e.maxBody <= 0 || peak(e.maxBody) > room {
+		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size, which holds %d while it grows, fits into what BodyBytes (%d) leaves beside the reserves (%d)",
+			name, e.maxBody, peak(e.maxBody), limits.bytes, room))
 	}
 	if e.longestWait == 0 {
 		e.longestWait = DefaultLongestWait

@@ -51,7 +51,7 @@ func (a *App) makeReceive() error {
 	}
 	rcv, err := receiver.New(receiver.Config{
 		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, LogEvery: a.cfg.LogFolds,
-		Now: a.clock.Now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies,
+		Now: a.clock.Now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -28,6 +29,9 @@ type Config struct {
 	Log      Log
 	Gate     Gate
 	Work     Work
+
+	// Bodies bounds what bodies of deliveries may cost; a zero field is its default.
+	Bodies receiver.BodyLimits
 
 	// Drain is how long a stop may take before it is forced. It defaults to 25 s,
 	// below the 30 s after which most supervisors kill.

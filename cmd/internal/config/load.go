@@ -166,7 +166,7 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	sections := map[string]ast.Node{}
 	keep := func(f field) { sections[f.name] = f.value }
 	r.object(root, "configuration", map[string]func(field){
-		"database": keep, "seal": keep, "listen": keep, "log": keep, "gate": keep, "work": keep, "classes": keep,
+		"database": keep, "seal": keep, "listen": keep, "log": keep, "gate": keep, "bodies": keep, "work": keep, "classes": keep,
 		"providers": keep, "targets": keep, "sources": keep,
 		"drain": func(f field) { parsed(r, f.value, "drain", &cfg.Drain, positiveDuration) },
 	})
@@ -178,6 +178,7 @@ func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
 	r.listen(cfg, sections["listen"])
 	r.log(cfg, sections["log"])
 	r.gate(cfg, sections["gate"])
+	r.bodies(cfg, sections["bodies"])
 	r.work(cfg, sections["work"])
 	r.classes(cfg, sections["classes"])
 	r.customProviders(cfg, sections["providers"], content)
@@ -202,6 +203,7 @@ func (r *reader) check(cfg *Config, o Options) {
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)
 	}
+	r.checkBodies(cfg)
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome
 	for _, s := range cfg.Sources {

@@ -31,6 +31,7 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, atLeastOne)
 	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, positiveSize)
 	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, positiveDuration)
+	r.bodiesEnvironment(cfg)
 	override(r, "ONCEGATE_WORKERS", &cfg.Work.Workers, atLeastOne)
 	override(r, "ONCEGATE_LEASE", &cfg.Work.Lease, positiveDuration)
 	override(r, "ONCEGATE_SWEEP_EVERY", &cfg.Work.SweepEvery, positiveDuration)

@@ -15,11 +15,11 @@ import (
 
 // Fingerprint tells configurations apart, without saying anything of them. What may
 // differ between the processes of one installation is left out: the database's address
-// and connections, the listeners and the log.
+// and connections, the listeners, the memory for bodies and the log.
 func (c *Config) Fingerprint() string {
 	var shared yaml.MapSlice
 	for _, part := range c.Effective() {
-		if !slices.Contains([]any{"database", "listen", "log"}, part.Key) {
+		if !slices.Contains([]any{"database", "listen", "bodies", "log"}, part.Key) {
 			shared = append(shared, part)
 		}
 	}
@@ -66,6 +66,9 @@ func (c *Config) Effective() yaml.MapSlice {
 	gate = duration(gate, "deadline", c.Gate.Deadline)
 	if len(gate) > 0 {
 		out = append(out, item("gate", gate))
+	}
+	if bodies := c.effectiveBodies(); len(bodies) > 0 {
+		out = append(out, item("bodies", bodies))
 	}
 	work := number(yaml.MapSlice{}, "workers", int64(c.Work.Workers))
 	work = duration(work, "lease", c.Work.Lease)

@@ -90,3 +90,17 @@ func ParseSize(text string) (int64, error) {
 	}
 	return 0, errors.New("not a size such as 512B, 64KiB or 1MiB")
 }
+
+// FormatSize gives a number of bytes in the largest binary unit that it is a whole
+// number of, as [ParseSize] reads it.
+func FormatSize(n int64) string {
+	for _, u := range []struct {
+		suffix string
+		unit   int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n != 0 && n%u.unit == 0 {
+			return strconv.FormatInt(n/u.unit, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/inbox/receiver"
+)
+
+func (r *reader) bodies(cfg *Config, n ast.Node) {
+	const where = "bodies"
+	b := &cfg.Bodies
+	size := func(into *int64) func(field) {
+		return func(f field) { parsed(r, f.value, where+"."+f.name, into, positiveSize) }
+	}
+	reserve := func(into *int64) func(field) {
+		return func(f field) { parsed(r, f.value, where+"."+f.name, into, sizeOrOff) }
+	}
+	r.object(n, where, map[string]func(field){
+		"memory":         size(&b.BodyBytes),
+		"timeout":        r.duration(&b.BodyTimeout, where),
+		"least_rate":     func(f field) { parsed(r, f.value, where+"."+f.name, &b.LeastBodyRate, byteRate) },
+		"grace":          r.duration(&b.BodyGrace, where),
+		"small":          size(&b.SmallBody),
+		"small_reserve":  reserve(&b.SmallBodyReserve),
+		"source_reserve": reserve(&b.SourceReserve),
+		"peer_memory":    size(&b.PeerBodyBytes),
+	})
+}
+
+func (r *reader) bodiesEnvironment(cfg *Config) {
+	b := &cfg.Bodies
+	override(r, "ONCEGATE_BODIES_MEMORY", &b.BodyBytes, positiveSize)
+	override(r, "ONCEGATE_BODIES_TIMEOUT", &b.BodyTimeout, positiveDuration)
+	override(r, "ONCEGATE_BODIES_LEAST_RATE", &b.LeastBodyRate, byteRate)
+	override(r, "ONCEGATE_BODIES_GRACE", &b.BodyGrace, positiveDuration)
+	override(r, "ONCEGATE_BODIES_SMALL", &b.SmallBody, positiveSize)
+	override(r, "ONCEGATE_BODIES_SMALL_RESERVE", &b.SmallBodyReserve, sizeOrOff)
+	override(r, "ONCEGATE_BODIES_SOURCE_RESERVE", &b.SourceReserve, sizeOrOff)
+	override(r, "ONCEGATE_BODIES_PEER_MEMORY", &b.PeerBodyBytes, positiveSize)
+}
+
+// checkBodies refuses limits that contradict each other, and sources whose largest body
+// never fits into the memory for bodies.
+func (r *reader) checkBodies(cfg *Config) {
+	b := cfg.Bodies.Resolved(len(cfg.Sources))
+	if cfg.Bodies.BodyGrace >= b.BodyTimeout {
+		r.environ("bodies.grace: %s is not shorter than bodies.timeout, %s: no body would ever be too slow; shorten it, or set bodies.least_rate to off",
+			FormatDuration(b.BodyGrace), FormatDuration(b.BodyTimeout))
+	}
+	if b.SmallBodyReserve >= b.BodyBytes {
+		r.environ("bodies.small_reserve: %s leaves nothing of bodies.memory, %s, to larger bodies; lower it", FormatSize(b.SmallBodyReserve), FormatSize(b.BodyBytes))
+		return
+	}
+	if all := b.SourceReserve * int64(len(cfg.Sources)); all >= b.BodyBytes {
+		r.environ("bodies.source_reserve: %s for each of %d sources leaves nothing of bodies.memory, %s; lower it", FormatSize(b.SourceReserve), len(cfg.Sources), FormatSize(b.BodyBytes))
+		return
+	}
+	for _, s := range cfg.Sources {
+		largest := s.MaxBody
+		if largest == 0 && s.Provider != nil {
+			largest = s.Provider.Limits().MaxBody
+		}
+		if needs, room := b.Needs(largest, len(cfg.Sources)); needs > room {
+			r.line(s.line, "sources.%s: a body of max_body, %s, takes up to %s of bodies.memory, of which it can have %s: set bodies.memory to %s or lower max_body",
+				s.Name, FormatSize(largest), FormatSize((needs+1<<20-1)>>20<<20), FormatSize(room>>20<<20), FormatSize(enough(cfg.Bodies, b.BodyBytes, largest, len(cfg.Sources))))
+		}
+	}
+}
+
+// enough is the least whole number of MiB, more than the memory that there is, in which a
+// body of the size has room.
+func enough(b receiver.BodyLimits, memory, size int64, sources int) int64 {
+	for {
+		memory = (memory>>20 + 1) << 20
+		b.BodyBytes = memory
+		if needs, room := b.Needs(size, sources); needs <= room {
+			return memory
+		}
+	}
+}
+
+func sizeOrOff(s string) (int64, error) {
+	if s == "off" {
+		return -1, nil
+	}
+	n, err := positiveSize(s)
+	if err != nil {
+		err = errors.New("neither a size such as 8MiB nor off")
+	}
+	return n, err
+}
+
+// byteRate reads a number of bytes a second: 1KiB/s.
+func byteRate(s string) (int64, error) {
+	if s == "off" {
+		return -1, nil
+	}
+	size, ok := strings.CutSuffix(s, "/s")
+	n, err := positiveSize(size)
+	if !ok || err != nil {
+		return 0, errors.New("neither a rate such as 1KiB/s nor off")
+	}
+	return n, nil
+}
+
+// effectiveBodies gives the limits for bodies that differ from their defaults.
+func (c *Config) effectiveBodies() yaml.MapSlice {
+	b := &c.Bodies
+	reserve := func(to yaml.MapSlice, key string, n int64) yaml.MapSlice {
+		if n < 0 {
+			return append(to, item(key, "off"))
+		}
+		return number(to, key, n)
+	}
+	out := number(nil, "memory", b.BodyBytes)
+	out = duration(out, "timeout", b.BodyTimeout)
+	switch {
+	case b.LeastBodyRate < 0:
+		out = append(out, item("least_rate", "off"))
+	case b.LeastBodyRate > 0:
+		out = append(out, item("least_rate", FormatSize(b.LeastBodyRate)+"/s"))
+	}
+	out = duration(out, "grace", b.BodyGrace)
+	out = number(out, "small", b.SmallBody)
+	out = reserve(out, "small_reserve", b.SmallBodyReserve)
+	out = reserve(out, "source_reserve", b.SourceReserve)
+	return number(out, "peer_memory", b.PeerBodyBytes)
+}

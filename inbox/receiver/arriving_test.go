@@ -1,0 +1,443 @@
+package receiver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/receiver"
+)
+
+// attacked is a server whose senders the test makes slow. Time stands still for it unless
+// the test moves it on, so that only what the test does makes a body slow.
+type attacked struct {
+	address  string
+	registry *prometheus.Registry
+	gate     *gate
+	passed   atomic.Int64
+}
+
+// attack serves the sources "shop" and "other", with limits that adjust makes. Nothing is
+// cut off for being slow by itself.
+func attack(t *testing.T, adjust func(*receiver.Config)) *attacked {
+	t.Helper()
+	a := &attacked{registry: prometheus.NewRegistry(), gate: &gate{}}
+	metrics, err := receiver.NewMetrics(a.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(a.gate, newProvider())
+	other := *cfg.Sources["shop"]
+	other.Inbox = &inbox.Source{ID: 8, Name: "other", Class: "default"}
+	cfg.Sources["other"] = &other
+	began := time.Now()
+	cfg.SystemNow = func() time.Time { return began.Add(time.Duration(a.passed.Load())) }
+	cfg.Metrics, cfg.BodyTimeout, cfg.LeastBodyRate = metrics, 24*time.Hour, -1
+	cfg.SourceReserve, cfg.SmallBodyReserve = -1, -1
+	cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	adjust(&cfg)
+	a.address = serve(t, cfg, receiver.ServerConfig{WriteTimeout: time.Hour})
+	return a
+}
+
+// held is the memory that bodies hold.
+func (a *attacked) held(t *testing.T) int64 {
+	t.Helper()
+	return int64(gauge(t, a.registry, "oncegate_body_in_flight_bytes"))
+}
+
+// stalled is a sender that has sent a part of its body and could send the rest.
+type stalled struct {
+	t      *testing.T
+	rest   string
+	answer chan string
+	write  func(string)
+}
+
+// stall sends the first bytes of a body of size bytes to a source, as the peer, and waits
+// until they are there.
+func (a *attacked) stall(t *testing.T, source, peer string, size, sent int, lines ...string) *stalled {
+	t.Helper()
+	body := `{"id":"evt_1","text":"` + strings.Repeat("x", size-24) + `"}`
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprint("Content-Length: ", size)}
+	}
+	request := strings.Replace(head(body, append(lines, "X-Forwarded-For: "+peer)...), "/in/shop", "/in/"+source, 1)
+	if strings.HasPrefix(lines[0], "Transfer-Encoding") {
+		request, body = request+fmt.Sprintf("%x\r\n", size), body+"\r\n0\r\n\r\n"
+	}
+	before := a.held(t)
+	conn := dial(t, a.address)
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	s := &stalled{t: t, rest: body[sent:], answer: make(chan string, 1), write: func(text string) { _, _ = io.WriteString(conn, text) }}
+	s.write(request + body[:sent])
+	go func() {
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			s.answer <- err.Error()
+			return
+		}
+		_ = answer.Body.Close()
+		s.answer <- answer.Status
+	}()
+	want := int64(4 << 10)
+	for want < int64(sent) {
+		want *= 2
+	}
+	inboxtest.Until(t, "the bytes to arrive", func() bool { return a.held(t) == before+want || len(s.answer) > 0 })
+	return s
+}
+
+// finish sends the rest and gives the answer.
+func (s *stalled) finish() string {
+	s.t.Helper()
+	s.write(s.rest)
+	return s.status()
+}
+
+func (s *stalled) status() string {
+	s.t.Helper()
+	select {
+	case status := <-s.answer:
+		return status
+	case <-time.After(time.Minute):
+		s.t.Fatal("no answer")
+		return ""
+	}
+}
+
+// waiting reports that there is no answer yet.
+func (s *stalled) waiting() bool { return len(s.answer) == 0 }
+
+// deliver sends a whole body of the size and gives the answer.
+func (a *attacked) deliver(t *testing.T, source, peer string, size int) string {
+	t.Helper()
+	body := `{"id":"evt_1","text":"` + strings.Repeat("x", size-24) + `"}`
+	raw := strings.Replace(head(body, fmt.Sprint("Content-Length: ", size), "X-Forwarded-For: "+peer), "/in/shop", "/in/"+source, 1) + body
+	answers, _ := exchange(t, a.address, raw)
+	if len(answers) != 1 {
+		t.Fatalf("%d answers", len(answers))
+	}
+	return answers[0].Status
+}
+
+const (
+	accepted = "200 OK"
+	shed     = "503 Service Unavailable"
+)
+
+// What a sender announces is not charged, only what it has sent.
+func TestMemoryIsChargedAsBytesArrive(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(*receiver.Config) {})
+	for _, announced := range []string{fmt.Sprint("Content-Length: ", maxBody), "Transfer-Encoding: chunked"} {
+		before := a.held(t)
+		one := a.stall(t, "shop", "192.0.2.1", maxBody, 1, announced)
+		if held := a.held(t) - before; held != 4<<10 {
+			t.Errorf("%s: %d bytes are charged for one that came, want a buffer of 4096", announced, held)
+		}
+		if status := one.finish(); status != accepted {
+			t.Errorf("%s: %s", announced, status)
+		}
+	}
+	for sent, most := range map[int]int64{5 << 10: 8 << 10, 20 << 10: 32 << 10, 40 << 10: 64 << 10} {
+		before := a.held(t)
+		one := a.stall(t, "shop", "192.0.2.1", maxBody, sent)
+		if held := a.held(t) - before; held > most {
+			t.Errorf("%d bytes are charged for %d, want %d", held, sent, most)
+		}
+		_ = one.finish()
+	}
+	if held := a.held(t); held != 0 {
+		t.Errorf("%d bytes are held at rest", held)
+	}
+}
+
+// A body is cut off when it has not come to the least rate after the grace, long before
+// its timeout, however it is sent; one that is fast enough may take its time.
+func TestTheLeastRate(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) {
+		cfg.LeastBodyRate, cfg.BodyGrace, cfg.SystemNow = 1<<10, 200*time.Millisecond, nil
+	})
+	fast := a.stall(t, "shop", "192.0.2.1", maxBody, 60<<10) // enough for a minute
+	var slow []*stalled
+	for _, announced := range []string{fmt.Sprint("Content-Length: ", maxBody), "Transfer-Encoding: chunked"} {
+		slow = append(slow, a.stall(t, "shop", "192.0.2.1", maxBody, 1, announced))
+	}
+	for _, one := range slow {
+		if status := one.status(); status != "408 Request Timeout" {
+			t.Errorf("a slow body: %s", status)
+		}
+	}
+	if !fast.waiting() {
+		t.Error("a body that is fast enough was cut off")
+	}
+	if status := fast.finish(); status != accepted {
+		t.Errorf("a body that is fast enough: %s", status)
+	}
+	if n := counted(t, a.registry, "oncegate_refusals_total", "slow"); n != 2 {
+		t.Errorf("%v slow bodies counted, want 2", n)
+	}
+}
+
+// When memory is used up, the slowest bodies make room, the slowest of all first; who
+// comes and who is faster goes on.
+func TestTheSlowestIsShedFirst(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) { cfg.BodyBytes, cfg.PeerBodyBytes = 1<<20+32<<10, 2<<20 })
+	var slow []*stalled
+	for n := range 16 {
+		// The later ones are faster: they had less time for as much.
+		slow = append(slow, a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10))
+		a.passed.Add(int64(time.Second))
+	}
+	if held := a.held(t); held != 1<<20 {
+		t.Fatalf("%d bytes are held, want all", held)
+	}
+	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != accepted {
+		t.Errorf("a good delivery beside slow bodies that hold all memory: %s", status)
+	}
+	for n, one := range slow[:4] { // 256 KiB are shed at once
+		if status := one.status(); status != shed {
+			t.Errorf("body %d, of the slowest: %s", n, status)
+		}
+	}
+	for n, one := range slow[4:] {
+		if !one.waiting() {
+			t.Errorf("body %d was shed, and was not of the slowest: %s", n+4, one.status())
+		}
+		if status := one.finish(); status != accepted {
+			t.Errorf("body %d, when its rest came: %s", n+4, status)
+		}
+	}
+	if n := counted(t, a.registry, "oncegate_deliveries_total", "shed"); n != 4 {
+		t.Errorf("%v shed bodies counted, want 4", n)
+	}
+}
+
+// Of bodies that are about as fast none gives way, so that those that came first can end.
+func TestEquallyFastBodiesDoNotShedEachOther(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) { cfg.BodyBytes, cfg.PeerBodyBytes = 256<<10+32<<10, 1<<20 })
+	var first []*stalled
+	for n := range 4 {
+		first = append(first, a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10))
+	}
+	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != shed {
+		t.Errorf("one more, beside those that are as fast and hold all memory: %s", status)
+	}
+	for n, one := range first {
+		if status := one.finish(); status != accepted {
+			t.Errorf("body %d: %s", n, status)
+		}
+	}
+}
+
+// What is reserved for small bodies, large ones do not get, however fast they are.
+func TestSmallBodiesHaveAReserve(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) {
+		cfg.BodyBytes, cfg.PeerBodyBytes = 512<<10+32<<10, 1<<20
+		cfg.SmallBody, cfg.SmallBodyReserve = 16<<10, 128<<10
+	})
+	for n := range 6 {
+		a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10)
+	}
+	if held := a.held(t); held != 6*64<<10 {
+		t.Fatalf("%d bytes are held, want all but the reserve", held)
+	}
+	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != shed {
+		t.Errorf("a large body, when only the reserve is left: %s", status)
+	}
+	for range 3 {
+		if status := a.deliver(t, "shop", "198.51.100.1", 12<<10); status != accepted {
+			t.Errorf("a small body, when only the reserve is left: %s", status)
+		}
+	}
+}
+
+// What is reserved for a source, another one does not get.
+func TestEachSourceHasAReserve(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) {
+		cfg.BodyBytes, cfg.PeerBodyBytes, cfg.SourceReserve = 512<<10+32<<10, 1<<20, 128<<10
+	})
+	for n := range 6 {
+		a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10)
+	}
+	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != shed {
+		t.Errorf("another body of the source, when only the other's reserve is left: %s", status)
+	}
+	if status := a.deliver(t, "other", "198.51.100.1", 60<<10); status != accepted {
+		t.Errorf("a body of the other source, whose reserve is left: %s", status)
+	}
+	// Within its reserve a source is not shed for others, slow as it may be.
+	one := a.stall(t, "other", "192.0.2.9", maxBody, 33<<10)
+	a.passed.Add(int64(time.Minute))
+	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != accepted {
+		t.Errorf("a body of the source, when its slow ones can be shed: %s", status)
+	}
+	if status := one.finish(); status != accepted {
+		t.Errorf("a slow body within the reserve of its source: %s", status)
+	}
+}
+
+// One peer's bodies make room for each other and leave those of others alone.
+func TestOnePeerDoesNotUseUpTheBudget(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) { cfg.BodyBytes, cfg.PeerBodyBytes = 1<<20, 256<<10+32<<10 })
+	slowest := a.stall(t, "shop", "2001:db8:1::1", maxBody, 1)
+	a.passed.Add(int64(time.Minute))
+	var own []*stalled
+	for n := range 4 { // all of one network
+		own = append(own, a.stall(t, "shop", fmt.Sprintf("2001:db8:2::%x", n+1), maxBody, 33<<10))
+	}
+	a.passed.Add(int64(time.Minute))
+	if status := a.deliver(t, "shop", "2001:db8:2:0:ffff::1", 60<<10); status != accepted {
+		t.Errorf("one more of the peer, when its slow ones can be shed: %s", status)
+	}
+	for n, one := range own {
+		if status := one.status(); status != shed {
+			t.Errorf("body %d of the peer: %s", n, status)
+		}
+	}
+	if !slowest.waiting() {
+		t.Errorf("the body of another peer was shed: %s", slowest.status())
+	}
+	if status := slowest.finish(); status != accepted {
+		t.Errorf("the body of another peer: %s", status)
+	}
+}
+
+// The attack in small: slow bodies of every shape that would hold far more than there is.
+// Every good delivery is taken at once, and nothing is left behind.
+func TestSlowBodiesHurtNobody(t *testing.T) {
+	t.Parallel()
+	a := attack(t, func(cfg *receiver.Config) {
+		cfg.BodyBytes, cfg.SourceReserve, cfg.SmallBodyReserve, cfg.PeerBodyBytes = 1<<20, 0, 0, 0
+		cfg.SystemNow, cfg.BodyTimeout, cfg.LeastBodyRate, cfg.BodyGrace = nil, time.Minute, 1<<10, 20*time.Second
+	})
+	const slow = 240
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var senders sync.WaitGroup
+	var sending atomic.Int64
+	for n := range slow {
+		senders.Go(func() {
+			conn := dial(t, a.address)
+			defer conn.Close()
+			body := strings.Repeat("x", maxBody)
+			lines := []string{fmt.Sprint("Content-Length: ", maxBody)}
+			if n%2 == 0 {
+				lines, body = []string{"Transfer-Encoding: chunked"}, fmt.Sprintf("%x\r\n%s", maxBody, body)
+			}
+			lines = append(lines, fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", n%7))
+			sent := []int{40 << 10, 20 << 10, 5 << 10, 10}[n/2%4]
+			_, _ = io.WriteString(conn, head(body, lines...)+body[:sent])
+			sending.Add(1)
+			for at := sent; ctx.Err() == nil; at++ {
+				if _, err := io.WriteString(conn, body[at%maxBody:at%maxBody+1]); err != nil {
+					return // cut off
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		})
+	}
+	inboxtest.Until(t, "the attack to begin", func() bool { return sending.Load() == slow })
+	for n := range 100 {
+		if status := a.deliver(t, []string{"shop", "other"}[n%2], "198.51.100.1", 2<<10); status != accepted {
+			t.Errorf("good delivery %d: %s", n, status)
+		}
+	}
+	if held := a.held(t); held > 1<<20 {
+		t.Errorf("bodies hold %d bytes, more than the budget", held)
+	}
+	cancel()
+	senders.Wait()
+	inboxtest.Until(t, "the memory to be given back", func() bool { return a.held(t) == 0 })
+	if n := len(a.gate.admissions()); n != 100 {
+		t.Errorf("%d deliveries reached the gate, want the good ones", n)
+	}
+	if status := a.deliver(t, "shop", "198.51.100.1", maxBody); status != accepted {
+		t.Errorf("a large delivery after the attack: %s", status)
+	}
+}
+
+// A server of the caller's may speak HTTP/2, where one connection carries many bodies:
+// each is bounded by itself.
+func TestBodiesInHTTP2(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics, err := receiver.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(&gate{}, newProvider())
+	cfg.Metrics, cfg.BodyTimeout, cfg.BodyGrace = metrics, time.Hour, 300*time.Millisecond
+	server := httptest.NewUnstartedServer(newReceiver(t, cfg))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
+	t.Cleanup(client.CloseIdleConnections)
+	post := func(body io.Reader, signature string) (string, int) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/in/shop", body)
+		if err != nil {
+			t.Error(err)
+			return err.Error(), 0
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Signature", signature)
+		answer, err := client.Do(req)
+		if err != nil {
+			return err.Error(), 0
+		}
+		_ = answer.Body.Close()
+		return answer.Status, answer.ProtoMajor
+	}
+	const streams = 40
+	var slow sync.WaitGroup
+	for range streams {
+		slow.Go(func() {
+			reader, writer := io.Pipe()
+			go func() { _, _ = writer.Write(bytes.Repeat([]byte("x"), 100)) }()
+			defer writer.Close()
+			if status, _ := post(reader, sign("x")); status != "408 Request Timeout" && !strings.Contains(status, "stream") {
+				t.Errorf("a slow stream: %s", status)
+			}
+		})
+	}
+	for range 20 {
+		if status, major := post(strings.NewReader(event), sign(event)); status != accepted || major != 2 {
+			t.Errorf("a good delivery beside slow streams: %s by HTTP/%d", status, major)
+		}
+	}
+	slow.Wait()
+	if n := counted(t, registry, "oncegate_refusals_total", "slow"); n != streams {
+		t.Errorf("%v slow streams counted, want %d", n, streams)
+	}
+	if n := gauge(t, registry, "oncegate_body_in_flight_bytes"); n != 0 {
+		t.Errorf("%v bytes are held at rest", n)
+	}
+}
