@@ -3,6 +3,7 @@ package providers
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,7 +15,89 @@ import (
 type bodyWriting struct {
 	text  string
 	write func(body []byte) ([]byte, bool)
+	// size bounds what is written, in bytes; nil is twice the body.
+	size func(shape bodyShape) int64
 }
+
+func (w *bodyWriting) bound(shape bodyShape) int64 {
+	if w.size == nil {
+		return 2 * shape.bytes
+	}
+	return w.size(shape)
+}
+
+const (
+	// copies is how many times what is written is allocated: by a buffer that grows by
+	// doubling, and once more at its end.
+	copies = 3
+	// A value, an object and a member of a form in memory, in bytes.
+	valueMemory, objectMemory, memberMemory = 64, 400, 250
+	// shortNumber is the longest number that JavaScript writes.
+	shortNumber = 32
+)
+
+// bodyShape is what the cost of writing a body again depends on. It is counted in one pass
+// that allocates nothing: a few thousand brackets make hundreds of megabytes when they are indented.
+type bodyShape struct {
+	bytes           int64
+	lines, depths   int64 // of indented JSON: its lines, and how deep they are together
+	values, objects int64
+	members         int64 // of a form
+	slashes, html   int64 // characters that some software escapes
+	beyondASCII     int64 // bytes of other letters
+}
+
+func shapeOf(body []byte) bodyShape {
+	shape := bodyShape{bytes: int64(len(body)), members: 1}
+	depth, quoted := int64(0), false
+	for i := 0; i < len(body); i++ {
+		c := body[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			shape.beyondASCII++
+		case c == '&':
+			shape.members++
+			shape.html++
+		case c == '<', c == '>':
+			shape.html++
+		case c == '/':
+			shape.slashes++
+		}
+		switch {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			depth++
+			shape.lines++
+			shape.depths += depth
+			shape.values++
+			if c == '{' {
+				shape.objects++
+			}
+		case c == ',', c == ':':
+			shape.lines++
+			shape.depths += depth
+			shape.values++
+		case c == '}', c == ']':
+			depth = max(0, depth-1)
+			shape.lines++
+			shape.depths += depth
+		}
+	}
+	return shape
+}
+
+// indented is the size of the JSON with so many bytes of indentation for each level.
+func (s bodyShape) indented(width int64) int64 { return s.bytes + 2*s.lines + width*s.depths }
+
+// decoded is the size of the JSON as values in memory.
+func (s bodyShape) decoded() int64 { return 2*s.bytes + valueMemory*s.values + objectMemory*s.objects }
+
+// form is the size of the form as values in memory.
+func (s bodyShape) form() int64 { return 3*s.bytes + memberMemory*s.members }
 
 // bodyChanges write the body as the sender may have written it before something
 // on the way parsed it and wrote it again.
@@ -23,8 +106,9 @@ func (s *search) bodyChanges() []change {
 		return nil
 	}
 	var out []change
-	add := func(text string, write func(body []byte) ([]byte, bool)) {
-		out = append(out, change{MistakeBody, text, func(t *trial) bool {
+	shape := shapeOf(s.base.req.Body)
+	add := func(text string, size int64, write func(body []byte) ([]byte, bool)) {
+		out = append(out, change{MistakeBody, text, copies * size, func(t *trial) bool {
 			body, ok := write(t.req.Body)
 			if !ok || bytes.Equal(body, t.req.Body) {
 				return false
@@ -34,7 +118,7 @@ func (s *search) bodyChanges() []change {
 		}})
 	}
 	for _, w := range plainWritings() {
-		add("the body is not what was signed: "+w.text, w.write)
+		add("the body is not what was signed: "+w.text, w.bound(shape), w.write)
 	}
 	if !isJSON(s.base.req.Body) {
 		return out
@@ -46,7 +130,7 @@ func (s *search) bodyChanges() []change {
 				if end != "" {
 					text += ", with a line break at its end"
 				}
-				add(text, func(body []byte) ([]byte, bool) {
+				add(text, layout.bound(shape)+escaping.bound(shape), func(body []byte) ([]byte, bool) {
 					body, ok := layout.write(body)
 					if ok {
 						body, ok = escaping.write(body)
@@ -56,8 +140,8 @@ func (s *search) bodyChanges() []change {
 			}
 		}
 	}
-	add("the body was parsed and written again on the way: the signature fits the same JSON with its keys sorted", sortedKeys)
-	add("the body was parsed and written again on the way: the signature fits the same JSON with the numbers as JavaScript writes them", shortNumbers)
+	add("the body was parsed and written again on the way: the signature fits the same JSON with its keys sorted", shape.decoded(), sortedKeys)
+	add("the body was parsed and written again on the way: the signature fits the same JSON with the numbers as JavaScript writes them", shape.bytes+shortNumber*shape.values, shortNumbers)
 	return out
 }
 
@@ -66,29 +150,30 @@ func plainWritings() []bodyWriting {
 		return func(b []byte) ([]byte, bool) { return f(b), true }
 	}
 	return []bodyWriting{
-		{"a line break was added at its end", changed(func(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\n")) })},
-		{"line breaks were added at its end", changed(func(b []byte) []byte { return bytes.TrimRight(b, "\r\n") })},
-		{"a line break was taken off its end", changed(func(b []byte) []byte { return append(bytes.Clone(b), '\n') })},
-		{"white space was added around it", changed(bytes.TrimSpace)},
-		{"its line breaks were CR LF", changed(func(b []byte) []byte {
+		{text: "a line break was added at its end", write: changed(func(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\n")) })},
+		{text: "line breaks were added at its end", write: changed(func(b []byte) []byte { return bytes.TrimRight(b, "\r\n") })},
+		{text: "a line break was taken off its end", write: changed(func(b []byte) []byte { return append(bytes.Clone(b), '\n') })},
+		{text: "white space was added around it", write: changed(bytes.TrimSpace)},
+		{text: "its line breaks were CR LF", write: changed(func(b []byte) []byte {
 			return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
 		})},
-		{"its line breaks were LF", changed(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) })},
-		{"a byte order mark was added", changed(func(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) })},
-		{"a byte order mark was taken off", changed(func(b []byte) []byte { return append([]byte("\ufeff"), b...) })},
-		{"it was put into a JSON string", func(b []byte) ([]byte, bool) {
+		{text: "its line breaks were LF", write: changed(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) })},
+		{text: "a byte order mark was added", write: changed(func(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) })},
+		{text: "a byte order mark was taken off", write: changed(func(b []byte) []byte { return append([]byte("\ufeff"), b...) })},
+		{text: "it was put into a JSON string", write: func(b []byte) ([]byte, bool) {
 			var inner string
 			err := json.Unmarshal(b, &inner)
 			return []byte(inner), err == nil
 		}},
-		{"it was read as Latin-1 and written as UTF-8", latin1},
-		{"the sender signs an empty body", changed(func([]byte) []byte { return nil })},
-		{"the form was decoded and encoded again", reform(url.Values.Encode)},
-		{"the form was decoded and encoded again (%20 for spaces)", reform(func(v url.Values) string {
+		{text: "it was read as Latin-1 and written as UTF-8", write: latin1},
+		{text: "the sender signs an empty body", write: changed(func([]byte) []byte { return nil })},
+		{text: "the form was decoded and encoded again", write: reform(url.Values.Encode), size: bodyShape.form},
+		{text: "the form was decoded and encoded again (%20 for spaces)", write: reform(func(v url.Values) string {
 			return strings.ReplaceAll(v.Encode(), "+", "%20")
-		})},
-		{"it was percent-decoded", changed(func(b []byte) []byte { return []byte(url.QueryEscape(string(b))) })},
-		{"it was percent-encoded", func(b []byte) ([]byte, bool) {
+		}), size: bodyShape.form},
+		{text: "it was percent-decoded", write: changed(func(b []byte) []byte { return []byte(url.QueryEscape(string(b))) }),
+			size: func(s bodyShape) int64 { return 3 * s.bytes }},
+		{text: "it was percent-encoded", write: func(b []byte) ([]byte, bool) {
 			plain, err := url.QueryUnescape(string(b))
 			return []byte(plain), err == nil
 		}},
@@ -119,11 +204,15 @@ func reform(encode func(url.Values) string) func([]byte) ([]byte, bool) {
 }
 
 func layouts() []bodyWriting {
-	indent := func(with string) func([]byte) ([]byte, bool) {
-		return func(b []byte) ([]byte, bool) {
-			var out bytes.Buffer
-			err := json.Indent(&out, bytes.TrimSpace(b), "", with)
-			return out.Bytes(), err == nil
+	indent := func(text, with string) bodyWriting {
+		return bodyWriting{
+			text: text,
+			write: func(b []byte) ([]byte, bool) {
+				var out bytes.Buffer
+				err := json.Indent(&out, bytes.TrimSpace(b), "", with)
+				return out.Bytes(), err == nil
+			},
+			size: func(s bodyShape) int64 { return s.indented(int64(len(with))) },
 		}
 	}
 	compact := func(b []byte) ([]byte, bool) {
@@ -132,37 +221,40 @@ func layouts() []bodyWriting {
 		return out.Bytes(), err == nil
 	}
 	return []bodyWriting{
-		{"without white space", compact},
-		{"laid out as it is", func(b []byte) ([]byte, bool) { return bytes.TrimSpace(b), true }},
-		{"with a space after every comma and colon, as Python writes it", func(b []byte) ([]byte, bool) {
+		{text: "without white space", write: compact},
+		{text: "laid out as it is", write: func(b []byte) ([]byte, bool) { return bytes.TrimSpace(b), true }},
+		{text: "with a space after every comma and colon, as Python writes it", write: func(b []byte) ([]byte, bool) {
 			b, ok := compact(b)
 			return spaced(b), ok
 		}},
-		{"indented by two spaces", indent("  ")},
-		{"indented by four spaces", indent("    ")},
-		{"indented by tabs", indent("\t")},
+		indent("indented by two spaces", "  "),
+		indent("indented by four spaces", "    "),
+		indent("indented by tabs", "\t"),
 	}
 }
 
 func escapings() []bodyWriting {
 	same := func(b []byte) ([]byte, bool) { return b, true }
 	slashes := func(b []byte) []byte { return inStrings(b, escapeSlash) }
+	letters := func(s bodyShape) int64 { return s.bytes + 2*s.beyondASCII } // two bytes become six
 	return []bodyWriting{
-		{"", same},
-		{`, with / written as \/, as PHP does`, func(b []byte) ([]byte, bool) { return slashes(b), bytes.ContainsRune(b, '/') }},
-		{`, with \/ written as /`, func(b []byte) ([]byte, bool) {
+		{text: "", write: same, size: func(bodyShape) int64 { return 0 }},
+		{text: `, with / written as \/, as PHP does`, write: func(b []byte) ([]byte, bool) { return slashes(b), bytes.ContainsRune(b, '/') },
+			size: func(s bodyShape) int64 { return s.bytes + s.slashes }},
+		{text: `, with \/ written as /`, write: func(b []byte) ([]byte, bool) {
 			return bytes.ReplaceAll(b, []byte(`\/`), []byte("/")), bytes.Contains(b, []byte(`\/`))
 		}},
-		{`, with letters beyond ASCII written as \u and their number`, func(b []byte) ([]byte, bool) { return inStrings(b, escapeUnicode), !ascii(b) }},
-		{`, with \u and a number written as the letters`, func(b []byte) ([]byte, bool) { return unescapeUnicode(b), bytes.Contains(b, []byte(`\u`)) }},
-		{`, with both / and letters beyond ASCII escaped, as PHP does`, func(b []byte) ([]byte, bool) {
+		{text: `, with letters beyond ASCII written as \u and their number`,
+			write: func(b []byte) ([]byte, bool) { return inStrings(b, escapeUnicode), !ascii(b) }, size: letters},
+		{text: `, with \u and a number written as the letters`, write: func(b []byte) ([]byte, bool) { return unescapeUnicode(b), bytes.Contains(b, []byte(`\u`)) }},
+		{text: `, with both / and letters beyond ASCII escaped, as PHP does`, write: func(b []byte) ([]byte, bool) {
 			return inStrings(slashes(b), escapeUnicode), bytes.ContainsRune(b, '/') && !ascii(b)
-		}},
-		{`, with <, > and & written as \u and their number`, func(b []byte) ([]byte, bool) {
+		}, size: func(s bodyShape) int64 { return 2*(s.bytes+s.slashes) + 2*s.beyondASCII }},
+		{text: `, with <, > and & written as \u and their number`, write: func(b []byte) ([]byte, bool) {
 			var out bytes.Buffer
 			json.HTMLEscape(&out, b)
 			return out.Bytes(), bytes.ContainsAny(b, "<>&")
-		}},
+		}, size: func(s bodyShape) int64 { return s.bytes + 5*s.html }},
 	}
 }
 
@@ -307,7 +399,7 @@ func shortNumbers(b []byte) ([]byte, bool) {
 				end++
 			}
 			if f, err := strconv.ParseFloat(string(b[i:end]), 64); err == nil && bytes.ContainsAny(b[i:end], ".eE") {
-				out = strconv.AppendFloat(out, f, 'f', -1, 64)
+				out = appendNumber(out, f)
 			} else {
 				out = append(out, b[i:end]...)
 			}
@@ -317,4 +409,15 @@ func shortNumbers(b []byte) ([]byte, bool) {
 		out = append(out, c)
 	}
 	return out, true
+}
+
+// appendNumber writes a number as JavaScript does: with an exponent only where it is very
+// large or very small.
+func appendNumber(out []byte, f float64) []byte {
+	if size := math.Abs(f); size == 0 || size >= 1e-6 && size < 1e21 {
+		return strconv.AppendFloat(out, f, 'f', -1, 64)
+	}
+	text := strconv.FormatFloat(f, 'e', -1, 64)
+	text = strings.Replace(text, "e-0", "e-", 1)
+	return append(out, strings.Replace(text, "e+0", "e+", 1)...)
 }

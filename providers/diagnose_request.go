@@ -15,11 +15,12 @@ func (s *search) headerChanges() []change {
 		names = append(names, p.spec.Verify.Credential[i].header())
 	}
 	var out []change
+	cost := headerCost(s.base.req.Header)
 	for _, name := range names {
 		canonical := http.CanonicalHeaderKey(name)
 		values := s.base.req.Header[canonical]
 		set := func(text, value string) {
-			out = append(out, change{MistakeHeader, text, func(t *trial) bool {
+			out = append(out, change{MistakeHeader, text, cost, func(t *trial) bool {
 				t.req.Header = t.req.Header.Clone()
 				if t.req.Header == nil {
 					t.req.Header = http.Header{}
@@ -28,7 +29,10 @@ func (s *search) headerChanges() []change {
 				return true
 			}})
 		}
-		for i, value := range values {
+		for i, value := range values[:min(len(values), maxTriedValues)] {
+			if len(value) > maxHeader {
+				continue // nothing reads it
+			}
 			if len(values) > 1 {
 				set("header "+name+" is present "+count(len(values))+" and only the "+ordinal(i)+" matches", value)
 			}
@@ -51,7 +55,19 @@ func (s *search) headerChanges() []change {
 			out = append(out, s.credentialChanges(name, value, set)...)
 		}
 	}
-	return append(out, s.misplaced(names)...)
+	return append(out, s.misplaced(names, cost)...)
+}
+
+// maxTriedValues is how many values of one header are tried as the signature.
+const maxTriedValues = 8
+
+// headerCost is what a copy of the headers takes, without the texts, which are shared.
+func headerCost(header http.Header) int64 {
+	cost := int64(0)
+	for _, values := range header {
+		cost += 100 + 16*int64(len(values))
+	}
+	return cost
 }
 
 // credentialChanges are about the word before a static credential.
@@ -73,7 +89,7 @@ func (s *search) credentialChanges(name, value string, set func(text, value stri
 }
 
 // misplaced tries the value of every other header as the signature.
-func (s *search) misplaced(names []string) []change {
+func (s *search) misplaced(names []string, cost int64) []change {
 	var out []change
 	if len(names) == 0 {
 		return nil
@@ -88,7 +104,7 @@ func (s *search) misplaced(names []string) []change {
 	slices.Sort(others)
 	for _, other := range others[:min(len(others), 40)] {
 		value := s.base.req.Header[other][0]
-		out = append(out, change{MistakeHeader, "the signature is in header " + other + ", not in " + strings.Join(names, " or "), func(t *trial) bool {
+		out = append(out, change{MistakeHeader, "the signature is in header " + other + ", not in " + strings.Join(names, " or "), cost, func(t *trial) bool {
 			t.req.Header = t.req.Header.Clone()
 			for _, name := range names {
 				t.req.Header.Del(name)
@@ -121,13 +137,17 @@ func (p *Provider) signsURL() bool {
 	})
 }
 
+// maxTriedAddress and maxTriedHost are the longest address and host name, in bytes, of
+// which other forms are tried: there are a hundred of them.
+const maxTriedAddress, maxTriedHost = 8 << 10, 255
+
 // urlChanges undo what proxies do to an address.
 func (s *search) urlChanges() []change {
 	if !s.base.p.signsURL() {
 		return nil
 	}
 	base, err := url.Parse(s.base.req.URL)
-	if err != nil {
+	if err != nil || len(s.base.req.URL) > maxTriedAddress {
 		return nil
 	}
 	var out []change
@@ -135,7 +155,7 @@ func (s *search) urlChanges() []change {
 	add := func(text string, u url.URL) {
 		if written := u.String(); !seen[written] {
 			seen[written] = true
-			out = append(out, change{MistakeURL, text + ": it covers " + addressOnly(u), func(t *trial) bool {
+			out = append(out, change{MistakeURL, text + ": it covers " + addressOnly(u), 0, func(t *trial) bool {
 				t.req.URL = written
 				return true
 			}})
@@ -144,7 +164,7 @@ func (s *search) urlChanges() []change {
 	const differs = "the signature covers another address than the one configured or seen here"
 	hosts := []string{base.Host}
 	for _, name := range []string{"X-Forwarded-Host", "X-Original-Host", "Host"} {
-		if host := s.base.req.Header.Get(name); host != "" && !strings.ContainsAny(host, " /?#,") {
+		if host := s.base.req.Header.Get(name); host != "" && len(host) <= maxTriedHost && !strings.ContainsAny(host, " /?#,") {
 			hosts = append(hosts, host)
 		}
 	}
@@ -165,7 +185,7 @@ func (s *search) urlChanges() []change {
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodGet} {
 		if method != s.base.req.Method {
-			out = append(out, change{MistakeMethod, "the signature covers the method " + method + ", not " + s.base.req.Method, func(t *trial) bool {
+			out = append(out, change{MistakeMethod, "the signature covers the method " + method + ", not " + s.base.req.Method, 0, func(t *trial) bool {
 				t.req.Method = method
 				return true
 			}})

@@ -30,7 +30,7 @@ func (s *search) schemeChanges() []change {
 			if len(differs) == 0 {
 				continue
 			}
-			out = append(out, change{MistakeScheme, "the signature is " + strings.Join(differs, " and "), func(t *trial) bool {
+			out = append(out, change{MistakeScheme, "the signature is " + strings.Join(differs, " and "), 0, func(t *trial) bool {
 				t.p = t.p.variant(func(s *Spec) {
 					schemes := slices.Clone(s.Verify.Signature.Schemes)
 					schemes[0].Algorithm, schemes[0].Encoding = algorithm, encoding
@@ -47,7 +47,7 @@ func (s *search) schemeChanges() []change {
 func partChanges(p *Provider) []change {
 	var out []change
 	add := func(text string, change0 func(s *Spec)) {
-		out = append(out, change{MistakeScheme, text, func(t *trial) bool {
+		out = append(out, change{MistakeScheme, text, 0, func(t *trial) bool {
 			t.p = t.p.variant(change0)
 			return true
 		}})

@@ -65,7 +65,7 @@ func unquoted(s string) string {
 
 // secretChanges undo mistakes in writing and decoding secrets.
 func (s *search) secretChanges() []change {
-	out := []change{{MistakeExpired, s.expired(), func(t *trial) bool {
+	out := []change{{MistakeExpired, s.expired(), 0, func(t *trial) bool {
 		return t.replace(func(secret *Secret) bool {
 			ended := over(secret, t.req.ReceivedAt) && len(secret.Value) > 0
 			secret.NotAfter = time.Time{}
@@ -74,7 +74,7 @@ func (s *search) secretChanges() []change {
 	}}}
 	p := s.base.p
 	for _, r := range rewrites(p.keyPrefix()) {
-		out = append(out, change{MistakeSecret, r.text, func(t *trial) bool {
+		out = append(out, change{MistakeSecret, r.text, 0, func(t *trial) bool {
 			return t.replace(func(secret *Secret) bool {
 				undone := r.undo(string(secret.Value))
 				changed := undone != string(secret.Value) && undone != ""
@@ -162,7 +162,7 @@ func decodings(p *Provider) []change {
 	var out []change
 	plain := p.textKeys()
 	for _, d := range knownDecodings() {
-		out = append(out, change{MistakeDecoding, "it is signed with " + d.text + ", which is not how a secret of " + p.name + " is decoded", func(t *trial) bool {
+		out = append(out, change{MistakeDecoding, "it is signed with " + d.text + ", which is not how a secret of " + p.name + " is decoded", 0, func(t *trial) bool {
 			if plain != nil {
 				t.p = t.p.textKeys()
 			}

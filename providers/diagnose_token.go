@@ -96,10 +96,10 @@ func (s *search) tokenChanges() []change {
 	var texts []string
 	for i := range list {
 		texts = append(texts, list[i].text)
-		out = append(out, change{list[i].mistake, list[i].text, func(t *trial) bool { t.p = t.p.withSettings(list[i : i+1]); return true }})
+		out = append(out, change{list[i].mistake, list[i].text, 0, func(t *trial) bool { t.p = t.p.withSettings(list[i : i+1]); return true }})
 	}
 	if len(list) > 1 {
-		out = append(out, change{MistakeScheme, strings.Join(texts, "; and "), func(t *trial) bool { t.p = t.p.withSettings(list); return true }})
+		out = append(out, change{MistakeScheme, strings.Join(texts, "; and "), 0, func(t *trial) bool { t.p = t.p.withSettings(list); return true }})
 	}
 	return out
 }
