@@ -66,6 +66,16 @@ func TestAdminAnswers(t *testing.T) {
 	}
 }
 
+// An answer that is read in a terminal holds nothing that the terminal would obey.
+func TestReadyzEscapesWhatATerminalObeys(t *testing.T) {
+	t.Parallel()
+	a := newAdmin(t, admin.Check{Name: "database", Ready: func(context.Context) error { return errors.New("away \u202e\u009b2J") }})
+	answer := get(t, a, "GET", "/readyz").Body.String()
+	if strings.ContainsAny(answer, "\u202e\u009b") || !strings.Contains(answer, `away \u202e\u009b2J`) {
+		t.Errorf("answered %q", answer)
+	}
+}
+
 func TestReadyzNamesEveryCheckThatFailed(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})

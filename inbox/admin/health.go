@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/oncegate/oncegate/visible"
 )
 
 // healthz says that the process serves requests, and nothing about what it
@@ -41,7 +44,11 @@ func (a *Admin) readyz(c echo.Context) error {
 		a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", name), slog.Any("error", err))
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
-	return c.JSON(status, answer)
+	text, err := json.Marshal(answer)
+	if err != nil { // texts always marshal
+		return err
+	}
+	return c.JSONBlob(status, append(visible.JSON(text), '\n'))
 }
 
 // check runs all checks at once and waits for none beyond ctx.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/visible"
 )
 
 // outcome says what became of a request. It is a metric label: the set is closed.
@@ -203,7 +204,7 @@ func problem(status int, document map[string]any) providers.Reply {
 	if err != nil { // strings and numbers always marshal
 		return bare(status, "", "")
 	}
-	return providers.Reply{Status: status, ContentType: "application/problem+json", Body: text}
+	return providers.Reply{Status: status, ContentType: "application/problem+json", Body: visible.JSON(text)}
 }
 
 func bare(status int, name, value string) providers.Reply {

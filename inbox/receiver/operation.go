@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/visible"
 )
 
 // Outcomes answers what became of an event. [inbox.Operations] is one.
@@ -176,7 +177,7 @@ func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) 
 		return providers.Reply{}, false
 	}
 	reply := acknowledge(req.source, res)
-	reply.ContentType, reply.Body = "application/json", text
+	reply.ContentType, reply.Body = "application/json", visible.JSON(text)
 	return reply, true
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/visible"
 )
 
 func (s *shell) configCommand() *cobra.Command {
@@ -48,7 +49,7 @@ func (s *shell) configCommand() *cobra.Command {
 			fmt.Fprintf(s.out, "ok: %s: %s, %s, %s\n", origin,
 				count(len(cfg.Sources), "source"), count(routes, "route"), count(len(cfg.Targets), "target"))
 			for _, warning := range cfg.Warnings {
-				fmt.Fprintln(s.out, "warning: "+warning)
+				fmt.Fprintln(s.out, "warning: "+clean(warning))
 			}
 			for _, line := range database.lines() {
 				fmt.Fprintln(s.out, clean(line))
@@ -72,6 +73,7 @@ func (s *shell) configCommand() *cobra.Command {
 				if text, err = yaml.YAMLToJSON(text); err != nil {
 					return fmt.Errorf("writing json: %w", err)
 				}
+				text = visible.JSON(text)
 			}
 			if _, err = s.out.Write(text); err != nil || s.output == "json" {
 				return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/visible"
 )
 
 func (s *shell) deadCommand() *cobra.Command {
@@ -135,7 +136,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 // exportDead writes one JSON object a line, as they are read.
 func (s *shell) exportDead(ctx context.Context, lister *inbox.Lister, filter inbox.DeadFilter) error {
 	out := bufio.NewWriter(s.out)
-	lines := json.NewEncoder(out)
+	lines := json.NewEncoder(visible.NewWriter(out))
 	lines.SetEscapeHTML(false)
 	if err := lister.EachDead(ctx, filter, func(row *inbox.DeadRow) error { return lines.Encode(row) }); err != nil {
 		return err

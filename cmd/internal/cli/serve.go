@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/visible"
 )
 
 func (s *shell) serveCommand() *cobra.Command {
@@ -163,7 +164,7 @@ func newLogger(s *shell, cfg config.Log) *slog.Logger {
 	if cfg.Format == "text" {
 		return slog.New(slog.NewTextHandler(s.err, options))
 	}
-	return slog.New(slog.NewJSONHandler(s.err, options))
+	return slog.New(slog.NewJSONHandler(visible.NewWriter(s.err), options))
 }
 
 // Bodies pass through and are garbage at once, so a collector that runs less

@@ -8,50 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/oncegate/oncegate/visible"
 )
 
 // clean makes control characters visible, so that what a sender chose as an id
 // or a type cannot move the cursor, colour the screen or add a line.
-func clean(s string) string {
-	plain := true
-	for _, c := range s {
-		if hidden(c) {
-			plain = false
-			break
-		}
-	}
-	if plain && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i, c := range s {
-		switch {
-		case c == utf8.RuneError && s[i] != "\uFFFD"[0]:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case hidden(c) && c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		case hidden(c):
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			b.WriteRune(c)
-		}
-	}
-	return b.String()
-}
-
-// hidden is what a terminal obeys instead of showing: controls, and the format
-// characters that reverse or hide text.
-func hidden(c rune) bool {
-	return c == utf8.RuneError || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029'
-}
+func clean(s string) string { return visible.Text(s) }
 
 // table lays out rows so that they fit the terminal: empty columns go first,
 // then those that can be missed, then the widest give way, and what does not
@@ -186,7 +150,7 @@ func (s *shell) show(t *table, v any) error {
 }
 
 func (s *shell) json(v any) error {
-	encoder := json.NewEncoder(s.out)
+	encoder := json.NewEncoder(visible.NewWriter(s.out))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
