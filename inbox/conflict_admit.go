@@ -48,7 +48,8 @@ type AdmittedConflict struct {
 }
 
 const readConflict = `
-SELECT e.event_id, c.source_id, c.sha256, c.type, c.occurred_at, c.sequence_key, c.sequence_number, c.id_unsigned, c.key_id, c.headers, c.body
+SELECT e.event_id, c.source_id, c.sha256, c.type, c.occurred_at, c.sequence_key, c.sequence_number, c.id_unsigned, c.key_id, c.headers, c.body,
+    c.sequence_sealed, c.sequence_key_id
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id
 WHERE c.id = $1`
 
@@ -105,14 +106,16 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		eventID       string
 		sum           []byte
 		occurred      *time.Time
-		key, number   []byte
+		sequence      conflictSequence
+		sealed        []byte
+		sequenceKey   *int32
 		keyID         *int32
 		headers, body []byte
 		event         NewEvent
 		unsigned      bool
 	)
 	err := r.Pool.QueryRow(ctx, readConflict, r.Conflict).
-		Scan(&eventID, &source, &sum, &event.Type, &occurred, &key, &number, &unsigned, &keyID, &headers, &body)
+		Scan(&eventID, &source, &sum, &event.Type, &occurred, &sequence.Key, &sequence.Number, &unsigned, &keyID, &headers, &body, &sealed, &sequenceKey)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, ErrNotFound
@@ -124,8 +127,11 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 	if headers, body, err = openConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
 		return nil, err
 	}
+	if err := sequence.open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {
+		return nil, err
+	}
 	event.EventID, event.Length = AdmittedEventID(eventID, sum), len(body)
-	event.SequenceKey, event.SequenceNumber = string(key), string(number)
+	event.SequenceKey, event.SequenceNumber = string(sequence.Key), string(sequence.Number)
 	if occurred != nil {
 		event.OccurredAt = *occurred
 	}

@@ -17,8 +17,8 @@ const keptConflicts = 5
 // what may have been admitted of it are made from them.
 const insertConflict = `
 INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, occurred_at, sequence_key, sequence_number,
-    id_unsigned, first_seen_at, last_seen_at, key_id, headers, body)
-SELECT $1, e.id, e.source_id, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp(), clock_timestamp(), $11, $12, $13
+    id_unsigned, first_seen_at, last_seen_at, key_id, headers, body, sequence_sealed, sequence_key_id)
+SELECT $1, e.id, e.source_id, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp(), clock_timestamp(), $11, $12, $13, $14, $15
 FROM inbox_event e
 WHERE e.id = $2
 ON CONFLICT ON CONSTRAINT conflict_payload_key DO UPDATE
@@ -71,7 +71,8 @@ func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflicting, now time.Ti
 	if !usable(eventType) {
 		eventType = ""
 	}
-	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, micros(event.OccurredAt), []byte(event.SequenceKey),
-		[]byte(event.SequenceNumber), e.delivery.admission.IDUnsigned, keyID, headers, body)
+	sequence, sealed, sequenceKey := sealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
+	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, micros(event.OccurredAt), sequence.Key, sequence.Number,
+		e.delivery.admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey)
 	return b.Queue(displaceConflicts, e.row, keptConflicts)
 }

@@ -202,7 +202,12 @@
 // which it came; if its source keeps bodies for longer since, it is kept.
 //
 // [EraseEvent] removes the content of one event. Its pointer then names the class
-// "erased", which no body has. Tombstones outlive the gate's horizon by an hour, so
+// "erased", which no body has. The sequence keys of the event's streams go with it, also
+// where other events of these streams stay: the key is the same person's. A stream is
+// known by the hash of its key, so it stays where it is, and a later event of the key
+// belongs to it; a fresh stream would start the order over and let an older version
+// through. The gate writes the key that people see only when it makes a stream, so it does
+// not come back. Tombstones outlive the gate's horizon by an hour, so
 // that no event falls between known and too old.
 //
 // # How processes know of each other

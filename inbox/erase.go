@@ -49,6 +49,7 @@ type Erased struct {
 	Duplicates  int  `json:"duplicates"`   // effects of other events that showed the result
 	Results     int  `json:"results"`      // documents of operations
 	Diffs       int  `json:"diffs"`        // of replays
+	Streams     int  `json:"streams"`      // whose key went; its hash stays
 	Conflicts   int  `json:"conflicts"`    // payloads that were delivered under the event's id later
 	Refusals    int  `json:"refusals"`     // that named the event
 	Unreadable  int  `json:"unreadable"`   // refusals under a key that is not in the keyring
@@ -80,6 +81,17 @@ FROM inbox_event e
 WHERE e.id >= $1 AND e.id < $2 AND e.body_id = $3
 ORDER BY e.id
 FOR UPDATE OF e`
+
+// The streams that the events' effects are of, before the effects in the order of locks.
+// One that somebody else has locked fails the statement, so that nobody waits for it who
+// holds locks that others wait for.
+const lockErasedStreams = `
+SELECT s.id
+FROM stream s
+WHERE (s.route_id, s.key_hash) IN (
+    SELECT e.route_id, e.sequence_key_hash FROM effect e WHERE e.event_id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
+ORDER BY s.id
+FOR UPDATE OF s NOWAIT`
 
 // All effects of the events, and of those what is not at rest.
 const lockErasedEffects = `
@@ -114,6 +126,12 @@ FROM gone LEFT JOIN inbox_event e ON e.id = gone.admitted_as`
 	// What was emitted under the event's id and can never be admitted.
 	eraseOutbox = `DELETE FROM outbox WHERE source IN (SELECT coalesce(s.key_name, s.name) FROM source s WHERE s.name = $1) AND event_id = $2 AND refused_at IS NOT NULL`
 
+	// The hash stays, and with it the order: later deliveries with the key belong to the
+	// same stream, and do not bring back the key that people see.
+	eraseStreams = `
+UPDATE stream SET key_label = NULL, key_label_sealed = NULL, key_label_key_id = NULL
+WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS NOT NULL)`
+
 	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
 
 	// The hashes stay: by them a redelivery is still known for what it is.
@@ -122,10 +140,11 @@ FROM gone LEFT JOIN inbox_event e ON e.id = gone.admitted_as`
 
 // EraseEvent removes the bodies, rendered requests, results and excerpts of one
 // event, what replays and refusals quote of it, payloads that conflicted with it, and
-// the documents of operations.
+// the documents of operations. The sequence keys of its effects go from their streams, which
+// are known by hashes from then on.
 // Its key and hashes stay, so that a redelivery is still a duplicate, and so does
-// what was decided about it. It cannot be undone. It returns [ErrNotFound], or
-// [ErrInFlight] while an effect is not at rest.
+// what was decided about it. It cannot be undone. It returns [ErrNotFound], [ErrInFlight]
+// while an effect is not at rest, or [ErrLocked] if somebody else keeps one of its streams locked.
 //
 // Where a delivery carried several events, the bytes of this one are blanked
 // inside the body and the others keep theirs at the same places; a signature over
@@ -137,9 +156,12 @@ func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error
 		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
 	}
 	var source int32
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		source, err = r.eraseTx(ctx, tx, &out)
-		return err
+	err := unlocked(ctx, func() error {
+		out = Erased{}
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+			source, err = r.eraseTx(ctx, tx, &out)
+			return err
+		})
 	})
 	if err == nil {
 		// Refusals belong to no event, so they can go after it: in small steps, since all
@@ -188,6 +210,14 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 		ids[i] = d.going[i].id
 	}
 	out.Others = len(d.going) - 1
+	rows, err := tx.Query(ctx, lockErasedStreams, ids)
+	if err != nil {
+		return 0, err
+	}
+	streams, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return 0, err
+	}
 	var effects []ID
 	var underway int
 	if err := tx.QueryRow(ctx, lockErasedEffects, ids).Scan(&effects, &underway); err != nil {
@@ -212,6 +242,11 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err := tx.QueryRow(ctx, eraseConflicts, ids).Scan(&out.Conflicts, &out.Admitted); err != nil {
 		return 0, err
 	}
+	tag, err := tx.Exec(ctx, eraseStreams, streams)
+	if err != nil {
+		return 0, err
+	}
+	out.Streams = int(tag.RowsAffected())
 	for _, step := range []struct {
 		sql   string
 		ids   []ID

@@ -423,7 +423,7 @@ func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned 
 		"bump":   {inbox.BumpDeliveries, "", 2, []string{"Index Scan using inbox_event_pkey"}},
 		"first":  {inbox.ReadFirst, "", 1, []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
 
-		"streams":      {inbox.InsertStreams, "", 4, []string{"Conflict Arbiter Indexes: stream_key"}},
+		"streams":      {inbox.InsertStreams, "", 6, []string{"Conflict Arbiter Indexes: stream_key"}},
 		"lock_streams": {inbox.LockStreams, "", 2, []string{"Index Scan using stream_key"}},
 		"lock_asked":   {inbox.LockAsked, "", 1, []string{"effect_pkey"}},
 		"order":        {inbox.ReadOrder, "", 4, []string{"stream_key", "effect_sequence_idx", "effect_open_idx", "effect_pkey", "Index Scan Backward using effect_open_idx"}},

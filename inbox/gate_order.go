@@ -12,7 +12,8 @@ import (
 
 // place is where an effect belongs in its sequence, as it is admitted.
 type place struct {
-	label    string // the key, for people
+	key      string // for people
+	label    label  // the same, as it is stored
 	hash     []byte // nil without a key
 	number   string // empty without one
 	filtered bool
@@ -44,7 +45,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.label, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.keyName(), route.keyName(), key)
+	p.key, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.keyName(), route.keyName(), key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()
@@ -100,9 +101,9 @@ func (g *Gate) countPlaces(d *delivery) {
 // wait for each other crosswise. One that is there is not waited for, whoever has
 // locked it.
 const insertStreams = `
-INSERT INTO stream (route_id, key_hash, key_label, definition_id)
-SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0)
-FROM unnest($1::int[], $2::bytea[], $3::text[], $4::bigint[]) AS k (route_id, hash, label, definition)
+INSERT INTO stream (route_id, key_hash, key_label, definition_id, key_label_sealed, key_label_key_id)
+SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0), k.sealed, k.key_id
+FROM unnest($1::int[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::int[]) AS k (route_id, hash, label, definition, sealed, key_id)
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
 // Apart from the unordered ones, which have nothing of this to pay for.
@@ -125,7 +126,7 @@ type orderedColumns struct {
 type newStream struct {
 	routeID int32
 	hash    []byte
-	label   string
+	label   label
 	series  int64
 }
 
@@ -151,15 +152,18 @@ func (c *orderedColumns) queue(b *pgx.Batch) {
 	})
 	var routes []int32
 	var hashes [][]byte
-	var labels []string
+	var labels []*string
 	var series []int64
+	var sealed [][]byte
+	var keyIDs []*int32
 	for i, s := range c.streams {
 		if i == 0 || s.routeID != routes[len(routes)-1] || string(s.hash) != string(hashes[len(hashes)-1]) {
-			routes, hashes, labels, series = append(routes, s.routeID), append(hashes, s.hash), append(labels, s.label), append(series, s.series)
+			routes, hashes, series = append(routes, s.routeID), append(hashes, s.hash), append(series, s.series)
+			labels, sealed, keyIDs = append(labels, s.label.plain), append(sealed, s.label.sealed), append(keyIDs, s.label.keyID)
 		}
 	}
 	if len(routes) > 0 {
-		b.Queue(insertStreams, routes, hashes, labels, series)
+		b.Queue(insertStreams, routes, hashes, labels, series, sealed, keyIDs)
 	}
 	b.Queue(insertOrdered, c.ids, c.eventIDs, c.routeIDs, c.routeVersions, c.keys, c.jobIDs, c.states, c.hashes, c.numbers, c.filtered, c.reasons)
 }

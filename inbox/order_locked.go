@@ -16,8 +16,9 @@ import (
 // effects stand still, with the backend that has it.
 type LockedStream struct {
 	Source, Route string
-	// Key is the stream's key, as it is kept for people.
-	Key string
+	// ID is the stream's id; 0 if it could not be read. Its key is personal data and goes
+	// into no log.
+	ID int64
 	// Since is when it was first found locked by this process.
 	Since time.Time
 
@@ -113,7 +114,7 @@ func stayAway(age time.Duration) time.Duration {
 // number holds a lock on that. There is at most one row for a transaction; a row lock
 // that several share has a number of its own, which is nobody's.
 const readStreamLocker = `
-SELECT src.name, r.name, coalesce(s.key_label, ''), a.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start, a.state_change
+SELECT src.name, r.name, s.id, a.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start, a.state_change
 FROM stream s
 JOIN route r ON r.id = s.route_id
 JOIN source src ON src.id = r.source_id
@@ -139,9 +140,9 @@ func (l *lockedStreams) report(ctx context.Context, db interface {
 	var application, state *string
 	var began, changed *time.Time
 	err := db.QueryRow(timed, readStreamLocker, routeID, hash).
-		Scan(&told.Source, &told.Route, &told.Key, &pid, &application, &state, &began, &changed)
+		Scan(&told.Source, &told.Route, &told.ID, &pid, &application, &state, &began, &changed)
 	if err != nil {
-		told.Route, told.Key = fmt.Sprint(routeID), ""
+		told.Route, told.ID = fmt.Sprint(routeID), 0
 	}
 	if pid != nil {
 		told.Backend = &Backend{PID: *pid, Application: *application, State: *state}

@@ -39,6 +39,24 @@ SELECT (SELECT count(*) FROM page), (SELECT max(id) FROM page), coalesce((SELECT
 
 const deleteStreams = `DELETE FROM stream s WHERE s.id = ANY ($3::bigint[]) AND ` + removableStream
 
+// The key of a stream that stays is kept for people no longer than an effect of it: with the
+// last one went what could name the stream when an event is erased.
+const forgetKeys = `
+WITH idle AS MATERIALIZED (
+    SELECT s.id
+    FROM stream s
+    WHERE s.id > $3::bigint AND s.id <= $4::bigint AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)
+        AND EXISTS (
+            SELECT FROM unnest($1::int[], $2::timestamptz[]) AS r (id, idle)
+            WHERE r.id = s.route_id AND s.updated_at < r.idle)
+        AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)
+    ORDER BY s.id
+    FOR UPDATE OF s SKIP LOCKED)
+UPDATE stream s
+SET key_label = NULL, key_label_sealed = NULL, key_label_key_id = NULL
+FROM idle i
+WHERE s.id = i.id`
+
 // streams removes idle streams. An index by idleness would have to be kept up by
 // every effect of every stream, so all of them are looked at, once a day.
 func (s *pass) streams(ctx context.Context) error {
@@ -64,6 +82,9 @@ func (s *pass) streams(ctx context.Context) error {
 			}
 			if last != nil {
 				got.last = strconv.FormatInt(*last, 10)
+				if _, err := tx.Exec(ctx, forgetKeys, routes, idle, after, *last); err != nil {
+					return stretch{}, err
+				}
 			}
 			if len(ids) == 0 {
 				return got, nil

@@ -98,6 +98,32 @@ FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a 
 WHERE $6::text = '' AND c.id = a.id`,
 	},
 	{
+		table: "conflict", columns: []string{"sequence"},
+		page: `SELECT id, 0::bigint, (sequence_sealed IS NOT NULL OR sequence_key <> '' OR sequence_number <> '') AND sequence_key_id IS DISTINCT FROM $5, 256 FROM conflict
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		// What is plain becomes the JSON of [conflictSequence]; its reader passes over the line breaks of base64.
+		read: `SELECT c.id, 0::bigint, c.id, 0::bigint, c.sequence_key_id, coalesce(c.sequence_sealed,
+    convert_to(json_build_object('Key', encode(c.sequence_key, 'base64'), 'Number', encode(c.sequence_number, 'base64'))::text, 'UTF8')), NULL::bytea FROM conflict c
+WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = ''
+    AND (c.sequence_sealed IS NOT NULL OR c.sequence_key <> '' OR c.sequence_number <> '') ORDER BY c.id FOR UPDATE OF c SKIP LOCKED`,
+		write: `UPDATE conflict c SET sequence_key = '', sequence_number = '', sequence_sealed = a.one, sequence_key_id = a.key_id
+FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+WHERE $6::text = '' AND c.id = a.id`,
+	},
+	{
+		// A stream's id is a number: all rows have one uuid, and are told apart by the item.
+		table: "stream", columns: []string{"key_label"},
+		page: `SELECT '00000000-0000-0000-0000-000000000001'::uuid, id, (key_label IS NOT NULL OR key_label_sealed IS NOT NULL) AND key_label_key_id IS DISTINCT FROM $5, 128 FROM stream
+WHERE $1::text = '' AND $2::uuid IS NOT NULL AND id > $3 ORDER BY id LIMIT $4`,
+		read: `SELECT '00000000-0000-0000-0000-000000000001'::uuid, s.id, encode(substr(s.key_hash, 1, 16), 'hex')::uuid, s.route_id::bigint, s.key_label_key_id,
+    coalesce(s.key_label_sealed, convert_to(s.key_label, 'UTF8')), NULL::bytea FROM stream s
+WHERE cardinality($1::uuid[]) >= 0 AND s.id = ANY ($2::bigint[]) AND $3::text = '' AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)
+ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`,
+		write: `UPDATE stream s SET key_label = NULL, key_label_sealed = a.one, key_label_key_id = a.key_id
+FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+WHERE $6::text = '' AND s.id = a.item`,
+	},
+	{
 		table: "replay_item", columns: []string{"diff"},
 		page: `SELECT replay_id, position, diff IS NOT NULL AND diff_key_id IS DISTINCT FROM $5, coalesce(octet_length(diff), 0) FROM replay_item
 WHERE $1::text = '' AND (replay_id, position) > ($2, $3) ORDER BY replay_id, position LIMIT $4`,
@@ -129,5 +155,9 @@ UNION ALL SELECT 'effect_attempt', 'excerpt', coalesce(excerpt_key_id, 0), count
 UNION ALL SELECT 'operation_result', 'document', coalesce(key_id, 0), count(*) FROM operation_result GROUP BY 3
 UNION ALL SELECT 'refusal', 'body', coalesce(key_id, 0), count(*) FROM refusal WHERE whole GROUP BY 3
 UNION ALL SELECT 'conflict', 'body', coalesce(key_id, 0), count(*) FROM conflict GROUP BY 3
+UNION ALL SELECT 'conflict', 'sequence', coalesce(sequence_key_id, 0), count(*) FROM conflict
+    WHERE sequence_sealed IS NOT NULL OR sequence_key <> '' OR sequence_number <> '' GROUP BY 3
+UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) FROM stream
+    WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -44,12 +45,61 @@ func conflictPlace(id ID, column string) seal.Place {
 	return seal.Place{Table: "conflict", Column: column, Row: id}
 }
 
+// labelPlace is that of a stream's key as people see it. The stream's own id is not
+// known when its row is made, so the place is named by the hash of the key.
+func labelPlace(routeID int32, hash []byte) seal.Place {
+	return seal.Place{Table: "stream", Column: "key_label", Row: ID(hash[:16]), Item: int64(routeID)}
+}
+
+func conflictSequencePlace(id ID) seal.Place {
+	return seal.Place{Table: "conflict", Column: "sequence", Row: id}
+}
+
 // seal makes what will be stored of the delivery; in the caller's goroutine, so
 // that the flusher need not.
 func (d *delivery) seal(keys *seal.Keyring) {
 	ring := keys.Ring()
 	d.headers, _ = ring.Seal(headerPlace(d.bodyID), d.headers)
 	d.body, d.keyID = ring.Seal(bodyPlace(d.bodyID), d.body)
+	for i := range d.entries {
+		for j := range d.entries[i].effects {
+			if e := &d.entries[i].effects[j]; e.place != nil && e.place.hash != nil {
+				e.place.label = sealLabel(ring, e.route.ID, e.place.hash, e.place.key)
+			}
+		}
+	}
+}
+
+// label is the key of a stream as it is stored for people: in plain or sealed, or
+// neither once it was erased.
+type label struct {
+	plain  *string
+	sealed []byte
+	keyID  *int32
+}
+
+func sealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) label {
+	if ring == nil {
+		return label{plain: &key}
+	}
+	sealed, keyID := ring.Seal(labelPlace(routeID, hash), []byte(key))
+	return label{sealed: sealed, keyID: keyID}
+}
+
+// open gives the key for people. missing is the sealing key without which it cannot be
+// read.
+func (l *label) open(keys *seal.Keyring, routeID int32, hash []byte) (key string, missing int32) {
+	switch {
+	case l.plain != nil:
+		return *l.plain, 0
+	case l.sealed == nil || l.keyID == nil:
+		return "", 0
+	}
+	plain, err := keys.Open(labelPlace(routeID, hash), l.keyID, l.sealed)
+	if err != nil {
+		return "", *l.keyID
+	}
+	return string(plain), 0
 }
 
 // openPart opens the bytes of one event: a plain body was cut by the database, a
@@ -88,6 +138,34 @@ func sealConflict(keys *seal.Keyring, id ID, headers, body []byte) (sealedHeader
 	sealedHeaders, _ = ring.Seal(conflictPlace(id, "headers"), notNil(headers))
 	sealedBody, keyID = ring.Seal(conflictPlace(id, "body"), notNil(body))
 	return sealedHeaders, sealedBody, keyID
+}
+
+// conflictSequence is a sequence key and number as they came, which may be bytes that no
+// text column takes. It is sealed as JSON. Stored: never change.
+type conflictSequence struct{ Key, Number []byte }
+
+// sealSequence gives what goes into the plain columns and what into the sealed one.
+func sealSequence(keys *seal.Keyring, id ID, key, number string) (plain conflictSequence, sealed []byte, keyID *int32) {
+	plain = conflictSequence{Key: []byte(key), Number: []byte(number)}
+	ring := keys.Ring()
+	if ring == nil || key == "" && number == "" {
+		return plain, nil, nil
+	}
+	text, _ := json.Marshal(plain) // bytes always marshal
+	sealed, keyID = ring.Seal(conflictSequencePlace(id), text)
+	return conflictSequence{Key: []byte{}, Number: []byte{}}, sealed, keyID
+}
+
+// open replaces what is empty in the plain columns by what was sealed.
+func (s *conflictSequence) open(keys *seal.Keyring, id ID, keyID *int32, sealed []byte) error {
+	if sealed == nil {
+		return nil
+	}
+	text, err := keys.Open(conflictSequencePlace(id), keyID, sealed)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, s)
 }
 
 func openConflict(keys *seal.Keyring, id ID, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {

@@ -12,6 +12,9 @@ import (
 type StreamFilter struct {
 	Source string
 	Route  string
+	// Key takes the streams of one sequence key, of every route that is not left out
+	// otherwise. It is found by its hash, also where the key cannot be read or was erased.
+	Key string
 	// Blocked takes streams that an effect at rest holds up, Gap those that wait for
 	// a missing number. With both, a stream that is one of the two is taken.
 	Blocked, Gap bool
@@ -26,7 +29,10 @@ type StreamRow struct {
 	ID     int64  `json:"id"`
 	Source string `json:"source"`
 	Route  string `json:"route"`
-	Key    string `json:"key"`
+	// Key is empty if it cannot be read here, and once an event of the stream was erased.
+	Key string `json:"key"`
+	// KeyMissing is the sealing key that the keyring lacks for Key; 0 where it lacks none.
+	KeyMissing int32 `json:"key_missing,omitempty"`
 	// Applied is the highest number that is settled or given up; empty if there is
 	// none.
 	Applied string `json:"applied,omitempty"`
@@ -47,9 +53,9 @@ const MaxHeld = 1000
 // The held effects are counted for the rows of the page only: the lateral join
 // runs after LIMIT.
 const listStreams = `
-SELECT t.id, t.source, t.route, t.key_label, t.applied, h.held, h.undecided, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
+SELECT t.id, t.source, t.route, t.key_label, t.key_label_sealed, t.key_label_key_id, t.route_id, t.key_hash, t.applied, h.held, h.undecided, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
 FROM (
-    SELECT st.id, s.name AS source, r.name AS route, coalesce(st.key_label, '') AS key_label,
+    SELECT st.id, s.name AS source, r.name AS route, st.key_label, st.key_label_sealed, st.key_label_key_id,
         coalesce(trim_scale(st.applied)::text, '') AS applied, st.in_flight, st.gap_since, st.blocked_by, st.updated_at,
         st.route_id, st.key_hash
     FROM stream st
@@ -59,6 +65,7 @@ FROM (
       AND ($2::text = '' OR r.name = $2)
       AND (NOT ($3::boolean OR $4::boolean) OR $3::boolean AND st.blocked_by IS NOT NULL OR $4::boolean AND st.gap_since IS NOT NULL)
       AND ($5::bigint = 0 OR st.id < $5)
+      AND ($8::int[] IS NULL OR (st.route_id, st.key_hash) IN (SELECT * FROM unnest($8::int[], $9::bytea[])))
     ORDER BY st.id DESC
     LIMIT $6
 ) t
@@ -70,11 +77,21 @@ ORDER BY t.id DESC`
 
 // Streams gives one page of streams, newest first.
 func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, error) {
-	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), MaxHeld)
+	routes, hashes, err := l.keyed(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[StreamRow])
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), MaxHeld, routes, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("listing streams: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s StreamRow, err error) {
+		var key streamKey
+		err = row.Scan(&s.ID, &s.Source, &s.Route, &key.label.plain, &key.label.sealed, &key.label.keyID, &key.routeID, &key.hash, &s.Applied,
+			&s.Held, &s.Undecided, &s.InFlight, &s.GapSince, &s.BlockedBy, &s.UpdatedAt)
+		s.Key, s.KeyMissing = key.open(l.keys)
+		return s, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}

@@ -68,21 +68,31 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if err := explained(p.Actor, p.Reason); err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
+	// A worker may have what is next in the stream at this very moment: what was looked at is
+	// compared anew.
+	err := unlocked(ctx, func() error {
+		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+	})
+	if err != nil {
+		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+	}
+	return nil
+}
+
+// unlocked runs a transaction again while it meets rows that somebody else has locked, and
+// gives up with [ErrLocked].
+func unlocked(ctx context.Context, transaction func() error) error {
 	for try := 0; ; try++ {
-		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+		err := transaction()
 		switch {
-		case err == nil:
-			return nil
-		case !isLocked(err):
-			return fmt.Errorf("passing stream %d: %w", p.Stream, err)
+		case err == nil || !isLocked(err):
+			return err
 		case try >= lockedTries:
-			return fmt.Errorf("passing stream %d: %w", p.Stream, ErrLocked)
+			return ErrLocked
 		}
-		// A worker has what is next in the stream at this very moment: what was looked at is
-		// compared anew.
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("passing stream %d: %w", p.Stream, ctx.Err())
+			return ctx.Err()
 		case <-time.After(lockedPause):
 		}
 	}

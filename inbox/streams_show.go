@@ -69,43 +69,10 @@ func parseStreamRef(ref string) (streamRef, error) {
 	return streamRef{source: source, route: route, key: key}, nil
 }
 
-// A route without definitions has one row, without a salt.
-const readSalts = `
-SELECT coalesce(s.key_name, s.name), coalesce(r.key_name, r.name), d.digest
-FROM route r
-JOIN source s ON s.id = r.source_id
-LEFT JOIN order_definition d ON d.route_id = r.id AND d.salted
-WHERE s.name = $1 AND r.name = $2`
-
-// hashes are those of the key under each definition that the route's order had; nil for
-// a reference by id.
-func (l *Lister) hashes(ctx context.Context, r streamRef) ([][]byte, error) {
-	if r.id != 0 {
-		return nil, nil
-	}
-	rows, err := l.pool.Query(ctx, readSalts, r.source, r.route)
-	if err != nil {
-		return nil, err
-	}
-	out := [][]byte{}
-	var source, route string
-	var salt []byte
-	_, err = pgx.ForEachRow(rows, []any{&source, &route, &salt}, func() error {
-		if len(out) == 0 {
-			out = append(out, Series{}.KeyHash(source, route, r.key))
-		}
-		if salt != nil {
-			out = append(out, Series{Salt: salt}.KeyHash(source, route, r.key))
-		}
-		return nil
-	})
-	return out, err
-}
-
 // Either by our id or by the key: both are unique indexes. Of a key that has streams
 // of several definitions it is the newest; the others have their ids.
 const showStream = `
-SELECT st.id, s.name, r.name, coalesce(st.key_label, ''), coalesce(trim_scale(st.applied)::text, ''), st.in_flight, st.gap_since,
+SELECT st.id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, coalesce(trim_scale(st.applied)::text, ''), st.in_flight, st.gap_since,
     st.blocked_by, st.updated_at, st.started_at, st.route_id, st.key_hash,
     (SELECT count(*) FROM (SELECT FROM effect e
         WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.state = 'held' LIMIT $5) w),
@@ -125,13 +92,17 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := l.hashes(ctx, parsed)
+	var hashes [][]byte // nil for a reference by id
+	if parsed.id == 0 {
+		_, hashes, err = l.keyed(ctx, StreamFilter{Source: parsed.source, Route: parsed.route, Key: parsed.key})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}
 	var d StreamDetail
+	var stored label
 	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, hashes, MaxHeld).Scan(
-		&d.ID, &d.Source, &d.Route, &d.Key, &d.Applied, &d.InFlight, &d.GapSince,
+		&d.ID, &d.Source, &d.Route, &stored.plain, &stored.sealed, &stored.keyID, &d.Applied, &d.InFlight, &d.GapSince,
 		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held, &d.Undecided)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("stream %s: %w", ref, ErrNotFound)
@@ -139,6 +110,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}
+	d.Key, d.KeyMissing = stored.open(l.keys, d.routeID, d.keyHash)
 	if err := l.streamEffects(ctx, &d); err != nil {
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}

@@ -250,7 +250,7 @@ func TestWhoLocksAStreamIsTold(t *testing.T) {
 	}
 	b.eventually("that it is told", func() bool { return len(get()) > 0 })
 	s := get()[0]
-	if s.Source != "shop" || s.Route != repeatable || s.Key != "K-17" || s.Backend == nil || s.Backend.Application != "a stranger" ||
+	if s.Source != "shop" || s.Route != repeatable || s.ID != int64(b.count(`SELECT id FROM stream WHERE key_label = $1`, "K-17")) || s.Backend == nil || s.Backend.Application != "a stranger" ||
 		s.Backend.State != "idle in transaction" || s.Backend.PID == 0 || s.Backend.TransactionSince.IsZero() {
 		t.Errorf("told %+v by %+v", s, s.Backend)
 	}

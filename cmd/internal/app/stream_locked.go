@@ -10,7 +10,7 @@ import (
 // streamLocked tells people that somebody keeps a stream locked, and what to end.
 func (a *App) streamLocked(ctx context.Context, s inbox.LockedStream) {
 	attrs := []slog.Attr{
-		slog.String("source", s.Source), slog.String("route", s.Route), slog.String("key", s.Key), slog.Time("since", s.Since),
+		slog.String("source", s.Source), slog.String("route", s.Route), slog.Int64("stream", s.ID), slog.Time("since", s.Since),
 	}
 	if b := s.Backend; b != nil {
 		attrs = append(attrs, slog.Int("pid", int(b.PID)), slog.String("application", b.Application), slog.String("state", b.State),

@@ -15,10 +15,10 @@ func (s *shell) eraseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "erase", Short: "Erase everything of one event but its key", Args: cobra.NoArgs,
 		Long: "Erase the body of one event, what was made of it and what was answered: rendered requests, results,\n" +
-			"excerpts, documents, what replays and refusals quote, payloads that conflicted with it. Its key stays,\n" +
-			"so that a redelivery is still a duplicate, and so do the audit and the hashes. It cannot be undone, and\n" +
-			"is refused while an effect of the event is not at rest. Where a delivery carried several events, the\n" +
-			"others keep their bytes.",
+			"excerpts, documents, what replays and refusals quote, payloads that conflicted with it, and the sequence\n" +
+			"keys of its streams, which keep their order. Its own key stays, so that a redelivery is still a\n" +
+			"duplicate, and so do the audit and the hashes. It cannot be undone, and is refused while an effect of\n" +
+			"the event is not at rest. Where a delivery carried several events, the others keep their bytes.",
 		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if source == "" || key == "" {
@@ -72,6 +72,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 				{"event", out.Event.String()}, {"body", body}, {"other events", nonzero(out.Others)},
 				{"effects", nonzero(out.Effects)}, {"attempts", nonzero(out.Attempts)}, {"duplicates", nonzero(out.Duplicates)},
 				{"documents", nonzero(out.Results)}, {"replay diffs", nonzero(out.Diffs)}, {"refusals", nonzero(out.Refusals)}, {"conflicts", nonzero(out.Conflicts)},
+				{"sequence keys", nonzero(out.Streams)},
 				{"unreadable refusals", nonzero(out.Unreadable)},
 			})
 			if out.Unopened {

@@ -77,6 +77,15 @@ func (s *shell) read(cmd *cobra.Command, do func(context.Context, *inbox.Lister)
 	})
 }
 
+// lister reads from pool, also what is sealed.
+func (s *shell) lister(pool *pgxpool.Pool) (*inbox.Lister, error) {
+	keys, err := s.keyring()
+	if err != nil {
+		return nil, err
+	}
+	return inbox.NewLister(pool).WithKeyring(keys), nil
+}
+
 // showPage reads one page of rows from the database, shows it, and says how to get
 // the next one.
 func showPage[Row, Cursor any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -70,7 +72,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty,
+					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty, "sql": sql, "leaks": leaks,
 				},
 			})
 		})
@@ -249,6 +251,52 @@ func dirty(ts *testscript.TestScript, neg bool, args []string) {
 	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "oncegate_migration"}.Sanitize()
 	_, err = conn.Exec(context.Background(), "UPDATE "+table+" SET dirty = true, version = "+args[0])
 	ts.Check(err)
+}
+
+// sql STATEMENT: somebody else runs the statement in the schema.
+func sql(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sql statement")
+	}
+	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), "SET search_path = "+pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA")}.Sanitize())
+	ts.Check(err)
+	_, err = conn.Exec(context.Background(), args[0])
+	ts.Check(err)
+}
+
+// leaks MARKER: some table of the schema holds the marker, as text, as bytes or in base64.
+// With !, none does.
+func leaks(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] leaks marker")
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'`,
+		pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA")}.Sanitize())
+	ts.Check(err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ts.Check(err)
+	forms := []string{args[0], hex.EncodeToString([]byte(args[0])), base64.StdEncoding.EncodeToString([]byte(args[0]))}
+	var found []string
+	for _, table := range tables {
+		var content strings.Builder
+		_, err := conn.PgConn().CopyTo(ctx, &content, "COPY "+pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), table}.Sanitize()+" TO STDOUT")
+		ts.Check(err)
+		for _, form := range forms {
+			if strings.Contains(content.String(), form) {
+				found = append(found, table)
+			}
+		}
+	}
+	if neg != (len(found) == 0) {
+		ts.Fatalf("tables that hold %s: %v", args[0], found)
+	}
 }
 
 // first NAME PROGRAM ARGS: the variable NAME is the first "id" of the JSON that

@@ -49,6 +49,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Source, "source", "", "only of this source")
 	flags.StringVar(&f.Route, "route", "", "only of this route")
+	flags.StringVar(&f.Key, "key", "", "only of this sequence key, whole, also where it was erased")
 	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
 	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
@@ -67,9 +68,21 @@ func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 		if row.GapSince != nil {
 			gap = s.tableClock(*row.GapSince)
 		}
-		t.add(row.Source, row.Route, row.Key, row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
+		t.add(row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
 	}
 	return t
+}
+
+// streamKey is the key of a stream, or why there is none to see: it is kept for people no
+// longer than until one of its events is erased.
+func streamKey(key string, missing int32) string {
+	switch {
+	case missing != 0:
+		return fmt.Sprintf("(sealed with key %d)", missing)
+	case key == "":
+		return "(not kept)"
+	}
+	return key
 }
 
 // heldCount says that counting has stopped somewhere.
@@ -126,7 +139,7 @@ func streamPairs(d *inbox.StreamDetail) []pair {
 	return []pair{
 		{"stream", fmt.Sprint(d.ID)},
 		{"route", d.Source + "/" + d.Route},
-		{"key", d.Key},
+		{"key", streamKey(d.Key, d.KeyMissing)},
 		{"applied", d.Applied},
 		{"held", heldCount(d.Held)},
 		{"undecided", heldCount(d.Undecided)},

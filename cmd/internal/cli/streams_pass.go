@@ -50,7 +50,11 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 		return err
 	}
 	defer pool.Close()
-	stream, err := inbox.NewLister(pool).Stream(cmd.Context(), ref)
+	lister, err := s.lister(pool)
+	if err != nil {
+		return err
+	}
+	stream, err := lister.Stream(cmd.Context(), ref)
 	if err != nil {
 		return err
 	}

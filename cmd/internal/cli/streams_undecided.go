@@ -32,7 +32,11 @@ func undecidedTable(rows []inbox.Undecided) *table {
 	}
 	for i := range rows {
 		u := &rows[i]
-		t.add(u.Source, u.Route, u.Key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
+		key := ""
+		if u.Stream != 0 {
+			key = streamKey(u.Key, u.KeyMissing)
+		}
+		t.add(u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
 	}
 	return t
 }
@@ -79,7 +83,11 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			stream, err := inbox.NewLister(pool).Stream(cmd.Context(), args[0])
+			lister, err := s.lister(pool)
+			if err != nil {
+				return err
+			}
+			stream, err := lister.Stream(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -92,7 +100,11 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 
 // endUndecidedOf ends the wait of all effects of a stream that are held for a person.
 func (s *shell) endUndecidedOf(cmd *cobra.Command, pool *pgxpool.Pool, stream *inbox.StreamDetail, as inbox.UndecidedEnd, d decision) error {
-	rows, err := inbox.NewLister(pool).Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+	lister, err := s.lister(pool)
+	if err != nil {
+		return err
+	}
+	rows, err := lister.Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
 	if err != nil {
 		return err
 	}
