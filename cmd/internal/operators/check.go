@@ -26,6 +26,7 @@ const (
 	miscounted  = "miscounted"  // a command reports another number than it did
 	undecided   = "undecided"   // a command says that it decided something, and it was not
 	exited      = "exit"        // a command ended as none may
+	keyKept     = "key kept"    // a stream has its order key, though an event of it was erased
 	leaked      = "leaked"      // content that was erased, or sealed, stands in the database
 	damaged     = "damaged"     // what is sealed does not open
 	kept        = "kept"        // something is still under an old key

@@ -9,12 +9,16 @@ import (
 	"os"
 )
 
-// logs counts what the servers complained of, and looks for panics.
+// logs counts what the servers complained of, and looks for panics and for markers: content
+// and order keys stand in no log.
 func (c *campaign) logs(context.Context) error {
 	for _, s := range c.servers {
 		content, err := os.ReadFile(s.log)
 		if err != nil {
 			return fmt.Errorf("reading a log: %w", err)
+		}
+		if there := markers(content); len(there) > 0 {
+			c.violate(violation{leaked, fmt.Sprintf("the log of server %d holds %s", s.number, sorted(there)[0])})
 		}
 		lines := bufio.NewScanner(bytes.NewReader(content))
 		lines.Buffer(nil, 1<<20)

@@ -107,16 +107,29 @@ func (c *campaign) stream(route, order string) *stream {
 	return s
 }
 
+// The events of a stream say which key it has: the stream itself may have been erased of it.
+const eventsOfStream = `
+SELECT r.name, array_agg(src.name || '/' || split_part(v.event_id, '~', 1))
+FROM stream s
+JOIN route r ON r.id = s.route_id
+JOIN effect e ON e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source src ON src.id = v.source_id
+WHERE s.id = $1
+GROUP BY r.name`
+
 // passed notes that somebody let a stream go on.
 func (o *operator) passed(ctx context.Context, a *act, id string) {
-	var route, label string
-	err := o.db.QueryRow(ctx, `SELECT r.name, coalesce(s.key_label, '') FROM stream s JOIN route r ON r.id = s.route_id WHERE s.id = $1`, id).Scan(&route, &label)
+	var route string
+	var events []string
+	err := o.db.QueryRow(ctx, eventsOfStream, id).Scan(&route, &events)
 	if err != nil || a.Code != 0 && !a.killed {
 		return
 	}
+	order := o.deliveries.orderOf(events)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.stream(route, label)
+	s := o.stream(route, order)
 	s.passes = append(s.passes, a.span())
 }
 

@@ -105,6 +105,33 @@ func (c *campaign) leaks(ctx context.Context, sealed bool) error {
 		}
 		c.violate(leaking(table, content, c.deliveries.events, sealed)...)
 	}
+	return c.orderKeys(ctx)
+}
+
+const keysOfErased = `
+SELECT s.id, src.name || '/' || v.event_id
+FROM inbox_event v
+JOIN source src ON src.id = v.source_id
+JOIN effect e ON e.event_id = v.id
+JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+WHERE v.class = 'erased' AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)`
+
+// orderKeys looks for streams that say whose events they order though one of these was
+// erased, in plain or sealed.
+func (c *campaign) orderKeys(ctx context.Context) error {
+	rows, err := c.db.Query(ctx, keysOfErased)
+	if err != nil {
+		return fmt.Errorf("looking for the keys of erased events: %w", err)
+	}
+	var stream int64
+	var event string
+	_, err = pgx.ForEachRow(rows, []any{&stream, &event}, func() error {
+		c.violate(violation{keyKept, fmt.Sprintf("stream %d has its key though %s was erased", stream, event)})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("looking for the keys of erased events: %w", err)
+	}
 	return nil
 }
 

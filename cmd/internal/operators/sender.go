@@ -116,14 +116,27 @@ func (d *deliveries) again(random *rand.Rand) *event {
 	return d.recent[random.IntN(len(d.recent))]
 }
 
+// orderOf is the key in order of the first of the events that has one.
+func (d *deliveries) orderOf(events []string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range events {
+		if e := d.events[key]; e != nil && e.sent[0].Order != "" {
+			return e.sent[0].Order
+		}
+	}
+	return ""
+}
+
 // place gives the key and number of an event in order: most follow the one before, some
-// leave a number out, take one that is taken, or have none.
-func (d *deliveries) place(random *rand.Rand) (key string, number int) {
+// leave a number out, take one that is taken, or have none. A key is a marker, so that it is
+// found where it may not be.
+func (d *deliveries) place(random *rand.Rand, seed uint64) (key string, number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.orders) < 6 || random.IntN(15) == 0 {
 		d.made++
-		d.orders = append(d.orders, fmt.Sprintf("order-%d", d.made))
+		d.orders = append(d.orders, marker(seed, d.made))
 	}
 	if len(d.orders) > 12 {
 		d.orders = d.orders[1:]
@@ -175,7 +188,7 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	}
 	c.deliveries.mu.Unlock()
 	for range 3 {
-		key, number := c.deliveries.place(random)
+		key, number := c.deliveries.place(random, c.seed)
 		fresh("orders", payload{Type: "order.changed", Order: key, Number: number})
 	}
 	for range 1 + random.IntN(2) {
