@@ -31,7 +31,7 @@ FROM passed p
 WHERE e.route_id = p.route_id AND e.sequence_key_hash = p.key_hash AND e.sequence_number = p.number AND e.state = 'held'`},
 	// The order key of an erased event stays.
 	{keyKept, `
-UPDATE stream s SET key_label = 'order-1'
+UPDATE stream s SET key_label = 'order-1', key_label_sealed = NULL, key_label_key_id = NULL
 FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE v.class = 'erased' AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash`},
 	// An event is lost.
