@@ -42,6 +42,7 @@ func (f *sparingFetcher) Fetch(want schemes.KeyRequest) ([]byte, error) {
 		return nil, errEnoughFetched
 	}
 	want.Renew = false
+	want.Held = true // the verification has asked before: a search is no reason to ask anybody
 	text, err := f.from.Fetch(want)
 	f.got[key] = fetched{text, err}
 	return text, err

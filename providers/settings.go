@@ -14,6 +14,10 @@ import (
 // implementation guards what may be reached and caches what it got.
 type Fetcher = schemes.Fetcher
 
+// Deferral is the error of a verification whose key is not known and cannot be asked
+// for now. It says nothing about the request: whoever sent it is to come again.
+type Deferral = schemes.Deferral
+
 // Asker asks a provider about a request, where a signature alone says too little
 // and the source wants it.
 type Asker = schemes.Asker

@@ -37,11 +37,14 @@ const (
 	outcomeUnavailable outcome = "unavailable"
 	// outcomeDoubted: only its time is wrong, and our clock may be.
 	outcomeDoubted outcome = "clock_doubted"
+	// outcomeKeyAwaited: its key is not known and could not be asked for now.
+	outcomeKeyAwaited outcome = "key_awaited"
 )
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
 	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
+	outcomeKeyAwaited,
 }
 
 // reason says why a request was refused: the provider's reasons and these. It
@@ -132,6 +135,12 @@ func answer(source *endpoint, res *result) providers.Reply {
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterOverload)
 	case outcomeDoubted:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterDoubt)
+	case outcomeKeyAwaited:
+		after := afterFault
+		if res.retryAfter > 0 {
+			after = strconv.Itoa(res.retryAfter)
+		}
+		return bare(http.StatusServiceUnavailable, "Retry-After", after)
 	case outcomeUnavailable:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
 	default:

@@ -93,6 +93,9 @@ func answerCases() []answerCase {
 		{name: "early by a clock in doubt", adjust: doubting, header: map[string]string{"X-Age": "-301"}, status: 503, want: retry("2"), outcome: "clock_doubted"},
 		{name: "in time by a clock in doubt", adjust: doubting, status: 200, answer: ack("recorded"), outcome: "recorded", reaches: true},
 		{name: "forged and stale by a clock in doubt", adjust: doubting, header: map[string]string{"X-Age": "301", "X-Signature": sign(event + " ")}, status: 401, outcome: "refused", reason: "mismatch", whole: true},
+		// Nobody knows yet whose fault it is, so the sender is to come again.
+		{name: "unknown key", header: map[string]string{"X-Provoke": "unknown key"}, status: 503, want: retry("42"), outcome: "key_awaited"},
+		{name: "unknown key and time", header: map[string]string{"X-Provoke": "unknown key and time"}, status: 503, want: retry("5"), outcome: "key_awaited"},
 		{name: "early", header: map[string]string{"X-Age": "-301"}, status: 401, outcome: "refused", reason: "early"},
 		{name: "forged handshake", method: "GET", path: "/in/shop?token=wrong&challenge=1", status: 401, outcome: "refused", reason: "mismatch", whole: true},
 		{name: "unidentified operation", header: map[string]string{"X-Provoke": "unidentified"}, adjust: strict, status: 400, outcome: "refused", reason: "unidentified",

@@ -14,6 +14,7 @@ import (
 const (
 	logRefused    = "delivery refused"
 	logDoubted    = "delivery put off: it verifies but for its time, and our clock may be wrong"
+	logKeyAwaited = "delivery put off: its key is not known and could not be asked for now"
 	logUnverified = "delivery not verified"
 	logPanicked   = "delivery panicked"
 	logShed       = "delivery shed: its body arrived too slowly for the memory that it held"
@@ -22,7 +23,7 @@ const (
 // UnprovedMessages are the messages of the lines of the log that anybody can bring
 // about, without a secret. A logger should bound how many of them it writes.
 func UnprovedMessages() []string {
-	return []string{logRefused, logDoubted, logUnverified, logPanicked, logShed}
+	return []string{logRefused, logDoubted, logKeyAwaited, logUnverified, logPanicked, logShed}
 }
 
 // logs reports whether a line is written that quota is for.
@@ -95,6 +96,18 @@ func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
 		r.cfg.Logger.LogAttrs(req.http.Context(), slog.LevelWarn, logDoubted,
 			slog.String("source", req.source.name), slog.String("detail", refusal.Detail), slog.String("request", req.id))
 	}
+}
+
+// logKeyAwaited tells of a delivery whose key could not be asked for. Anybody can invent
+// keys, so it is no more than a refusal is.
+func (r *Receiver) logKeyAwaited(req *request, deferral *providers.Deferral) {
+	ctx := req.http.Context()
+	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !r.logs(req, req.source.logs) {
+		return
+	}
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, logKeyAwaited,
+		slog.String("source", req.source.name), slog.String("detail", deferral.Err.Error()),
+		slog.String("remote", r.remote(req.http)), slog.String("request", req.id))
 }
 
 // logUnverified reports a fault of a provider's, at most once a second for each

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"errors"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
@@ -42,6 +43,11 @@ func (e *endpoint) precheck(req *http.Request) reason {
 // unverified turns a provider's error into a result. Only a refusal is the
 // sender's; anything else is ours.
 func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
+	// The sender may be right and its key new, or anybody may have invented one.
+	if deferral, ok := errors.AsType[*providers.Deferral](err); ok {
+		r.logKeyAwaited(req, deferral)
+		return result{outcome: outcomeKeyAwaited, retryAfter: int(math.Ceil(deferral.After.Seconds()))}
+	}
 	var refusal *providers.Refusal
 	if !errors.As(err, &refusal) {
 		r.logUnverified(req, err)

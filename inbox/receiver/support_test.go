@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -141,6 +142,10 @@ func (p *provider) Verify(req *providers.Request, secrets []providers.Secret) (*
 		panic("the secret content of a delivery")
 	case "error":
 		return nil, errors.New("a provider's own trouble")
+	case "unknown key":
+		return nil, &providers.Deferral{After: 41*time.Second + 1, Err: errors.New("no budget")}
+	case "unknown key and time":
+		return nil, fmt.Errorf("verifying: %w", &providers.Deferral{Err: errors.New("no budget")})
 	case "nothing":
 		return nil, nil
 	case "unidentified":

@@ -3,6 +3,24 @@
 // size, time and rate, and kept. It is the one place of the providers that opens
 // a socket; verification asks for it through [scheme.Fetcher]. By the same way,
 // and as guarded, it asks a provider about a request ([scheme.Asker]).
+//
+// # What a forgery can cost
+//
+// Some requests name the document that is to verify them, so anybody can name another
+// one, a hundred times a second. Documents are therefore of three kinds. Those that the
+// configuration names, and those that have verified something, are asked for without
+// reserve: once an hour, and at most once a minute where a key is missing. They are never
+// pushed out by what has verified nothing, and a [Store] brings them back after a
+// restart. A document that the request names and that has verified nothing has a place
+// of its own and a budget for each source, with a bound for all sources together.
+//
+// The document of a sender's new key is of the third kind as well. So the budget has
+// three lanes: for whatever comes, for what is asked for again after it was put off, and
+// for clients near those that have sent something authentic. In each of them one network
+// of clients gets only a share. Forgeries that name a new document each time use up the
+// first lane alone: a new key is then known at the second delivery that names it. A
+// forger who repeats each address competes in the second lane, from as many networks as
+// they have, and then the third lane remains.
 package fetch
 
 import (
@@ -18,7 +36,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"sync"
 	"time"
 
@@ -41,8 +58,17 @@ type Config struct {
 	// Roots stand for the system's certificates.
 	Roots *x509.CertPool
 
-	// Keep is how long a copy is given without asking again. It defaults to 1 h.
+	// Store brings back what has verified something after a restart. nil is none.
+	Store Store
+
+	// Keep is how long a copy is given without asking again. An older copy of what has
+	// verified something, or is configured, is still given while it is asked for
+	// again. It defaults to 1 h.
 	Keep time.Duration
+
+	// Stale is from which age on a copy is not given before it was tried to get a newer
+	// one. It defaults to 24 h.
+	Stale time.Duration
 
 	// Pause is the shortest time between two attempts for one document, and so
 	// between two renewals for an unknown key. It defaults to 1 min.
@@ -55,59 +81,60 @@ type Config struct {
 	// The sender waits meanwhile. It defaults to 5 s.
 	AskTimeout time.Duration
 
-	// Rate is how many attempts a host gets in a minute, over all its documents. It
-	// defaults to 30.
+	// Rate is how many documents that requests name, and that have verified nothing, a
+	// source may ask for in a minute, a third of it in each lane. It defaults to 30, and
+	// is at least 3. All sources together may ask for four times as many in the first lane.
 	Rate int
 
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// maxDocument is the largest document, in bytes.
-const maxDocument = 1 << 20
+const (
+	// maxDocument is the largest document that the configuration names, in bytes: a set
+	// of keys may hold a chain of certificates for each.
+	maxDocument = 1 << 20
 
-// maxDocuments is how many documents are kept. A sender that invents addresses
-// pushes out the oldest ones.
-const maxDocuments = 256
+	// maxClaimed is the largest document that a request names, in bytes.
+	maxClaimed = 64 << 10
+)
 
-// Fetcher implements [scheme.Fetcher] and [scheme.Asker]. It is safe for concurrent use.
+// Fetcher gets documents for all sources. Each of them asks through its own [Source].
+// It is safe for concurrent use.
 type Fetcher struct {
 	cfg    Config
 	client *http.Client
 	guard  *egress.Guard
+	began  time.Time
+	own    *Source // for whoever asks without a source
+
+	// Attempts end with the context, which Stop ends.
+	ctx    context.Context //nolint:containedctx // an attempt is for all that wait, and belongs to none of them
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
 
 	mu        sync.Mutex
-	documents map[[sha256.Size]byte]*document
-	hosts     map[string]*budget
+	documents documents
+	sources   map[string]*Source
+	open      lane   // the first lane of all sources
+	putOff    sketch // what was asked for and put off
+	running   int    // attempts for what has verified nothing
+	stats     Stats
 	tokens    map[[sha256.Size]byte]*token
 
+	saves     chan Copy
 	questions chan struct{} // those under way
 }
 
 var (
-	_ scheme.Fetcher = (*Fetcher)(nil)
-	_ scheme.Asker   = (*Fetcher)(nil)
+	_ scheme.Fetcher   = (*Fetcher)(nil)
+	_ scheme.Confirmer = (*Fetcher)(nil)
+	_ scheme.Asker     = (*Fetcher)(nil)
 )
-
-// document is a copy and what is known of fetching it.
-type document struct {
-	text    []byte    // the last good copy; nil if there is none
-	at      time.Time // when it was got
-	tried   time.Time // the last attempt
-	err     error     // of the last attempt
-	running chan struct{}
-}
-
-// budget counts the attempts at a host within a minute.
-type budget struct {
-	since time.Time
-	used  int
-}
 
 var (
 	errForbidden = errors.New("the address is not one that keys may come from")
-	errBusy      = errors.New("too many keys were asked of one host")
-	errTooLarge  = errors.New("the document is larger than 1 MB")
+	errTooLarge  = errors.New("the key store's document is too large")
 )
 
 // New returns a Fetcher.
@@ -124,7 +151,7 @@ func New(cfg Config) (*Fetcher, error) {
 		name  string
 		value *time.Duration
 		usual time.Duration
-	}{{"Keep", &cfg.Keep, time.Hour}, {"Pause", &cfg.Pause, time.Minute}, {"Timeout", &cfg.Timeout, 10 * time.Second}, {"AskTimeout", &cfg.AskTimeout, 5 * time.Second}} {
+	}{{"Keep", &cfg.Keep, time.Hour}, {"Stale", &cfg.Stale, 24 * time.Hour}, {"Pause", &cfg.Pause, time.Minute}, {"Timeout", &cfg.Timeout, 10 * time.Second}, {"AskTimeout", &cfg.AskTimeout, 5 * time.Second}} {
 		if *span.value < 0 {
 			return nil, fmt.Errorf("configuring key fetching: %s is negative", span.name)
 		}
@@ -138,14 +165,17 @@ func New(cfg Config) (*Fetcher, error) {
 	if cfg.Rate == 0 {
 		cfg.Rate = 30
 	}
+	cfg.Rate = max(cfg.Rate, 3)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &Fetcher{
-		guard: egress.New(egress.Config{Allow: cfg.Allow, Timeout: cfg.Timeout}), cfg: cfg,
-		documents: map[[sha256.Size]byte]*document{}, hosts: map[string]*budget{},
-		tokens: map[[sha256.Size]byte]*token{}, questions: make(chan struct{}, maxQuestions),
+		guard: egress.New(egress.Config{Allow: cfg.Allow, Timeout: cfg.Timeout}), cfg: cfg, began: cfg.Now(),
+		documents: documents{}, sources: map[string]*Source{}, open: newLane(4*cfg.Rate, 4*cfg.Rate), putOff: newSketch(),
+		saves: make(chan Copy, maxSaves), tokens: map[[sha256.Size]byte]*token{}, questions: make(chan struct{}, maxQuestions),
 	}
+	f.own = f.Source("")
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.client = &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{
@@ -193,116 +223,11 @@ func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, 
 	return nil, last
 }
 
-// Fetch gives a document. However many ask for it, one attempt is made; those
-// that have waited for it share its end. An attempt that fails leaves the last
-// good copy in use.
-func (f *Fetcher) Fetch(want scheme.KeyRequest) ([]byte, error) {
-	if !scheme.Allowed(want.URL, want.Hosts) {
-		return nil, errForbidden
-	}
-	u, err := url.Parse(want.URL)
-	if err != nil {
-		return nil, errForbidden
-	}
-	key := sha256.Sum256(append([]byte(want.URL+"\n"), want.Body...)) // what is posted may be a credential
-	f.mu.Lock()
-	d := f.document(key)
-	if d.running != nil {
-		wait := d.running
-		f.mu.Unlock()
-		<-wait // the attempt has a deadline of its own
-		f.mu.Lock()
-		text, err := d.text, d.err
-		f.mu.Unlock()
-		if text != nil {
-			return text, nil
-		}
-		return nil, err
-	}
-	now := f.cfg.Now()
-	fresh := d.text != nil && now.Sub(d.at) < f.cfg.Keep
-	tried := !d.tried.IsZero() && now.Sub(d.tried) < f.cfg.Pause
-	switch {
-	case fresh && (!want.Renew || tried), tried && d.text != nil:
-		text := d.text
-		f.mu.Unlock()
-		return text, nil
-	case tried:
-		err := d.err
-		f.mu.Unlock()
-		return nil, err
-	case !f.spend(u.Host, now):
-		text := d.text
-		f.mu.Unlock()
-		if text != nil {
-			return text, nil
-		}
-		return nil, errBusy
-	}
-	d.running, d.tried = make(chan struct{}), now
-	f.mu.Unlock()
-	return f.attempt(want, d)
-}
+// Fetch is that of a source without a name, see [Source.Fetch].
+func (f *Fetcher) Fetch(want scheme.KeyRequest) ([]byte, error) { return f.own.Fetch(want) }
 
-// attempt fetches and tells those who wait.
-func (f *Fetcher) attempt(want scheme.KeyRequest, d *document) ([]byte, error) {
-	text, err := f.get(want)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d.err = err
-	switch {
-	case err == nil:
-		d.text, d.at = text, f.cfg.Now()
-	case errors.Is(err, scheme.ErrNoKey):
-		d.text = nil // the store speaks, and says that there is none any more
-	}
-	close(d.running)
-	d.running = nil
-	if err != nil && d.text != nil {
-		f.cfg.Logger.Warn("keys not fetched, the last copy is used", slog.Any("error", err))
-		return d.text, nil
-	}
-	return d.text, err
-}
-
-// document finds or makes an entry, making room if there is none.
-func (f *Fetcher) document(key [sha256.Size]byte) *document {
-	if d := f.documents[key]; d != nil {
-		return d
-	}
-	if len(f.documents) >= maxDocuments {
-		var oldest [sha256.Size]byte
-		var found *document
-		for k, d := range f.documents {
-			if d.running == nil && (found == nil || d.tried.Before(found.tried)) {
-				oldest, found = k, d
-			}
-		}
-		if found != nil {
-			delete(f.documents, oldest)
-		}
-	}
-	d := &document{}
-	f.documents[key] = d
-	return d
-}
-
-// spend takes one attempt of a host's budget.
-func (f *Fetcher) spend(host string, now time.Time) bool {
-	b := f.hosts[host]
-	if b == nil {
-		if len(f.hosts) >= maxDocuments {
-			clear(f.hosts)
-		}
-		b = &budget{since: now}
-		f.hosts[host] = b
-	}
-	if now.Sub(b.since) >= time.Minute {
-		*b = budget{since: now}
-	}
-	b.used++
-	return b.used <= f.cfg.Rate
-}
+// Confirm is that of a source without a name, see [Source.Confirm].
+func (f *Fetcher) Confirm(want scheme.KeyRequest) { f.own.Confirm(want) }
 
 // do makes one request. A reply that arrives once its time is over is none: a server that
 // notices that its caller has gone may answer 200 by itself.
@@ -318,9 +243,9 @@ func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
 	return reply, nil
 }
 
-func (f *Fetcher) get(want scheme.KeyRequest) (_ []byte, err error) {
+func (f *Fetcher) get(want *scheme.KeyRequest) (_ []byte, err error) {
 	// No request waits with its own context: what is fetched is for all of them.
-	ctx, cancel := context.WithTimeout(context.Background(), f.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Timeout)
 	defer cancel()
 	method, body := http.MethodGet, io.Reader(http.NoBody)
 	if len(want.Body) > 0 {
@@ -339,11 +264,15 @@ func (f *Fetcher) get(want scheme.KeyRequest) (_ []byte, err error) {
 		return nil, fmt.Errorf("fetching keys: %w", err)
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
+	limit := int64(maxDocument)
+	if want.Claimed {
+		limit = maxClaimed
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("fetching keys: %w", err)
-	case len(text) > maxDocument:
+	case int64(len(text)) > limit:
 		return nil, errTooLarge
 	case answer.StatusCode == http.StatusNotFound || answer.StatusCode == http.StatusGone:
 		return nil, scheme.ErrNoKey
@@ -351,6 +280,10 @@ func (f *Fetcher) get(want scheme.KeyRequest) (_ []byte, err error) {
 		return nil, &scheme.StoreError{Status: answer.StatusCode, Body: text}
 	case len(text) == 0:
 		return nil, errors.New("the key store answered nothing")
+	case want.Check != nil:
+		if err := want.Check(text); err != nil {
+			return nil, err
+		}
 	}
 	return text, nil
 }

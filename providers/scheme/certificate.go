@@ -11,10 +11,18 @@ import (
 // maxChain is how many certificates of a document are read.
 const maxChain = 8
 
-// certificate fetches a chain and checks it: the roots, the time, and the names
-// for which verifyName speaks. Roots that a source pins stand for the system's.
-func (in *Input) certificate(address string, hosts []string, named func(*x509.Certificate) bool) (*rsa.PublicKey, error) {
-	text, err := in.fetch(KeyRequest{URL: address, Hosts: hosts})
+// certificateRequest names the chain at an address that the request gives.
+func certificateRequest(address, host string) KeyRequest {
+	return KeyRequest{URL: address, Hosts: []string{host}, Claimed: true, Check: func(document []byte) error {
+		_, err := parseChain(document)
+		return err
+	}}
+}
+
+// certificate fetches a chain and checks it: the roots, the time, and that named
+// takes the name. Roots that a source pins stand for the system's.
+func (in *Input) certificate(want KeyRequest, named func(*x509.Certificate) bool) (*rsa.PublicKey, error) {
+	text, err := in.fetch(want)
 	if errors.Is(err, ErrNoKey) {
 		return nil, refuse(Mismatch, "the certificate that the request names does not exist")
 	}
@@ -22,8 +30,8 @@ func (in *Input) certificate(address string, hosts []string, named func(*x509.Ce
 		return nil, err
 	}
 	chain, err := parseChain(text)
-	if err != nil || len(chain) == 0 {
-		return nil, errors.New("the key store answered something that is no certificate")
+	if err != nil {
+		return nil, err
 	}
 	roots, err := in.roots()
 	if err != nil {
@@ -71,22 +79,28 @@ func (in *Input) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
+var errNoCertificate = errors.New("the key store answered something that is no certificate")
+
+// parseChain reads the certificates of a document, of which there is at least one.
 func parseChain(text []byte) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for len(chain) < maxChain {
 		var block *pem.Block
 		block, text = pem.Decode(text)
 		if block == nil {
-			return chain, nil
+			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, errors.New("not a certificate")
+			return nil, errNoCertificate
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, errors.New("not a certificate")
+			return nil, errNoCertificate
 		}
 		chain = append(chain, c)
+	}
+	if len(chain) == 0 {
+		return nil, errNoCertificate
 	}
 	return chain, nil
 }

@@ -145,7 +145,7 @@ func (in *Input) token(text, where string) (secret string, payload []byte, err e
 		}
 		return "", nil, refuse(Mismatch, "no live secret matches "+where)
 	}
-	keys, err := in.keys(header.KeyID)
+	keys, want, err := in.keys(header.KeyID)
 	if err != nil {
 		return "", nil, err
 	}
@@ -155,6 +155,7 @@ func (in *Input) token(text, where string) (secret string, payload []byte, err e
 			continue
 		}
 		if payload, err := parsed.Verify(key.Key); err == nil {
+			in.confirm(want)
 			return header.KeyID, payload, nil
 		}
 	}
@@ -178,37 +179,52 @@ func tokenMAC(algorithm string, secret []byte, signed string) []byte {
 // maxKeys is how many keys of a set are tried.
 const maxKeys = 8
 
-// keys gives the published keys of an id, fetching anew once if there is none.
-func (in *Input) keys(id string) ([]jose.JSONWebKey, error) {
+// keys gives the published keys of an id, and how they were asked for. A set without
+// the id is asked for anew: only a set that was got for this request, or for one beside
+// it, says that the id is not published. Where it cannot be asked for again yet, the
+// sender is to come again, since the id may be that of a new key.
+func (in *Input) keys(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 	if in.Settings.One("keys") == "plaid" {
 		return in.plaidKey(id)
 	}
 	address := in.Settings.One("keys_url")
 	if address == "" {
-		return nil, refuse(Mismatch, "the source has neither a secret nor an address of keys")
+		return nil, KeyRequest{}, refuse(Mismatch, "the source has neither a secret nor an address of keys")
 	}
 	hosts, err := keysHosts(in.Settings, address)
 	if err != nil {
-		return nil, err
+		return nil, KeyRequest{}, err
 	}
-	for _, renew := range []bool{false, true} {
-		text, err := in.fetch(KeyRequest{URL: address, Hosts: hosts, Renew: renew})
+	want := KeyRequest{URL: address, Hosts: hosts, Check: func(document []byte) error {
+		_, err := keySet(document)
+		return err
+	}}
+	for _, want.Renew = range []bool{false, true} {
+		text, err := in.fetch(want)
 		if err != nil {
-			return nil, err
+			return nil, want, err
 		}
-		var set jose.JSONWebKeySet
-		if err := json.Unmarshal(text, &set); err != nil {
-			return nil, errors.New("the key store answered something that is no set of keys")
+		set, err := keySet(text)
+		if err != nil {
+			return nil, want, err
 		}
 		found := set.Key(id)
 		if id == "" && len(set.Keys) == 1 {
 			found = set.Keys // a token without an id, where there is one key
 		}
 		if len(found) > 0 {
-			return found[:min(len(found), maxKeys)], nil
+			return found[:min(len(found), maxKeys)], want, nil
 		}
 	}
-	return nil, refuse(Mismatch, "the key that the token names is not published")
+	return nil, want, refuse(Mismatch, "the key that the token names is not published")
+}
+
+func keySet(document []byte) (*jose.JSONWebKeySet, error) {
+	var set jose.JSONWebKeySet
+	if json.Unmarshal(document, &set) != nil {
+		return nil, errors.New("the key store answered something that is no set of keys")
+	}
+	return &set, nil
 }
 
 // registered are the claims read by name.

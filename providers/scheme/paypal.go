@@ -9,6 +9,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,10 @@ func (PayPal) Covers() []string {
 	return []string{"header:Paypal-Transmission-Id", "header:Paypal-Transmission-Time"}
 }
 
-var paypalHosts = []string{"paypal.com", "*.paypal.com"}
+// paypalCertificate is how the addresses of PayPal's certificates are written in the
+// samples of its libraries, live and in the sandbox, with the hosts of its REST API. The
+// one address of another form is that of the test of its library for Java.
+var paypalCertificate = regexp.MustCompile(`^https://((?:api|api-m)(?:\.sandbox)?\.paypal\.com)/v1/notifications/(?:certs/CERT-[0-9A-Za-z_-]{1,128}|test)$`)
 
 // Verify checks the signature over transmission, webhook and checksum, and then
 // asks PayPal, where the source wants that.
@@ -68,10 +72,12 @@ func (PayPal) Verify(in *Input) (Result, error) {
 		return Result{}, refuse(Malformed, "header Paypal-Transmission-Time is no time")
 	}
 	address := headers["Paypal-Cert-Url"]
-	if !Allowed(address, paypalHosts) {
-		return Result{}, refuse(Mismatch, "header Paypal-Cert-Url is not an address of PayPal's")
+	parts := paypalCertificate.FindStringSubmatch(address)
+	if parts == nil {
+		return Result{}, refuse(Mismatch, "header Paypal-Cert-Url is not an address of PayPal's certificates")
 	}
-	key, err := in.certificate(address, paypalHosts, paypalName)
+	want := certificateRequest(address, parts[1])
+	key, err := in.certificate(want, paypalName)
 	if err != nil {
 		return Result{}, err
 	}
@@ -83,6 +89,7 @@ func (PayPal) Verify(in *Input) (Result, error) {
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], sum) != nil {
 		return Result{}, refuse(Mismatch, "the certificate does not match header Paypal-Transmission-Sig")
 	}
+	in.confirm(want)
 	if err := in.fresh(at); err != nil {
 		return Result{}, err
 	}

@@ -179,7 +179,16 @@ func (s Settings) One(name string) string {
 // them. Its implementation guards what may be reached, caches, and bounds size,
 // time and rate.
 type Fetcher interface {
+	// Fetch gives a document of keys. An error is [ErrNoKey], a *[Deferral], or a fault
+	// of ours or of the key store.
 	Fetch(want KeyRequest) ([]byte, error)
+}
+
+// Confirmer is a Fetcher that wants to know which documents have verified something,
+// so that it keeps them and asks for them again without reserve.
+type Confirmer interface {
+	// Confirm says that a request which the document verified is authentic.
+	Confirm(want KeyRequest)
 }
 
 // KeyRequest names a document of keys.
@@ -192,10 +201,47 @@ type KeyRequest struct {
 	// Body, if there is one, is posted as JSON.
 	Body []byte
 
-	// Renew says that the copy in hand lacks the key wanted. A copy younger than a
-	// minute is given again all the same.
+	// Claimed says that the request under verification names the document, in URL or
+	// in Body. Anybody can name another one, so such documents have a budget until
+	// they have verified something. Without Claimed the configuration names it.
+	Claimed bool
+
+	// Held asks for a copy in hand only; without one the error is [ErrNotHeld].
+	Held bool
+
+	// Renew says that the copy in hand lacks the key wanted. Where the document may
+	// not be asked for again yet, the error is a *[Deferral], unless the copy is newer
+	// than the request under verification.
 	Renew bool
+
+	// ReceivedAt is when the request under verification was received, and Remote the
+	// client that it came from; invalid if that is not known.
+	ReceivedAt time.Time
+	Remote     netip.Addr
+
+	// Check refuses a document that cannot be used, which then does not take the
+	// place of the copy in hand. nil takes every document.
+	Check func(document []byte) error
 }
+
+// ErrNotHeld means that no copy is in hand.
+var ErrNotHeld = errors.New("no copy of the keys is in hand")
+
+// Deferral is a key that is not known and cannot be asked for now. It says nothing
+// about the request, and whoever sent it is to come again.
+type Deferral struct {
+	// After is how long the sender should wait; 0 if that is not known.
+	After time.Duration
+
+	// Err says why, without content.
+	Err error
+}
+
+// Error says why.
+func (d *Deferral) Error() string { return "the key cannot be asked for now: " + d.Err.Error() }
+
+// Unwrap gives what the last attempt ended with, where there was one.
+func (d *Deferral) Unwrap() error { return d.Err }
 
 // ErrNoKey is a key store's answer that it does not have the key: the request is
 // then not authentic, and the store is not at fault.
@@ -216,7 +262,16 @@ func (in *Input) fetch(want KeyRequest) ([]byte, error) {
 	if in.Keys == nil {
 		return nil, errNoFetcher
 	}
+	want.ReceivedAt, want.Remote = in.ReceivedAt, in.Remote
 	return in.Keys.Fetch(want)
+}
+
+// confirm tells the fetcher that a document has verified an authentic request.
+func (in *Input) confirm(want KeyRequest) {
+	if c, ok := in.Keys.(Confirmer); ok {
+		want.Remote = in.Remote
+		c.Confirm(want)
+	}
 }
 
 // maxHeader is the longest header that is read, in bytes.

@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,12 +22,28 @@ import (
 // Every account of AWS can sign messages of a topic of its own, so that a source
 // lists its topics (setting topic_arns). A confirmation of a subscription is
 // recorded like any message; SubscribeURL is never followed.
+//
+// A certificate is taken from the endpoint of its topic's region alone, as AWS's own
+// SnsMessageManager does, and from no other path than that of the documented example.
 type SNS struct{}
 
 var (
-	snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
-	snsARN  = regexp.MustCompile(`^arn:aws(-[a-z-]+)?:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}$`)
+	snsARN  = regexp.MustCompile(`^arn:(aws(?:-[a-z-]+)?):sns:([a-z0-9-]+):[0-9]{12}:[A-Za-z0-9_.-]{1,256}$`)
+	snsPath = regexp.MustCompile(`^/SimpleNotificationService-[0-9A-Fa-f]{8,128}\.pem$`)
 )
+
+// snsHost is the endpoint of the region that a topic is in.
+func snsHost(arn string) string {
+	parts := snsARN.FindStringSubmatch(arn)
+	if parts == nil {
+		return ""
+	}
+	host := "sns." + parts[2] + ".amazonaws.com"
+	if parts[1] == "aws-cn" {
+		host += ".cn"
+	}
+	return host
+}
 
 // Check refuses: there is no secret.
 func (SNS) Check([]byte) error {
@@ -131,12 +146,14 @@ func (SNS) Verify(in *Input) (Result, error) {
 	if !slices.Contains(in.Settings["topic_arns"], m.TopicARN) {
 		return Result{}, refuse(Mismatch, "the message is of a topic that setting topic_arns does not list")
 	}
-	u, err := url.Parse(m.CertURL)
-	if err != nil || !snsHost.MatchString(u.Host) || !Allowed(m.CertURL, []string{u.Host}) || u.RawQuery != "" || !strings.HasSuffix(u.Path, ".pem") {
-		return Result{}, refuse(Mismatch, "SigningCertURL is not an address of Amazon SNS")
+	host := snsHost(m.TopicARN)
+	path, ok := strings.CutPrefix(m.CertURL, "https://"+host)
+	if host == "" || !ok || !snsPath.MatchString(path) {
+		return Result{}, refuse(Mismatch, "SigningCertURL is not an address of Amazon SNS in the region of the topic")
 	}
-	key, err := in.certificate(m.CertURL, []string{u.Host}, func(c *x509.Certificate) bool {
-		return c.Subject.CommonName == u.Host || c.VerifyHostname(u.Host) == nil || c.VerifyHostname("sns.amazonaws.com") == nil || c.Subject.CommonName == "sns.amazonaws.com"
+	want := certificateRequest(m.CertURL, host)
+	key, err := in.certificate(want, func(c *x509.Certificate) bool {
+		return c.Subject.CommonName == host || c.VerifyHostname(host) == nil || c.VerifyHostname("sns.amazonaws.com") == nil || c.Subject.CommonName == "sns.amazonaws.com"
 	})
 	if err != nil {
 		return Result{}, err
@@ -156,6 +173,7 @@ func (SNS) Verify(in *Input) (Result, error) {
 	if rsa.VerifyPKCS1v15(key, hash, digest, sum) != nil {
 		return Result{}, refuse(Mismatch, "the certificate does not match the signature")
 	}
+	in.confirm(want)
 	at, err := time.Parse(time.RFC3339, m.Timestamp)
 	if err != nil {
 		return Result{}, refuse(Malformed, "the message has no time")

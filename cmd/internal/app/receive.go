@@ -29,13 +29,13 @@ func (a *App) makeReceive() error {
 		return err
 	}
 	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
-	keys, err := fetch.New(fetch.Config{Now: a.cfg.Now, Logger: a.log})
+	keys, err := a.makeKeys()
 	if err != nil {
 		return err
 	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
-		provider, err := bound(s, keys)
+		provider, err := bound(s, keys.Source(s.Name))
 		if err != nil {
 			return err
 		}
@@ -66,6 +66,17 @@ func (a *App) makeReceive() error {
 		}},
 	)
 	return nil
+}
+
+// makeKeys makes what fetches the keys of providers. It has the receiver's clock, by which
+// a copy and a request are compared.
+func (a *App) makeKeys() (*fetch.Fetcher, error) {
+	keys, err := fetch.New(fetch.Config{Now: a.clock.Now, Logger: a.log})
+	if err != nil {
+		return nil, err
+	}
+	a.cleanups.add("keys", keys.Stop)
+	return keys, nil
 }
 
 // passedHeaders are the headers that targets of the source get.

@@ -1,0 +1,456 @@
+package providers_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/fetch"
+	"github.com/oncegate/oncegate/providers/scheme"
+)
+
+// publisher is a sender's key store, which counts how often it is asked. It stands for
+// the hosts of all senders: what is asked of one of them is asked of it.
+type publisher struct {
+	*fetch.Fetcher
+
+	at    string // host and port
+	asked atomic.Int64
+	slow  chan struct{}                     // what is not published is answered when it closes
+	docs  atomic.Pointer[map[string][]byte] // by address
+	now   atomic.Int64                      // in Unix milliseconds
+	fault atomic.Pointer[http.HandlerFunc]  // stands for all answers
+}
+
+func publish(t *testing.T) *publisher {
+	t.Helper()
+	p := &publisher{}
+	p.docs.Store(&map[string][]byte{})
+	p.now.Store(noon.UnixMilli())
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.asked.Add(1)
+		if fault := p.fault.Load(); fault != nil {
+			(*fault)(w, r)
+			return
+		}
+		document, ok := (*p.docs.Load())["https:/"+r.URL.Path]
+		if !ok {
+			if p.slow != nil {
+				<-p.slow
+			}
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(document)
+	}))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.at = "example.com:" + port // the name of the server's certificate
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	p.Fetcher, err = fetch.New(fetch.Config{
+		Now:   func() time.Time { return time.UnixMilli(p.now.Load()) },
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots,
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// here is the request for a document as it is asked of the publisher. An address that
+// the scheme may not ask for stays what it is.
+func (p *publisher) here(want scheme.KeyRequest) scheme.KeyRequest {
+	u, err := url.Parse(want.URL)
+	if err == nil && scheme.Allowed(want.URL, want.Hosts) {
+		want.URL, want.Hosts = "https://"+p.at+"/"+u.Host+u.Path, []string{p.at}
+	}
+	return want
+}
+
+func (p *publisher) Fetch(want scheme.KeyRequest) ([]byte, error) {
+	return p.Fetcher.Fetch(p.here(want))
+}
+
+func (p *publisher) Confirm(want scheme.KeyRequest) {
+	if c, ok := any(p.Fetcher).(interface{ Confirm(want scheme.KeyRequest) }); ok {
+		c.Confirm(p.here(want))
+	}
+}
+
+// says publishes documents beside those that are published.
+func (p *publisher) says(address string, document []byte) {
+	next := map[string][]byte{address: document}
+	for k, v := range *p.docs.Load() {
+		if k != address {
+			next[k] = v
+		}
+	}
+	p.docs.Store(&next)
+}
+
+// signer is a sender of signed requests, with the keys of which it has published some.
+type signer struct {
+	name     string
+	settings map[string][]string
+	rotate   func()                                            // to a new key, which is published
+	genuine  func(id string, at time.Time) providers.Request   // under the newest key
+	forged   func(n int, at time.Time) providers.Request       // under a key that nobody has
+	foreign  func(host string, at time.Time) providers.Request // with its key at a host of somebody else's; nil where none can be named
+}
+
+func privateKey(t *testing.T) *rsa.PrivateKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// authority signs certificates of a name.
+type authority struct {
+	key  *rsa.PrivateKey
+	cert *x509.Certificate
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{key: privateKey(t)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: noon.Add(-time.Hour), NotAfter: noon.Add(240 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+func (a *authority) issue(t *testing.T, key *rsa.PrivateKey, name string, until time.Time) []byte {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: noon.Add(-time.Hour), NotAfter: until, DNSNames: []string{name},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func rsaSignature(t *testing.T, key *rsa.PrivateKey, message string) string {
+	t.Helper()
+	digest := sha256.Sum256([]byte(message))
+	sum, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(sum)
+}
+
+// anySignature is as long as a real one.
+func anySignature() string { return base64.StdEncoding.EncodeToString(make([]byte, 256)) }
+
+func post(body []byte, at time.Time, headers map[string]string) providers.Request {
+	r := providers.Request{Method: http.MethodPost, URL: "https://example.com/in/shop", Header: http.Header{}, Body: body, ReceivedAt: at}
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func snsSigner(t *testing.T, p *publisher) *signer {
+	t.Helper()
+	const topic = "arn:aws:sns:eu-west-1:123456789012:orders"
+	ca := newAuthority(t)
+	var key *rsa.PrivateKey
+	var address string
+	keys := 0
+	s := &signer{name: "amazon-sns", settings: map[string][]string{"topic_arns": {topic}, "roots": {string(ca.pem)}}}
+	s.rotate = func() {
+		keys++
+		key, address = privateKey(t), fmt.Sprintf("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-%032x.pem", 1<<60+keys)
+		p.says(address, ca.issue(t, key, "sns.amazonaws.com", noon.Add(100*time.Hour)))
+	}
+	message := func(id, address string, at time.Time, sign func(text string) string) providers.Request {
+		stamp := at.UTC().Format(time.RFC3339)
+		text := "Message\nhello\nMessageId\n" + id + "\nTimestamp\n" + stamp + "\nTopicArn\n" + topic + "\nType\nNotification\n"
+		body, _ := json.Marshal(map[string]string{
+			"Type": "Notification", "MessageId": id, "TopicArn": topic, "Message": "hello", "Timestamp": stamp,
+			"SignatureVersion": "2", "Signature": sign(text), "SigningCertURL": address,
+		})
+		return post(body, at, nil)
+	}
+	s.genuine = func(id string, at time.Time) providers.Request {
+		return message(id, address, at, func(text string) string { return rsaSignature(t, key, text) })
+	}
+	s.forged = func(n int, at time.Time) providers.Request {
+		return message("forged", fmt.Sprintf("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-%032x.pem", n), at, func(string) string { return anySignature() })
+	}
+	s.foreign = func(host string, at time.Time) providers.Request {
+		return message("forged", "https://"+host+"/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem", at, func(string) string { return anySignature() })
+	}
+	return s
+}
+
+func paypalSigner(t *testing.T, p *publisher) *signer {
+	t.Helper()
+	ca := newAuthority(t)
+	var key *rsa.PrivateKey
+	var address string
+	keys := 0
+	s := &signer{name: "paypal", settings: map[string][]string{"webhook_id": {"8PT597110X687430L"}, "roots": {string(ca.pem)}}}
+	s.rotate = func() {
+		keys++
+		key, address = privateKey(t), fmt.Sprintf("https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-g%d", keys)
+		p.says(address, ca.issue(t, key, "messageverificationcerts.paypal.com", noon.Add(100*time.Hour)))
+	}
+	message := func(id, address string, at time.Time, sign func(text string) string) providers.Request {
+		body := fmt.Appendf(nil, `{"id":"WH-%s","event_type":"PAYMENT.CAPTURE.COMPLETED","create_time":"2026-03-01T12:00:00Z","resource":{"id":"c_1"}}`, id)
+		stamp := at.UTC().Format(time.RFC3339)
+		text := fmt.Sprintf("%s|%s|8PT597110X687430L|%d", id, stamp, crc32.ChecksumIEEE(body))
+		return post(body, at, map[string]string{
+			"Content-Type": "application/json", "Paypal-Transmission-Id": id, "Paypal-Transmission-Time": stamp, "Paypal-Transmission-Sig": sign(text),
+			"Paypal-Cert-Url": address, "Paypal-Auth-Algo": "SHA256withRSA",
+		})
+	}
+	s.genuine = func(id string, at time.Time) providers.Request {
+		return message(id, address, at, func(text string) string { return rsaSignature(t, key, text) })
+	}
+	s.forged = func(n int, at time.Time) providers.Request {
+		return message("forged", fmt.Sprintf("https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-%08x", n), at, func(string) string { return anySignature() })
+	}
+	s.foreign = func(host string, at time.Time) providers.Request {
+		return message("forged", "https://"+host+"/v1/notifications/certs/CERT-360caa42-fca2a594-0", at, func(string) string { return anySignature() })
+	}
+	return s
+}
+
+// adobeSigner signs with two keys, as Adobe does, and rotates both at once, which is the
+// worst that can happen.
+func adobeSigner(t *testing.T, p *publisher) *signer {
+	t.Helper()
+	var key *rsa.PrivateKey
+	keys := 0
+	s := &signer{name: "adobe-io-events", settings: map[string][]string{"client_id": {"3ce1f0e4c7a84d0f9d1b6a2b8c7e5f10"}}}
+	path := func(n string) string { return "/prod/keys/pub-key-" + n + ".pem" }
+	s.rotate = func() {
+		keys++
+		key = privateKey(t)
+		der, err := x509.MarshalPKIXPublicKey(key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= 2; n++ {
+			p.says("https://static.adobeioevents.com"+path(fmt.Sprintf("g%d-%d", keys, n)), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		}
+	}
+	message := func(id string, paths [2]string, at time.Time, sign func(text string) string) providers.Request {
+		body := fmt.Appendf(nil, `{"event_id":%q,"type":"asset_created","event":{},"recipient_client_id":"3ce1f0e4c7a84d0f9d1b6a2b8c7e5f10"}`, id)
+		return post(body, at, map[string]string{
+			"Content-Type": "application/json", "X-Adobe-Digital-Signature-1": sign(string(body)), "X-Adobe-Digital-Signature-2": sign(string(body)),
+			"X-Adobe-Public-Key1-Path": paths[0], "X-Adobe-Public-Key2-Path": paths[1],
+		})
+	}
+	s.genuine = func(id string, at time.Time) providers.Request {
+		return message(id, [2]string{path(fmt.Sprintf("g%d-1", keys)), path(fmt.Sprintf("g%d-2", keys))}, at, func(text string) string { return rsaSignature(t, key, text) })
+	}
+	s.forged = func(n int, at time.Time) providers.Request {
+		return message("forged", [2]string{path(fmt.Sprintf("%08x", 2*n)), path(fmt.Sprintf("%08x", 2*n+1))}, at, func(string) string { return anySignature() })
+	}
+	return s
+}
+
+func tokenSigner(t *testing.T, p *publisher) *signer {
+	t.Helper()
+	const address = "https://sender.example/jwks.json"
+	var key *rsa.PrivateKey
+	var set jose.JSONWebKeySet
+	s := &signer{name: "generic-jwt", settings: map[string][]string{"keys_url": {address}, "issuer": {"https://sender.example"}, "audience": {"shop"}}}
+	s.rotate = func() {
+		key = privateKey(t)
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: fmt.Sprintf("genuine-%d", len(set.Keys)), Algorithm: "RS256", Use: "sig"})
+		text, err := json.Marshal(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.says(address, text)
+	}
+	message := func(id, kid string, at time.Time, sign func(text string) string) providers.Request {
+		body := fmt.Appendf(nil, `{"id":%q,"type":"a"}`, id)
+		sum := sha256.Sum256(body)
+		claims := fmt.Sprintf(`{"iss":"https://sender.example","aud":"shop","exp":%d,"iat":%d,"jti":%q,"sha256":"%x","request_body_sha256":"%x"}`, at.Unix()+300, at.Unix(), id, sum, sum)
+		text := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"alg":"RS256","kid":%q}`, kid)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+		raw, _ := base64.StdEncoding.DecodeString(sign(text))
+		return post(body, at, map[string]string{"Content-Type": "application/json", "X-Signature-JWT": text + "." + base64.RawURLEncoding.EncodeToString(raw)})
+	}
+	s.genuine = func(id string, at time.Time) providers.Request {
+		return message(id, fmt.Sprintf("genuine-%d", len(set.Keys)-1), at, func(text string) string { return rsaSignature(t, key, text) })
+	}
+	s.forged = func(n int, at time.Time) providers.Request {
+		return message("forged", fmt.Sprintf("forged-%d", n), at, func(string) string { return anySignature() })
+	}
+	return s
+}
+
+var signers = map[string]func(t *testing.T, p *publisher) *signer{
+	"amazon-sns": snsSigner, "paypal": paypalSigner, "adobe-io-events": adobeSigner, "generic-jwt": tokenSigner,
+}
+
+func (s *signer) bind(t *testing.T, keys providers.Fetcher) *providers.Provider {
+	t.Helper()
+	bound, err := load(t, s.name).Bind(providers.Binding{Settings: s.settings, Fetcher: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+// crowd is where the requests of a flood come from.
+type crowd struct {
+	genuine netip.Addr
+	forged  func(n int) netip.Addr
+	times   int  // how often each forgery is sent
+	known   bool // the sender has delivered before the flood
+}
+
+// Whoever has no key sends a hundred forgeries a second for an hour, each of which names
+// a key that was never heard of. Beside them comes a genuine delivery every ten seconds,
+// and its sender, who repeats what was not accepted, changes to a new key in the middle.
+// All genuine ones verify, those under a known key at once; a new key is learnt within a
+// minute; and the key store is asked at most as often as the budget says. Some floods
+// last ten minutes, since nothing changes after that.
+func TestFloodOfUnknownKeys(t *testing.T) {
+	t.Parallel()
+	one := netip.MustParseAddr("198.51.100.7")
+	spread := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{100, byte(n >> 8), byte(n), 1}) }
+	for where, c := range map[string]crowd{
+		"clients unknown":     {forged: func(int) netip.Addr { return netip.Addr{} }, times: 1},
+		"one network":         {genuine: one, forged: func(int) netip.Addr { return one }, times: 1},
+		"everywhere":          {genuine: one, forged: spread, times: 1},
+		"everywhere, repeats": {genuine: one, forged: spread, times: 5, known: true},
+	} {
+		for name, open := range signers {
+			t.Run(name+"/"+where, func(t *testing.T) {
+				t.Parallel()
+				length := 10 * time.Minute
+				if where == "everywhere" && name == "amazon-sns" {
+					length = time.Hour
+				}
+				flood(t, open, c, length)
+			})
+		}
+	}
+}
+
+func flood(t *testing.T, open func(t *testing.T, p *publisher) *signer, c crowd, length time.Duration) {
+	t.Helper()
+	p := publish(t)
+	s := open(t, p)
+	s.rotate()
+	provider := s.bind(t, p)
+	const (
+		rate  = 100
+		every = 10
+	)
+	seconds := int(length / time.Second)
+	type delivery struct {
+		request providers.Request
+		sent    time.Time
+	}
+	var waiting []delivery
+	verified, putOff := 0, 0
+	var longest time.Duration
+	forgeries := 0
+	if c.known {
+		first := s.genuine("evt-before", noon)
+		first.Remote = c.genuine
+		if _, err := provider.Verify(&first, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for second := range seconds {
+		at := noon.Add(time.Duration(second) * time.Second)
+		for i := range rate {
+			at := at.Add(time.Duration(i) * time.Second / rate)
+			p.now.Store(at.UnixMilli())
+			r := s.forged(forgeries/c.times, at)
+			r.Remote = c.forged(forgeries)
+			forgeries++
+			if _, err := provider.Verify(&r, nil); err == nil {
+				t.Fatal("a forgery verifies")
+			}
+		}
+		if second == seconds/2 {
+			s.rotate()
+		}
+		if second%every == 0 {
+			waiting = append(waiting, delivery{s.genuine(fmt.Sprintf("evt-%d", second), at), at})
+		}
+		rest := waiting[:0]
+		for _, d := range waiting {
+			if second%every != 0 {
+				rest = append(rest, d)
+				continue
+			}
+			d.request.Remote = c.genuine
+			_, err := provider.Verify(&d.request, nil)
+			if _, refused := errors.AsType[*providers.Refusal](err); refused {
+				t.Fatalf("second %d: a genuine delivery is refused: %v", second, err)
+			}
+			if err != nil {
+				putOff++
+				rest = append(rest, d)
+				continue
+			}
+			verified++
+			longest = max(longest, at.Sub(d.sent))
+		}
+		waiting = rest
+	}
+	t.Logf("%d forgeries; %d genuine deliveries verified, %d attempts put off, the longest for %s; %d requests for keys", forgeries, verified, putOff, longest, p.asked.Load())
+	if len(waiting) > 0 || verified != seconds/every {
+		t.Errorf("%d of %d genuine deliveries verified, %d wait", verified, seconds/every, len(waiting))
+	}
+	if longest > time.Minute {
+		t.Errorf("a new key was learnt after %s", longest)
+	}
+	if n, most := p.asked.Load(), int64(31*(seconds/60+1)); n > most {
+		t.Errorf("%d requests for keys in %s, want at most %d", n, length, most)
+	}
+}
