@@ -163,8 +163,9 @@ func (c *Campaign) close() error {
 	return errors.Join(errs...)
 }
 
+// The cycles read what the workers log, so that nothing may be folded.
 func (c *Campaign) environment() []string {
-	return []string{"ONCEGATE_SCHEMA=" + c.schema, "KILLS_SECRET=" + secret, "LOG_LEVEL=info"}
+	return []string{"ONCEGATE_SCHEMA=" + c.schema, "KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
 }
 
 // prepare makes the schema, the targets and the configuration, and starts
