@@ -133,7 +133,7 @@ func (d *decoder) signature(v *VerifySpec) {
 		}
 		d.choice(where+".encoding", c.Encoding, []string{"hex", "base64", "base64-lenient", "base64url"}, nil)
 		if c.Key != "" {
-			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "after-colon", "spki", "pem"}, []string{"sha1"})
+			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "after-colon", "nfkd", "spki", "pem"}, []string{"sha1"})
 		}
 		if _, size, _ := algorithm(c.Algorithm); size > 0 && c.Algorithm != "ed25519" && (c.Key == "spki" || c.Key == "pem") {
 			d.at(where+".key", "goes only with public keys")

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"hash"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // scheme is a SchemeSpec made ready for use.
@@ -160,6 +162,8 @@ func decodeKey(how, text string) ([]byte, error) {
 	switch how {
 	case "", "text":
 		key = []byte(text)
+	case "nfkd":
+		key = norm.NFKD.Bytes([]byte(text))
 	case "after-colon":
 		if _, after, found := strings.Cut(text, ":"); found {
 			text = after

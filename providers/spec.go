@@ -206,7 +206,8 @@ type SchemeSpec struct {
 
 	// Key decodes the secret: text (the default: as it is), hex, base64,
 	// base64-lenient, after-colon (what follows the first colon, if there is
-	// one), or for public keys spki (base64) or pem.
+	// one), nfkd (the text in that Unicode normal form), or for public keys spki
+	// (base64) or pem.
 	Key string `yaml:"key"`
 
 	// PrivatePrefix precedes the private key of an asymmetric scheme, which only

@@ -1,7 +1,7 @@
 // Asks the vendors' own libraries and Oncegate about the same fresh requests.
 // Usage: node main.mjs PATH-TO-ONCEGATE [vendor ...]
 import { spawnSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { vendors } from './vendors.mjs';
 
@@ -57,14 +57,27 @@ function changed(secret) {
 }
 
 async function theyVerify(vendor) {
+  if (vendor.cannotSign) return { none: vendor.cannotSign };
   for (const text of texts) {
     const { req } = unsigned(vendor, text);
     const signed = weSign(vendor, req);
     if (signed.why) return { none: signed.why };
     if (!(await vendor.verify(signed.req))) return { differs: 'their library refuses what we sign' };
     if (!vendor.unbound && (await vendor.verify(tampered(vendor, signed.req)))) return { differs: 'their library accepts a changed body' };
+    if (text !== texts[0]) continue;
+    const foreign = weSign(otherSecret(vendor), req);
+    if (foreign.why) return { differs: 'we cannot sign with another secret: ' + foreign.why };
+    if (await vendor.verify(foreign.req)) return { differs: 'their library accepts another secret' };
   }
   return {};
+}
+
+// otherSecret is the vendor with a secret to sign with that is not its own.
+function otherSecret(vendor) {
+  if (!vendor.privateKey) return { ...vendor, secret: vendor.other ?? changed(vendor.secret) };
+  const type = createPrivateKey(vendor.privateKey).asymmetricKeyType;
+  const { privateKey } = generateKeyPairSync(type, { namedCurve: 'P-256', modulusLength: 2048 });
+  return { ...vendor, privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }) };
 }
 
 const rows = [];
@@ -86,5 +99,5 @@ const widths = head.map((_, i) => Math.max(...[head, ...rows].map((row) => row[i
 for (const row of [head, ...rows]) console.log(row.map((cell, i) => cell.padEnd(widths[i])).join('  ').trimEnd());
 for (const note of notes) console.log(note);
 const both = rows.filter((row) => row[3] === 'ok' && row[2].startsWith('ok')).length;
-console.log(`${rows.length} vendors, ${rows.length - differing} agree (${both} in both directions), ${differing} differ`);
+console.log(`${rows.length} ways of ${new Set(rows.map((row) => row[1])).size} libraries, ${rows.length - differing} agree (${both} in both directions), ${differing} differ`);
 process.exit(differing > 0 || rows.length === 0 ? 1 : 0);

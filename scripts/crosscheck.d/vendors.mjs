@@ -2,44 +2,14 @@
 // of the catalogue it is. A library that can only verify does not sign; the
 // request is then signed here by the vendor's written rule, and counts only if
 // the vendor's library accepts it before ours is asked.
-import { createHash, createHmac, createSign, generateKeyPairSync, randomBytes, randomUUID, sign as signWith } from 'node:crypto';
+import { createHash, createSign, generateKeyPairSync, randomUUID, sign as signWith } from 'node:crypto';
 import { createRequire } from 'node:module';
+import { accepts, header, hmac, json, lower, secret, seconds, settles, standard } from './helpers.mjs';
+import { messages } from './vendors-messages.mjs';
+import { money } from './vendors-money.mjs';
+import { tools } from './vendors-tools.mjs';
 
 const require = createRequire(import.meta.url);
-const hmac = (algorithm, key, message, encoding) => createHmac(algorithm, key).update(message).digest(encoding);
-const seconds = () => Math.floor(Date.now() / 1000);
-const secret = (n = 24) => randomBytes(n).toString('hex');
-const lower = (headers) => Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-const json = { 'Content-Type': 'application/json' };
-const accepts = (f) => { try { const answer = f(); return answer !== false; } catch { return false; } };
-const settles = async (f) => { try { return (await f()) !== false; } catch { return false; } };
-
-// standard makes a vendor of the Standard Webhooks family.
-function standard(vendor, provider, sdk, prefix, verify, sign) {
-  const key = 'whsec_' + randomBytes(24).toString('base64');
-  const names = { id: prefix + 'id', at: prefix + 'timestamp', signature: prefix + 'signature' };
-  return {
-    vendor, provider, sdk, secret: key,
-    unsigned: () => ({ ...json }),
-    sign: sign && ((req) => {
-      const id = 'msg_' + secret(8);
-      const at = new Date();
-      return { ...req, headers: { ...req.headers, [names.id]: id, [names.at]: String(Math.floor(at / 1000)), [names.signature]: sign(key, id, at, req.body) } };
-    }),
-    rule: (req) => {
-      const id = 'msg_' + secret(8);
-      const at = seconds();
-      const mac = hmac('sha256', Buffer.from(key.slice(6), 'base64'), `${id}.${at}.${req.body}`, 'base64');
-      return { ...req, headers: { ...req.headers, [names.id]: id, [names.at]: String(at), [names.signature]: 'v1,' + mac } };
-    },
-    verify: (req) => verify(key, req),
-  };
-}
-
-// header makes a vendor whose signature is one header over the body.
-function header(name, make) {
-  return (req) => ({ ...req, headers: { ...req.headers, [name]: make(req) } });
-}
 
 const list = [];
 const add = (vendor) => list.push(vendor);
@@ -55,13 +25,14 @@ const add = (vendor) => list.push(vendor);
   });
 }
 {
-  const { sign, verify } = await import('@octokit/webhooks-methods');
+  const { Webhooks } = await import('@octokit/webhooks');
   const key = secret();
+  const webhooks = new Webhooks({ secret: key });
   add({
-    vendor: 'GitHub', provider: 'github', sdk: '@octokit/webhooks-methods', secret: key,
+    vendor: 'GitHub', provider: 'github', sdk: '@octokit/webhooks', secret: key,
     unsigned: () => ({ ...json, 'X-GitHub-Event': 'issues', 'X-GitHub-Delivery': randomUUID() }),
-    sign: async (req) => ({ ...req, headers: { ...req.headers, 'X-Hub-Signature-256': await sign(key, req.body) } }),
-    verify: (req) => settles(() => verify(key, req.body, lower(req.headers)['x-hub-signature-256'])),
+    sign: async (req) => ({ ...req, headers: { ...req.headers, 'X-Hub-Signature-256': await webhooks.sign(req.body) } }),
+    verify: (req) => settles(() => webhooks.verify(req.body, lower(req.headers)['x-hub-signature-256'])),
   });
 }
 {
@@ -69,12 +40,19 @@ const add = (vendor) => list.push(vendor);
   add(standard('Svix', 'svix', 'svix', 'svix-',
     (key, req) => accepts(() => new Webhook(key).verify(req.body, lower(req.headers))),
     (key, id, at, body) => new Webhook(key).sign(id, at, body)));
-  add(standard('Clerk', 'clerk', 'svix', 'svix-',
-    (key, req) => accepts(() => new Webhook(key).verify(req.body, lower(req.headers))),
-    (key, id, at, body) => new Webhook(key).sign(id, at, body)));
-  add(standard('Resend', 'resend', 'svix', 'svix-',
-    (key, req) => accepts(() => new Webhook(key).verify(req.body, lower(req.headers))),
-    (key, id, at, body) => new Webhook(key).sign(id, at, body)));
+}
+{
+  const { verifyWebhook } = await import('@clerk/backend/webhooks');
+  add(standard('Clerk', 'clerk', '@clerk/backend', 'svix-',
+    (key, req) => settles(() => verifyWebhook(new Request(req.url, { method: 'POST', headers: req.headers, body: req.body }), { signingSecret: key }).then(() => true))));
+}
+{
+  const { Resend } = require('resend');
+  const resend = new Resend('re_' + secret());
+  add(standard('Resend', 'resend', 'resend', 'svix-', (key, req) => accepts(() => {
+    const { 'svix-id': id, 'svix-timestamp': timestamp, 'svix-signature': signature } = lower(req.headers);
+    resend.webhooks.verify({ payload: req.body, headers: { id, timestamp, signature }, webhookSecret: key });
+  })));
 }
 {
   const { Webhook } = require('standardwebhooks');
@@ -312,7 +290,7 @@ const add = (vendor) => list.push(vendor);
   const { basicAuthValidator } = require('chargebee');
   const validate = basicAuthValidator((user, password) => user === 'testuser' && password === 'testpass');
   add({
-    vendor: 'Chargebee', provider: 'chargebee', sdk: 'chargebee', secret: 'testuser:testpass', unsigned: () => ({ ...json }), unbound: true,
+    vendor: 'Chargebee', provider: 'chargebee', sdk: 'chargebee', secret: 'testuser:testpass', other: 'testuser:another', unsigned: () => ({ ...json }), unbound: true,
     body: (text, id) => JSON.stringify({ id: 'ev_' + id, occurred_at: seconds(), event_type: 'customer_created', api_version: 'v2', content: { customer: { id: 'c1', first_name: text } } }),
     rule: header('Authorization', () => 'Basic ' + Buffer.from('testuser:testpass').toString('base64')),
     verify: (req) => settles(async () => { await validate(lower(req.headers)); return true; }),
@@ -324,7 +302,7 @@ const add = (vendor) => list.push(vendor);
   const token = secret(10);
   const pusher = new Pusher({ appId: '1', key, secret: token, cluster: 'eu' });
   add({
-    vendor: 'Pusher', provider: 'pusher', sdk: 'pusher', secret: `${key}=${token}`, unsigned: () => ({ ...json }),
+    vendor: 'Pusher', provider: 'pusher', sdk: 'pusher', secret: `${key}=${token}`, other: `${key}=${secret(10)}`, unsigned: () => ({ ...json }),
     body: (text, id) => JSON.stringify({ time_ms: Date.now(), events: [{ name: 'client_event', channel: 'c', event: id, data: text }] }),
     rule: (req) => ({ ...req, headers: { ...req.headers, 'X-Pusher-Key': key, 'X-Pusher-Signature': hmac('sha256', token, req.body, 'hex') } }),
     verify: (req) => pusher.webhook({ headers: lower(req.headers), rawBody: req.body }).isValid(),
@@ -364,4 +342,4 @@ const add = (vendor) => list.push(vendor);
   });
 }
 
-export const vendors = list;
+export const vendors = [...list, ...tools, ...money, ...messages];

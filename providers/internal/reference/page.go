@@ -66,7 +66,7 @@ func keys(s *providers.Spec) []string {
 var decoding = map[string]string{
 	"": "is used as it is, also where it looks encoded", "text": "is used as it is, also where it looks encoded",
 	"hex": "is hex, and decoded", "base64": "is base64, and decoded", "base64-lenient": "is base64, and decoded",
-	"after-colon": "is used from behind its first colon on", "spki": "is a public key in base64", "pem": "is a public key in PEM",
+	"after-colon": "is used from behind its first colon on", "nfkd": "is text, in the Unicode normal form NFKD", "spki": "is a public key in base64", "pem": "is a public key in PEM",
 }
 
 type way struct {
