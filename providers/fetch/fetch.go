@@ -36,6 +36,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -233,6 +234,9 @@ func (f *Fetcher) Confirm(want scheme.KeyRequest) { f.own.Confirm(want) }
 // notices that its caller has gone may answer 200 by itself.
 func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
 	reply, err := f.client.Do(req)
+	if asked, ok := errors.AsType[*url.Error](err); ok {
+		err = asked.Err // without the address: its query may hold a credential
+	}
 	if err != nil {
 		return nil, err
 	}

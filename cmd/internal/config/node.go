@@ -73,7 +73,7 @@ func (r *reader) fields(n ast.Node, where string) []field {
 		}
 		name := scalar(key)
 		if first, twice := seen[name]; twice {
-			r.at(key, "%s: duplicate name %q, first on line %d", where, name, first)
+			r.at(key, "%s: duplicate name \"%s\", first on line %d", where, visible(name), first)
 			continue
 		}
 		seen[name] = lineOf(key)
@@ -92,7 +92,7 @@ func (r *reader) object(n ast.Node, where string, known map[string]func(f field)
 				names = append(names, name)
 			}
 			slices.Sort(names)
-			r.at(f.key, "%s: unknown key %q; known are %s", where, f.name, strings.Join(names, ", "))
+			r.at(f.key, "%s: unknown key \"%s\"; known are %s", where, visible(f.name), strings.Join(names, ", "))
 			continue
 		}
 		read(f)
@@ -203,8 +203,9 @@ func describe(n ast.Node) string {
 	return "a single value"
 }
 
-// visible keeps what a problem quotes to one short line.
+// visible keeps what a problem quotes to one short line, without credentials of addresses.
 func visible(s string) string {
+	s = RedactURLs(s)
 	if len(s) > 60 {
 		s = s[:60] + "..."
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"maps"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 // and connections, the listeners, the memory for bodies and the log.
 func (c *Config) Fingerprint() string {
 	var shared yaml.MapSlice
-	for _, part := range c.Effective() {
+	for _, part := range c.effective() { // with what is hidden: a changed token is a change
 		if !slices.Contains([]any{"database", "listen", "bodies", "log"}, part.Key) {
 			shared = append(shared, part)
 		}
@@ -32,8 +31,12 @@ func (c *Config) Fingerprint() string {
 }
 
 // Effective gives the effective configuration in the shape of the file, with
-// references instead of secrets, ready for YAML or JSON.
-func (c *Config) Effective() yaml.MapSlice {
+// references instead of secrets and without the credentials of addresses, ready for
+// YAML or JSON.
+func (c *Config) Effective() yaml.MapSlice { return redactTree(c.effective()) }
+
+// effective has the addresses as they are. It must not be shown.
+func (c *Config) effective() yaml.MapSlice {
 	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
 	for _, class := range c.Classes {
 		classes = append(classes, item(class.Name, class.effective()))
@@ -241,26 +244,6 @@ func prefixTexts(prefixes []netip.Prefix) []string {
 		out[i] = p.String()
 	}
 	return out
-}
-
-// RedactURL hides the password of a database url. A text that is no url is
-// hidden whole, since it may hold one anywhere.
-func RedactURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" {
-		if text == "" {
-			return ""
-		}
-		return "<secret>"
-	}
-	query := u.Query()
-	for _, name := range []string{"password", "sslpassword"} {
-		if query.Has(name) {
-			query.Set(name, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
 }
 
 func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
