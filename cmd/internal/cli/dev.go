@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,19 +24,27 @@ import (
 var devConfig []byte
 
 func (s *shell) devCommand() *cobra.Command {
-	return &cobra.Command{
+	listen := ""
+	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything with an example configuration, to try it out",
 		Long: "Run everything in development mode: it migrates by itself, takes deliveries of five\n" +
 			"providers with fixed secrets that everybody knows, and carries out their effects at a\n" +
-			"target inside the process. Never expose it.",
+			"target inside the process. It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names\n" +
+			"another address. Never expose it.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context(), listen) },
 	}
+	cmd.Flags().StringVar(&listen, "listen", "", "where deliveries are taken, with or without a port: 0.0.0.0 is every address of this machine")
+	return cmd
 }
 
-func (s *shell) dev(ctx context.Context) error {
+func (s *shell) dev(ctx context.Context, listen string) error {
 	cfg, err := s.loadDev()
+	if err != nil {
+		return err
+	}
+	host, port, err := listenAddress(listen)
 	if err != nil {
 		return err
 	}
@@ -43,6 +54,7 @@ func (s *shell) dev(ctx context.Context) error {
 	}
 	defer free()
 	s.apart(cfg, place)
+	cfg.Listen.Public, cfg.Listen.Admin = atHome(cfg.Listen.Public, host, port), atHome(cfg.Listen.Admin, "", "")
 	if err := migrations.Up(ctx, cfg.Database.URL, cfg.Database.Schema); err != nil {
 		return err
 	}
@@ -69,10 +81,38 @@ func (s *shell) dev(ctx context.Context) error {
 			return err
 		}
 		wrote = true
-		s.banner(state, cfg, place)
+		s.banner(state, a.PublicAddr(), cfg, place)
 		return nil
 	})
 	return err
+}
+
+// listenAddress reads a host, or a host and a port.
+func listenAddress(text string) (host, port string, err error) {
+	if text == "" {
+		return "", "", nil
+	}
+	host = text
+	if h, p, err := net.SplitHostPort(text); err == nil {
+		host, port = h, p
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	_, noAddress := netip.ParseAddr(host)
+	number, noPort := strconv.ParseUint(port, 10, 16)
+	if host == "" || noAddress != nil && host != "localhost" || port != "" && (noPort != nil || strconv.FormatUint(number, 10) != port) {
+		return "", "", usagef("--listen %q is not an address such as 0.0.0.0 or 0.0.0.0:8080", clean(text))
+	}
+	return host, port, nil
+}
+
+// atHome gives an address the host and the port that it is told, and 127.0.0.1 where nobody
+// names a host: the secrets of development are known to everybody.
+func atHome(address, host, port string) string {
+	ownHost, ownPort, err := net.SplitHostPort(address)
+	if err != nil { // was checked when the configuration was read
+		return address
+	}
+	return net.JoinHostPort(cmp.Or(host, ownHost, "127.0.0.1"), cmp.Or(port, ownPort))
 }
 
 // loadDev reads the built-in configuration, or the file that is named.
@@ -110,7 +150,7 @@ func (s *shell) servedConfig() (*config.Config, error) {
 
 // banner says what this is and what to do next, in commands that can be pasted
 // in another terminal.
-func (s *shell) banner(state devState, cfg *config.Config, place devPlace) {
+func (s *shell) banner(state devState, public net.Addr, cfg *config.Config, place devPlace) {
 	self := "oncegate"
 	if path := os.Args[0]; strings.ContainsRune(path, os.PathSeparator) {
 		self = "./bin/oncegate"
@@ -129,6 +169,11 @@ func (s *shell) banner(state devState, cfg *config.Config, place devPlace) {
 	fmt.Fprintln(s.out)
 	fmt.Fprintln(s.out, mark("DEVELOPMENT MODE")+": the secrets are known to everybody. Never expose this.")
 	fmt.Fprintf(s.out, "deliveries  %s/in/<source>   sources: %s\n", state.Public, strings.Join(names, ", "))
+	if onlyHere(public) {
+		fmt.Fprintln(s.out, "            from this machine only; to open it to others: "+self+" dev --listen 0.0.0.0")
+	} else {
+		fmt.Fprintln(s.out, "            "+mark("open to other machines")+", on "+public.String())
+	}
 	fmt.Fprintf(s.out, "admin       %s            /healthz /readyz /metrics\n", state.Admin)
 	fmt.Fprintf(s.out, "database    %s\n", config.RedactURL(state.DatabaseURL))
 	if place.number > 1 {
@@ -150,6 +195,12 @@ func (s *shell) banner(state devState, cfg *config.Config, place devPlace) {
 	}
 	fmt.Fprintln(s.out, "Ctrl-C stops it. What happens shows here:")
 	fmt.Fprintln(s.out)
+}
+
+// onlyHere reports whether only this machine reaches a listener.
+func onlyHere(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // reachable is the address by which this machine reaches a listener.
