@@ -59,7 +59,7 @@ func (o *operator) rotate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, active := rows[len(rows)-1].ID, activeOf(rows)
+	newest, active := newestOf(rows), activeOf(rows)
 	if a.Code != 0 && newest > active {
 		if _, err := o.oncegate(ctx, how{kind: "keys activate", decides: true, spared: true}, nil, "keys", "activate", strconv.Itoa(int(newest))); err != nil {
 			return err
@@ -85,6 +85,14 @@ func (o *operator) keys(ctx context.Context) ([]keyRow, error) {
 		return nil, errors.New("there is no key")
 	}
 	return rows, nil
+}
+
+// newestOf is the key that was added last; what is in plain has a row of its own behind the keys.
+func newestOf(rows []keyRow) (newest int32) {
+	for _, r := range rows {
+		newest = max(newest, r.ID)
+	}
+	return newest
 }
 
 func activeOf(rows []keyRow) int32 {

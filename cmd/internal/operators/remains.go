@@ -44,7 +44,7 @@ func (c *campaign) resealed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if newest := rows[len(rows)-1].ID; newest > activeOf(rows) {
+	if newest := newestOf(rows); newest > activeOf(rows) {
 		err = o.must(ctx, "keys activate", nil, "keys", "activate", fmt.Sprint(newest))
 	} else {
 		err = o.must(ctx, "keys rotate", nil, "keys", "rotate")
