@@ -87,6 +87,32 @@ func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, orders map[int32]Or
 	return out, nil
 }
 
+const readSeries = `
+SELECT d.id, d.salted
+FROM order_definition d
+WHERE d.route_id = $1 AND d.digest = $2`
+
+// ReadSeries gives the series that [RegisterOrders] gave the definitions of routes, by the
+// routes' ids. A definition that no process was started with has none. It writes nothing.
+func ReadSeries(ctx context.Context, pool *pgxpool.Pool, orders map[int32]OrderDefinition) (map[int32]Series, error) {
+	out := make(map[int32]Series, len(orders))
+	for route, d := range orders {
+		s, salted := Series{}, false
+		err := pool.QueryRow(ctx, readSeries, route, d.Digest()).Scan(&s.ID, &salted)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the order of route %d: %w", route, err)
+		}
+		if salted {
+			s.Salt = d.Digest()
+		}
+		out[route] = s
+	}
+	return out, nil
+}
+
 const readDefinitions = `
 SELECT d.id, d.route_id, d.salted, d.policy
 FROM order_definition d

@@ -102,6 +102,9 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 		return nil, err
 	}
 	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: registered, log: cfg.Logger}
+	if a.series, err = inbox.ReadSeries(ctx, cfg.Pool, a.orders(cfg.Settings.Sources...)); err != nil {
+		return nil, err
+	}
 	targets, err := a.targets()
 	if err != nil {
 		return nil, err

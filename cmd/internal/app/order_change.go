@@ -56,14 +56,20 @@ func (a *App) registerOrders(ctx context.Context) error {
 		a.log.WarnContext(ctx, "the order of a route has changed", slog.String("source", c.Source), slog.String("route", c.Route),
 			slog.Int("streams", c.Streams), slog.Int("held", c.Held), slog.String("what", c.String()))
 	}
+	a.series, err = inbox.RegisterOrders(ctx, a.adminPool, a.orders(a.settings.Sources...))
+	return err
+}
+
+// orders are the definitions of the order of the sources' routes that have a row, by its id.
+func (a *App) orders(sources ...*config.Source) map[int32]inbox.OrderDefinition {
 	orders := map[int32]inbox.OrderDefinition{}
-	for _, s := range a.settings.Sources {
+	for _, s := range sources {
 		for _, r := range s.Routes {
-			if d := orderDefinition(s, r); d != nil {
-				orders[a.sources[s.Name].Routes[r.Name].ID] = *d
+			row, known := a.sources[s.Name].Routes[r.Name]
+			if d := orderDefinition(s, r); d != nil && known {
+				orders[row.ID] = *d
 			}
 		}
 	}
-	a.series, err = inbox.RegisterOrders(ctx, a.adminPool, orders)
-	return err
+	return orders
 }

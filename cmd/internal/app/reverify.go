@@ -137,5 +137,12 @@ func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
 	if !known {
 		return fmt.Errorf("%w: no server was started with source %s and all of its routes yet; start one with this configuration first", ErrConfiguration, s.Name)
 	}
+	orders := a.orders(s)
+	if a.series, err = inbox.ReadSeries(ctx, a.adminPool, orders); err != nil {
+		return err
+	}
+	if len(a.series) < len(orders) {
+		return fmt.Errorf("%w: no server was started with the order of the routes of source %s yet; start one with this configuration first", ErrConfiguration, s.Name)
+	}
 	return nil
 }
