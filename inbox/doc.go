@@ -64,6 +64,10 @@
 // hash. A conflict keeps its event from being pruned. An operation's payload is not
 // kept: its caller is told 409 and the difference.
 //
+// Keys that senders publish and that have verified something are rows ([VerifiedKey]), so
+// that a process which starts need not fetch them beside forgeries that name others. They
+// are copies: a lost row is fetched again.
+//
 // # How an effect gets done
 //
 // An effect is a row with a state ([EffectState]). A River job wakes a worker,

@@ -22,6 +22,10 @@ const AuditReverify AuditAction = "refusals.reverify"
 // does not verify today either.
 var ErrStillRefused = errors.New("refused again")
 
+// ErrUndecided is wrapped by what [Reverify.Verify] gives for a refusal of which nobody
+// can say now whether it verifies, since its key cannot be got.
+var ErrUndecided = errors.New("its key cannot be got now")
+
 // Accepter is the gate, to whoever admits beside the receiver.
 type Accepter interface {
 	Accept(ctx context.Context, a *Admission) (Receipt, error)
@@ -67,11 +71,12 @@ type Reverify struct {
 // admitting them would give.
 type ReverifyReport struct {
 	// Examined are the kept refusals that were looked at; Refused of them do not
-	// verify today either, Unreadable of them are sealed under a key that is lost, and
-	// both stay.
+	// verify today either, Unreadable of them are sealed under a key that is lost, of
+	// Undecided the sender's key could not be got, and all these stay.
 	Examined   int `json:"examined"`
 	Refused    int `json:"refused"`
 	Unreadable int `json:"unreadable,omitempty"`
+	Undecided  int `json:"undecided,omitempty"`
 
 	// Verified are the others. Each is one delivery, of one or more events.
 	Verified int `json:"verified"`
@@ -193,6 +198,9 @@ func (r *Reverify) one(ctx context.Context, lister *Lister, id ID, page *Reverif
 	case errors.Is(err, ErrStillRefused):
 		page.Refused++
 		return false, nil
+	case errors.Is(err, ErrUndecided):
+		page.Undecided++
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("verifying refusal %s: %w", id, err)
 	}
@@ -276,6 +284,7 @@ func (t *ReverifyReport) add(p ReverifyReport) {
 	t.Examined += p.Examined
 	t.Refused += p.Refused
 	t.Unreadable += p.Unreadable
+	t.Undecided += p.Undecided
 	t.Verified += p.Verified
 	t.Recorded += p.Recorded
 	t.Duplicates += p.Duplicates

@@ -36,6 +36,7 @@ import (
 type publisher struct {
 	*fetch.Fetcher
 
+	cfg   fetch.Config
 	at    string // host and port
 	asked atomic.Int64
 	slow  chan struct{}                     // what is not published is answered when it closes
@@ -44,7 +45,7 @@ type publisher struct {
 	fault atomic.Pointer[http.HandlerFunc]  // stands for all answers
 }
 
-func publish(t *testing.T) *publisher {
+func publish(t *testing.T, adjust ...func(cfg *fetch.Config)) *publisher {
 	t.Helper()
 	p := &publisher{}
 	p.docs.Store(&map[string][]byte{})
@@ -73,17 +74,32 @@ func publish(t *testing.T) *publisher {
 	p.at = "example.com:" + port // the name of the server's certificate
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	p.Fetcher, err = fetch.New(fetch.Config{
+	p.cfg = fetch.Config{
 		Now:   func() time.Time { return time.UnixMilli(p.now.Load()) },
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots,
 		Resolve: func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 		},
-	})
+	}
+	for _, f := range adjust {
+		f(&p.cfg)
+	}
+	p.restart(t)
+	return p
+}
+
+// restart forgets what is in memory.
+func (p *publisher) restart(t *testing.T) {
+	t.Helper()
+	keys, err := fetch.New(p.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	p.Fetcher = keys
+	if err := keys.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keys.Stop(context.WithoutCancel(t.Context())) })
 }
 
 // here is the request for a document as it is asked of the publisher. An address that

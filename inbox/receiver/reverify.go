@@ -15,7 +15,8 @@ var ErrNotKept = errors.New("what proves a caller of an operation is not kept, s
 
 // Readmit verifies a kept refusal with the source's secrets of today, at the time
 // at which it was received, and makes the admission that the receiver would have
-// made of it then. A refusal that does not verify is [inbox.ErrStillRefused].
+// made of it then. A refusal that does not verify is [inbox.ErrStillRefused], one whose key
+// cannot be got now [inbox.ErrUndecided].
 //
 // Of the address only the path was kept: a scheme that signs more of it needs the
 // source's ExternalURL.
@@ -34,9 +35,12 @@ func Readmit(s *Source, refused *inbox.RefusalDetail) (*inbox.Admission, error) 
 	}
 	delivery, err := s.Provider.Verify(&request, s.Secrets())
 	refusal, isRefusal := errors.AsType[*providers.Refusal](err)
+	deferral, isDeferral := errors.AsType[*providers.Deferral](err)
 	switch {
 	case isRefusal:
 		return nil, fmt.Errorf("%w: %s", inbox.ErrStillRefused, refusal.Reason)
+	case isDeferral:
+		return nil, fmt.Errorf("%w: %w", inbox.ErrUndecided, deferral.Err)
 	case err != nil:
 		return nil, err
 	case delivery == nil:

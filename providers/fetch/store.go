@@ -96,7 +96,7 @@ func (f *Fetcher) adopt(c *Copy) {
 	f.documents.prove(d, c.ProvedAt)
 	f.documents[c.Digest] = d
 	if d.text == nil || c.FetchedAt.After(d.at) {
-		d.text, d.at, d.saved = c.Text, c.FetchedAt, f.cfg.Now()
+		d.text, d.at, d.saved = c.Text, c.FetchedAt, c.ProvedAt
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/fetch"
 )
 
 // makeReceive makes the gate, the store of refusals and the public receiver.
@@ -66,17 +65,6 @@ func (a *App) makeReceive() error {
 		}},
 	)
 	return nil
-}
-
-// makeKeys makes what fetches the keys of providers. It has the receiver's clock, by which
-// a copy and a request are compared.
-func (a *App) makeKeys() (*fetch.Fetcher, error) {
-	keys, err := fetch.New(fetch.Config{Now: a.clock.Now, Logger: a.log})
-	if err != nil {
-		return nil, err
-	}
-	a.cleanups.add("keys", keys.Stop)
-	return keys, nil
 }
 
 // passedHeaders are the headers that targets of the source get.

@@ -53,7 +53,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 	if err != nil {
 		return report, err
 	}
-	keys, err := fetch.New(fetch.Config{Now: cfg.Now, Logger: cfg.Logger})
+	keys, err := a.openKeys(ctx)
 	if err != nil {
 		return report, err
 	}
@@ -78,6 +78,22 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 		run.Gate = a.gate
 	}
 	return run.Run(ctx)
+}
+
+// reverifyRate is how many keys that have verified nothing a run may ask for in a minute:
+// all of them, since there are no more than refusals are kept, and it asks for one after
+// the other. A server's budget is the server's, and a run has nothing to do with it.
+const reverifyRate = 1 << 20
+
+// openKeys makes what a command fetches keys with. It knows those that have verified
+// something for a server, but tells the servers of none.
+func (a *App) openKeys(ctx context.Context) (*fetch.Fetcher, error) {
+	keys, err := fetch.New(fetch.Config{Now: a.cfg.Now, Logger: a.log, Store: keyStore{a.adminPool}, Rate: reverifyRate})
+	if err != nil {
+		return nil, err
+	}
+	a.cleanups.add("keys", keys.Stop)
+	return keys, keys.Load(ctx)
 }
 
 // openSource opens what a command needs to admit to a source of the configuration.

@@ -90,10 +90,19 @@ func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
 		{"verified", fmt.Sprint(r.Verified)},
 		{"refused again", fmt.Sprint(r.Refused)},
 		{"unreadable", nonzero(r.Unreadable)},
+		{"undecided", undecided(r.Undecided)},
 		{recorded, count(r.Recorded, "event")},
 		{"known already", count(r.Duplicates, "event")},
 		{"conflicts", nonzero(r.Conflicts)},
 		{"unusable", nonzero(r.Unusable)},
 	})
 	return nil
+}
+
+// undecided says what to do about refusals whose key could not be got.
+func undecided(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d: the sender's key could not be got; run it again in a minute", n)
 }
