@@ -32,15 +32,21 @@ func (d *decoder) verify(v *VerifySpec) {
 		for i := range v.Credential {
 			c := &v.Credential[i]
 			where := fmt.Sprintf("verify.credential[%d]", i)
-			d.choice(where+".scheme", c.Scheme, []string{"bearer", "basic", "header", "query"}, []string{"item"})
+			d.choice(where+".scheme", c.Scheme, []string{"bearer", "basic", "header", "query", "json", "form"}, []string{"item"})
 			if c.Scheme == "header" && c.Header == "" {
 				d.at(where+".header", "is required")
 			}
 			if c.Header != "" {
 				d.headerName(where+".header", c.Header)
 			}
-			if (c.Name != "") != (c.Scheme == "query") {
-				d.at(where+".name", "goes with query, and only with it")
+			if named := c.Scheme == "query" || c.Scheme == "json" || c.Scheme == "form"; (c.Name != "") != named {
+				d.at(where+".name", "goes with query, json and form, and only with these")
+			}
+			if c.Scheme == "json" {
+				d.path(where+".name", c.Name)
+			}
+			if c.Prefix != "" && c.Scheme != "header" {
+				d.at(where+".prefix", "goes only with header")
 			}
 		}
 		if len(v.Signed) > 0 || len(v.Signature.Headers) > 0 || v.Timestamp.From != "none" {
@@ -131,9 +137,9 @@ func (d *decoder) signature(v *VerifySpec) {
 		if strings.HasPrefix(c.Algorithm, "rsa-") && c.Key != "pem" {
 			d.at(where+".key", "an RSA key is pem")
 		}
-		d.choice(where+".encoding", c.Encoding, []string{"hex", "base64", "base64-lenient", "base64url"}, nil)
+		d.choice(where+".encoding", c.Encoding, []string{"hex", "base64", "base64-lenient", "base64url", "base64url-lenient"}, nil)
 		if c.Key != "" {
-			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "after-colon", "nfkd", "spki", "pem"}, []string{"sha1"})
+			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "base64url", "after-colon", "nfkd", "spki", "pem"}, []string{"sha1"})
 		}
 		if _, size, _ := algorithm(c.Algorithm); size > 0 && c.Algorithm != "ed25519" && (c.Key == "spki" || c.Key == "pem") {
 			d.at(where+".key", "goes only with public keys")
@@ -167,14 +173,14 @@ func (d *decoder) parts(v *VerifySpec) {
 		case given != 1:
 			d.at(where, "is one of body, body-base64, timestamp, method, url, path, query, {literal}, {header}, {json}, {form}, {query}")
 		case p.Word != "":
-			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret", "body-sha256"}, []string{"body-crc32"})
+			d.choice(where, p.Word, []string{"body", "body-base64", "timestamp", "method", "url", "path", "query", "document", "form-sorted", "secret", "body-sha256", "body-sha256-hex"}, []string{"body-crc32"})
 		case p.JSON != "":
 			d.path(where+".json", p.JSON)
 		}
 		for _, h := range p.Header {
 			d.headerName(where+".header", h)
 		}
-		body = body || p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "document" || p.Word == "form-sorted" || p.Form != "" && p.Form == d.formJSON
+		body = body || p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "body-sha256-hex" || p.Word == "document" || p.Word == "form-sorted" || p.Form != "" && p.Form == d.formJSON
 		secret = secret || p.Word == "secret"
 		stamped = stamped || p.Word == "timestamp"
 	}

@@ -232,7 +232,7 @@ func (s *Spec) covered(f *Field) bool {
 		})
 	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "":
 		return signs(func(p *Part) bool {
-			return p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "form-sorted" ||
+			return p.Word == "body" || p.Word == "body-base64" || p.Word == "body-sha256" || p.Word == "body-sha256-hex" || p.Word == "form-sorted" ||
 				(p.Word == "document" || p.Form != "" && p.Form == s.Body.FormJSON) && f.Form == "" || f.JSON != "" && p.JSON == f.JSON || f.Form != "" && p.Form == f.Form
 		}) &&
 			s.Verify.Authenticates != "origin"

@@ -124,6 +124,11 @@ func locatedPaths(v *VerifySpec) *pathSet {
 			paths.add(v.Signed[i].JSON)
 		}
 	}
+	for i := range v.Credential {
+		if v.Credential[i].Scheme == "json" {
+			paths.add(v.Credential[i].Name)
+		}
+	}
 	return paths
 }
 

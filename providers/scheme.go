@@ -86,6 +86,8 @@ func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 		sum, err = strictRawBase64.AppendDecode(out, append(short[:0], strings.TrimRight(oneLine(text), "=")...))
 	case "base64url":
 		sum, err = strictRawURL.AppendDecode(out, append(short[:0], oneLine(text)...))
+	case "base64url-lenient":
+		sum, err = strictRawURL.AppendDecode(out, append(short[:0], strings.TrimRight(oneLine(text), "=")...))
 	default:
 		return nil, false
 	}
@@ -107,6 +109,8 @@ func (s *scheme) encode(sum []byte) string {
 		return hex.EncodeToString(sum)
 	case "base64url":
 		return base64.RawURLEncoding.EncodeToString(sum)
+	case "base64url-lenient":
+		return base64.URLEncoding.EncodeToString(sum)
 	}
 	return base64.StdEncoding.EncodeToString(sum)
 }
@@ -179,6 +183,8 @@ func decodeKey(how, text string) ([]byte, error) {
 		key, err = hex.DecodeString(text)
 	case "base64":
 		key, err = strictBase64.DecodeString(text)
+	case "base64url":
+		key, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
 	case "base64-lenient":
 		key, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	}

@@ -208,6 +208,18 @@ func (p *Provider) present(req *Request, secret Secret) error {
 		u.RawQuery = query.Encode()
 		req.URL = u.String()
 		return nil
+	case "json":
+		if !replaceJSON(req, c.Name, value) {
+			return errors.New("the body has no JSON " + c.Name + " to put the credential into")
+		}
+		return nil
+	case "form":
+		if !replaceForm(req, c.Name, value) {
+			return errors.New("the body is no form to put the credential into")
+		}
+		return nil
+	case "header":
+		value = c.Prefix + value
 	case "bearer":
 		value = "Bearer " + value
 	case "basic":

@@ -195,8 +195,8 @@ type SchemeSpec struct {
 	// digest with the secret among the signed parts: sha1 or sha256.
 	Algorithm string `yaml:"algorithm"`
 
-	// Encoding of the signature: hex, base64, base64-lenient (padding optional)
-	// or base64url (unpadded).
+	// Encoding of the signature: hex, base64, base64-lenient (padding optional),
+	// base64url (unpadded) or base64url-lenient (padding optional).
 	Encoding string `yaml:"encoding"`
 
 	// KeyPrefix precedes the secret and is taken off; with KeyPrefixRequired a
@@ -205,9 +205,9 @@ type SchemeSpec struct {
 	KeyPrefixRequired bool   `yaml:"key_prefix_required"`
 
 	// Key decodes the secret: text (the default: as it is), hex, base64,
-	// base64-lenient, after-colon (what follows the first colon, if there is
-	// one), nfkd (the text in that Unicode normal form), or for public keys spki
-	// (base64) or pem.
+	// base64-lenient, base64url (padding optional), after-colon (what follows the
+	// first colon, if there is one), nfkd (the text in that Unicode normal form), or
+	// for public keys spki (base64) or pem.
 	Key string `yaml:"key"`
 
 	// PrivatePrefix precedes the private key of an asymmetric scheme, which only
@@ -225,7 +225,7 @@ type KeySelectSpec struct {
 }
 
 // Part is a piece of the signed bytes: one of the words body, body-base64,
-// body-sha256 (the digest's 32 bytes),
+// body-sha256 (the digest's 32 bytes), body-sha256-hex (the digest in small letters),
 // document (the JSON document: the body, or the field form_json of a form),
 // timestamp, method, url, path, query, form-sorted (names and values of a form,
 // sorted by name), secret (only with plain digests), or one of literal, header,
@@ -271,12 +271,16 @@ type TimestampSpec struct {
 // CredentialSpec is where a static credential is looked for.
 type CredentialSpec struct {
 	// Scheme is bearer, basic (the secret is user:password), header, query (the
-	// parameter Name) or item.
+	// parameter Name), json (the member at the path Name), form (the field Name) or
+	// item. What stands in the content is recorded with it.
 	Scheme string `yaml:"scheme"`
 
 	// Header is Authorization unless given.
 	Header string `yaml:"header"`
 	Name   string `yaml:"name"`
+
+	// Prefix is what stands before the secret in a header, such as "Token ".
+	Prefix string `yaml:"prefix"`
 }
 
 // OperationSpec names the headers of family operation.

@@ -12,10 +12,9 @@ import (
 func (p *Provider) credential(req *Request) (value, where string, err *Refusal) {
 	for i := range p.spec.Verify.Credential {
 		c := &p.spec.Verify.Credential[i]
-		if c.Scheme == "query" {
-			at := locator{req: req}
-			if value, ok := at.queryField(c.Name); ok {
-				return value, "query " + c.Name, nil
+		if c.Scheme == "query" || c.Scheme == "json" || c.Scheme == "form" {
+			if value, ok := p.inside(req, c); ok && value != "" {
+				return value, c.Scheme + " " + c.Name, nil
 			}
 			continue
 		}
@@ -28,7 +27,11 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 		}
 		switch c.Scheme {
 		case "header":
-			return text, "header " + name, nil
+			rest, ok := strings.CutPrefix(text, c.Prefix)
+			if !ok || rest == "" {
+				continue
+			}
+			return rest, "header " + name, nil
 		case "bearer", "basic":
 			kind, rest, ok := strings.Cut(text, " ")
 			if !ok || !strings.EqualFold(kind, c.Scheme) {
@@ -49,6 +52,18 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 		}
 	}
 	return "", "", nil
+}
+
+// inside reads a credential that is in the address or in the content.
+func (p *Provider) inside(req *Request, c *CredentialSpec) (string, bool) {
+	at := locator{req: req, paths: p.located}
+	switch c.Scheme {
+	case "json":
+		return at.json(c.Name)
+	case "form":
+		return at.formField(c.Name)
+	}
+	return at.queryField(c.Name)
 }
 
 func (c *CredentialSpec) header() string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"io"
 	"strings"
 	"time"
@@ -116,6 +117,11 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 		case part.Word == "body-sha256":
 			sum := sha256.Sum256(req.Body)
 			_, _ = out.Write(sum[:])
+		case part.Word == "body-sha256-hex":
+			var digits [2 * sha256.Size]byte
+			sum := sha256.Sum256(req.Body)
+			hex.Encode(digits[:], sum[:])
+			_, _ = out.Write(digits[:])
 		case part.Word == "secret":
 			_, _ = out.Write(key)
 		case part.Word == "document":

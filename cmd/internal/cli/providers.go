@@ -15,9 +15,9 @@ import (
 )
 
 func (s *shell) providersCommand() *cobra.Command {
-	return group("providers", "The catalogue of senders: list, show, verify, inspect, sign",
+	return group("providers", "The catalogue of senders: list, show, verify, inspect, sign, draft",
 		s.providersListCommand(), s.providersShowCommand(), s.providersVerifyCommand(),
-		s.providersInspectCommand(), s.providersSignCommand())
+		s.providersInspectCommand(), s.providersSignCommand(), s.providersDraftCommand())
 }
 
 // known gives the providers by name: the catalogue, and those of the

@@ -161,6 +161,7 @@ func jsonRequest(content []byte) (*providers.Request, error) {
 // rawRequest reads an HTTP request as it went over the wire. Lines may end in
 // LF; the body is what follows the first empty line.
 func rawRequest(content []byte) (*providers.Request, error) {
+	content = pseudoHeaders(content)
 	line, rest := cutLine(content)
 	words := strings.Fields(line)
 	if len(words) < 2 || len(words) > 3 || strings.ToUpper(words[0]) != words[0] || len(words) == 3 && !strings.HasPrefix(words[2], "HTTP/") {
@@ -204,6 +205,29 @@ func rawRequest(content []byte) (*providers.Request, error) {
 		req.URL = scheme + "://" + host + words[1]
 	}
 	return req, nil
+}
+
+// pseudoHeaders gives a request whose first lines are the pseudo-headers of HTTP/2
+// (:method, :path, :authority) its request line.
+func pseudoHeaders(content []byte) []byte {
+	values := map[string]string{}
+	rest := content
+	for {
+		line, after := cutLine(rest)
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, ":"), ":")
+		if !strings.HasPrefix(line, ":") || !ok {
+			break
+		}
+		values[name], rest = strings.TrimSpace(value), after
+	}
+	if values["method"] == "" || values["path"] == "" {
+		return content
+	}
+	host := values["authority"]
+	if host != "" {
+		host = "Host: " + host + "\n"
+	}
+	return append([]byte(values["method"]+" "+values["path"]+" HTTP/2\n"+host), rest...)
 }
 
 func cutLine(b []byte) (string, []byte) {

@@ -1,0 +1,211 @@
+package draft
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// carrier is a place of the request that may hold a signature, and how it is
+// written there.
+type carrier struct {
+	leaf
+	from      string // header, numbered-headers, json, form or query
+	format    string // value, list, positional or groups
+	prefix    string
+	separator string
+	assign    string
+	label     string
+	stamp     *clock // the time that stands beside it
+	stampName string // its label
+	encoding  string
+	sum       []byte
+	// unclear says that the signature has no character that tells base64 from base64url.
+	unclear bool
+	repeats bool
+}
+
+var prefixes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}[=: ] ?`)
+
+// maxCarriers bounds how many readings of the request's values are compared.
+const maxCarriers = 4000
+
+// carriers are all readings of all values that can be signatures.
+func (c *captured) carriers() []carrier {
+	var out []carrier
+	for _, all := range [][]leaf{c.headers, c.query, c.form, c.json} {
+		for _, l := range all {
+			if len(l.value) < 16 || len(l.value) > 8<<10 || len(out) >= maxCarriers {
+				continue
+			}
+			out = append(out, read(l)...)
+		}
+	}
+	seen := map[string]int{}
+	for _, l := range c.headers {
+		seen[l.name]++
+	}
+	for i := range out {
+		out[i].repeats = out[i].kind == "header" && seen[out[i].name] > 1
+	}
+	return out
+}
+
+var numbered = regexp.MustCompile(`-[1-9][0-9]?$`)
+
+func read(l leaf) []carrier {
+	base := carrier{leaf: l, from: l.kind, format: "value"}
+	if l.kind == "header" && numbered.MatchString(l.name) {
+		base.from, base.name = "numbered-headers", numbered.ReplaceAllString(l.name, "-N")
+	}
+	out := decoded(base, l.value)
+	if m := prefixes.FindString(l.value); m != "" {
+		with := base
+		with.prefix = m
+		if !version.MatchString(m) {
+			out = append(out, decoded(with, l.value[len(m):])...)
+		} else {
+			defer func() { out = append(out, decoded(with, l.value[len(m):])...) }() // a version is a label rather than a prefix
+		}
+	}
+	if base.from != "header" {
+		return out
+	}
+	out = append(out, lists(base, l.value, "list")...)
+	out = append(out, positional(base, l.value)...)
+	if groups := strings.Fields(l.value); len(groups) > 1 {
+		for _, group := range groups {
+			for _, found := range lists(base, group, "groups") {
+				if found.stamp != nil {
+					out = append(out, found)
+				}
+			}
+		}
+	}
+	return out
+}
+
+var version = regexp.MustCompile(`^[vV][0-9]+[a-z]?=$`)
+
+// lists reads labelled items.
+func lists(base carrier, value, format string) []carrier {
+	var out []carrier
+	for _, separator := range []string{",", ";", "&", "|", " "} {
+		for _, assign := range []string{"=", ":", ","} {
+			if assign == separator || separator != "," && separator != " " && !strings.Contains(value, separator) {
+				continue
+			}
+			var found []carrier
+			var stamp *clock
+			var stampName string
+			labels := map[string]bool{}
+			for item := range strings.SplitSeq(value, separator) {
+				label, rest, ok := strings.Cut(strings.Trim(item, " "), assign)
+				if !ok || label == "" || len(label) > 30 || strings.ContainsAny(label, " =") {
+					continue
+				}
+				if at, ok := readClock(rest); ok && stamp == nil {
+					stamp, stampName = &at, label
+					continue
+				}
+				item := base
+				item.format, item.separator, item.assign, item.label = format, separator, assign, label
+				found = append(found, decoded(item, rest)...)
+				labels[label] = true
+			}
+			for i := range found {
+				if found[i].label != stampName {
+					found[i].stamp, found[i].stampName = stamp, stampName
+				}
+			}
+			out = append(out, found...)
+		}
+	}
+	return out
+}
+
+// positional reads a time and what follows it.
+func positional(base carrier, value string) []carrier {
+	var out []carrier
+	for _, separator := range []string{",", ".", ";", ":", "|", " "} {
+		stamp, rest, ok := strings.Cut(value, separator)
+		at, isTime := readClock(strings.Trim(stamp, " "))
+		if !ok || !isTime {
+			continue
+		}
+		for item := range strings.SplitSeq(rest, separator) {
+			found := base
+			found.format, found.separator, found.stamp = "positional", separator, &at
+			out = append(out, decoded(found, strings.Trim(item, " "))...)
+		}
+	}
+	return out
+}
+
+// decoded reads a text as the bytes of a signature, in every encoding that it can
+// be in.
+func decoded(c carrier, text string) []carrier {
+	var out []carrier
+	add := func(encoding string, sum []byte, err error) {
+		if err != nil || len(sum) < 16 || len(sum) > 1024 {
+			return
+		}
+		found := c
+		found.encoding, found.sum = encoding, sum
+		found.unclear = encoding != "hex" && !strings.ContainsAny(text, "+/-_")
+		out = append(out, found)
+	}
+	if strings.ContainsAny(text, "\r\n") {
+		return nil
+	}
+	sum, err := hex.DecodeString(text)
+	add("hex", sum, err)
+	sum, err = base64.StdEncoding.Strict().DecodeString(text)
+	add("base64", sum, err)
+	if err != nil {
+		sum, err = base64.RawStdEncoding.Strict().DecodeString(text)
+		add("base64-lenient", sum, err)
+	}
+	if err != nil {
+		sum, err = base64.RawURLEncoding.Strict().DecodeString(text)
+		add("base64url", sum, err)
+	}
+	if err != nil {
+		sum, err = base64.URLEncoding.Strict().DecodeString(text)
+		add("base64url-lenient", sum, err)
+	}
+	return out
+}
+
+// text says where the signature is and how it is written.
+func (c *carrier) text() string {
+	out := c.where()
+	switch {
+	case c.format == "list" || c.format == "groups":
+		out += " as " + c.label + c.assign + "..."
+	case c.format == "positional":
+		out += " after the time"
+	case c.prefix != "":
+		out += fmt.Sprintf(" behind %q", c.prefix)
+	}
+	return out + ", in " + c.encoding
+}
+
+// described are the carriers in words, each place once.
+func described(all []carrier) []string {
+	var out []string
+	for i := range all {
+		c := &all[i]
+		if !slices.Contains([]int{16, 20, 32, 48, 64}, len(c.sum)) && len(c.sum) < 64 {
+			continue
+		}
+		text := fmt.Sprintf("%s (%d bytes in %s)", c.where(), len(c.sum), c.encoding)
+		if c.kind != "json" && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
