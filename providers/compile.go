@@ -45,6 +45,9 @@ type Provider struct {
 	located        *pathSet       // the JSON paths that verification reads
 	scheme         schemes.Scheme // nil where the family is data
 
+	base *Provider       // the provider that it extends, if any
+	own  map[string]bool // the paths that its document has
+
 	// What a source adds.
 	bound    bool
 	settings schemes.Settings
@@ -88,7 +91,13 @@ func ParseNode(name string, node ast.Node, bases map[string]*Provider) (*Provide
 		}
 		return nil, errors.Join(errs...)
 	}
-	return compile(name, spec), nil
+	p := compile(name, spec)
+	p.base = d.extended
+	p.own = make(map[string]bool, len(d.lines))
+	for path := range d.lines {
+		p.own[path] = true
+	}
+	return p, nil
 }
 
 // base returns a copy of the spec that the document extends, or an empty one.
@@ -107,7 +116,9 @@ func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
 			d.problem(line(pair.Value), "extends", "unknown provider %q; %s`oncegate providers list` shows the known ones", name, DidYouMean(bases, name))
 			break
 		}
+		d.extended = base
 		spec := *base.spec
+		spec.Title = d.name                                               // the base's would make two senders one
 		spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // that was the base
 		if chooses(values) {
 			spec.Identity = IdentitySpec{} // another rule, of which nothing of the base's is a part

@@ -46,6 +46,7 @@ type decoder struct {
 	problems []*Problem
 	formJSON string // the form field that is the body's document
 	baseless bool   // it extends a provider that is not known
+	extended *Provider
 }
 
 // maxSpecDepth ends the descent into hostile documents.

@@ -11,10 +11,14 @@ import "time"
 // an element of an array; "$" is the whole document. Durations are Go's with a
 // "d" for days ("300s", "30d"). Sizes are bytes, or "512KiB", "25MiB".
 type Spec struct {
-	// Extends names a provider of the catalogue on which this one is built: what
-	// is written here replaces what is there, key by key; lists are replaced whole.
-	// A rule for the event id (identity.mode, candidates or hash) replaces the base's
-	// rule as a whole.
+	// Extends names a provider, of the catalogue or of the configuration, on which
+	// this one is built: what is written here replaces what is there, key by key; lists
+	// are replaced whole. A rule for the event id (identity.mode, candidates or hash)
+	// replaces the base's rule as a whole, with all that belongs to it. The title is
+	// not taken over: it is the provider's name unless it is written. Answers (ack,
+	// reject), tolerances (verify.timestamp.past and future) and windows are facts about
+	// the base's sender: they are in force until they are written here, and a
+	// configuration warns of each that is not.
 	Extends string `yaml:"extends"`
 
 	// Title is the name for people.

@@ -2,13 +2,14 @@ package draft_test
 
 import (
 	"crypto/hmac"
-	"crypto/md5"  //nolint:gosec // what the draft is to tell apart
-	"crypto/sha1" //nolint:gosec // as senders use it
+	"crypto/md5"
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,9 +83,7 @@ func TestFormsOfSigning(t *testing.T) {
 				body += "?" // with this body the signature holds - or _
 			}
 			v := providertest.Vector{Method: http.MethodPost, URL: address, Body: body, Secret: test.secret, Headers: map[string]string{"Content-Type": "application/json"}, Now: 1760000000}
-			for name, value := range test.header {
-				v.Headers[name] = value
-			}
+			maps.Copy(v.Headers, test.header)
 			r, err := draft.Make(v.Request(), draft.Options{Name: "x", Secret: []byte(test.secret)})
 			if err != nil {
 				t.Fatal(err)
@@ -163,9 +162,7 @@ func TestGuessesOfIdentity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			header := map[string]string{"X-Sig": hex.EncodeToString(sum(sha256.New, []byte(plainSecret), test.body))}
-			for name, value := range test.header {
-				header[name] = value
-			}
+			maps.Copy(header, test.header)
 			r, err := draft.Make(request(test.body, header), draft.Options{Secret: []byte(plainSecret)})
 			if err != nil || r.Provider == nil {
 				t.Fatalf("%v: %+v", err, r)

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -14,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"crypto"
+	"golang.org/x/text/unicode/norm"
 )
 
 // key is one way to make a key of the secret.
@@ -69,6 +70,7 @@ func keys(c *captured, secret []byte) []key {
 		}
 	}
 	decodings(whole, "", "", "the secret")
+	add(key{value: []byte(norm.NFKD.String(whole)), how: "nfkd", text: "the secret in the Unicode normal form NFKD"})
 	for _, cut := range prefixesOf(whole) {
 		decodings(whole[len(cut):], cut, "", "the secret without its prefix")
 	}

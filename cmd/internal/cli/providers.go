@@ -155,12 +155,21 @@ func (s *shell) providersListCommand() *cobra.Command {
 }
 
 func (s *shell) providersShowCommand() *cobra.Command {
-	return &cobra.Command{
+	resolved := false
+	cmd := &cobra.Command{
 		Use: "show <name>", Short: "Show everything the catalogue says about a provider", Args: cobra.ExactArgs(1),
+		Long: "Show everything the catalogue, or the configuration, says about a provider.\n\n" +
+			"With --resolved it prints the definition that is in force, as it would stand alone, and beside each part\n" +
+			"where it is from: own, from a provider that it extends, or a default.",
+		Example: "  oncegate providers show stripe\n" +
+			"  oncegate providers show acme --resolved --config oncegate.yml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, _, err := s.provider(args[0])
 			if err != nil {
 				return err
+			}
+			if resolved {
+				return s.showResolved(p)
 			}
 			text, err := yaml.MarshalWithOptions(p.Spec().Tree(), yaml.IndentSequence(true), yaml.UseLiteralStyleIfMultiline(true))
 			if err != nil {
@@ -211,6 +220,23 @@ func (s *shell) providersShowCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&resolved, "resolved", false, "print the definition in force, with the origin of each part")
+	return cmd
+}
+
+// showResolved prints the definition in force, with the origin of each part.
+func (s *shell) showResolved(p *providers.Provider) error {
+	text, parts, err := p.Resolved()
+	if err != nil {
+		return fmt.Errorf("resolving %s: %w", p.Name(), err)
+	}
+	if s.output == "json" {
+		return s.json(map[string]any{"name": p.Name(), "resolved": text, "parts": parts})
+	}
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(s.out, clean(strings.TrimSuffix(line, "\n")))
+	}
+	return nil
 }
 
 func proves(what string) string {

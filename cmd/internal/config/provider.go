@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +86,38 @@ func (r *reader) customProvider(cfg *Config, name string, all *customs, content 
 	}
 	cfg.Providers[name] = p
 	cfg.Custom = append(cfg.Custom, name)
+	if warning := inherited(p); warning != "" {
+		r.warnings = append(r.warnings, warning)
+	}
+}
+
+// inherited says which answers, tolerances and windows a provider has from the one
+// that it extends: they were found out about another sender. Those of one section
+// stand together.
+func inherited(p *providers.Provider) string {
+	parts := p.Inherited()
+	if len(parts) == 0 {
+		return ""
+	}
+	from := map[string][]string{}
+	for _, part := range parts {
+		from[part.From] = append(from[part.From], fmt.Sprintf("%s: %v", part.Path, part.Value))
+	}
+	var said []string
+	for _, base := range slices.Sorted(maps.Keys(from)) {
+		said = append(said, base+" ("+visibleList(from[base])+")")
+	}
+	return fmt.Sprintf("providers.%s: it has from %s what may not hold of its own sender: write these keys, the same again if they do hold; "+
+		"`oncegate providers show %s --resolved` shows where each part is from", p.Name(), strings.Join(said, " and "), p.Name())
+}
+
+// visibleList is a list in one line, each value short.
+func visibleList(parts []string) string {
+	short := make([]string, len(parts))
+	for i, part := range parts {
+		short[i] = visible(part)
+	}
+	return strings.Join(short, ", ")
 }
 
 // fail remembers a custom provider that has problems.

@@ -1,13 +1,19 @@
 package config_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/providers"
 )
 
 // Every configuration that README shows loads; what is only a part of one is made whole first.
@@ -51,4 +57,44 @@ func TestExamplesOfTheReadmeLoad(t *testing.T) {
 	if read < 4 {
 		t.Errorf("%d examples were found", read)
 	}
+}
+
+// The custom provider of README has ten lines with its source, takes nothing over that
+// it does not say, and verifies what such a sender signs.
+func TestCustomProviderOfTheReadme(t *testing.T) {
+	t.Parallel()
+	for _, example := range examples.FindAllStringSubmatch(readme(t), -1) {
+		content := example[1]
+		if !strings.Contains(content, "extends:") {
+			continue
+		}
+		if lines := strings.Count(strings.TrimSpace(content), "\n") + 1; lines > 10 {
+			t.Errorf("it has %d lines", lines)
+		}
+		content += "targets: { billing: { kind: noop } }\n"
+		cfg, err := config.Load(config.Options{File: "readme.yml", Content: []byte(content), Environ: append(environ(), "ACME_SECRET=s3cret-value"), Catalog: loaded(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Warnings) > 0 {
+			t.Errorf("warnings %q", cfg.Warnings)
+		}
+		const body = `{"event_id":"e-1","kind":"order.paid"}`
+		mac := hmac.New(sha256.New, []byte("s3cret-value"))
+		mac.Write([]byte(body))
+		req := &providers.Request{
+			Method: http.MethodPost, Body: []byte(body), ReceivedAt: time.Unix(1_760_000_000, 0),
+			Header: http.Header{"X-Acme-Signature": {hex.EncodeToString(mac.Sum(nil))}},
+		}
+		source := cfg.Sources[0]
+		delivery, err := source.Provider.Verify(req, source.Keys())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item := delivery.Items[0]; item.EventID != "e-1" || item.Type != "order.paid" {
+			t.Errorf("event %+v", item)
+		}
+		return
+	}
+	t.Error("README shows no custom provider")
 }

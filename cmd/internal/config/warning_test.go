@@ -52,3 +52,37 @@ sources:
 		t.Errorf("got the warnings above, want %d others", len(want))
 	}
 }
+
+// What a custom provider has from another sender's is said key by key, and no longer
+// once it is written; the title is its own in any case.
+func TestWarningsOfWhatIsInherited(t *testing.T) {
+	t.Parallel()
+	const content = `
+providers:
+  silent: { extends: slack, type: [{ json: kind }] }
+  written:
+    extends: slack
+    ack: { status: 200, empty: true }
+    verify: { timestamp: { past: 300s, future: 60s } }
+    windows: { retry: { for: 2d, note: measured }, age: occurred_at, ack_within: 3s, floor: 6d }
+sources:
+  a: { provider: silent, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: t }] }
+  b: { provider: written, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: t }] }
+targets: { t: { kind: noop } }
+`
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"providers.silent: it has from slack (ack.empty: true, verify.timestamp.past: 5m0s, verify.timestamp.future: 5m0s, windows.retry.for: 1d, " +
+			"windows.age: occurred_at, windows.ack_within: 3s) what may not hold of its own sender: write these keys, the same again if they do hold; " +
+			"`oncegate providers show silent --resolved` shows where each part is from",
+	}
+	if !slices.Equal(cfg.Warnings, want) {
+		t.Errorf("got %q", cfg.Warnings)
+	}
+	if title := cfg.Providers["silent"].Spec().Title; title != "silent" {
+		t.Errorf("the title is %q", title)
+	}
+}
