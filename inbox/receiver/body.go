@@ -3,6 +3,7 @@ package receiver
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -145,9 +146,9 @@ func (b *bodies) read(in arriving) (*body, error) {
 		return taken, nil
 	}
 	taken.release()
-	if cut {
+	if cut || errors.Is(err, net.ErrClosed) {
 		// Whatever the read has come to: its deadline was passed by us, which may also have
-		// cancelled the request.
+		// cancelled the request, or its connection was closed for another one.
 		err = errShed
 	}
 	return nil, err

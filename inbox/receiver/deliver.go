@@ -80,6 +80,7 @@ func (r *Receiver) deliver(req *request) result {
 	if err != nil {
 		return r.unread(req, err)
 	}
+	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	if n := len(body.buf); n > 0 || req.http.ContentLength != 0 {
 		source.count.bodyBytes.Observe(float64(n))
 	}
@@ -142,6 +143,9 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	if delivery == nil {
 		r.logUnverified(req, errors.New("the provider gave neither a delivery nor a refusal"))
 		return result{outcome: outcomeUnavailable}, false
+	}
+	if !source.unproved {
+		connectionOf(req.http.Context()).prove()
 	}
 	r.metrics.secret(source.name, delivery.Secret)
 	if !source.quota.take(req.started) {

@@ -17,13 +17,15 @@ const (
 	logKeyAwaited = "delivery put off: its key is not known and could not be asked for now"
 	logUnverified = "delivery not verified"
 	logPanicked   = "delivery panicked"
-	logShed       = "delivery shed: its body arrived too slowly for the memory that it held"
+	// logConnections says what to do, since a proxy that nobody trusts looks like one peer.
+	logConnections = "peer at its limit of connections, so its slowest are closed: if it is a proxy, name it in listen.trusted_proxies; else listen.connections_per_peer may allow more"
+	logShed        = "delivery shed: its body arrived too slowly for the memory that it held"
 )
 
 // UnprovedMessages are the messages of the lines of the log that anybody can bring
 // about, without a secret. A logger should bound how many of them it writes.
 func UnprovedMessages() []string {
-	return []string{logRefused, logDoubted, logKeyAwaited, logUnverified, logPanicked, logShed}
+	return []string{logRefused, logDoubted, logKeyAwaited, logUnverified, logPanicked, logShed, logConnections}
 }
 
 // logs reports whether a line is written that quota is for.

@@ -150,6 +150,17 @@ func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
 	}}
 }
 
+// NewConnectionsCollector shows the connections of the public listener.
+func NewConnectionsCollector(stats func() ConnectionStats) prometheus.Collector {
+	return snapshot[ConnectionStats]{take: stats, series: []series[ConnectionStats]{
+		gauge("oncegate_open_connections", "Connections of the public listener.", func(s *ConnectionStats) int64 { return int64(s.Open) }),
+		gauge("oncegate_open_connections_limit", "How many of them there may be.", func(s *ConnectionStats) int64 { return int64(s.Most) }),
+		gauge("oncegate_connected_peers", "Addresses (IPv6: networks of /64) that they come from.", func(s *ConnectionStats) int64 { return int64(s.Peers) }),
+		counter("oncegate_shed_connections_total", "Connections closed to make room for others: the slowest of those that brought nothing.", func(s *ConnectionStats) uint64 { return s.Shed }),
+		counter("oncegate_refused_connections_total", "Connections that found no room.", func(s *ConnectionStats) uint64 { return s.Refused }),
+	}}
+}
+
 // NewClockCollector shows how the clocks compare.
 func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
 	return snapshot[inbox.ClockStats]{take: stats, series: []series[inbox.ClockStats]{

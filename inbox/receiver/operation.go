@@ -194,6 +194,7 @@ func (r *Receiver) HandleStatus(c echo.Context) error {
 	}
 	r.metrics.inFlight.Add(1)
 	defer r.metrics.inFlight.Add(-1)
+	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	res, reply := r.status(req, c.Param("event"))
 	req.source.count.observe(&res, r.cfg.Now().Sub(req.started))
 	return r.write(c, req, &reply, &res)

@@ -264,6 +264,7 @@ type endpoint struct {
 	contentTypes map[string]bool
 	encodings    map[string]bool
 	operation    bool
+	unproved     bool // anybody can deliver to it
 	keep         []string
 	quota        *quota
 	newKeys      *quota
@@ -306,6 +307,7 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, metrics *Metrics) (
 		e.maxBody = asked.MaxBody
 	}
 	if p, ok := s.Provider.(interface{ Unproved() bool }); ok && p.Unproved() {
+		e.unproved = true
 		metrics.unproved.WithLabelValues(name).Set(1)
 	}
 	if room := limits.room(e.maxBody); e.maxBody <= 0 || peak(e.maxBody) > room {

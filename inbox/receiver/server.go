@@ -13,8 +13,12 @@ type ServerConfig struct {
 	Handler http.Handler
 	Logger  *slog.Logger
 
+	// Connections bounds the connections of the server: serve a listener of
+	// [Connections.Listen]. nil bounds nothing.
+	Connections *Connections
+
 	// ReadHeaderTimeout is how long a sender may take for the headers. It defaults
-	// to 5 s. The body has a deadline of its own ([Config.BodyTimeout]).
+	// to 5 s. The body has a deadline of its own ([BodyLimits.BodyTimeout]).
 	ReadHeaderTimeout time.Duration
 
 	// WriteTimeout is from the headers' end to the answer's. It must be longer than
@@ -65,5 +69,12 @@ func NewServer(cfg ServerConfig) (*http.Server, error) {
 	if server.MaxHeaderBytes == 0 {
 		server.MaxHeaderBytes = 16 << 10
 	}
+	if cfg.Connections != nil {
+		cfg.Connections.Watch(server)
+	}
+	// One request at a time comes by a connection: HTTP/2 is for the proxy in front, and
+	// would let one connection carry many bodies.
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
 	return server, nil
 }

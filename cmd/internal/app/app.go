@@ -21,6 +21,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
@@ -83,6 +84,8 @@ type App struct {
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
 	public     *http.Server
 	admin      *http.Server
+
+	connections *receiver.Connections // of the public listener
 
 	publicAddr, adminAddr net.Addr
 
@@ -253,7 +256,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}
 	if a.public != nil {
-		a.serve("public listener", a.public, publicListener)
+		a.serve("public listener", a.public, a.connections.Listen(publicListener))
 		if a.outcomes != nil {
 			// First of all: who waits for an operation must not hold up the listener.
 			a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })

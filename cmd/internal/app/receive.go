@@ -55,7 +55,13 @@ func (a *App) makeReceive() error {
 	if err != nil {
 		return err
 	}
-	if a.public, err = receiver.NewServer(receiver.ServerConfig{Handler: rcv.Handler(), Logger: a.log}); err != nil {
+	if err := a.makeConnections(); err != nil {
+		return err
+	}
+	if a.public, err = receiver.NewServer(receiver.ServerConfig{
+		Handler: rcv.Handler(), Logger: a.log, Connections: a.connections,
+		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
+	}); err != nil {
 		return err
 	}
 	a.starts = append(a.starts,

@@ -77,7 +77,17 @@ type Listen struct {
 	// Admin serves health and metrics; "127.0.0.1:8081" by default. Never expose it.
 	Admin string
 	// TrustedProxies are the networks whose X-Forwarded-For is believed; none by default.
+	// They have no limit of connections of their own.
 	TrustedProxies []netip.Prefix
+	// Connections is how many connections the public listener may have; 0 is what the
+	// limit of open files leaves, at most 4096.
+	Connections int
+	// ConnectionsPerPeer is how many of them one peer may have; 0 is a quarter.
+	ConnectionsPerPeer int
+	// HeaderTimeout is how long a sender may take for the headers; 0 is 5 s.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a connection may wait for its next request; 0 is 75 s.
+	IdleTimeout time.Duration
 }
 
 // Log says how the process writes its log.

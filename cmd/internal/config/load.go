@@ -204,6 +204,9 @@ func (r *reader) check(cfg *Config, o Options) {
 		r.retention(cfg, s)
 	}
 	r.checkBodies(cfg)
+	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections {
+		r.environ("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)
+	}
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome
 	for _, s := range cfg.Sources {

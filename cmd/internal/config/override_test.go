@@ -17,9 +17,11 @@ import (
 // overridden is a configuration in which nothing that a variable sets is at its default.
 const overridden = `
 database: { url: "postgres://file.example/x", schema: filed, gate_connections: 5, work_connections: 15, queue_connections: 9 }
-listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/24] }
+listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/24],
+          connections: 700, connections_per_peer: 70, header_timeout: 7s, idle_timeout: 70s }
 log: { level: warn, format: text, events: errors }
 gate: { queue_events: 70, queue_bytes: 7MiB, deadline: 7s }
+bodies: { memory: 70MiB, timeout: 17s, least_rate: 7KiB/s, grace: 7s, small: 7KiB, small_reserve: 7MiB, source_reserve: 1MiB, peer_memory: 27MiB }
 work: { workers: 7, lease: 77s, sweep_every: 17s }
 drain: 7s
 targets: { a: { kind: noop } }
@@ -61,17 +63,29 @@ var overrides = map[string]variableCase{
 	"ONCEGATE_ADMIN":             {value: "127.0.0.1:9002", sets: map[string]string{"listen.admin": "127.0.0.1:9002"}},
 	"ONCEGATE_TRUSTED_PROXIES": {value: "10.0.0.0/8, fd00::/8", key: "listen.trusted_proxies",
 		sets: map[string]string{"listen.trustedproxies[0]": "10.0.0.0/8", "listen.trustedproxies[1]": "fd00::/8"}},
-	"LOG_LEVEL":                  {value: "debug", sets: map[string]string{"log.level": "DEBUG"}},
-	"ONCEGATE_LOG_FORMAT":        {value: "json", sets: map[string]string{"log.format": "json"}},
-	"ONCEGATE_LOG_EVENTS":        {value: "all", sets: map[string]string{"log.events": "all"}},
-	"ONCEGATE_GATE_QUEUE_EVENTS": {value: "71", sets: map[string]string{"gate.queueevents": "71"}, key: "gate.queue_events"},
-	"ONCEGATE_GATE_QUEUE_BYTES":  {value: "8MiB", sets: map[string]string{"gate.queuebytes": "8388608"}, key: "gate.queue_bytes"},
-	"ONCEGATE_GATE_DEADLINE":     {value: "3s", sets: map[string]string{"gate.deadline": "3s"}},
-	"ONCEGATE_WORKERS":           {value: "8", sets: map[string]string{"work.workers": "8"}},
-	"ONCEGATE_LEASE":             {value: "90s", sets: map[string]string{"work.lease": "1m30s"}},
-	"ONCEGATE_SWEEP_EVERY":       {value: "21s", sets: map[string]string{"work.sweepevery": "21s"}, key: "work.sweep_every"},
-	"ONCEGATE_DRAIN":             {value: "9s", sets: map[string]string{"drain": "9s"}},
-	"ONCEGATE_KEYRING":           {value: "env:OTHER_KEYS", with: []string{"OTHER_KEYS=" + keyringLine}, sets: map[string]string{"seal.keyring": "env:OTHER_KEYS"}},
+	"LOG_LEVEL":                      {value: "debug", sets: map[string]string{"log.level": "DEBUG"}},
+	"ONCEGATE_LOG_FORMAT":            {value: "json", sets: map[string]string{"log.format": "json"}},
+	"ONCEGATE_LOG_EVENTS":            {value: "all", sets: map[string]string{"log.events": "all"}},
+	"ONCEGATE_GATE_QUEUE_EVENTS":     {value: "71", sets: map[string]string{"gate.queueevents": "71"}, key: "gate.queue_events"},
+	"ONCEGATE_GATE_QUEUE_BYTES":      {value: "8MiB", sets: map[string]string{"gate.queuebytes": "8388608"}, key: "gate.queue_bytes"},
+	"ONCEGATE_GATE_DEADLINE":         {value: "3s", sets: map[string]string{"gate.deadline": "3s"}},
+	"ONCEGATE_CONNECTIONS":           {value: "800", sets: map[string]string{"listen.connections": "800"}, key: "listen.connections"},
+	"ONCEGATE_CONNECTIONS_PER_PEER":  {value: "80", sets: map[string]string{"listen.connectionsperpeer": "80"}, key: "listen.connections_per_peer"},
+	"ONCEGATE_HEADER_TIMEOUT":        {value: "8s", sets: map[string]string{"listen.headertimeout": "8s"}, key: "listen.header_timeout"},
+	"ONCEGATE_IDLE_TIMEOUT":          {value: "80s", sets: map[string]string{"listen.idletimeout": "1m20s"}, key: "listen.header_timeout"},
+	"ONCEGATE_BODIES_MEMORY":         {value: "80MiB", sets: map[string]string{"bodies.bodybytes": "83886080"}, key: "bodies.memory"},
+	"ONCEGATE_BODIES_TIMEOUT":        {value: "18s", sets: map[string]string{"bodies.bodytimeout": "18s"}, key: "bodies.timeout"},
+	"ONCEGATE_BODIES_LEAST_RATE":     {value: "off", sets: map[string]string{"bodies.leastbodyrate": "-1"}, key: "bodies.least_rate"},
+	"ONCEGATE_BODIES_GRACE":          {value: "8s", sets: map[string]string{"bodies.bodygrace": "8s"}, key: "bodies.least_rate"},
+	"ONCEGATE_BODIES_SMALL":          {value: "8KiB", sets: map[string]string{"bodies.smallbody": "8192"}, key: "bodies.small"},
+	"ONCEGATE_BODIES_SMALL_RESERVE":  {value: "8MiB", sets: map[string]string{"bodies.smallbodyreserve": "8388608"}, key: "bodies.small"},
+	"ONCEGATE_BODIES_SOURCE_RESERVE": {value: "off", sets: map[string]string{"bodies.sourcereserve": "-1"}, key: "bodies.source_reserve"},
+	"ONCEGATE_BODIES_PEER_MEMORY":    {value: "28MiB", sets: map[string]string{"bodies.peerbodybytes": "29360128"}, key: "bodies.peer_memory"},
+	"ONCEGATE_WORKERS":               {value: "8", sets: map[string]string{"work.workers": "8"}},
+	"ONCEGATE_LEASE":                 {value: "90s", sets: map[string]string{"work.lease": "1m30s"}},
+	"ONCEGATE_SWEEP_EVERY":           {value: "21s", sets: map[string]string{"work.sweepevery": "21s"}, key: "work.sweep_every"},
+	"ONCEGATE_DRAIN":                 {value: "9s", sets: map[string]string{"drain": "9s"}},
+	"ONCEGATE_KEYRING":               {value: "env:OTHER_KEYS", with: []string{"OTHER_KEYS=" + keyringLine}, sets: map[string]string{"seal.keyring": "env:OTHER_KEYS"}},
 	"ONCEGATE_SOURCE_PROVIDER": {value: "stripe", along: []string{quickSecret}, key: "sources.<name>.provider",
 		sets: map[string]string{"sources[1].name": "stripe", "sources[1].provider": "stripe", "sources[1].class": "default", "sources[1].secrets[0]": "env:ONCEGATE_SOURCE_SECRET", "sources[1].keys[0]": "whsec_stripe_value"}},
 	"ONCEGATE_SOURCE_SECRET": {value: "whsec_old_value", with: []string{quickProvider}, instead: quickSecret, key: "sources.<name>.provider",
@@ -224,7 +238,7 @@ func settings(t *testing.T, all map[string]*providers.Provider, env []string) ma
 func flat(cfg *config.Config) map[string]string {
 	out := map[string]string{}
 	for name, part := range map[string]any{
-		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "log": cfg.Log, "gate": cfg.Gate, "work": cfg.Work, "drain": cfg.Drain,
+		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "log": cfg.Log, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain,
 		"targets": cfg.Targets, "sources": cfg.Sources,
 	} {
 		flatten(name, reflect.ValueOf(part), out)

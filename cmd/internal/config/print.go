@@ -54,10 +54,7 @@ func (c *Config) effective() yaml.MapSlice {
 			item("gate_connections", c.Database.GateConnections), item("work_connections", c.Database.WorkConnections),
 			item("queue_connections", c.Database.QueueConnections),
 		}),
-		item("listen", yaml.MapSlice{
-			item("public", c.Listen.Public), item("admin", c.Listen.Admin),
-			item("trusted_proxies", prefixTexts(c.Listen.TrustedProxies)),
-		}),
+		item("listen", c.Listen.effective()),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format), item("events", string(c.Log.Events))}),
 	}
 	if c.Seal.Keyring != "" {
@@ -88,6 +85,14 @@ func (c *Config) effective() yaml.MapSlice {
 		out = append(out, item("providers", custom))
 	}
 	return append(out, item("targets", targets), item("sources", sources))
+}
+
+func (l *Listen) effective() yaml.MapSlice {
+	out := yaml.MapSlice{item("public", l.Public), item("admin", l.Admin), item("trusted_proxies", prefixTexts(l.TrustedProxies))}
+	out = number(out, "connections", int64(l.Connections))
+	out = number(out, "connections_per_peer", int64(l.ConnectionsPerPeer))
+	out = duration(out, "header_timeout", l.HeaderTimeout)
+	return duration(out, "idle_timeout", l.IdleTimeout)
 }
 
 func (t *Target) effective() yaml.MapSlice {

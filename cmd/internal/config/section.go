@@ -42,8 +42,12 @@ func (r *reader) database(cfg *Config, n ast.Node) {
 func (r *reader) listen(cfg *Config, n ast.Node) {
 	const where = "listen"
 	r.object(n, where, map[string]func(field){
-		"public": func(f field) { parsed(r, f.value, where+".public", &cfg.Listen.Public, address) },
-		"admin":  func(f field) { parsed(r, f.value, where+".admin", &cfg.Listen.Admin, address) },
+		"connections":          r.count(&cfg.Listen.Connections, where, 1),
+		"connections_per_peer": r.count(&cfg.Listen.ConnectionsPerPeer, where, 1),
+		"header_timeout":       r.duration(&cfg.Listen.HeaderTimeout, where),
+		"idle_timeout":         r.duration(&cfg.Listen.IdleTimeout, where),
+		"public":               func(f field) { parsed(r, f.value, where+".public", &cfg.Listen.Public, address) },
+		"admin":                func(f field) { parsed(r, f.value, where+".admin", &cfg.Listen.Admin, address) },
 		"trusted_proxies": func(f field) {
 			for i, item := range r.list(f.value, where+".trusted_proxies") {
 				var p netip.Prefix

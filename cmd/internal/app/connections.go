@@ -1,0 +1,58 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// filesBeside are the open files of this process that are neither connections of senders
+// nor counted one by one: logs, the private listener, what the runtime needs.
+const filesBeside = 64
+
+// makeConnections makes the bounds of the public listener's connections. Where the limit
+// of open files leaves no room for as many as are wanted, there are fewer of them.
+func (a *App) makeConnections() error {
+	listen := a.settings.Listen
+	most, wanted := listen.Connections, listen.Connections
+	if wanted == 0 {
+		most, wanted = receiver.DefaultConnections, receiver.DefaultConnections
+	}
+	if files := openFiles(); files > 0 {
+		most = min(wanted, max(files-a.filesElsewhere(), filesBeside))
+		if most < wanted && (listen.Connections > 0 || most < receiver.DefaultConnections/4) {
+			a.log.Warn("the limit of open files leaves room for fewer connections of senders than are wanted: raise it (ulimit -n, LimitNOFILE=)",
+				slog.Int("files", files), slog.Int("connections", most), slog.Int("wanted", wanted))
+		}
+	}
+	var err error
+	a.connections, err = receiver.NewConnections(receiver.ConnectionsConfig{
+		Logger: a.log, Most: most, MostOfPeer: min(listen.ConnectionsPerPeer, most), TrustedProxies: listen.TrustedProxies, Now: a.cfg.Now,
+	})
+	if err != nil {
+		return fmt.Errorf("the public listener's %w", err)
+	}
+	return a.collect(receiver.NewConnectionsCollector(a.connections.Stats))
+}
+
+// filesElsewhere is how many files this process may have open beside connections of
+// senders: its connections to the database, and those of its workers to targets.
+func (a *App) filesElsewhere() int {
+	db := a.settings.Database
+	files := filesBeside + int(db.GateConnections+db.WorkConnections+db.QueueConnections)
+	if a.cfg.Work {
+		files += cmp.Or(a.settings.Work.Workers, jobs.DefaultMaxWorkers)
+	}
+	return files
+}
+
+// writeTimeout leaves time to read a body, to commit it and to wait for the result of an
+// operation, 45 s at most.
+func (a *App) writeTimeout() time.Duration {
+	body := a.settings.Bodies.Resolved(len(a.settings.Sources)).BodyTimeout
+	return body + cmp.Or(a.settings.Gate.Deadline, 8*time.Second) + 50*time.Second
+}
