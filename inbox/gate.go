@@ -119,6 +119,9 @@ type Gate struct {
 	order   orderCounters
 }
 
+// maxQueueEvents bounds the queue, whose places are made at once.
+const maxQueueEvents = 1 << 20
+
 // NewGate makes a gate; Start sets it going.
 func NewGate(cfg GateConfig) (*Gate, error) {
 	var errs []error
@@ -130,6 +133,12 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	}
 	if cfg.Clock == nil {
 		errs = append(errs, errors.New("gate: Clock is required"))
+	}
+	if cfg.QueueEvents < 0 || cfg.QueueEvents > maxQueueEvents {
+		errs = append(errs, fmt.Errorf("gate: QueueEvents must be from 1 to %d", maxQueueEvents))
+	}
+	if cfg.QueueBytes < 0 || cfg.Deadline < 0 {
+		errs = append(errs, errors.New("gate: QueueBytes and Deadline must not be negative"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -47,6 +47,10 @@ type Config struct {
 
 	// Now is the machine's clock. It defaults to time.Now.
 	Now func() time.Time
+
+	// Tests replace the receiver's clock and where providers' keys come from.
+	receiveNow func() time.Time
+	keysOf     func(source string) outside
 }
 
 // App is one running process.
@@ -89,6 +93,9 @@ type App struct {
 
 	publicAddr, adminAddr net.Addr
 
+	// unasked says that the database is not asked for anything: the process is only checked.
+	unasked bool
+
 	started, draining atomic.Bool
 	failed            chan error
 	cleanups          cleanups
@@ -103,7 +110,20 @@ type step struct {
 // New builds the process: it opens the pools, checks the schema, writes the
 // sources and routes and makes every part, but listens to nothing and works on
 // nothing. What it opened is closed again if it fails.
-func New(ctx context.Context, cfg Config) (_ *App, err error) {
+func New(ctx context.Context, cfg Config) (*App, error) { return build(ctx, cfg, false) }
+
+// Check builds the process as [New] does, and takes it apart again. It asks the database for
+// nothing, so all that it cannot refuse is what only the database can tell. Whoever adds
+// something to New that can fail adds it to Check.
+func Check(ctx context.Context, cfg Config) error {
+	a, err := build(ctx, cfg, true)
+	if err != nil {
+		return err
+	}
+	return a.cleanups.run(context.WithoutCancel(ctx))
+}
+
+func build(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 	if cfg.Settings == nil || cfg.Logger == nil {
 		return nil, errors.New("app: Settings and Logger are required")
 	}
@@ -116,7 +136,7 @@ func New(ctx context.Context, cfg Config) (_ *App, err error) {
 	cfg.Now = failingNow(cfg.Now)
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
-		node: nodeName(), failed: make(chan error, 2),
+		node: nodeName(), failed: make(chan error, 2), unasked: unasked,
 	}
 	defer func() {
 		if err != nil {
@@ -172,6 +192,11 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if a.adminPool, err = a.openPool(ctx, "admin pool", inbox.PoolAdmin, 4); err != nil {
 		return err
 	}
+	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now).WithLogger(a.log)
+	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
+	if a.unasked {
+		return nil
+	}
 	if err := a.proveSessions(ctx); err != nil {
 		return err
 	}
@@ -193,12 +218,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 	for _, setting := range volatile {
 		a.log.WarnContext(ctx, "the database may lose what it has committed: turn the setting on", "setting", setting)
 	}
-	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now).WithLogger(a.log)
-	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
-	if err := a.clock.Start(ctx); err != nil {
-		return err
-	}
-	return nil
+	return a.clock.Start(ctx)
 }
 
 func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, size int32) (*pgxpool.Pool, error) {

@@ -42,13 +42,16 @@ func (a *App) enlist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.fleet = node
+	if a.unasked {
+		return nil
+	}
 	nodes, err := node.Beat(ctx)
 	if err != nil {
 		return err
 	}
 	a.compareKeys(ctx, node.ID(), nodes)
 	a.compareConfigurations(ctx, node.ID(), nodes)
-	a.fleet = node
 	a.cleanups.add("node", node.Leave)
 	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
 		a.every(ctx, "node", inbox.NodeHeartbeat, func(ctx context.Context) {

@@ -34,7 +34,11 @@ func (a *App) makeReceive() error {
 	}
 	for _, s := range a.settings.Sources {
 		secrets := s.Keys()
-		provider, err := bound(s, keys.Source(s.Name))
+		var published outside = keys.Source(s.Name)
+		if a.cfg.keysOf != nil {
+			published = a.cfg.keysOf(s.Name)
+		}
+		provider, err := bound(s, published)
 		if err != nil {
 			return err
 		}
@@ -48,9 +52,13 @@ func (a *App) makeReceive() error {
 			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 		}
 	}
+	now := a.clock.Now
+	if a.cfg.receiveNow != nil {
+		now = a.cfg.receiveNow
+	}
 	rcv, err := receiver.New(receiver.Config{
 		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, LogEvery: a.cfg.LogFolds,
-		Now: a.clock.Now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
+		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 	})
 	if err != nil {
 		return err

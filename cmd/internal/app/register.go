@@ -57,6 +57,10 @@ func (a *App) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.unasked {
+		a.suppose(rows)
+		return nil
+	}
 	var classes []string
 	for _, s := range a.settings.Sources {
 		if !slices.Contains(classes, s.Class) {
@@ -91,6 +95,21 @@ func (a *App) register(ctx context.Context) error {
 		return nil
 	}})
 	return nil
+}
+
+// suppose gives the sources and routes the ids that an empty database would give them.
+func (a *App) suppose(rows []inbox.SourceRow) {
+	a.sources, a.series = make(map[string]inbox.Registered, len(rows)), map[int32]inbox.Series{}
+	next := int32(0)
+	for i, row := range rows {
+		source := inbox.Registered{ID: int32(i + 1), Name: row.Name, KeyName: row.Name, Routes: map[string]inbox.RegisteredRoute{}}
+		for _, route := range row.Routes {
+			next++
+			source.Routes[route.Name] = inbox.RegisteredRoute{ID: next, Version: 1, Name: route.Name, KeyName: route.Name}
+			a.series[next] = inbox.Series{ID: int64(next)}
+		}
+		a.sources[row.Name] = source
+	}
 }
 
 // every runs do in the background until the app stops.

@@ -48,9 +48,11 @@ func (a *App) makeWork() error {
 	for id, r := range storeRoutes {
 		targetsOf[id] = r.Target
 	}
-	routing, err := inbox.RegisterRouting(ctx, a.adminPool, targetsOf)
-	if err != nil {
-		return err
+	routing := int32(1)
+	if !a.unasked {
+		if routing, err = inbox.RegisterRouting(ctx, a.adminPool, targetsOf); err != nil {
+			return err
+		}
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Routing: routing,

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/visible"
@@ -15,13 +19,17 @@ func (s *shell) configCommand() *cobra.Command {
 	against := false
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration and say everything that is wrong with it", Args: cobra.NoArgs,
-		Long: "Check the configuration and say everything that is wrong with it. --against-database says as well which\n" +
+		Long: "Check the configuration and say everything that is wrong with it, as far as a server that starts with it\n" +
+			"would refuse it without asking the database. --against-database says as well which\n" +
 			"sources and routes starting a server would rename, what removed ones would leave behind and how to end that,\n" +
 			"and what becomes of streams whose route's order is defined another way than it was. A configuration that\n" +
 			"would make old events new again is refused. Nothing is written.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.loadConfig()
 			if err != nil {
+				return err
+			}
+			if err := s.checkStart(cmd.Context(), cfg); err != nil {
 				return err
 			}
 			database := &databaseCheck{}
@@ -86,6 +94,22 @@ func (s *shell) configCommand() *cobra.Command {
 		},
 	}
 	return group("config", "Check or print the configuration", check, show)
+}
+
+// checkStart says what a server that starts with the configuration would refuse, one problem
+// a line.
+func (s *shell) checkStart(ctx context.Context, cfg *config.Config) error {
+	err := app.Check(ctx, app.Config{
+		Settings: cfg, Logger: slog.New(slog.DiscardHandler), Receive: true, Work: true, Version: readBuild().Version,
+	})
+	if err == nil {
+		return nil
+	}
+	var problems config.Problems
+	for line := range strings.Lines(err.Error()) {
+		problems = append(problems, config.Problem{File: cfg.Origin, Text: strings.TrimSpace(line)})
+	}
+	return problems
 }
 
 func (s *shell) loadConfig() (*config.Config, error) {
