@@ -163,6 +163,9 @@ func decoded(c carrier, text string) []carrier {
 	}
 	sum, err := hex.DecodeString(text)
 	add("hex", sum, err)
+	if err == nil {
+		return out // that it is base64 all the same is as good as impossible
+	}
 	sum, err = base64.StdEncoding.Strict().DecodeString(text)
 	add("base64", sum, err)
 	if err != nil {

@@ -79,6 +79,12 @@ func near(c *captured, o Options) []string {
 			out = append(out, "the secret is the user name of the basic authentication in header "+h.name+": write the secret as USER:PASSWORD (the password may be empty), and draft again")
 		}
 	}
+	out = append(out, nearMessage(c, o)...)
+	for _, l := range slices.Concat([]leaf{{kind: "form", name: "that is the whole body", value: strings.TrimSpace(string(c.req.Body))}}, c.form, c.json, c.query) {
+		if name, _, ok := signedToken(l.value, o.Secret); ok {
+			out = append(out, "a token (JWT, "+name+") in "+l.where()+" is signed with the secret: tokens are read in headers alone, so no provider can be written for it")
+		}
+	}
 	if trimmed := strings.TrimSpace(secret); trimmed != secret {
 		out = append(out, "the secret has white space around it: if that is not part of it, draft again without it")
 	}

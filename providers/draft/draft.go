@@ -87,6 +87,7 @@ type Fit struct {
 	// Notes are what the operator has to know of it.
 	Notes []string `json:"notes,omitempty"`
 
+	address bool   // the address is signed
 	time    string // the header that holds the signed time
 	verify  string // the section of the YAML, without indentation
 	extends string
@@ -138,14 +139,17 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 	}
 	for i := range fits {
 		text, guesses := write(out.Name, c, &fits[i], o)
-		p, err := confirm(out.Name, text, c, o)
+		p, err := confirm(out.Name, text, c, &fits[i], o)
 		if err != nil {
 			continue // it matched by chance, or a provider cannot say it
 		}
 		out.Fits = append(out.Fits, fits[i])
 		if out.Provider == nil {
 			out.Provider, out.Guesses = p, guesses
-			out.YAML = configuration(out.Name, text, c, o)
+			out.YAML = configuration(out.Name, text, c, &fits[i], o)
+		}
+		if base := fits[i].extends; base != "" && !slices.ContainsFunc(out.Looks, func(l Look) bool { return l.Name == base }) {
+			out.Looks = append(out.Looks, Look{Name: base, Verified: true, Why: "a way of signing that only this provider has"})
 		}
 	}
 	return out, nil
@@ -153,7 +157,7 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 
 // confirm reads the draft as any provider of a configuration and requires that it
 // verifies the request, and nothing else in its place.
-func confirm(name, text string, c *captured, o Options) (*providers.Provider, error) {
+func confirm(name, text string, c *captured, f *Fit, o Options) (*providers.Provider, error) {
 	p, err := providers.ParseOver(name, []byte(text), o.Catalog)
 	if err != nil {
 		return nil, fmt.Errorf("reading the draft: %w", err)
@@ -170,6 +174,14 @@ func confirm(name, text string, c *captured, o Options) (*providers.Provider, er
 	wrong := []providers.Secret{{Name: "draft", Value: other}}
 	if p.CheckSecrets(wrong) == nil && authentic(p, c.req, wrong) {
 		return nil, errors.New("the request verifies with another secret")
+	}
+	if len(c.req.Body) > 0 && f.Covers == "body" && f.extends == "" {
+		changed := *c.req
+		changed.Body = slices.Clone(c.req.Body)
+		changed.Body[len(changed.Body)/2] ^= 1
+		if authentic(p, &changed, secrets) {
+			return nil, errors.New("the request verifies with another body")
+		}
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"encoding/base64"
 	"maps"
 	"regexp"
 	"slices"
@@ -43,6 +44,32 @@ func structured(c *captured, o Options) []Fit {
 		"\n  signature: { headers: [Signature, Signature-Input, Content-Digest] }\n  timestamp: { from: scheme, past: none, future: 300s }\n" +
 		"  options: { components: [" + strings.Join(required, ", ") + "] }\n"
 	return []Fit{f}
+}
+
+var keyID = regexp.MustCompile(`;keyid="([^"]+)"`)
+
+// nearMessage finds a message signature by the secret, where that is not written as
+// the scheme has it.
+func nearMessage(c *captured, o Options) []string {
+	m := keyID.FindStringSubmatch(c.header("Signature-Input"))
+	fits := structured(c, o)
+	if m == nil || len(fits) == 0 || strings.HasPrefix(string(o.Secret), m[1]+":") {
+		return nil
+	}
+	text, _ := write("near", c, &fits[0], o)
+	p, err := providers.ParseOver("near", []byte(text), o.Catalog)
+	if err != nil {
+		return nil
+	}
+	for how, material := range map[string]string{"the base64 of the secret": base64.StdEncoding.EncodeToString(o.Secret), "the secret": string(o.Secret)} {
+		for _, algorithm := range []string{"hmac-sha256", "ed25519", "ecdsa-p256-sha256", "rsa-pss-sha512", "rsa-v1_5-sha256"} {
+			secrets := []providers.Secret{{Name: "draft", Value: []byte(m[1] + ":" + algorithm + "=" + material)}}
+			if p.CheckSecrets(secrets) == nil && authentic(p, c.req, secrets) {
+				return []string{"the request is signed by RFC 9421 with this secret: write it as KEYID:" + algorithm + "=KEY, where KEYID is that of the header Signature-Input and KEY is " + how + ", and draft again"}
+			}
+		}
+	}
+	return nil
 }
 
 // families drafts on a provider of the catalogue whose way of signing data cannot
@@ -131,11 +158,30 @@ func looks(c *captured, o Options) []Look {
 		out = append(out, Look{Name: name, Verified: verified, Why: "header " + strings.Join(common, ", ")})
 	}
 	slices.SortStableFunc(out, func(a, b Look) int { return weights[b.Name] - weights[a.Name] })
+	if len(out) == 0 {
+		return generic(c, o, own)
+	}
 	best := 0
 	for _, l := range out {
 		best = max(best, weights[l.Name])
 	}
 	return slices.DeleteFunc(out, func(l Look) bool { return weights[l.Name]*2 < best || weights[l.Name] < 6 })
+}
+
+// standards are the providers of the catalogue that many senders follow.
+var standards = []string{"standard-webhooks", "svix", "rfc9421", "websub", "hmac"}
+
+// generic are the standards that a request follows which is of no known sender.
+func generic(c *captured, o Options, own map[string][]string) []Look {
+	secrets := []providers.Secret{{Name: "draft", Value: o.Secret}}
+	for _, name := range standards {
+		p := o.Catalog[name]
+		if p != nil && p.CheckSecrets(secrets) == nil && authentic(p, c.req, secrets) {
+			present := slices.DeleteFunc(slices.Clone(own[name]), func(header string) bool { return c.header(header) == "" })
+			return []Look{{Name: name, Verified: true, Why: "header " + strings.Join(present, ", ")}}
+		}
+	}
+	return nil
 }
 
 // headersOf are the headers by which a provider's requests are known.

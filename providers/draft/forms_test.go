@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/providers/draft"
 	"github.com/oncegate/oncegate/providers/providertest"
 )
@@ -131,7 +132,7 @@ func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	req := request(content, map[string]string{"X-Sig": strings.Repeat("ab", 32), "X-Ts": "1760000000", "X-Id": "a-1"})
 	r, err := draft.Make(req, draft.Options{Secret: []byte(plainSecret), Continue: func(tried, _ int64) bool { return tried < 100 }})
-	if err != nil || !r.Tried.Cut || r.Tried.Combinations > 1000 || len(r.Fits) > 0 {
+	if err != nil || !r.Tried.Cut || r.Tried.Combinations > 5000 || len(r.Fits) > 0 {
 		t.Errorf("%v: %+v", err, r.Tried)
 	}
 	if _, err := draft.Make(req, draft.Options{Secret: []byte(" \n")}); err == nil {
@@ -180,4 +181,66 @@ func request(body string, header map[string]string) *providers.Request {
 		req.Header.Set(name, value)
 	}
 	return req
+}
+
+// A request by a standard of the catalogue is named as that, and one whose secret is
+// only written otherwise says how it is to be written.
+func TestStandardsAreNamed(t *testing.T) {
+	t.Parallel()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := "whsec_" + plainSecret
+	standard := request(content, nil)
+	if err := all["standard-webhooks"].Sign(standard, providers.Secret{Value: []byte(secret)}, "msg_1"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := draft.Make(standard, draft.Options{Secret: []byte(secret), Catalog: all})
+	if err != nil || len(r.Looks) != 1 || r.Looks[0].Name != "standard-webhooks" || !r.Looks[0].Verified || len(r.Fits) != 1 || !r.Fits[0].SignsTime {
+		t.Errorf("%v: looks %+v, fits %+v", err, r.Looks, r.Fits)
+	}
+
+	message := request(content, nil)
+	if err := all["rfc9421"].Sign(message, providers.Secret{Value: []byte("my-key:hmac-sha256=" + plainSecret)}, ""); err != nil {
+		t.Fatal(err)
+	}
+	r, err = draft.Make(message, draft.Options{Secret: []byte("my-key:hmac-sha256=" + plainSecret), Catalog: all})
+	if err != nil || len(r.Fits) != 1 || r.Fits[0].Covers != "body" {
+		t.Errorf("%v: fits %+v", err, r.Fits)
+	}
+	r, err = draft.Make(message, draft.Options{Secret: []byte(plainSecret), Catalog: all})
+	if err != nil || len(r.Fits) > 0 || len(r.Near) != 1 || !strings.Contains(r.Near[0], "write it as KEYID:hmac-sha256=KEY") {
+		t.Errorf("%v: fits %+v, near %q", err, r.Fits, r.Near)
+	}
+
+	token := jwt(plainSecret, `{"iat":1760000000}`)
+	r, err = draft.Make(request(`{"signedPayload":"`+token+`"}`, nil), draft.Options{Secret: []byte(plainSecret), Catalog: all})
+	if err != nil || len(r.Fits) > 0 || len(r.Near) != 1 || !strings.Contains(r.Near[0], "JSON signedPayload is signed with the secret") {
+		t.Errorf("%v: fits %+v, near %q", err, r.Fits, r.Near)
+	}
+}
+
+// A header that is present several times, one header for each key, and groups of
+// signatures are read as what they are.
+func TestSeveralSignatures(t *testing.T) {
+	t.Parallel()
+	right := hex.EncodeToString(sum(sha256.New, []byte(plainSecret), content))
+	wrong := strings.Repeat("ab", 32)
+	timed := hex.EncodeToString(sum(sha256.New, []byte(plainSecret), "1760000000."+content))
+	for name, header := range map[string]http.Header{
+		"a header twice":        {"X-Sig": {wrong, right}},
+		"a header for each key": {"X-Sig-1": {wrong}, "X-Sig-2": {right}},
+		"groups":                {"X-Sig": {"t=1760000000,v1=" + wrong + " t=1760000000,v1=" + timed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := request(content, nil)
+			maps.Copy(req.Header, header)
+			r, err := draft.Make(req, draft.Options{Secret: []byte(plainSecret)})
+			if err != nil || len(r.Fits) == 0 || r.Fits[0].Covers != "body" {
+				t.Fatalf("%v: %+v", err, r)
+			}
+		})
+	}
 }

@@ -29,6 +29,7 @@ func (m *match) fit() Fit {
 			f.covered[name] = true
 		}
 		for _, one := range p.all() {
+			f.address = f.address || one.Word == "url" || one.Word == "path"
 			signed = append(signed, written(&one))
 		}
 	}

@@ -61,24 +61,24 @@ type match struct {
 }
 
 type search struct {
-	c        *captured
-	o        Options
-	all      []carrier
-	bySum    map[string][]int
-	sizes    map[int]bool
-	keys     []key
-	publics  []publicKey
-	matches  []match
-	matched  map[string]bool // sums that are explained
-	count    int64
-	total    int64
-	cut      bool
-	forms    []string
-	near     []string
-	algs     []algorithm
-	buffer   bytes.Buffer
-	sums     []int // carriers that a public key can have signed
-	messages int64
+	c       *captured
+	o       Options
+	all     []carrier
+	bySum   map[string][]int
+	sizes   map[int]bool
+	keys    []key
+	publics []publicKey
+	matches []match
+	matched map[string]bool // sums that are explained
+	count   int64
+	total   int64
+	cut     bool
+	forms   []string
+	near    []string
+	algs    []algorithm
+	buffer  bytes.Buffer
+	sums    []int // carriers that a public key can have signed
+	hashed  int64 // since Continue was asked
 }
 
 func newSearch(c *captured, o Options) *search {
@@ -101,14 +101,19 @@ func newSearch(c *captured, o Options) *search {
 	return s
 }
 
+// askEvery is how many bytes are hashed between two questions whether to go on, and
+// perTry what a message costs beside its own.
+const askEvery, perTry = 1 << 20, 4 << 10
+
 // going counts one message and says whether the search goes on.
 func (s *search) going() bool {
 	if s.cut {
 		return false
 	}
-	s.messages++
-	if s.messages%64 == 1 && s.o.Continue != nil && !s.o.Continue(s.count, max(s.total, s.count)) {
-		s.cut = true
+	s.hashed += perTry + int64(len(s.buffer.Bytes()))
+	if s.hashed > askEvery && s.o.Continue != nil {
+		s.hashed = 0
+		s.cut = !s.o.Continue(s.count, max(s.total, s.count))
 	}
 	return !s.cut
 }

@@ -150,7 +150,7 @@ func title(name string) string {
 
 // configuration writes a configuration that loads: the provider, and a source of
 // it.
-func configuration(name, text string, c *captured, o Options) string {
+func configuration(name, text string, c *captured, f *Fit, o Options) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Drafted from one captured request. What is proved and what is guessed stands beside each part;")
@@ -173,7 +173,7 @@ func configuration(name, text string, c *captured, o Options) string {
 	line("  %s:", name)
 	line("    provider: %s", name)
 	line("    secrets: [env:%s]", secret)
-	if strings.Contains(text, "url") || strings.Contains(text, " path") {
+	if f.address || f.extends != "" {
 		line("    # The address is signed. Behind a proxy that changes it, write the one that the sender has:")
 		line("    # external_url: %s", quoted(strings.SplitN(c.req.URL, "?", 2)[0]))
 	}
