@@ -27,6 +27,7 @@ func TestAddresses(t *testing.T) {
 		"169.254.169.254": {false, false}, "::ffff:169.254.169.254": {false, false}, "64:ff9b::a9fe:a9fe": {false, false}, "64:ff9b:1::a9fe:a9fe": {false, false},
 		"2002:a9fe:a9fe::1": {false, false}, "::ffff:0:a9fe:a9fe": {false, false}, "::ffff:0:5db8:d822": {false, true}, "::a9fe:a9fe": {false, false}, "2001:0:1::5601:5601": {false, false}, "fe80::1%eth0": {false, false}, "fd00:ec2::254": {false, false},
 		"100.100.100.200": {false, false}, "168.63.129.16": {false, false}, "0.0.0.0": {false, false}, "0.1.2.3": {false, false}, "255.255.255.255": {false, false},
+		"240.0.0.0": {false, false}, "239.255.255.255": {false, false}, "223.255.255.255": {true, true}, "1.0.0.0": {true, true}, "0.255.255.255": {false, false},
 		"224.0.0.1": {false, false}, "ff02::1": {false, false}, "::": {false, false},
 	} {
 		addr := netip.MustParseAddr(address)
@@ -35,6 +36,9 @@ func TestAddresses(t *testing.T) {
 		}
 		if got := allowing.Allows(addr); got != want.allowing {
 			t.Errorf("%s with everything allowed: %t, want %t", address, got, want.allowing)
+		}
+		if got := egress.Never(addr); got == want.allowing {
+			t.Errorf("%s is what nothing permits: %t", address, got)
 		}
 		if why := egress.Forbidden(addr); (why == "") != want.allowing {
 			t.Errorf("%s: forbidden %q, but with everything allowed it may be connected to: %t", address, why, want.allowing)
@@ -90,7 +94,20 @@ func TestAddressesInsideOthers(t *testing.T) {
 			t.Errorf("%s is %q, want %q", address, got, why)
 		}
 	}
-	for _, address := range []string{"::2", "::ff", "::1.0.0.0"} {
+	for _, address := range []string{
+		"169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254",
+		"::ffff:169.254.169.254", "::ffff:100.100.100.200", "::ffff:192.0.0.192", "fd20:ce::254%eth0",
+	} {
+		if got := egress.Forbidden(netip.MustParseAddr(address)); got != "a metadata service" {
+			t.Errorf("%s is %q", address, got)
+		}
+	}
+	for _, address := range []string{"169.254.169.253", "169.254.168.254", "fe80::1", "fe80::1%eth0", "64:ff9b::169.254.1.1"} {
+		if got := egress.Forbidden(netip.MustParseAddr(address)); got != "a link-local address" {
+			t.Errorf("%s is %q", address, got)
+		}
+	}
+	for _, address := range []string{"::2", "::ff", "::1.0.0.0", "192.0.0.193", "168.63.129.17", "100.100.100.201", "fd00:ec2::253", "fd20:ce::253"} {
 		if got := egress.Forbidden(netip.MustParseAddr(address)); got != "" {
 			t.Errorf("%s is %q", address, got)
 		}
