@@ -77,7 +77,7 @@ func (s *search) secretChanges() []change {
 		out = append(out, change{MistakeSecret, r.text, 0, func(t *trial) bool {
 			return t.replace(func(secret *Secret) bool {
 				undone := r.undo(string(secret.Value))
-				changed := undone != string(secret.Value) && undone != ""
+				changed := undone != string(secret.Value) && undone != "" //secretcompare:ok both are the operator's own
 				secret.Value = []byte(undone)
 				return changed
 			})
@@ -168,7 +168,7 @@ func decodings(p *Provider) []change {
 			}
 			return t.replace(func(secret *Secret) bool {
 				key, ok := d.decode(string(secret.Value))
-				ok = ok && len(key) > 0 && (plain != nil || !bytes.Equal(key, secret.Value))
+				ok = ok && len(key) > 0 && (plain != nil || !bytes.Equal(key, secret.Value)) //secretcompare:ok both are the operator's own
 				secret.Value = key
 				return ok
 			})

@@ -129,8 +129,8 @@ func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
 	text := string(secret)
 	for i := range all {
 		o := &all[i]
-		foreign := o.Label != s.Label && o.KeyPrefixRequired && strings.HasPrefix(text, o.KeyPrefix)
-		private := o.PrivatePrefix != "" && strings.HasPrefix(text, o.PrivatePrefix)
+		foreign := o.Label != s.Label && o.KeyPrefixRequired && strings.HasPrefix(text, o.KeyPrefix) //secretcompare:ok the provider documents the prefix
+		private := o.PrivatePrefix != "" && strings.HasPrefix(text, o.PrivatePrefix)                 //secretcompare:ok the provider documents the prefix
 		if foreign || private {
 			return nil, errOtherScheme
 		}

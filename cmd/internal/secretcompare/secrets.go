@@ -1,0 +1,65 @@
+package main
+
+import (
+	"go/types"
+	"strings"
+)
+
+const module = "github.com/oncegate/oncegate/"
+
+// fields hold secrets: the path of the package below the module, the type and the field.
+var fields = map[string]bool{
+	"providers.Secret.Value":             true,
+	"providers/scheme.Secret.Value":      true,
+	"providers/scheme.messageKey.secret": true,
+	"providers.mac.key":                  true,
+	"providers.mac.sum":                  true,
+	"inbox/seal.Key.secret":              true,
+	"jobs/effect.ForwardConfig.Sign":     true,
+	"jobs/effect.Forward.keys":           true,
+	"jobs/effect.MailConfig.Password":    true,
+}
+
+// whole are types that are secrets as a whole: values of them compare with ==.
+var whole = map[string]bool{"inbox/seal.Key": true}
+
+// macs make what a stranger must not be able to guess byte by byte.
+var macs = map[string]bool{
+	"crypto/hmac.New":                       true,
+	module + "providers/scheme.tokenMAC":    true,
+	"(*" + module + "providers.mac).finish": true,
+}
+
+// named are the parameters that are secrets by their name, if they are bytes or text.
+var named = map[string]bool{"secret": true, "password": true}
+
+// pathOf is a type below the module as the lists write it; "" for another.
+func pathOf(t types.Type) string {
+	if pointer, ok := t.Underlying().(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	name, ok := t.(*types.Named)
+	if !ok || name.Obj().Pkg() == nil {
+		return ""
+	}
+	path, ours := strings.CutPrefix(name.Obj().Pkg().Path(), module)
+	if !ours {
+		return ""
+	}
+	return path + "." + name.Obj().Name()
+}
+
+// textual reports whether a type is bytes or text.
+func textual(t types.Type) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Basic:
+		return t.Info()&types.IsString != 0
+	case *types.Slice:
+		element, ok := t.Elem().Underlying().(*types.Basic)
+		return ok && element.Kind() == types.Byte
+	}
+	return false
+}
