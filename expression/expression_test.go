@@ -98,6 +98,7 @@ func TestErrorsAreOfAClosedSetAndQuoteNothing(t *testing.T) {
 		`double("NaN")`:                expression.ErrType,
 		`[1.0 / 0.0]`:                  expression.ErrType,
 		`{1: 2}`:                       expression.ErrType,
+		`{"a": 1.0 / 0.0}`:             expression.ErrType,
 		`int(body.name) + 1`:           expression.ErrFailed,
 		`timestamp(body.name)`:         expression.ErrFailed,
 		`duration(body.name)`:          expression.ErrFailed,

@@ -174,23 +174,30 @@ func TestUnknownKeyIsLookedFor(t *testing.T) {
 
 func TestParseRing(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
-		"empty":       "",
-		"no active":   "1 " + key3,
-		"two active":  "1 " + key3 + " active\n2 " + key4 + " active",
-		"twice":       "1 " + key3 + " active\n1 " + key4,
-		"zero":        "0 " + key3 + " active",
-		"negative":    "-1 " + key3 + " active",
-		"large":       "3000000000 " + key3 + " active",
-		"short key":   "1 AAEC active",
-		"not base64":  "1 !!!! active",
-		"other word":  "1 " + key3 + " aktive",
-		"one field":   key3,
-		"four fields": "1 " + key3 + " active now",
+	const (
+		form    = `it must be "ID BASE64" or "ID BASE64 active"`
+		number  = "the id must be a whole number from 1"
+		decoded = "the key must be 32 bytes in base64"
+	)
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":       {"", "0 keys are marked active"},
+		"no active":   {"1 " + key3, "0 keys are marked active"},
+		"two active":  {"1 " + key3 + " active\n2 " + key4 + " active", "2 keys are marked active"},
+		"twice":       {"1 " + key3 + " active\n1 " + key4, "line 2: key 1 is there twice"},
+		"zero":        {"0 " + key3 + " active", "line 1: " + number},
+		"negative":    {"-1 " + key3 + " active", "line 1: " + number},
+		"large":       {"3000000000 " + key3 + " active", "line 1: " + number},
+		"short key":   {"1 AAEC active", "line 1: " + decoded},
+		"long key":    {"1 AAAA" + key3 + " active", "line 1: " + decoded},
+		"not base64":  {"1 !!!! active", "line 1: " + decoded},
+		"other word":  {"1 " + key3 + " aktive", "line 1: " + form},
+		"one field":   {key3, "line 1: " + form},
+		"four fields": {"1 " + key3 + " active now", "line 1: " + form},
+		"behind one":  {"# comment\n1 " + key3 + " active\n\n2 " + key4 + " x", "line 4: " + form},
 	} {
-		_, err := seal.ParseRing([]byte(text))
-		if !errors.Is(err, seal.ErrKeyring) {
-			t.Errorf("%s: %v, want ErrKeyring", name, err)
+		_, err := seal.ParseRing([]byte(c.text))
+		if !errors.Is(err, seal.ErrKeyring) || !strings.Contains(err.Error(), "the keyring cannot be read: "+c.want) {
+			t.Errorf("%s: %v, want ErrKeyring, %s", name, err, c.want)
 		} else if strings.Contains(err.Error(), key3[:8]) {
 			t.Errorf("%s: the error holds the key: %v", name, err)
 		}
@@ -225,8 +232,11 @@ func TestRingChanges(t *testing.T) {
 	if _, ok := two.Without(1); ok {
 		t.Error("the active key was removed")
 	}
-	if out, ok := two.Without(2); !ok || len(out.Keys()) != 1 {
-		t.Error("key 2 was not removed")
+	if out, ok := two.Without(2); !ok || len(out.Keys()) != 1 || out.Keys()[0] != two.Keys()[0] || out.Active() != two.Active() {
+		t.Errorf("key 2 was not removed: %v", out.Keys())
+	}
+	if _, ok := two.Without(9); ok {
+		t.Error("a key that is not there was removed")
 	}
 	if a, b := seal.NewKey(1), seal.NewKey(1); a.Fingerprint() == b.Fingerprint() {
 		t.Error("two keys are alike")
