@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,5 +216,28 @@ func TestAllowlist(t *testing.T) {
 	}
 	if got := len(egress.Named("localhost")) + len(egress.Named("billing.example")); got != 2 {
 		t.Errorf("%d networks", got)
+	}
+}
+
+// The time for a connection begins with the name: a name server that does not answer is
+// waited for no longer.
+func TestTimeoutCoversTheName(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	var deadline time.Time
+	var mu sync.Mutex
+	guard := egress.New(egress.Config{Timeout: 100 * time.Millisecond, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		deadline, _ = ctx.Deadline()
+		return nil, errors.New("no name server")
+	}}})
+	if _, err := guard.DialContext(t.Context(), "tcp", "target.example.:80"); err == nil {
+		t.Fatal("connected")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if deadline.IsZero() || deadline.Sub(began) > 2*time.Second { // a name server has five by itself
+		t.Errorf("the name server is given %s, want no more than the guard's tenth of a second", deadline.Sub(began))
 	}
 }

@@ -231,11 +231,16 @@ func TestKeys(t *testing.T) {
 	}
 	for a, b := range map[string]string{
 		`{"a":1}`: `{"a":"1"}`, `{"a":[1,2]}`: `{"a":[2,1]}`, `{"n":9007199254740993}`: `{"n":9007199254740992}`,
+		`{"n":-9007199254740993}`:     `{"n":-9007199254740992}`,
 		`{"n":123456789012345678901}`: `{"n":123456789012345678902}`,
 	} {
 		if same(a, b) {
 			t.Errorf("%s and %s have one key", a, b)
 		}
+	}
+	unsigned := recipe(t, 1, nil, `uint(body.n)`)
+	if hash(t, unsigned, `{"n":9007199254740993}`) == hash(t, unsigned, `{"n":9007199254740992}`) || hash(t, unsigned, `{"n":7}`) != hash(t, recipe(t, 1, nil, `body.n`), `{"n":7}`) {
+		t.Error("whole numbers without a sign are rounded, or differ from the others")
 	}
 	if hash(t, recipe(t, 1, nil, `event.type`, `body`), `{}`) == hash(t, recipe(t, 2, nil, `event.type`, `body`), `{}`) {
 		t.Error("another version has the same key")
