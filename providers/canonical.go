@@ -283,9 +283,9 @@ func (w *walker) treeArray(depth int, volatile [][]string) (*tree, error) {
 
 // below gives the paths inside a member, and whether the member itself is one.
 // A * stands for every member and element.
-func below(paths [][]string, name string) (inner [][]string, whole bool) {
+func below[T string | []byte](paths [][]string, name T) (inner [][]string, whole bool) {
 	for _, p := range paths {
-		if p[0] != "*" && p[0] != name {
+		if p[0] != "*" && p[0] != string(name) {
 			continue
 		}
 		if len(p) == 1 {

@@ -66,11 +66,10 @@ var digesters = sync.Pool{New: func() any { return new(digester) }}
 const maxKept = 1 << 20
 
 func (d *digester) done() {
-	if cap(d.out)+cap(d.scratch) > maxKept {
+	if d.room() > maxKept {
 		return
 	}
-	clear(d.open)
-	d.walker, d.out, d.scratch, d.open = walker{}, d.out[:0], d.scratch[:0], d.open[:0]
+	d.walker, d.out = walker{}, d.out[:0]
 	digesters.Put(d)
 }
 
