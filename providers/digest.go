@@ -31,8 +31,11 @@ func (x *extraction) digested(s *source) string {
 			return x.levelled(s)
 		}
 	}
-	d, _ := digesters.Get().(*digester)
-	defer d.done()
+	d := s.digester // which has read the document, and is given back with the source
+	if d == nil {
+		d, _ = digesters.Get().(*digester)
+		defer d.done()
+	}
 	for i := range x.scope {
 		d.field(&x.scope[i], s)
 	}
@@ -99,7 +102,11 @@ func (d *digester) field(f *field, s *source) {
 // payload writes the event. It says whether there is one.
 func (d *digester) payload(x *extraction, s *source) bool {
 	if s.item != nil && s.itemSpans != nil {
-		d.document(s.item, x.volatile)
+		if s.digester != nil {
+			d.writeDocument(s.item, s.root)
+		} else {
+			d.document(s.item, x.volatile)
+		}
 		if s.inForm && !s.batch {
 			d.form(x, s)
 		}
@@ -120,12 +127,19 @@ func (d *digester) payload(x *extraction, s *source) bool {
 // document writes JSON in its canonical form, or as it is where it has none: with
 // a key twice, or with texts that are no UTF-8.
 func (d *digester) document(doc []byte, volatile [][]string) {
-	start := len(d.out)
-	d.out = append(d.out, 'j')
-	if !d.normal(doc, volatile) {
-		d.out = append(d.out[:start], 'b')
-		d.out = append(d.out, doc...)
+	root, err := d.read(doc, volatile, nil, nil)
+	d.none = d.none || err != nil
+	d.writeDocument(doc, root)
+}
+
+// writeDocument is document for one that has been read.
+func (d *digester) writeDocument(doc []byte, root extent) {
+	if d.none {
+		d.out = append(append(d.out, 'b'), doc...)
+		return
 	}
+	d.out = append(d.out, 'j')
+	d.write(root)
 }
 
 // form writes the fields of a form but the document that was read out of it, by

@@ -161,12 +161,33 @@ func (x *extraction) open(s *source) error {
 		}
 		s.envelope = []byte(document)
 	}
-	spans, err := x.envelope.walkInto(s.room[:], s.envelope)
+	spans, err := x.walk(s)
 	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
 		return nil
 	}
 	s.envelopeSpans = spans
 	return err
+}
+
+// walk finds the fields of the document. Where its digest is wanted in any case, the
+// same pass prepares it.
+func (x *extraction) walk(s *source) ([]span, error) {
+	if !x.digest || x.split >= 0 || len(s.envelope) > maxNormal {
+		return x.envelope.walkInto(s.room[:], s.envelope)
+	}
+	spans := s.room[:]
+	if len(x.envelope.nodes) > len(spans) {
+		spans = make([]span, len(x.envelope.nodes))
+	}
+	spans = spans[:len(x.envelope.nodes)]
+	d, _ := digesters.Get().(*digester)
+	root, err := d.read(s.envelope, x.volatile, x.envelope, spans)
+	if err != nil {
+		d.done()
+		return nil, err
+	}
+	s.digester, s.root = d, root
+	return spans, nil
 }
 
 // fields reads the payload as a form, if it is one of those the provider sends.

@@ -23,6 +23,7 @@ type normalizer struct {
 	texts []byte // what stands in the document in another spelling
 	open  []part // members and elements of the objects and arrays that are still open
 	kept  []part // those of the closed ones that are to be written anew
+	none  bool   // the document has no canonical form
 }
 
 // part is a member of an object or an element of an array. Consecutive elements that
@@ -54,21 +55,51 @@ const maxNormal = 1 << 30
 // volatile paths. ok is false if it is not JSON, or has a key twice and so no one
 // meaning; nothing is appended then.
 func (n *normalizer) normal(doc []byte, volatile [][]string) (ok bool) {
-	if len(doc) > maxNormal || !utf8.Valid(doc) {
-		return false
-	}
-	n.walker = walker{doc: doc}
-	n.texts, n.open, n.kept = n.texts[:0], n.open[:0], n.kept[:0]
-	root, err := n.value(0, volatile)
-	if err != nil {
-		return false
-	}
-	n.space()
-	if n.pos != len(doc) {
+	root, err := n.read(doc, volatile, nil, nil)
+	if err != nil || n.none {
 		return false
 	}
 	n.write(root)
 	return true
+}
+
+// read passes over a document and gives what is to be written of it. It also finds the
+// spans of a set of paths, as walkInto does and with its errors, so that a document
+// that is read for its fields and for its digest is passed over once.
+func (n *normalizer) read(doc []byte, volatile [][]string, set *pathSet, spans []span) (root extent, err error) {
+	n.walker = walker{doc: doc, set: set, spans: spans}
+	n.texts, n.open, n.kept = n.texts[:0], n.open[:0], n.kept[:0]
+	n.none = len(doc) > maxNormal || !utf8.Valid(doc)
+	node := nowhere
+	if set != nil {
+		node = 0
+	}
+	if root, err = n.at(node, 0, volatile); err != nil {
+		return root, err
+	}
+	n.space()
+	if n.pos != len(doc) {
+		return root, errNotJSON
+	}
+	return root, nil
+}
+
+// nowhere is the node of a value that no path goes through.
+const nowhere = -1
+
+// at reads the value of a node.
+func (n *normalizer) at(node, depth int, volatile [][]string) (extent, error) {
+	if node == nowhere {
+		return n.value(node, depth, volatile)
+	}
+	n.space()
+	start := n.pos
+	value, err := n.value(node, depth, volatile)
+	if err != nil {
+		return value, err
+	}
+	n.spans[node] = span{start, n.pos}
+	return value, nil
 }
 
 // room is how many bytes are held for the next document.
@@ -77,7 +108,7 @@ func (n *normalizer) room() int {
 	return cap(n.out) + cap(n.texts) + size*(cap(n.open)+cap(n.kept))
 }
 
-func (n *normalizer) value(depth int, volatile [][]string) (extent, error) {
+func (n *normalizer) value(node, depth int, volatile [][]string) (extent, error) {
 	n.space()
 	start := n.pos
 	if start >= len(n.doc) {
@@ -86,9 +117,9 @@ func (n *normalizer) value(depth int, volatile [][]string) (extent, error) {
 	end, escaped := 0, false
 	switch c := n.doc[start]; {
 	case c == '{':
-		return n.object(depth+1, volatile)
+		return n.object(node, depth+1, volatile)
 	case c == '[':
-		return n.array(depth+1, volatile)
+		return n.array(node, depth+1, volatile)
 	case c == '"':
 		end, escaped = textEnd(n.doc, start)
 	default:
@@ -112,6 +143,28 @@ func (n *normalizer) value(depth int, volatile [][]string) (extent, error) {
 	return extent{int32(start), int32(end), asItStands}, nil
 }
 
+// scalar reads the value that begins here, if it is a scalar that is written as in the
+// canonical form, as most values are.
+func (n *normalizer) scalar(out *extent) bool {
+	start := n.pos
+	if start >= len(n.doc) {
+		return false
+	}
+	end, escaped := 0, false
+	switch c := n.doc[start]; {
+	case c == '"':
+		end, escaped = textEnd(n.doc, start)
+	case c-'0' <= 9 || c == 't' || c == 'f' || c == 'n':
+		end = scanScalar(n.doc, start)
+	}
+	if end <= 0 || escaped {
+		return false
+	}
+	n.pos = end
+	*out = extent{int32(start), int32(end), asItStands}
+	return true
+}
+
 // textEnd passes over the text that begins at i; the end is -1 if it is none. escaped
 // reports whether it holds an escape.
 func textEnd(doc []byte, i int) (end int, escaped bool) {
@@ -130,59 +183,87 @@ func textEnd(doc []byte, i int) (end int, escaped bool) {
 	return end, end > 0 && bytes.IndexByte(doc[i:end], '\\') >= 0
 }
 
-func (n *normalizer) object(depth int, volatile [][]string) (extent, error) {
+func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error) {
 	if depth > maxDepth {
 		return extent{}, errTooDeep
 	}
-	start := n.pos
-	n.pos++
-	n.space()
+	doc, start := n.doc, n.pos
+	i := blank(doc, start+1)
 	base, length := len(n.open), 1
 	clean, sorted := true, true // as it stands; in order
-	if n.peek() == '}' {
-		n.pos++
+	if i < len(doc) && doc[i] == '}' {
+		n.pos = i + 1
 		return n.close('{', base, start, n.pos-start == 2), nil
 	}
 	for {
 		m := part{}
-		nameStart, err := n.name(&m)
-		if err != nil {
-			return extent{}, err
+		i = blank(doc, i)
+		nameStart := i
+		if i >= len(doc) || doc[i] != '"' {
+			return extent{}, errNotJSON
 		}
+		end, escaped := textEnd(doc, i)
+		if i = end; i < 0 {
+			return extent{}, errNotJSON
+		}
+		m.nameStart, m.nameEnd = int32(nameStart+1), int32(i-1)
+		if escaped {
+			n.respell(&m)
+		}
+		name := n.text(&m)
+		m.prefix = prefix(name)
+		if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
+			return extent{}, errNotJSON
+		}
+		n.pos = i + 1
 		inner, drop := volatile, false
 		if len(volatile) > 0 {
-			inner, drop = below(volatile, n.text(&m))
+			inner, drop = below(volatile, name)
 		}
-		if m.extent, err = n.value(depth, inner); err != nil {
-			return extent{}, err
+		child := nowhere
+		if node != nowhere {
+			if child = n.set.nodes[node].child(name); child != nowhere && n.spans[child].present() {
+				return extent{}, errTwice
+			}
 		}
-		length += n.pos - nameStart + 1
+		if child != nowhere || !n.scalar(&m.extent) {
+			var err error
+			if m.extent, err = n.at(child, depth, inner); err != nil {
+				return extent{}, err
+			}
+		}
+		i = n.pos
+		length += i - nameStart + 1
 		if drop {
 			clean = false
 		} else {
-			clean = clean && !m.respelt && m.kind == asItStands && m.start == m.nameEnd+2
-			if len(n.open) > base && n.compare(&n.open[len(n.open)-1], &m) >= 0 {
+			clean = clean && m.stands()
+			if last := len(n.open) - 1; last >= base && n.open[last].prefix >= m.prefix && n.compare(&n.open[last], &m) >= 0 {
 				sorted = false
 			}
 			n.open = append(n.open, m)
 		}
-		n.space()
-		switch n.peek() {
-		case ',':
-			n.pos++
-			continue
-		case '}':
-			n.pos++
-		default:
+		if i = blank(doc, i); i >= len(doc) {
 			return extent{}, errNotJSON
 		}
-		if !sorted {
-			if !n.sort(n.open[base:]) {
-				return extent{}, errTwice
-			}
+		c := doc[i]
+		i++
+		if c == ',' {
+			continue
+		}
+		if n.pos = i; c != '}' {
+			return extent{}, errNotJSON
+		}
+		if !sorted && !n.sort(n.open[base:]) {
+			n.none = true // a key is there twice
 		}
 		return n.close('{', base, start, clean && sorted && n.pos-start == length), nil
 	}
+}
+
+// stands reports whether a member stands in the document as the canonical form writes it.
+func (m *part) stands() bool {
+	return m.kind == asItStands && m.start == m.nameEnd+2 && !m.respelt
 }
 
 // close ends an object or array: it is a extent of the document if it stands there in
@@ -198,35 +279,16 @@ func (n *normalizer) close(bracket byte, base, start int, clean bool) extent {
 	return extent{int32(from), int32(len(n.kept)), bracket}
 }
 
-// name reads a key and its colon. start is where the key begins.
-func (n *normalizer) name(m *part) (start int, err error) {
-	n.space()
-	start = n.pos
-	if start >= len(n.doc) || n.doc[start] != '"' {
-		return 0, errNotJSON
+// respell decodes a name that holds escapes.
+func (n *normalizer) respell(m *part) {
+	text, err := unquote(n.doc[m.nameStart-1 : m.nameEnd+1])
+	if err != nil {
+		n.none, m.nameEnd = true, m.nameStart // what is no text is no name that is looked for
+		return
 	}
-	end, escaped := textEnd(n.doc, start)
-	if end < 0 {
-		return 0, errNotJSON
-	}
-	n.pos = end
-	n.space()
-	if n.peek() != ':' {
-		return 0, errNotJSON
-	}
-	n.pos++
-	m.nameStart, m.nameEnd = int32(start+1), int32(end-1)
-	if escaped {
-		text, err := unquote(n.doc[start:end])
-		if err != nil {
-			return 0, err
-		}
-		m.nameStart, m.respelt = int32(len(n.texts)), true
-		n.texts = append(n.texts, text...)
-		m.nameEnd = int32(len(n.texts))
-	}
-	m.prefix = prefix(n.text(m))
-	return start, nil
+	m.nameStart, m.respelt = int32(len(n.texts)), true
+	n.texts = append(n.texts, text...)
+	m.nameEnd = int32(len(n.texts))
 }
 
 // text is the decoded name of a member.
@@ -288,7 +350,7 @@ func (n *normalizer) sort(members []part) bool {
 	return true
 }
 
-func (n *normalizer) array(depth int, volatile [][]string) (extent, error) {
+func (n *normalizer) array(node, depth int, volatile [][]string) (extent, error) {
 	if depth > maxDepth {
 		return extent{}, errTooDeep
 	}
@@ -305,9 +367,13 @@ func (n *normalizer) array(depth int, volatile [][]string) (extent, error) {
 		if len(volatile) > 0 {
 			inner, drop = below(volatile, strconv.Itoa(i))
 		}
+		child := nowhere
+		if node != nowhere {
+			child = n.set.nodes[node].element(i)
+		}
 		n.space()
 		before := n.pos
-		value, err := n.value(depth, inner)
+		value, err := n.at(child, depth, inner)
 		if err != nil {
 			return extent{}, err
 		}
@@ -340,43 +406,55 @@ func (n *normalizer) element(base int, value extent) {
 }
 
 // write appends a value in its canonical form.
-func (n *normalizer) write(p extent) {
+func (n *normalizer) write(p extent) { n.out = n.append(n.out, p) }
+
+func (n *normalizer) append(out []byte, p extent) []byte {
 	switch p.kind {
 	case asItStands:
-		n.out = append(n.out, n.doc[p.start:p.end]...)
+		return append(out, n.doc[p.start:p.end]...)
 	case inTexts:
-		n.out = append(n.out, n.texts[p.start:p.end]...)
+		return append(out, n.texts[p.start:p.end]...)
 	case '[':
-		n.out = append(n.out, '[')
+		out = append(out, '[')
 		for i := p.start; i < p.end; i++ {
 			if i > p.start {
-				n.out = append(n.out, ',')
+				out = append(out, ',')
 			}
-			n.write(n.kept[i].extent)
+			out = n.append(out, n.kept[i].extent)
 		}
-		n.out = append(n.out, ']')
-	case '{':
-		n.out = append(n.out, '{')
-		for i := p.start; i < p.end; i++ {
-			if i > p.start {
-				n.out = append(n.out, ',')
-			}
-			n.member(&n.kept[i])
-		}
-		n.out = append(n.out, '}')
+		return append(out, ']')
 	}
+	out = append(out, '{')
+	members := n.kept[p.start:p.end]
+	for i := 0; i < len(members); {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		m := &members[i]
+		i++
+		if !m.stands() {
+			out = n.member(out, m)
+			continue
+		}
+		end := m.end
+		for i < len(members) && members[i].nameStart == end+2 && members[i].stands() { // they stand side by side
+			end = members[i].end
+			i++
+		}
+		out = append(out, n.doc[m.nameStart-1:end]...)
+	}
+	return append(out, '}')
 }
 
-// member writes a member of an object, in one piece where it stands so.
-func (n *normalizer) member(m *part) {
+// member writes a member that does not stand in the document as it is to be written.
+func (n *normalizer) member(out []byte, m *part) []byte {
 	switch {
 	case m.respelt:
-		n.out = append(appendText(n.out, n.text(m)), ':')
-	case m.kind == asItStands && m.start == m.nameEnd+2:
-		n.out = append(n.out, n.doc[m.nameStart-1:m.end]...)
-		return
+		out = append(appendText(out, n.text(m)), ':')
+	case n.doc[m.nameEnd+1] == ':':
+		out = append(out, n.doc[m.nameStart-1:m.nameEnd+2]...)
 	default:
-		n.out = append(append(n.out, n.doc[m.nameStart-1:m.nameEnd+1]...), ':')
+		out = append(append(out, n.doc[m.nameStart-1:m.nameEnd+1]...), ':')
 	}
-	n.write(m.extent)
+	return n.append(out, m.extent)
 }

@@ -24,6 +24,8 @@ type source struct {
 	index         int            // of the event in its batch
 	batch         bool           // the delivery is a batch
 	twins         map[string]int // how many events of the batch have a digest already
+	digester      *digester      // has read the document already; nil if not
+	root          extent         // of the document, as the digester writes it
 	keep          keeper
 	room          [24]span // of the envelope's paths, for all but a few providers
 }
@@ -40,6 +42,9 @@ func newSource(req *Request) *source {
 
 // done gives the source back. Nothing that was read of it points into it.
 func (s *source) done() {
+	if s.digester != nil {
+		s.digester.done()
+	}
 	*s = source{}
 	sources.Put(s)
 }

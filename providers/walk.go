@@ -219,6 +219,17 @@ func (n *pathNode) child(name []byte) int {
 	return -1
 }
 
+// element is the node of the i-th element below n; -1 if there is none.
+func (n *pathNode) element(i int) int {
+	child := -1
+	for _, c := range n.children {
+		if c.element == i {
+			child = c.node
+		}
+	}
+	return child
+}
+
 func (w *walker) array(n *pathNode, depth int) error {
 	if depth > maxDepth {
 		return errTooDeep
@@ -230,12 +241,7 @@ func (w *walker) array(n *pathNode, depth int) error {
 		return nil
 	}
 	for i := 0; ; i++ {
-		child := -1
-		for _, c := range n.children {
-			if c.element == i {
-				child = c.node
-			}
-		}
+		child := n.element(i)
 		var err error
 		if child >= 0 {
 			err = w.value(child, depth)
