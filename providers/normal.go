@@ -114,7 +114,8 @@ func (n *normalizer) value(node, depth int, volatile [][]string) (extent, error)
 	if start >= len(n.doc) {
 		return extent{}, errNotJSON
 	}
-	end, escaped := 0, false
+	var end int
+	var escaped bool
 	switch c := n.doc[start]; {
 	case c == '{':
 		return n.object(node, depth+1, volatile)
