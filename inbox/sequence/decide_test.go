@@ -108,3 +108,18 @@ func TestLatestBesideWhatMayHaveHappened(t *testing.T) {
 		}
 	}
 }
+
+// Of two waiting effects with the newest number the first takes it, and the second is a tie.
+func TestLatestTies(t *testing.T) {
+	t.Parallel()
+	for ties, want := range map[sequence.Choice]sequence.Decision{
+		sequence.Apply: {Action: sequence.Wait}, sequence.Hold: {Action: sequence.Wait, Cause: sequence.CauseTie}, sequence.Dead: {Action: sequence.Fail, Cause: sequence.CauseTie},
+	} {
+		plan := sequence.Decide(sequence.Policy{Mode: sequence.Latest, Ties: ties}, sequence.Stream{Effects: []sequence.Effect{
+			{Number: decimal(6), State: sequence.Pending}, {Number: decimal(6), State: sequence.Pending},
+		}}, time.Unix(0, 0))
+		if first, second := plan.Decisions[0], plan.Decisions[1]; first != (sequence.Decision{Action: sequence.Run}) || second != want {
+			t.Errorf("ties %s: %+v and %+v, want the second %+v", ties, first, second, want)
+		}
+	}
+}
