@@ -230,6 +230,17 @@
 // effect is put off, for longer and longer, until one starts and recalls it
 // ([Effects.RecallStrays]).
 //
+// # What is kept of refusals
+//
+// A refusal helps a person and promises nothing, but a secret that was rotated too early
+// is mended by admitting what was refused meanwhile ([Reverify]). Nobody needs a secret to
+// be refused, so a source divides its room for refusals ([Refusals]) evenly: first by
+// diagnosis, then by peer. A peer with more than an even share loses its own oldest ones.
+// Most diagnoses are proved by undoing the mistake, which takes the secret, so forgers cannot
+// reach the share of one. A part of each rate, and of the queue in memory, is kept
+// for peers that have hardly used it. Forgers with very many addresses still share
+// one diagnosis with a sender whose secret is simply another one.
+//
 // # How names change
 //
 // A source or route of the configuration is found by its name. [Register] renames a row

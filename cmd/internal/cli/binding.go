@@ -60,7 +60,7 @@ func (s *shell) keyFiles(f *captureFlags) (keyFiles, error) {
 	for _, text := range f.keys {
 		i := strings.LastIndexByte(text, '=')
 		if i <= 0 || !strings.HasPrefix(text, "https://") {
-			return nil, usagef("--key %q is not of the form https://ADDRESS=FILE", clean(text))
+			return nil, usagef("--key %q is not of the form https://ADDRESS=FILE", cleanURL(text))
 		}
 		content, err := s.readFile("--key", text[i+1:])
 		if err != nil {

@@ -95,7 +95,7 @@ func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Reques
 		address = "https://localhost/in/" + p.Name()
 	}
 	if u, err := url.Parse(address); err != nil || u.Host == "" {
-		return nil, "", usagef("--url %q is not an address such as https://hooks.example.com/in/%s", clean(address), p.Name())
+		return nil, "", usagef("--url %q is not an address such as https://hooks.example.com/in/%s", cleanURL(address), p.Name())
 	}
 	d, err := s.draft(p, sendFlags{file: f.file, eventID: f.eventID, kind: f.kind, at: at})
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *shell) readyAddress(given string) (string, error) {
 	if given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return "", usagef("--url %q is not an address such as http://127.0.0.1:8081", clean(given))
+			return "", usagef("--url %q is not an address such as http://127.0.0.1:8081", cleanURL(given))
 		}
 		return strings.TrimSuffix(given, "/") + "/readyz", nil
 	}
@@ -77,7 +77,7 @@ func (s *shell) readyAddress(given string) (string, error) {
 func (s *shell) ready(ctx context.Context, at string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return usagef("%q is not an address: %v", clean(at), err)
+		return usagef("%q is not an address such as http://127.0.0.1:8081/readyz", cleanURL(at))
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is here
 	response, err := client.Do(request)
@@ -86,7 +86,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			cause = inner.Err
 		}
-		return laterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", at, oneLine(cause.Error()))
+		return laterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", cleanURL(at), oneLine(cause.Error()))
 	}
 	defer response.Body.Close()
 	var answer struct {

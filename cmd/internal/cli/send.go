@@ -128,9 +128,9 @@ func verdict(out []delivered, url string) error {
 	}
 	switch {
 	case later > 0:
-		return laterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), url)
+		return laterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), cleanURL(url))
 	case refused > 0:
-		return &failure{text: fmt.Sprintf("%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), url)}
+		return &failure{text: fmt.Sprintf("%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), cleanURL(url))}
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 	}
 	u, err := url.Parse(to.url)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", clean(to.url), clean(name))
+		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", cleanURL(to.url), clean(name))
 	}
 	to.secret.Name = "send"
 	switch {

@@ -10,12 +10,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/visible"
 )
 
 // clean makes control characters visible, so that what a sender chose as an id
 // or a type cannot move the cursor, colour the screen or add a line.
 func clean(s string) string { return visible.Text(s) }
+
+// cleanURL is clean for an address, whose credentials a message does not repeat.
+func cleanURL(s string) string { return clean(config.RedactURLs(s)) }
 
 // table lays out rows so that they fit the terminal: empty columns go first,
 // then those that can be missed, then the widest give way, and what does not
