@@ -99,7 +99,8 @@ type RefusalsConfig struct {
 	// what one does not use is the others'.
 	MaxRows int
 
-	// MaxBytes is the most body bytes kept for one source. It defaults to 64 MiB.
+	// MaxBytes is the most bytes of bodies and headers kept for one source. It defaults to
+	// 64 MiB.
 	MaxBytes int64
 
 	// MaxSamples is the most sampled refusals kept for one source. It defaults to
@@ -114,7 +115,7 @@ type RefusalsConfig struct {
 	// is kept for peers that have hardly used it.
 	WholePerSecond float64
 
-	// BytesPerSecond bounds their bodies, in bursts of four times as many. It
+	// BytesPerSecond bounds their bodies and headers, in bursts of four times as many. It
 	// defaults to 2 MiB.
 	BytesPerSecond float64
 

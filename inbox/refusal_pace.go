@@ -95,7 +95,7 @@ func (p *refusalPace) take(r *Refusal, now time.Time) bool {
 	}
 	return p.pay(r, now, []price{
 		{&p.whole, 1, func(l *laneFill) *bucket { return &l.whole }},
-		{&p.bytes, float64(len(r.Body)), func(l *laneFill) *bucket { return &l.bytes }},
+		{&p.bytes, float64(len(r.Body) + len(r.Headers)), func(l *laneFill) *bucket { return &l.bytes }},
 	})
 }
 

@@ -131,14 +131,18 @@ func TestForgeriesOfOnePeerLeaveTheRefusalsOfOthers(t *testing.T) {
 	}
 }
 
-// Large bodies count as what they take.
+// Large bodies and headers count as what they take.
 func TestForgeriesWithLargeBodiesLeaveTheRefusalsOfOthers(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20
 	f := newFlood(t, inbox.RefusalsConfig{MaxBytes: most, BytesPerSecond: 1 << 30})
 	f.sendGenuine(20, "192.0.2.1", nil)
-	for range 200 {
-		f.add("203.0.113.9", make([]byte, 100<<10), nil)
+	for n := range 200 {
+		f.add("203.0.113.9", make([]byte, 50<<10), func(r *inbox.Refusal) {
+			if n%2 == 0 { // what is kept of the headers is the sender's as well
+				r.Body, r.Headers = nil, fmt.Appendf(nil, `{"X-Long":[%q]}`, strings.Repeat("x", 100<<10))
+			}
+		})
 		f.settle(5)
 	}
 	stopRefusals(t, f.refusals)
@@ -146,7 +150,7 @@ func TestForgeriesWithLargeBodiesLeaveTheRefusalsOfOthers(t *testing.T) {
 		t.Errorf("reverify finds %d of the 20 genuine refusals", kept)
 	}
 	var bytes int64
-	if err := f.pool.QueryRow(t.Context(), "SELECT sum(octet_length(body)) FROM refusal").Scan(&bytes); err != nil || bytes > most {
+	if err := f.pool.QueryRow(t.Context(), "SELECT sum(octet_length(body) + octet_length(headers)) FROM refusal").Scan(&bytes); err != nil || bytes > most {
 		t.Errorf("%d bytes are kept, %v; the limit is %d", bytes, err, most)
 	}
 }

@@ -131,7 +131,7 @@ func (r *Refusals) evict(ctx context.Context, batch []Refusal) error {
 		touched[shelf] = true
 		if fill := r.fill[shelf]; fill != nil {
 			fill.rows++
-			fill.bytes += int64(len(batch[i].Body))
+			fill.bytes += int64(len(batch[i].Body) + len(batch[i].Headers))
 		}
 	}
 	for shelf := range touched {
@@ -170,9 +170,10 @@ func (r *Refusals) limits(shelf refusalShelf) (rows, bytes int64) {
 // again for every batch. Rows of an earlier version have no peer of their own.
 const findEvicted = `
 WITH priced AS (
-    SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, coalesce(octet_length(body), 0) AS bytes,
-           1 / $3::float8 + coalesce(octet_length(body), 0) / $4::float8 AS cost
-    FROM refusal WHERE source_id = $1 AND whole = $2
+    SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, content.bytes,
+           1 / $3::float8 + content.bytes / $4::float8 AS cost
+    FROM refusal, LATERAL (SELECT coalesce(octet_length(body), 0) + coalesce(octet_length(headers), 0) AS bytes) content
+    WHERE source_id = $1 AND whole = $2
 ), by_peer AS (
     SELECT id, cause, finding, bytes, cost, sum(cost) OVER (PARTITION BY cause, finding, peer ORDER BY id DESC) AS depth
     FROM priced
@@ -199,7 +200,7 @@ WITH evicted AS (
     DELETE FROM refusal WHERE id IN (
         SELECT id FROM refusal WHERE id = ANY ($1::uuid[])
         ORDER BY id FOR UPDATE SKIP LOCKED)
-    RETURNING octet_length(body) AS bytes
+    RETURNING coalesce(octet_length(body), 0) + coalesce(octet_length(headers), 0) AS bytes
 )
 SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
 
