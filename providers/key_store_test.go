@@ -83,11 +83,11 @@ func TestRestartNeedsNoKeyStore(t *testing.T) {
 			s.rotate()
 			provider := s.bind(t, p)
 			first := s.genuine("evt-1", noon)
-			if _, err := provider.Verify(&first, nil); err != nil {
+			if _, err := provider.Verify(&first, s.secrets); err != nil {
 				t.Fatal(err)
 			}
 			forged := s.forged(1, noon)
-			if _, err := provider.Verify(&forged, nil); err == nil {
+			if _, err := provider.Verify(&forged, s.secrets); err == nil {
 				t.Fatal("a forgery verifies")
 			}
 			within(t, "a copy in the store", func() bool { return store.count() > 0 })
@@ -103,12 +103,12 @@ func TestRestartNeedsNoKeyStore(t *testing.T) {
 			p.restart(t)
 			for n := range 100 {
 				r := s.forged(1000+n, at)
-				if _, err := provider.Verify(&r, nil); err == nil {
+				if _, err := provider.Verify(&r, s.secrets); err == nil {
 					t.Fatal("a forgery verifies")
 				}
 			}
 			again := s.genuine("evt-2", at)
-			if _, err := provider.Verify(&again, nil); err != nil {
+			if _, err := provider.Verify(&again, s.secrets); err != nil {
 				t.Errorf("after the restart: %v", err)
 			}
 		})
@@ -127,7 +127,7 @@ func TestSlowKeyStore(t *testing.T) {
 			s.rotate()
 			provider := s.bind(t, p)
 			first := s.genuine("evt-1", noon)
-			if _, err := provider.Verify(&first, nil); err != nil {
+			if _, err := provider.Verify(&first, s.secrets); err != nil {
 				t.Fatal(err)
 			}
 			release := make(chan struct{})
@@ -143,7 +143,7 @@ func TestSlowKeyStore(t *testing.T) {
 			for n := range all {
 				go func() {
 					r := s.forged(n%6, at)
-					_, err := provider.Verify(&r, nil)
+					_, err := provider.Verify(&r, s.secrets)
 					ended <- err
 				}()
 			}
@@ -152,13 +152,29 @@ func TestSlowKeyStore(t *testing.T) {
 				waiting = 1 + 64 // the set of keys is one document, which the configuration names
 			}
 			for range all - waiting {
-				if err := <-ended; !deferred(err) {
-					t.Fatalf("%v, want that it is to come again", err)
+				select {
+				case err := <-ended:
+					if !deferred(err) {
+						t.Errorf("%v, want that it is to come again", err)
+					}
+				case <-time.After(time.Minute):
+					close(release)
+					t.Fatal("more forgeries wait for the key store than may")
 				}
 			}
-			genuine := s.genuine("evt-2", at)
-			if _, err := provider.Verify(&genuine, nil); err != nil {
-				t.Errorf("beside a key store that hangs: %v", err)
+			verified := make(chan error, 1)
+			go func() {
+				genuine := s.genuine("evt-2", at)
+				_, err := provider.Verify(&genuine, s.secrets)
+				verified <- err
+			}()
+			select {
+			case err := <-verified:
+				if err != nil {
+					t.Errorf("beside a key store that hangs: %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("a delivery whose key is in hand waits for the key store")
 			}
 			close(release)
 			for range waiting {
@@ -203,13 +219,13 @@ func TestKeyStoreAnswersRubbish(t *testing.T) {
 				s.rotate()
 				provider := s.bind(t, p)
 				first := s.genuine("evt-1", noon)
-				if _, err := provider.Verify(&first, nil); err != nil {
+				if _, err := provider.Verify(&first, s.secrets); err != nil {
 					t.Fatal(err)
 				}
 				p.fault.Store(&answer)
 				forged := s.forged(1, noon.Add(2*time.Minute))
 				p.now.Store(noon.Add(2 * time.Minute).UnixMilli())
-				if _, err := provider.Verify(&forged, nil); !deferred(err) {
+				if _, err := provider.Verify(&forged, s.secrets); !deferred(err) {
 					t.Errorf("a key that cannot be got: %v", err)
 				}
 				for _, age := range []time.Duration{2 * time.Hour, 30 * time.Hour} {
@@ -217,7 +233,7 @@ func TestKeyStoreAnswersRubbish(t *testing.T) {
 					p.now.Store(at.UnixMilli())
 					for i := range 2 {
 						r := s.genuine(fmt.Sprint("evt-", age, i), at)
-						if _, err := provider.Verify(&r, nil); err != nil {
+						if _, err := provider.Verify(&r, s.secrets); err != nil {
 							t.Errorf("a key that is known, after %s: %v", age, err)
 						}
 					}
@@ -260,7 +276,7 @@ func TestBadCertificatesAreNeverProven(t *testing.T) {
 			p.says("https://sns.eu-west-1.amazonaws.com/"+fmt.Sprintf("SimpleNotificationService-%032x.pem", 1), issue(t, good, newAuthority(t), s, ""))
 			for range 5 {
 				r := s.forged(1, noon)
-				if _, err := provider.Verify(&r, nil); !refused(err) {
+				if _, err := provider.Verify(&r, s.secrets); !refused(err) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -287,7 +303,7 @@ func TestKeyTakenBack(t *testing.T) {
 	verify := func() error {
 		p.now.Store(at.UnixMilli())
 		r := s.genuine("evt", at)
-		_, err := provider.Verify(&r, nil)
+		_, err := provider.Verify(&r, s.secrets)
 		return err
 	}
 	if err := verify(); err != nil {
@@ -376,7 +392,7 @@ func TestRunOverRefusalsHasItsOwnBudget(t *testing.T) {
 			t.Fatalf("forgery %d: %v", n, err)
 		}
 	}
-	if _, err := server.Verify(&genuine, nil); err != nil {
+	if _, err := server.Verify(&genuine, s.secrets); err != nil {
 		t.Error(err)
 	}
 }
