@@ -27,6 +27,7 @@ type captured struct {
 	inForm  string // the form's field that holds the JSON document
 	doc     any    // the JSON document, nil if there is none
 	json    []leaf // its scalars
+	items   []leaf // those of its first element, where it is a list of events
 }
 
 // leaf is one value of the request with its name or path.
@@ -104,6 +105,11 @@ func capture(req *providers.Request) *captured {
 		c.doc = nil
 	}
 	c.walk("", c.doc, 0)
+	if list, ok := c.doc.([]any); ok && len(list) > 0 {
+		first := captured{}
+		first.walk("", list[0], 0)
+		c.items = first.json
+	}
 	return c
 }
 

@@ -151,6 +151,8 @@ func TestGuessesOfIdentity(t *testing.T) {
 	}{
 		"an event's id":          {body: `{"eventId":"0b1c5a","type":"a"}`, mode: "id", where: "JSON eventId"},
 		"an id with a prefix":    {body: `{"id":"evt_1ABCDEF","type":"a.b","data":{"id":"o"}}`, mode: "id", where: "JSON id"},
+		"a short event's id":     {body: `{"event_id":7,"type":"a"}`, mode: "id", where: "JSON event_id"},
+		"a list of events":       {body: `[{"event_id":"a1","type":"a"},{"event_id":"a2","type":"a"}]`, mode: "id", where: "JSON event_id"},
 		"an envelope":            {body: `{"id":"5bd0a6f2c3d94e3f","type":"a.b","data":{"id":"o-1"}}`, mode: "id", where: "JSON id"},
 		"the object itself":      {body: `{"id":"5bd0a6f2c3d94e3f","status":"paid","created_at":"2026-11-20T12:00:00Z"}`, mode: "digest", where: "JSON id"},
 		"the subscription":       {body: `{"id":"5bd0a6f2c3d94e3f","targetUrl":"https://h","event":"created","data":{"id":"o-1","created":"2026-11-20T12:00:00Z"}}`, mode: "digest", where: "JSON id"},

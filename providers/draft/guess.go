@@ -39,6 +39,7 @@ var (
 	eventParents = []string{"event", "notification", "webhookevent", "envelope", "hook"}
 	// Prefixes of ids of events.
 	eventPrefixes = regexp.MustCompile(`(?i)^(evt|ev|event|wh|whevt|we|ntf|notif|notification|delivery|dlv|webhook|msg)[_-]`)
+	anyID         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:\-]{0,199}$`)
 	idShape       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:\-]{3,199}$`)
 	types         = []string{"eventtype", "type", "event", "eventname", "eventkey", "webhookevent", "webhooktype", "notificationtype", "topic", "triggerevent", "trigger", "action", "messagetype", "kind", "name", "scope", "object"}
 	headerTypes   = []string{"eventtype", "event", "topic", "eventkey", "eventname", "webhooktype", "webhookevent", "hooktype", "notificationtype", "cetype", "type", "hookresource", "webhooktopic"}
@@ -82,7 +83,10 @@ func (c *captured) stem(header string, words []string) string {
 
 // contents are the members of the payload, where the sender puts what it says.
 func (c *captured) contents() []leaf {
-	if c.doc != nil {
+	switch {
+	case len(c.items) > 0:
+		return c.items
+	case c.doc != nil:
 		return c.json
 	}
 	return append(slices.Clone(c.form), c.get()...)
@@ -116,7 +120,7 @@ func (c *captured) identity(f *Fit) (id, maybe, beside *member) {
 	}
 	for depth := range 3 {
 		for _, l := range c.contents() {
-			if strings.Count(l.name, ".") == depth && idShape.MatchString(l.value) && !isTime(l.value) {
+			if strings.Count(l.name, ".") == depth && anyID.MatchString(l.value) && !isTime(l.value) {
 				if name, _ := last(l.name); slices.Contains(eventIDs, name) {
 					return pick(l, "likely", "its name says that it is the event's"), nil, nil
 				}

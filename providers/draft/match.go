@@ -2,6 +2,7 @@ package draft
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,6 +125,9 @@ func (m *match) fit() Fit {
 		how += m.key.text
 	}
 	f.Text = fmt.Sprintf("%s of %s, %s; %s", strings.ToUpper(m.alg), spoken(m.pieces), c.text(), how)
+	if slices.ContainsFunc(m.pieces, func(p piece) bool { return p.body && len(p.value) == 0 }) {
+		f.Notes = append(f.Notes, "the captured request has no body, so that this body is signed is not proved: draft again from a request with one")
+	}
 	if c.unclear && strings.HasPrefix(c.encoding, "base64") {
 		f.Notes = append(f.Notes, "the signature has no character that tells base64 from base64url: compare the encoding with the documentation, or with a second capture")
 	}

@@ -522,7 +522,7 @@ func (s *search) places() []piece {
 	if found {
 		at.value = []byte(path + "?" + query)
 		at.more = []providers.Part{{Literal: "?"}, {Word: "query"}}
-		out = append(out, at)
+		out = append(out, at, piece{value: []byte(query), part: providers.Part{Word: "query"}})
 	}
 	return out
 }
