@@ -28,6 +28,9 @@ func TestOnlyNamesTravelInTheStartupMessage(t *testing.T) {
 		{"&options=-c%20synchronous_commit%3Doff%20--lock-timeout%3D3s%20-cgeqo%3Doff", nil},
 		// By such a word some hosts find the database: it is no setting, and stays.
 		{"&options=project%3Dblue%20-c%20geqo%3Doff", map[string]string{"options": "project=blue"}},
+		{"&options=project%3Dblue%20tenant%3Da", map[string]string{"options": "project=blue tenant=a"}},
+		// A -c with nothing behind it is the server's to refuse.
+		{"&options=-c%20geqo%3Doff%20-c", map[string]string{"options": "-c"}},
 	} {
 		got := startup(t, "postgres://user:secret@127.0.0.1:1/db?sslmode=disable"+test.query)
 		want := map[string]string{"user": "user", "database": "db"}
