@@ -15,6 +15,9 @@ const redacted = "xxxxx"
 // anyURL finds addresses within a text, such as an expression.
 var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>` + "`" + `]+`)
 
+// wholeURL is a text that is one address: what would end it within a text is part of it.
+var wholeURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://\S+$`)
+
 // placeholder is what is filled in later, and no secret.
 var placeholder = regexp.MustCompile(`^\{[a-z_]+\}$`)
 
@@ -120,6 +123,9 @@ func looksLikeToken(piece string) bool {
 func RedactURLs(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
+	}
+	if wholeURL.MatchString(text) {
+		return RedactURL(text)
 	}
 	return anyURL.ReplaceAllStringFunc(text, RedactURL)
 }

@@ -25,6 +25,7 @@ providers:
     title: "Mine, as in https://docs.example/?key=CANARY#CANARY"
 targets:
   query: { kind: forward, idempotent: false, url: "https://a.example/hook?token=CANARY&empty=&CANARY" }
+  quoted: { kind: forward, idempotent: false, url: "https://e.example/hook?token=it's<CANARY>" }
   path: { kind: forward, idempotent: false, url: "https://hooks.example/services/T000/B000/CANARY" }
   asked:
     kind: forward
@@ -41,6 +42,7 @@ sources:
       - { name: a, target: query }
       - { name: b, target: path }
       - { name: c, target: asked }
+      - { name: e, target: quoted }
       - { name: d, target: mapped, map: { back: '"https://user:CANARY@d.example/?t=CANARY"' } }
 `)
 	}
