@@ -10,7 +10,7 @@ import (
 
 const (
 	// patience is how long a body waits for memory that slower ones are about to give back.
-	patience = time.Second
+	patience = 3 * time.Second
 
 	// atOnce is how much is shed at once at least, so that many small needs do not look
 	// through all bodies one after the other.
