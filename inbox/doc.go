@@ -114,6 +114,16 @@
 // route's first. A stream is decided by the order it came under, whatever the route's
 // order is now, so that two definitions may be live at once.
 //
+// A sequence key is often a person's, and a plain hash of an email address is as good as the
+// address. With a keyring the hash of a new definition's keys is an HMAC under a secret of
+// the installation. The secret is sealed with the keyring and never rotated, only sealed
+// anew, because the hash is the stream's identity: hashed under another secret, a key would
+// have a second stream, and the two would not wait for each other. For the same reason a
+// definition keeps what it was made with: streams of before have plain hashes until their
+// route's order is defined another way, and a program that does not know secrets is refused
+// by a trigger, when it registers the definition and when it makes a stream of it. The key
+// itself is kept beside the hash for people, sealed like a body.
+//
 // One locked stream never holds up another: whatever takes several streams in one
 // transaction leaves out those that somebody else has locked, and never waits for an
 // effect that somebody else has. No wake-up is lost by that either. A claim that was

@@ -3,6 +3,7 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -38,75 +40,107 @@ type Series struct {
 	ID int64
 	// Salt is in the hashes of keys; nil for the first definition of a route.
 	Salt []byte
+
+	// secret is what the hashes of keys are made under; nil for plain ones.
+	secret []byte
 }
 
-// KeyHash is how a sequence key of the series is stored.
+// KeyHash is how a sequence key of the series is stored: as its hash, or that under the
+// series' secret, without which nobody can tell which of the keys they know it is.
 func (s Series) KeyHash(source, route, key string) []byte {
 	hash := SequenceKeyHash(source, route, key)
-	if s.Salt == nil {
+	if s.Salt != nil {
+		sum := sha256.Sum256(append(hash, s.Salt...))
+		hash = sum[:]
+	}
+	if s.secret == nil {
 		return hash
 	}
-	sum := sha256.Sum256(append(hash, s.Salt...))
-	return sum[:]
+	mac := hmac.New(sha256.New, s.secret)
+	mac.Write(hash)
+	return mac.Sum(nil)
 }
 
 // Two processes that start together must not both be the first.
 const lockRoute = `SELECT FROM route WHERE id = $1 FOR NO KEY UPDATE`
 
 const upsertDefinition = `
-INSERT INTO order_definition (route_id, digest, salted, words, policy)
-SELECT $1, $2, EXISTS (SELECT FROM order_definition o WHERE o.route_id = $1), $3, $4
+INSERT INTO order_definition (route_id, digest, salted, words, policy, secret_id)
+SELECT $1, $2, EXISTS (SELECT FROM order_definition o WHERE o.route_id = $1), $3, $4, $5
 ON CONFLICT ON CONSTRAINT order_definition_key DO UPDATE
-SET policy = excluded.policy, used_at = now()
-RETURNING id, salted`
+SET policy = excluded.policy, used_at = now()`
 
 // RegisterOrders writes how routes are ordered, by their ids, at start, and gives back
-// their series. A definition that a route had before goes on with its own streams.
-func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, orders map[int32]OrderDefinition) (map[int32]Series, error) {
+// their series. A definition that a route had before goes on with its own streams. With a
+// keyring, the sequence keys of a new definition are hashed under a secret that is sealed;
+// those of a definition that was made without one stay as they are, since a stream is known
+// by the hash. It returns [seal.ErrLost] if a secret is sealed with a key that keys lacks.
+func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, orders map[int32]OrderDefinition) (map[int32]Series, error) {
 	out := make(map[int32]Series, len(orders))
 	for route, d := range orders {
 		policy, err := json.Marshal(d.Policy)
 		if err != nil {
 			return nil, fmt.Errorf("registering the order of route %d: %w", route, err)
 		}
-		s, salted := Series{}, false
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, lockRoute, route); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, upsertDefinition, route, d.Digest(), d.Words, policy).Scan(&s.ID, &salted)
+			secret := ID{}
+			_, err := seriesOf(ctx, tx, keys, route, d)
+			if errors.Is(err, pgx.ErrNoRows) {
+				secret, err = secretForTx(ctx, tx, keys, route)
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, upsertDefinition, route, d.Digest(), d.Words, policy, secret); err != nil {
+				return err
+			}
+			out[route], err = seriesOf(ctx, tx, keys, route, d)
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("registering the order of route %d: %w", route, err)
 		}
-		if salted {
-			s.Salt = d.Digest()
-		}
-		out[route] = s
 	}
 	return out, nil
 }
 
 const readSeries = `
-SELECT d.id, d.salted
+SELECT d.id, d.salted, x.id, x.secret, x.key_id
 FROM order_definition d
+LEFT JOIN order_secret x ON x.id = d.secret_id
 WHERE d.route_id = $1 AND d.digest = $2`
+
+// seriesOf reads the series of a definition; [pgx.ErrNoRows] if there is none.
+func seriesOf(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, keys *seal.Keyring, route int32, d OrderDefinition,
+) (s Series, err error) {
+	var salted bool
+	var secret storedSecret
+	if err := db.QueryRow(ctx, readSeries, route, d.Digest()).Scan(&s.ID, &salted, &secret.id, &secret.sealed, &secret.keyID); err != nil {
+		return s, err
+	}
+	if salted {
+		s.Salt = d.Digest()
+	}
+	s.secret, err = secret.open(keys)
+	return s, err
+}
 
 // ReadSeries gives the series that [RegisterOrders] gave the definitions of routes, by the
 // routes' ids. A definition that no process was started with has none. It writes nothing.
-func ReadSeries(ctx context.Context, pool *pgxpool.Pool, orders map[int32]OrderDefinition) (map[int32]Series, error) {
+func ReadSeries(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, orders map[int32]OrderDefinition) (map[int32]Series, error) {
 	out := make(map[int32]Series, len(orders))
 	for route, d := range orders {
-		s, salted := Series{}, false
-		err := pool.QueryRow(ctx, readSeries, route, d.Digest()).Scan(&s.ID, &salted)
+		s, err := seriesOf(ctx, pool, keys, route, d)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the order of route %d: %w", route, err)
-		}
-		if salted {
-			s.Salt = d.Digest()
 		}
 		out[route] = s
 	}

@@ -165,6 +165,9 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	o := poolOptions{settings: role.settings(), guard: new(session.Guard)}
 	maps.Copy(o.settings, session.Settings{
 		"search_path": schema,
+		// Whoever does not say so makes no stream of a route whose sequence keys are hashed
+		// under a secret; see migration 28.
+		"oncegate.sequence_secrets": "known",
 		// The server notices as well that this machine has vanished, and lets go of what it
 		// has locked.
 		"client_connection_check_interval": milliseconds(checkInterval),

@@ -124,6 +124,16 @@ FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a 
 WHERE $6::text = '' AND s.id = a.item`,
 	},
 	{
+		table: "order_secret", columns: []string{"secret"},
+		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(secret) FROM order_secret
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.secret, NULL::bytea FROM order_secret x
+WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
+		write: `UPDATE order_secret x SET secret = a.one, key_id = a.key_id
+FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+WHERE $6::text = '' AND x.id = a.id`,
+	},
+	{
 		table: "replay_item", columns: []string{"diff"},
 		page: `SELECT replay_id, position, diff IS NOT NULL AND diff_key_id IS DISTINCT FROM $5, coalesce(octet_length(diff), 0) FROM replay_item
 WHERE $1::text = '' AND (replay_id, position) > ($2, $3) ORDER BY replay_id, position LIMIT $4`,
@@ -159,5 +169,6 @@ UNION ALL SELECT 'conflict', 'sequence', coalesce(sequence_key_id, 0), count(*) 
     WHERE sequence_sealed IS NOT NULL OR sequence_key <> '' OR sequence_number <> '' GROUP BY 3
 UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) FROM stream
     WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
+UNION ALL SELECT 'order_secret', 'secret', key_id, count(*) FROM order_secret GROUP BY 3
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

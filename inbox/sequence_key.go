@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// SequenceKeyHash is how a sequence key is stored: hashed together with its source
-// and route, by the names under which those were first registered. The lengths keep the parts from running into each other.
+// SequenceKeyHash is how a sequence key is stored where there is no secret: hashed together
+// with its source and route, by the names under which those were first registered. The lengths keep the parts from running into each other.
 func SequenceKeyHash(source, route, key string) []byte {
 	h := sha256.New()
 	for _, part := range []string{source, route, key} {

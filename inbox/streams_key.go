@@ -19,18 +19,20 @@ func (k *streamKey) open(keys *seal.Keyring) (key string, missing int32) {
 	return k.label.open(keys, k.routeID, k.hash)
 }
 
-// A route without definitions has one row, without a salt.
+// A route has a row for each definition that its order had, or one without a definition.
 const readSalts = `
-SELECT r.id, coalesce(s.key_name, s.name), coalesce(r.key_name, r.name), d.digest
+SELECT r.id, coalesce(s.key_name, s.name), coalesce(r.key_name, r.name), CASE WHEN d.salted THEN d.digest END, x.id, x.secret, x.key_id
 FROM route r
 JOIN source s ON s.id = r.source_id
-LEFT JOIN order_definition d ON d.route_id = r.id AND d.salted
+LEFT JOIN order_definition d ON d.route_id = r.id
+LEFT JOIN order_secret x ON x.id = d.secret_id
 WHERE ($1::text = '' OR s.name = $1) AND ($2::text = '' OR r.name = $2)
 ORDER BY r.id`
 
 // keyed gives the hashes that a sequence key has, or may have had, in the routes that the
 // filter takes: one for each definition that a route's order had. Both are nil if the
-// filter names no key.
+// filter names no key. It returns [seal.ErrLost] if they were made under a secret that
+// cannot be read here.
 func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, hashes [][]byte, err error) {
 	if f.Key == "" {
 		return nil, nil, nil
@@ -43,13 +45,16 @@ func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, has
 	var id, last int32
 	var source, route string
 	var salt []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt}, func() error {
-		if id != last {
+	var secret storedSecret
+	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt, &secret.id, &secret.sealed, &secret.keyID}, func() error {
+		if id != last { // also for streams that are older than definitions are
 			routes, hashes, last = append(routes, id), append(hashes, Series{}.KeyHash(source, route, f.Key)), id
 		}
-		if salt != nil {
-			routes, hashes = append(routes, id), append(hashes, Series{Salt: salt}.KeyHash(source, route, f.Key))
+		opened, err := secret.open(l.keys)
+		if err != nil {
+			return err
 		}
+		routes, hashes = append(routes, id), append(hashes, Series{Salt: salt, secret: opened}.KeyHash(source, route, f.Key))
 		return nil
 	})
 	return routes, hashes, err

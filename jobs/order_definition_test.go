@@ -11,7 +11,7 @@ import (
 // redefine gives the route an order as a process does that starts with it.
 func (b *bundle) redefine(words string, policy sequence.Policy) inbox.Series {
 	b.tb.Helper()
-	series, err := inbox.RegisterOrders(b.tb.Context(), b.pool, map[int32]inbox.OrderDefinition{b.routes[repeatable]: {Words: words, Policy: policy}})
+	series, err := inbox.RegisterOrders(b.tb.Context(), b.pool, b.keyring, map[int32]inbox.OrderDefinition{b.routes[repeatable]: {Words: words, Policy: policy}})
 	if err != nil {
 		b.tb.Fatal(err)
 	}

@@ -167,9 +167,10 @@ FROM json_to_recordset($1::json) AS s (name text, value text, tolerated boolean)
 WHERE NOT s.tolerated OR current_setting(s.name, true) IS NOT NULL`
 
 // The value as it is now, in the unit of the setting, and the process that serves the session.
+// pg_settings has none of the settings that are ours alone.
 const readBack = `
-SELECT pg_backend_pid(), (SELECT json_object_agg(name, setting) FROM pg_settings
-    WHERE name IN (SELECT json_array_elements_text($1::json)))`
+SELECT pg_backend_pid(), (SELECT json_object_agg(n.name, coalesce(p.setting, current_setting(n.name, true)))
+    FROM json_array_elements_text($1::json) AS n (name) LEFT JOIN pg_settings p ON p.name = n.name)`
 
 // markName is the setting that holds the session's mark.
 const markName = "oncegate.session"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/scheme"
@@ -24,6 +25,9 @@ type JudgeConfig struct {
 	Settings *config.Config
 	Pool     *pgxpool.Pool
 	Logger   *slog.Logger
+
+	// Keyring opens the secrets under which sequence keys are hashed; nil where there are none.
+	Keyring *seal.Keyring
 
 	// DevURL is as in [Config].
 	DevURL string
@@ -102,7 +106,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 		return nil, err
 	}
 	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: registered, log: cfg.Logger}
-	if a.series, err = inbox.ReadSeries(ctx, cfg.Pool, a.orders(cfg.Settings.Sources...)); err != nil {
+	if a.series, err = inbox.ReadSeries(ctx, cfg.Pool, cfg.Keyring, a.orders(cfg.Settings.Sources...)); err != nil {
 		return nil, err
 	}
 	targets, err := a.targets()

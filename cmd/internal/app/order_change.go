@@ -56,7 +56,7 @@ func (a *App) registerOrders(ctx context.Context) error {
 		a.log.WarnContext(ctx, "the order of a route has changed", slog.String("source", c.Source), slog.String("route", c.Route),
 			slog.Int("streams", c.Streams), slog.Int("held", c.Held), slog.String("what", c.String()))
 	}
-	a.series, err = inbox.RegisterOrders(ctx, a.adminPool, a.orders(a.settings.Sources...))
+	a.series, err = inbox.RegisterOrders(ctx, a.adminPool, a.keys, a.orders(a.settings.Sources...))
 	return err
 }
 

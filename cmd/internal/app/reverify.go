@@ -154,7 +154,7 @@ func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
 		return fmt.Errorf("%w: no server was started with source %s and all of its routes yet; start one with this configuration first", ErrConfiguration, s.Name)
 	}
 	orders := a.orders(s)
-	if a.series, err = inbox.ReadSeries(ctx, a.adminPool, orders); err != nil {
+	if a.series, err = inbox.ReadSeries(ctx, a.adminPool, a.keys, orders); err != nil {
 		return err
 	}
 	if len(a.series) < len(orders) {

@@ -38,7 +38,11 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 		return err
 	}
 	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (inbox.Judge, error) {
-		judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Logger: newLogger(s, cfg.Log)})
+		keys, err := s.keyring()
+		if err != nil {
+			return nil, err
+		}
+		judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: newLogger(s, cfg.Log)})
 		if err != nil {
 			return nil, err
 		}

@@ -19,8 +19,8 @@ type violation string
 const readApplied = `SELECT key, number FROM order_applied ORDER BY key, place`
 
 const readUnsettled = `
-SELECT coalesce(s.key_label, ''), e.sequence_number::bigint, e.state || coalesce(' ' || e.reason, '')
-FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+SELECT split_part(v.event_id, '_', 2), e.sequence_number::bigint, e.state || coalesce(' ' || e.reason, '')
+FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE e.state NOT IN ('done', 'superseded', 'skipped', 'duplicate')
 ORDER BY 1, 2`
 

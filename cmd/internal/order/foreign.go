@@ -46,7 +46,16 @@ const longestPause = 10 * time.Second
 // lockedKey is the sequence that somebody locks.
 const lockedKey = "k0"
 
-const lockOneStream = `SELECT FROM stream WHERE key_label = $1 FOR UPDATE`
+// The stream of a sequence, which the events' ids name; the key itself may be sealed.
+const streamOfSequence = `(
+    SELECT t.id
+    FROM inbox_event v
+    JOIN effect e ON e.event_id = v.id
+    JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
+    WHERE split_part(v.event_id, '_', 2) = $1
+    LIMIT 1)`
+
+const lockOneStream = `SELECT FROM stream s WHERE s.id = ` + streamOfSequence + ` FOR UPDATE`
 
 // Progress of the sequences but one, and whether any of theirs is left to do.
 const readProgress = `
@@ -54,7 +63,7 @@ SELECT (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_
     EXISTS (SELECT FROM effect e WHERE e.state IN ('pending', 'retry', 'claimed', 'held') AND e.sequence_key_hash IS DISTINCT FROM s.key_hash),
     (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_hash = s.key_hash)
 FROM stream s
-WHERE s.key_label = $1`
+WHERE s.id = ` + streamOfSequence
 
 // lockStream locks one stream for the variant's time as a debugger would, as soon as it
 // is there, and measures how the others go on meanwhile.

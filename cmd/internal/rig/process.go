@@ -49,6 +49,9 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 
 // environment is what every child is run in.
 func environment(env []string) []string {
+	if keyring, set := os.LookupEnv("ONCEGATE_KEYRING"); set { // so that a campaign runs sealed as well
+		env = append([]string{"ONCEGATE_KEYRING=" + keyring}, env...)
+	}
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, env...)
 }
 
