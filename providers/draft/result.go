@@ -1,0 +1,42 @@
+package draft
+
+import (
+
+	//nolint:gosec // tried to be told apart, never written
+	//nolint:gosec // some senders sign with HMAC-SHA1
+
+	"fmt"
+	"strings"
+)
+
+func (s *search) tried() Tried {
+	t := Tried{Combinations: s.count, Carriers: described(s.all), Forms: s.forms, Cut: s.cut}
+	for i := range s.keys {
+		t.Keys = append(t.Keys, s.keys[i].text)
+	}
+	for i := range s.publics {
+		t.Keys = append(t.Keys, s.publics[i].text+" ("+s.publics[i].algorithm+")")
+	}
+	return t
+}
+
+// fits are the matches as sections of a provider, one for each signature.
+func (s *search) fits() []Fit {
+	var out []Fit
+	seen := map[string]bool{}
+	for i := range s.matches {
+		m := &s.matches[i]
+		id := m.carrier.where() + "\x00" + string(m.carrier.sum)
+		if seen[id] {
+			continue // the same bytes, read in another way
+		}
+		if strings.Contains(m.alg, "md5") || m.alg == "sha512" || m.alg == "sha384" {
+			seen[id] = true
+			s.near = append(s.near, fmt.Sprintf("%s is the %s of %s: no provider can be written for it; ask the sender for HMAC-SHA256", m.carrier.text(), strings.ToUpper(m.alg), spoken(m.pieces)))
+			continue
+		}
+		seen[id] = true
+		out = append(out, m.fit())
+	}
+	return out
+}
