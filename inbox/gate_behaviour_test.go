@@ -56,7 +56,12 @@ type answer struct {
 	err     error
 }
 
-// together queues the admissions, then starts the gate, so that they are one group.
+// oneFlusher makes what is queued before the start one group: of two flushers each may
+// take one of the deliveries.
+func oneFlusher(c *inbox.GateConfig) { c.Flushers = 1 }
+
+// together queues the admissions, then starts the gate, so that they are one group if
+// there is [oneFlusher].
 func (b *bundle) together(t *testing.T, admissions ...*inbox.Admission) []answer {
 	t.Helper()
 	answers := make([]answer, len(admissions))
@@ -111,7 +116,7 @@ func TestGateCountsWaits(t *testing.T) {
 
 func TestGateMakesAMissingPartition(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
+	b := setup(t, oneFlusher)
 	day := "inbox_body_default" + time.Now().UTC().Format("_20060102")
 	if _, err := b.pool.Exec(t.Context(), "DROP TABLE "+day); err != nil {
 		t.Fatal(err)
@@ -130,7 +135,7 @@ func TestGateMakesAMissingPartition(t *testing.T) {
 // transaction: only that one may be told to come back.
 func TestGateFailsOneAlone(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
+	b := setup(t, oneFlusher)
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func TestGateDuplicateDoesNotWaitForItsRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A gate of its own, so that both duplicates are one group.
-	again := setup(t, func(c *inbox.GateConfig) { c.Pool, c.Clock = b.gatePool, inboxtest.Clock(t, b.pool) })
+	again := setup(t, func(c *inbox.GateConfig) { c.Pool, c.Clock, c.Flushers = b.gatePool, inboxtest.Clock(t, b.pool), 1 })
 	again.pool, again.source = b.pool, b.source
 	_, letGo := again.stranger(t, `SELECT FROM inbox_event WHERE event_id = 'evt_1' FOR UPDATE`)
 	for i, a := range again.together(t, inboxtest.Admission(b.source, "evt_1"), inboxtest.Admission(b.source, "evt_2")) {
