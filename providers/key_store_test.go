@@ -329,6 +329,9 @@ func TestKeyTakenBack(t *testing.T) {
 // out what has verified something.
 func TestKeyMemoryIsBounded(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("makes 2,000 connections, one after the other")
+	}
 	p := publish(t, func(cfg *fetch.Config) { cfg.Rate = 1 << 20 })
 	want := func(n int) scheme.KeyRequest {
 		return p.here(scheme.KeyRequest{

@@ -1,8 +1,7 @@
 package draft
 
 import (
-	"bytes" //nolint:gosec // tried to be told apart, never written
-	//nolint:gosec // some senders sign with HMAC-SHA1
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"

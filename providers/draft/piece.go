@@ -1,10 +1,6 @@
 package draft
 
 import (
-
-	//nolint:gosec // tried to be told apart, never written
-	//nolint:gosec // some senders sign with HMAC-SHA1
-
 	"slices"
 
 	"github.com/oncegate/oncegate/providers"

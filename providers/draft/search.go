@@ -2,9 +2,7 @@ package draft
 
 import (
 	"bytes"
-	"crypto/hmac" //nolint:gosec // tried to be told apart, never written
-
-	//nolint:gosec // some senders sign with HMAC-SHA1
+	"crypto/hmac"
 	"slices"
 )
 
