@@ -58,8 +58,10 @@ type EventRow struct {
 	Type       string    `json:"type"`
 	ReceivedAt time.Time `json:"received_at"`
 	Admission  string    `json:"admission"`
-	Deliveries int       `json:"deliveries"`
-	Conflicts  int       `json:"conflicts"`
+	// Deliveries is at least 1. Of deliveries that come at the same moment some may not be
+	// counted, since none waits for the event's row.
+	Deliveries int `json:"deliveries"`
+	Conflicts  int `json:"conflicts"`
 	// Effects counts the event's effects by state, such as "done 2, dead 1".
 	Effects string `json:"effects"`
 }
