@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )

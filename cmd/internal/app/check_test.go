@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // Whatever a server refuses at its start, but for what only the database can tell,

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // AdmitConflictConfig says which conflict [AdmitConflict] admits. All fields but Now

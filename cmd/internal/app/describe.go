@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // routeDescription is what a route led to in one version, for people and for

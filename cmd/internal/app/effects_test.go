@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog"
 )

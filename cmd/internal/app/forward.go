@@ -1,7 +1,7 @@
 package app
 
 import (
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

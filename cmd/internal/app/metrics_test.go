@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 const (

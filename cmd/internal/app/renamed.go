@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // tellRenamed logs which sources and routes this start renamed, and which ones have

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/fetch"
 )

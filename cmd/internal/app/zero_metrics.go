@@ -3,8 +3,8 @@ package app
 import (
 	"slices"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // A counter that begins with its first event shows no increase for it. Every combination of labels

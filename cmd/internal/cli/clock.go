@@ -3,7 +3,7 @@ package cli
 import (
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // parseInstant reads a duration before now or an instant; nothing is no time.

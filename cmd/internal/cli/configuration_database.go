@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
 )
 

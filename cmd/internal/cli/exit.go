@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/cmd/internal/app"
-	"github.com/oncegate/oncegate/cmd/internal/config"
-	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/visible"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/visible"
 )
 

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"github.com/oncegate/oncegate/cmd/internal/vectors"
+	"github.com/oncegate/oncegate/internal/vectors"
 )
 
 // runVectors runs a file of vectors: a line a case and a summary.

@@ -40,18 +40,19 @@ var rules = []struct {
 	never   []string
 }{
 	{"...", []string{embedded}},
-	{"providers/...", append(ours("inbox", "jobs", "migrations", "cmd"), pgx, river, echo, metrics, cobra, "database/sql")},
+	{"providers/...", append(ours("inbox", "jobs", "migrations", "internal/config", "cmd"), pgx, river, echo, metrics, cobra, "database/sql")},
 	{"jobs/effect/...", append(ours("inbox", "providers", "migrations", "cmd"), pgxpool, river, echo, metrics, cobra)},
-	{"inbox", append(ours("providers", "jobs", "migrations", "cmd", "inbox/receiver", "inbox/admin"), river, echo, metrics, cobra)},
+	{"inbox", append(ours("providers", "jobs", "migrations", "internal/config", "cmd", "inbox/receiver", "inbox/admin"), river, echo, metrics, cobra)},
 	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},
 	{"inbox/admin/...", append(ours("jobs", "migrations", "cmd", "providers"), river, cobra)},
 	{"inbox/sequence/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
 	{"inbox/seal/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
-	{"jobs", append(ours("providers", "migrations", "cmd", "inbox/receiver", "inbox/admin"), echo, cobra)},
+	{"jobs", append(ours("providers", "migrations", "internal/config", "cmd", "inbox/receiver", "inbox/admin"), echo, cobra)},
 	{"egress", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "expression"), pgx, river, echo, metrics, cobra)},
 	{"expression", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress"), pgx, river, echo, metrics, cobra)},
 	{"session", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress", "expression"), river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
+	{"internal/config", append(ours("migrations"), river, cobra)},
 	{"cmd/internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "cmd/internal/devpg", "cmd/internal/bench", "cmd/internal/rig"), script, "testing")},
 }

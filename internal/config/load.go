@@ -15,8 +15,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/providers"
 )
 

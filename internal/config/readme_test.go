@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 )
 

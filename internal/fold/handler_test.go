@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
+	"github.com/oncegate/oncegate/internal/fold"
 )
 
 // written is what came through.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // A configuration that loads and then does nothing says so when it is checked, not when the

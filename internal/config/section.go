@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
+	"github.com/oncegate/oncegate/internal/fold"
 )
 
 func (r *reader) database(cfg *Config, n ast.Node) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -22,7 +22,7 @@ var (
 // secrets of the provider's own vectors.
 func TestExamplesOfThePagesLoad(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("../../../providers/docs/*.md")
+	pages, err := filepath.Glob("../../providers/docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // sections are the mappings of the configuration, each with a file in which it holds one key that
@@ -78,7 +78,7 @@ var (
 
 func readme(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile("../../../README.md")
+	content, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

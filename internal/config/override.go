@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
+	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/providers"
 )
 

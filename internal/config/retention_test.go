@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/config"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // How long what belongs to a source is kept, by its class and its provider.

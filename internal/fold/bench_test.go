@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
+	"github.com/oncegate/oncegate/internal/fold"
 )
 
 // BenchmarkLine is what one line costs whoever logs it, many at once.

@@ -11,10 +11,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/fold"
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/providers"
 )
 
