@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/cmd/internal/devpg"
+	"github.com/oncegate/oncegate/internal/devpg"
 )
 
 // flags are common to all commands that deal with one cluster.

@@ -15,7 +15,7 @@ import (
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
-	"github.com/oncegate/oncegate/cmd/internal/devpg"
+	"github.com/oncegate/oncegate/internal/devpg"
 )
 
 // repositoryVariable names another repository of PostgreSQL archives than the library's own, for networks in which

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/devpg"
+	"github.com/oncegate/oncegate/internal/devpg"
 )
 
 // TestFetch fetches from a repository on 127.0.0.1 that serves this machine's own server programs in the layout the

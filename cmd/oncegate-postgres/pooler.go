@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/oncegate/oncegate/cmd/internal/devpg"
+	"github.com/oncegate/oncegate/internal/devpg"
 )
 
 // obtainPooler returns the PgBouncer of the machine or, on a system of Debian's family, one that it unpacks into dir.

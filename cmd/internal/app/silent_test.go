@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
 

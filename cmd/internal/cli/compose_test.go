@@ -17,8 +17,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 const root = "../../.."

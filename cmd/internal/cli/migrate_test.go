@@ -12,8 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
 

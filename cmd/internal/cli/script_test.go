@@ -23,8 +23,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
-	"github.com/oncegate/oncegate/cmd/internal/rig"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
 

@@ -53,8 +53,8 @@ var rules = []struct {
 	{"session", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress", "expression"), river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
 	{"internal/config", append(ours("migrations"), river, cobra)},
-	{"cmd/internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
-	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "cmd/internal/devpg", "cmd/internal/bench", "cmd/internal/rig"), script, "testing")},
+	{"internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
+	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
 }
 
 // exempt are the packages that a wider pattern does not mean.

@@ -1,0 +1,43 @@
+// Package devpgtest starts what only tests need beside a database.
+package devpgtest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/devpg"
+)
+
+// NeedPooler skips a test where the machine has no PgBouncer, or fails it where REQUIRE_PGBOUNCER is
+// set, as ./scripts/test does wherever it can bring one.
+func NeedPooler(tb testing.TB) {
+	tb.Helper()
+	_, err := devpg.FindPooler()
+	switch {
+	case err == nil:
+	case os.Getenv("REQUIRE_PGBOUNCER") != "":
+		tb.Fatal(err)
+	default:
+		tb.Skip("there is no PgBouncer here, so what happens behind one is not tested: ./scripts/test brings it")
+	}
+}
+
+// Pooler starts a private PgBouncer and stops it at the end of the test; see [NeedPooler].
+func Pooler(tb testing.TB, cfg devpg.PoolerConfig) *devpg.Pooler {
+	tb.Helper()
+	NeedPooler(tb)
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	defer cancel()
+	p, err := devpg.StartPooler(ctx, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return p
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// slow is how many connections carry slow bodies: so many, at together 2 MB/s, kept most
+// good deliveries out when memory was charged in advance.
+const slow = 300
+
+// attacks are the attacks by name. Each ends with its context, when all its connections
+// are closed. Who is cut off connects again after a pause.
+var attacks = map[string]func(context.Context, *attack){
+	// Each sends a little more than 64 KiB, and the rest slowly.
+	"slow": func(ctx context.Context, a *attack) {
+		a.hold(ctx, slow, 0, func(int) shape {
+			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 1000000", first: 66_000, then: 200, every: 100 * time.Millisecond}
+		})
+	},
+	"trickle": func(ctx context.Context, a *attack) {
+		a.hold(ctx, 2*slow, time.Second, func(int) shape {
+			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 1000000", first: 1, then: 1, every: time.Second}
+		})
+	},
+	"chunked": func(ctx context.Context, a *attack) {
+		a.hold(ctx, 2*slow, time.Second, func(int) shape {
+			return shape{from: "127.0.0.1", source: 0, head: "Transfer-Encoding: chunked", prefix: "f4240\r\n", first: 1, then: 1, every: time.Second}
+		})
+	},
+	// Bodies that stop half-way, which together need more than there is.
+	"halves": func(ctx context.Context, a *attack) {
+		a.hold(ctx, slow, 4*time.Second, func(int) shape {
+			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 600000", first: 300_000}
+		})
+	},
+	// Slow bodies of many peers, for all sources.
+	"sources": func(ctx context.Context, a *attack) {
+		a.hold(ctx, 2*slow, time.Second, func(n int) shape {
+			return shape{from: address(n % 50), source: n % sources, head: "Content-Length: 1000000", first: 30_000, then: 820, every: 100 * time.Millisecond}
+		})
+	},
+	"empty": func(ctx context.Context, a *attack) {
+		a.hold(ctx, a.empty, 5*time.Second, func(int) shape { return shape{from: "127.0.0.1"} })
+	},
+	"empty-peers": func(ctx context.Context, a *attack) {
+		a.hold(ctx, a.empty, 5*time.Second, func(n int) shape { return shape{from: address(n % 200)} })
+	},
+	"headers": func(ctx context.Context, a *attack) {
+		a.hold(ctx, 1500, time.Second, func(n int) shape {
+			return shape{from: address(n % 3), source: -1, first: 30, then: 1, every: time.Second}
+		})
+	},
+	"forged": forge,
+}
+
+func attackNames() []string { return slices.Sorted(maps.Keys(attacks)) }
+
+// address is one of this machine's: all of 127/8 are, on Linux.
+func address(n int) string { return fmt.Sprintf("127.0.%d.%d", 1+n/250, 1+n%250) }
+
+// attack is one attack while it goes on.
+type attack struct {
+	target string
+	empty  int
+	made   atomic.Int64
+	body   string
+}
+
+func newAttack(target string, empty int) *attack {
+	return &attack{target: target, empty: empty, body: strings.Repeat("x", 1<<20)}
+}
+
+func (a *attack) connections() int { return int(a.made.Load()) }
+
+// shape is what one connection of an attack sends.
+type shape struct {
+	from   string // local address
+	source int
+	head   string // of the body; empty sends no request
+	prefix string // before the body
+
+	first, then int // bytes, of the headers if there is no head
+	every       time.Duration
+}
+
+// hold keeps as many connections open as it can.
+func (a *attack) hold(ctx context.Context, connections int, pause time.Duration, of func(n int) shape) {
+	var wait sync.WaitGroup
+	for n := range connections {
+		if n%50 == 49 {
+			rest(ctx, 50*time.Millisecond) // no more than 1,000 a second
+		}
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				a.send(ctx, of(n))
+				rest(ctx, pause+time.Duration(rand.Int64N(int64(time.Second)))) //nolint:gosec // a pause
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// send makes one connection and sends what the shape says until it is cut off.
+func (a *attack) send(ctx context.Context, s shape) {
+	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.from)}}
+	conn, err := dialer.DialContext(ctx, "tcp", a.target)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	a.made.Add(1)
+	cut := make(chan struct{})
+	go func() {
+		defer close(cut)
+		_, _ = conn.Read(make([]byte, 4096)) // an answer is the end
+	}()
+	defer func() { _ = conn.Close(); <-cut }()
+	write := func(text string) bool {
+		_ = conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		_, err := conn.Write([]byte(text))
+		return err == nil
+	}
+	request := fmt.Sprintf("POST /in/s%02d HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nStripe-Signature: t=1,v1=00\r\n", max(s.source, 0))
+	rest := a.body
+	switch {
+	case s.head != "":
+		request += s.head + "\r\n\r\n" + s.prefix + rest[:s.first]
+	case s.first > 0: // headers that do not end
+		request, rest = request[:s.first], request[s.first:len(request)-2]+"X-Slow: "+rest
+		s.first = 0
+	default:
+		request = ""
+	}
+	if request != "" && !write(request) {
+		return
+	}
+	every := s.every
+	if every == 0 {
+		every = time.Hour
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for at := s.first; ; at += s.then {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cut:
+			return
+		case <-ticker.C:
+			if at+s.then > len(rest) || !write(rest[at:at+s.then]) {
+				return
+			}
+		}
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// forge delivers what nobody has signed, 200 times a second.
+func forge(ctx context.Context, a *attack) {
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	defer client.CloseIdleConnections()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	var wait sync.WaitGroup
+	limit := make(chan struct{}, 32)
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			wait.Wait()
+			return
+		case <-ticker.C:
+		}
+		select {
+		case limit <- struct{}{}:
+		default:
+			continue
+		}
+		wait.Go(func() {
+			defer func() { <-limit }()
+			a.made.Add(1)
+			_, _ = rig.Deliver(ctx, client, fmt.Sprintf("http://%s/in/s%02d", a.target, n%sources), "whsec_nobody_knows_this_one", body(time.Now(), n, 4<<10))
+		})
+	}
+}

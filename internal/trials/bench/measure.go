@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// subject is what is measured.
+type subject string
+
+const (
+	subjectPgbench subject = "a"
+	subjectNaive   subject = "b"
+	subjectGate    subject = "c"
+	subjectWorked  subject = "d"
+)
+
+var names = map[subject]string{
+	subjectPgbench: "pgbench, one 2 KB row a commit",
+	subjectNaive:   "naive receiver, one transaction a delivery",
+	subjectGate:    "oncegate serve --role receive",
+	subjectWorked:  "the same, its jobs worked beside it",
+}
+
+// cell is one measurement.
+type cell struct {
+	Subject     subject `json:"subject"`
+	Connections int     `json:"connections"`
+	Kind        kind    `json:"kind"`
+	Round       int     `json:"round"`
+
+	Acked     int     `json:"acked"`
+	Failed    int     `json:"failed"`
+	PerSecond float64 `json:"acked_per_second"`
+	P50       float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+
+	// Processor seconds for each 1,000 deliveries.
+	ReceiverCPU float64 `json:"receiver_cpu_seconds_per_1000"`
+	PostgresCPU float64 `json:"postgres_cpu_seconds_per_1000"`
+
+	// WorkedPerSecond are effects done in the measured time; d only.
+	WorkedPerSecond float64 `json:"worked_per_second,omitempty"`
+
+	// Rate is the open loop's arrivals per second; 0 in a closed loop.
+	Rate float64 `json:"rate,omitempty"`
+	P999 float64 `json:"p999_ms,omitempty"`
+}
+
+func (c *cell) cpu() float64 { return c.ReceiverCPU + c.PostgresCPU }
+
+// plan is what a round measures, in its order. Those that are compared stand
+// next to each other.
+func (b *bench) plan(round int) []cell {
+	if b.only != "" {
+		var cells []cell
+		for _, s := range b.only {
+			cells = append(cells, cell{Subject: subject(s), Connections: 64, Kind: unique, Round: round})
+		}
+		return cells
+	}
+	cells := []cell{
+		{Subject: subjectPgbench, Connections: 64, Kind: unique},
+		{Subject: subjectNaive, Connections: 64, Kind: unique},
+		{Subject: subjectGate, Connections: 64, Kind: unique},
+		{Subject: subjectWorked, Connections: 64, Kind: unique},
+		{Subject: subjectGate, Connections: 64, Kind: duplicates},
+		{Subject: subjectNaive, Connections: 1, Kind: unique},
+		{Subject: subjectGate, Connections: 1, Kind: unique},
+		{Subject: subjectNaive, Connections: 64, Kind: half},
+		{Subject: subjectGate, Connections: 64, Kind: half},
+		{Subject: subjectGate, Connections: 256, Kind: unique},
+		{Subject: subjectPgbench, Connections: 1, Kind: unique},
+	}
+	if !b.quick {
+		cells = append(cells,
+			cell{Subject: subjectNaive, Connections: 256, Kind: unique},
+			cell{Subject: subjectPgbench, Connections: 256, Kind: unique},
+			cell{Subject: subjectGate, Connections: 256, Kind: half},
+			cell{Subject: subjectNaive, Connections: 256, Kind: half})
+		if round == 1 {
+			cells = append(cells,
+				cell{Subject: subjectNaive, Connections: 1, Kind: half},
+				cell{Subject: subjectGate, Connections: 1, Kind: half},
+				cell{Subject: subjectWorked, Connections: 256, Kind: unique})
+		}
+	}
+	for i := range cells {
+		cells[i].Round = round
+	}
+	return cells
+}
+
+func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
+	r := &receiveReport{Rounds: b.rounds, SecondsEach: b.options.seconds, names: names}
+	for round := 1; round <= b.rounds; round++ {
+		b.planned += len(b.plan(round))
+	}
+	if b.only == "" {
+		b.planned += 3 // open loop twice, memory
+	}
+	for round := 1; round <= b.rounds; round++ {
+		for _, c := range b.plan(round) {
+			if err := b.take(ctx, &c); err != nil {
+				return nil, err
+			}
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	r.summarise()
+	if b.only != "" {
+		return r, nil
+	}
+	for _, c := range []cell{
+		{Subject: subjectGate, Connections: openConnections, Kind: unique, Rate: r.peak(subjectGate) / 2},
+		{Subject: subjectNaive, Connections: openConnections, Kind: unique, Rate: r.peak(subjectNaive) / 2},
+	} {
+		if err := b.take(ctx, &c); err != nil {
+			return nil, err
+		}
+		r.OpenLoop = append(r.OpenLoop, c)
+	}
+	return r, b.memory(ctx, r)
+}
+
+// take fills in a cell.
+func (b *bench) take(ctx context.Context, c *cell) (err error) {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	var got *outcome
+	var receiver, postgres time.Duration
+	watched, address := b.gate, b.gateAddress
+	switch c.Subject {
+	case subjectPgbench:
+		watched = nil
+	case subjectNaive:
+		watched, address = b.naive, b.naiveAddress
+	case subjectGate:
+	case subjectWorked:
+		worker, _, err := b.start(ctx, "work")
+		if worker != nil {
+			defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var cpuErr error
+	begin := func() { receiver, postgres, cpuErr = b.cpu(watched) }
+	end := func() {
+		r, p, err := b.cpu(watched)
+		receiver, postgres, cpuErr = r-receiver, p-postgres, errors.Join(cpuErr, err)
+	}
+	measured := time.Duration(b.seconds * float64(time.Second))
+	var done int
+	if c.Subject == subjectPgbench {
+		got, err = b.pgbench(ctx, c.Connections, measured, begin, end)
+	} else {
+		w := workload{
+			connections: c.Connections, kind: c.Kind, bodySize: bodySize, rate: c.Rate,
+			warmUp: 500 * time.Millisecond, measured: measured,
+		}
+		if c.Kind == duplicates {
+			w.warmUp *= 2
+		}
+		b.runs++
+		got, err = generate(ctx, address, b.runs, w, begin, end)
+		if err == nil && c.Subject == subjectWorked {
+			done, err = b.worked(ctx)
+			c.WorkedPerSecond = float64(done) / (w.warmUp + w.measured).Seconds()
+		}
+	}
+	if err := errors.Join(err, cpuErr); err != nil {
+		return fmt.Errorf("measuring %s at %d connections: %w", names[c.Subject], c.Connections, err)
+	}
+	c.fill(got, receiver, postgres)
+	b.done++
+	if c.Rate > 0 {
+		c.Kind += ", open loop"
+	}
+	progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
+		names[c.Subject], c.Connections, c.Kind, c.PerSecond, c.P50, c.P99)
+	return nil
+}
+
+func (c *cell) fill(got *outcome, receiver, postgres time.Duration) {
+	c.Acked, c.Failed, c.PerSecond = got.acked(), got.failed, got.perSecond()
+	c.P50, c.P99 = got.quantile(.5), got.quantile(.99)
+	if c.Rate > 0 {
+		c.P999 = got.quantile(.999)
+	}
+	if c.Acked > 0 {
+		c.ReceiverCPU = receiver.Seconds() * 1000 / float64(c.Acked)
+		c.PostgresCPU = postgres.Seconds() * 1000 / float64(c.Acked)
+	}
+}
+
+func (b *bench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err error) {
+	if watched != nil {
+		if receiver, err = rig.CPU(watched.PID()); err != nil {
+			return 0, 0, err
+		}
+	}
+	postgres, err = rig.FamilyCPU(b.server.PID())
+	return receiver, postgres, err
+}
+
+// empty makes the tables as they were, so that their growth favours nobody, and
+// lets the server write what it still has to.
+func (b *bench) empty(ctx context.Context) error {
+	_, err := b.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, bench.row`)
+	if err == nil {
+		_, err = b.db.Exec(ctx, `CHECKPOINT`)
+	}
+	if err != nil {
+		return fmt.Errorf("emptying the tables: %w", err)
+	}
+	return nil
+}
+
+func (b *bench) worked(ctx context.Context) (int, error) {
+	var done int
+	if err := b.db.QueryRow(ctx, `SELECT count(*) FROM oncegate.effect WHERE state = 'done'`).Scan(&done); err != nil {
+		return 0, fmt.Errorf("counting effects: %w", err)
+	}
+	return done, nil
+}
+
+// memory sends large bodies over many connections and reads the largest memory
+// that the receiver has ever had.
+func (b *bench) memory(ctx context.Context, r *receiveReport) error {
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	b.runs++
+	w := workload{connections: 256, kind: unique, bodySize: 64 << 10, warmUp: 500 * time.Millisecond, measured: 3 * time.Second}
+	got, err := generate(ctx, b.gateAddress, b.runs, w, func() {}, func() {})
+	if err != nil {
+		return fmt.Errorf("measuring memory: %w", err)
+	}
+	peak, err := rig.PeakRSS(b.gate.PID())
+	if err != nil {
+		return err
+	}
+	r.Memory = memory{Connections: w.connections, BodyBytes: w.bodySize, PerSecond: got.perSecond(), Overloaded: got.failed, PeakMiB: float64(peak) / (1 << 20)}
+	b.done++
+	progress("%3d/%d  memory: %.0f MiB at 256 connections with 64 KiB bodies", b.done, b.planned, r.Memory.PeakMiB)
+	return nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// orders are the stand of drains with backlogs of sequences.
+type orders struct {
+	orderOptions
+	*drains
+}
+
+const orderConfiguration = `
+targets:
+  it: %s
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:STRIPE_SECRET]
+    routes: [{ name: it, types: ["*"], target: it, order: { mode: %s } }]
+`
+
+func (o *orders) configuration(s *orderSubject) (string, error) {
+	target := "{ kind: sql, call: bench.apply_event }"
+	if s.kind == subjectForward {
+		target = fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", o.sinkAddress)
+	}
+	order := s.order
+	switch order {
+	case "latest":
+		order += ", key: body.key, number: body.number"
+	case "contiguous":
+		order += ", key: body.key, number: body.number, start: 1"
+	}
+	return o.write("order.yml", fmt.Sprintf(orderConfiguration, target, order))
+}
+
+const emptyOrderTables = `
+TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, oncegate.stream, bench.applied`
+
+// From the first claim to the last settlement.
+const orderSpan = `
+SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> 'done'),
+    extract(epoch FROM max(finished_at) - (SELECT min(started_at) FROM oncegate.effect_attempt))::float8
+FROM oncegate.effect`
+
+// take makes a backlog, has it worked off and writes down how fast that went. It
+// gives the most memory that the worker has had, in MiB.
+func (o *orders) take(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
+	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {
+		return 0, fmt.Errorf("emptying the tables: %w", err)
+	}
+	return o.drain(ctx, s, out)
+}
+
+func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
+	config, err := o.configuration(s)
+	if err != nil {
+		return 0, err
+	}
+	receiver, address, err := o.serve(ctx, config, "receive", o.orderOptions.env...)
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(o.deliver(ctx, address, s), receiver.Stop(30*time.Second)); err != nil {
+		return 0, err
+	}
+	if err := o.settle(ctx); err != nil {
+		return 0, err
+	}
+	worker, _, err := o.serve(ctx, config, "work", o.orderOptions.env...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
+	postgres, err := rig.FamilyCPU(o.server.PID())
+	if err != nil {
+		return 0, err
+	}
+	if err := o.settled(ctx, worker); err != nil {
+		return 0, err
+	}
+	own, err1 := rig.CPU(worker.PID())
+	after, err2 := rig.FamilyCPU(o.server.PID())
+	memory, err3 := peak(worker)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return 0, err
+	}
+	var done, other int
+	var seconds float64
+	if err := o.db.QueryRow(ctx, orderSpan).Scan(&done, &other, &seconds); err != nil {
+		return 0, fmt.Errorf("reading the times: %w", err)
+	}
+	if done != o.orderOptions.effects || other > 0 {
+		return 0, fmt.Errorf("%d of %d are done, %d are not", done, o.orderOptions.effects, other)
+	}
+	n := float64(done)
+	out.PerSecond = append(out.PerSecond, n/seconds)
+	out.WorkerCPU = append(out.WorkerCPU, float64(own.Microseconds())/n)
+	out.ServerCPU = append(out.ServerCPU, float64((after-postgres).Microseconds())/n)
+	return memory, nil
+}
+
+// A held effect has no job, so the jobs do not say what is left.
+const orderLeft = `
+SELECT EXISTS (SELECT FROM oncegate.effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`
+
+// settled waits until nothing is left to be done.
+func (o *orders) settled(ctx context.Context, worker *rig.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	for left := true; left; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the backlog: %w", ctx.Err())
+		case <-worker.Done():
+			return fmt.Errorf("the worker ended: %w (log: %s)", worker.Err(), o.tail("work.log"))
+		case <-time.After(200 * time.Millisecond):
+		}
+		if err := o.db.QueryRow(ctx, orderLeft).Scan(&left); err != nil {
+			return fmt.Errorf("waiting for the backlog: %w", err)
+		}
+	}
+	return nil
+}
+
+// deliver sends the backlog, the numbers of all keys beside each other and
+// roughly in order: several senders share the list.
+func (o *orders) deliver(ctx context.Context, address string, s *orderSubject) error {
+	const senders = 64
+	created := time.Now().Unix()
+	filler := strings.Repeat("x", bodySize-200)
+	keys := 1
+	if s.each > 0 {
+		keys = max(o.orderOptions.effects/s.each, 1)
+	}
+	o.runs++
+	run := o.runs
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	defer client.CloseIdleConnections()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	errs := make([]error, senders)
+	for i := range senders {
+		all.Go(func() {
+			for n := int(next.Add(1)) - 1; n < o.orderOptions.effects && errs[i] == nil; n = int(next.Add(1)) - 1 {
+				body := fmt.Appendf(nil, `{"id":"evt_%08d%08d","object":"event","created":%d,"type":"invoice.paid","key":"k%d","number":%d,"filler":"%s"}`,
+					run, n, created, n%keys, n/keys+1, filler)
+				status, err := rig.Deliver(ctx, client, "http://"+address+"/in/"+sourceName, secretValue, body)
+				if err == nil && status != http.StatusOK {
+					err = fmt.Errorf("a new event was answered %d", status)
+				}
+				errs[i] = err
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("delivering: %w", err)
+	}
+	return nil
+}
+
+const fillStreams = `
+INSERT INTO oncegate.stream (route_id, key_hash, key_label, applied)
+SELECT r.id, sha256(('crowd' || n)::bytea), 'crowd' || n, 1
+FROM generate_series(1, $1::int) n, (SELECT min(id) AS id FROM oncegate.route) r`
+
+const streamsSize = `SELECT pg_total_relation_size('oncegate.stream') / 1048576.0::float8`
+
+// crowded works a backlog off among many streams of the same route.
+func (o *orders) crowded(ctx context.Context) (*streamsReport, error) {
+	progress("making %d streams", o.streams)
+	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {
+		return nil, fmt.Errorf("emptying the tables: %w", err)
+	}
+	if _, err := o.db.Exec(ctx, fillStreams, o.streams); err != nil {
+		return nil, fmt.Errorf("making streams: %w", err)
+	}
+	if _, err := o.db.Exec(ctx, `VACUUM ANALYZE oncegate.stream`); err != nil {
+		return nil, fmt.Errorf("settling the streams: %w", err)
+	}
+	report := &streamsReport{Rows: o.streams}
+	if err := o.db.QueryRow(ctx, streamsSize).Scan(&report.MiB); err != nil {
+		return nil, fmt.Errorf("measuring the streams: %w", err)
+	}
+	var out drained
+	var err error
+	if report.PeakMiB, err = o.drain(ctx, &orderSubject{subjectSQL, "contiguous", o.each}, &out); err != nil {
+		return nil, fmt.Errorf("among %d streams: %w", o.streams, err)
+	}
+	report.PerSecond = out.PerSecond[0]
+	progress("among %d streams %.0f/s", o.streams, report.PerSecond)
+	return report, nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// poolSize is the same for both receivers. The gate uses two of them.
+const poolSize = 16
+
+// bench is everything that the receiving benchmark runs.
+type bench struct {
+	options
+	*stand
+	config  string
+	runs    uint32
+	done    int // measurements
+	planned int
+
+	naive, gate               *rig.Process
+	naiveAddress, gateAddress string
+}
+
+// setUp starts everything on the stand.
+func setUp(ctx context.Context, o options, s *stand) (*bench, error) {
+	b := &bench{options: o, stand: s}
+	const table = `CREATE SCHEMA bench; CREATE TABLE bench.row (event_id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now(), body text NOT NULL)`
+	if _, err := b.db.Exec(ctx, table); err != nil {
+		return nil, fmt.Errorf("making pgbench's table: %w", err)
+	}
+	// As the gate's own bodies, where the server can.
+	_, _ = b.db.Exec(ctx, `ALTER TABLE bench.row ALTER COLUMN body SET COMPRESSION lz4`)
+	var err error
+	if b.config, err = b.write("oncegate.yml", configuration); err != nil {
+		return nil, err
+	}
+	if b.gate, b.gateAddress, err = b.start(ctx, "receive"); err != nil {
+		return nil, err
+	}
+	return b, b.startNaive(ctx)
+}
+
+const configuration = `
+targets:
+  nothing: { kind: noop }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:STRIPE_SECRET]
+    routes: [{ name: nothing, types: ["*"], target: nothing }]
+`
+
+// start starts the real binary in one role.
+func (b *bench) start(ctx context.Context, role string) (*rig.Process, string, error) {
+	env := append([]string{"ONCEGATE_GATE_CONNECTIONS=" + strconv.Itoa(poolSize), "ONCEGATE_WORKERS=500"}, b.env...)
+	return b.serve(ctx, b.config, role, env...)
+}
+
+func (b *bench) startNaive(ctx context.Context) error {
+	address, err := rig.FreeAddress()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	b.naiveAddress = address
+	b.naive, err = rig.Start(filepath.Join(b.dir, "naive.log"), nil, self, "naive", "--listen", address,
+		"--database", b.server.DSN(), "--secret", secretValue, "--connections", strconv.Itoa(poolSize))
+	if err != nil {
+		return err
+	}
+	b.processes = append(b.processes, b.naive)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if err := b.naive.Listening(ctx, address); err != nil {
+		return fmt.Errorf("starting the naive receiver: %w (log: %s)", err, b.tail("naive.log"))
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// step is what happens in one cycle.
+type step string
+
+const (
+	killRandom   step = "kill the binary"
+	killPostgres step = "kill PostgreSQL"
+	killBoth     step = "kill the binary and PostgreSQL"
+	cutBefore    step = "cut the gate off before COMMIT"
+	cutAfter     step = "cut the gate off after COMMIT"
+	silence      step = "silence the connections"
+	// The others are fail points of the binary.
+	beforeCommit step = "gate-before-commit"
+	afterCommit  step = "gate-after-commit"
+	beforeSend   step = "work-before-send"
+	afterSend    step = "work-after-send"
+	ackEarly     step = "gate-ack-early"
+	asynchronous step = "gate-asynchronous"
+)
+
+// steps are taken in turn, in an order drawn anew each time round, so that even
+// a short campaign sees each.
+var steps = []step{
+	killRandom, beforeCommit, killPostgres, afterCommit, killRandom, beforeSend, killBoth, afterSend, killRandom, killPostgres,
+	cutBefore, cutAfter, silence,
+}
+
+// plan is the steps of the campaign, and one more, which is never taken.
+func (c *Campaign) plan() []step {
+	var out []step
+	for len(out) < c.options.Cycles {
+		switch {
+		case c.options.Wrong == AckEarly:
+			out = append(out, killRandom)
+		case c.options.Wrong == Asynchronous, c.options.PostgresOnly:
+			out = append(out, killPostgres)
+		default:
+			round := append([]step(nil), steps...)
+			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+			out = append(out, round...)
+		}
+	}
+	return append(out[:c.options.Cycles], killRandom)
+}
+
+// failpoint is what the binary is started with for a step.
+func (c *Campaign) failpoint(s step) string {
+	switch c.options.Wrong {
+	case AckEarly:
+		return string(ackEarly) + ":1"
+	case Asynchronous:
+		return string(asynchronous) + ":1"
+	}
+	switch s {
+	case beforeCommit, afterCommit, beforeSend, afterSend:
+		return fmt.Sprintf("%s:%d", s, 1+c.random.IntN(60))
+	default:
+		return ""
+	}
+}
+
+// restart starts the binary so that it fits the step that comes next.
+func (c *Campaign) restart(ctx context.Context, next step) error {
+	c.summary.Starts++
+	p, err := c.serve(ctx, c.failpoint(next))
+	if err != nil {
+		return err
+	}
+	c.process = p
+	return nil
+}
+
+// cycle takes a step and brings everything up again.
+func (c *Campaign) cycle(ctx context.Context, s, next step) error {
+	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
+	if c.options.Wrong != "" {
+		load += time.Second // so that there is much to lose
+	}
+	switch s {
+	case killRandom:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Random++
+		if err := c.process.Kill(); err != nil {
+			return err
+		}
+	case killPostgres:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Postgres++
+		if err := c.postgres(ctx); err != nil {
+			return err
+		}
+		if done, err := c.survived(ctx, next); done || err != nil {
+			return err
+		}
+	case cutBefore, cutAfter:
+		if err := c.cut(ctx, s); err != nil {
+			return err
+		}
+		if done, err := c.survived(ctx, next); done || err != nil {
+			return err
+		}
+	case silence:
+		pause(ctx, load)
+		c.summary.Silences++
+		c.proxy.Silence()
+		if done, err := c.survived(ctx, next); done || err != nil {
+			return err
+		}
+	case killBoth:
+		pause(ctx, load)
+		c.beforeKill()
+		c.summary.Both++
+		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
+			return err
+		}
+	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
+		select {
+		case <-c.process.Done():
+			c.summary.FailPoints++
+		case <-ctx.Done():
+		case <-time.After(time.Minute): // a machine that is busy otherwise commits a few groups a second
+			return fmt.Errorf("the fail point %s was not reached", c.process.failpoint)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.restart(ctx, next)
+}
+
+// survived expects that the binary runs on without its connections, and that it
+// comes back by itself. It is only stopped, and done is false, if the next step
+// wants it started with a fail point.
+func (c *Campaign) survived(ctx context.Context, next step) (done bool, err error) {
+	if !c.process.Running() {
+		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.process.Err(), c.logTail())
+	}
+	if c.failpoint(next) == "" {
+		timed, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return true, c.process.Ready(timed, "http://"+c.admin+"/readyz")
+	}
+	return false, c.process.Stop(30 * time.Second)
+}
+
+// cut drops the connection of a group at its COMMIT, so that the gate cannot know
+// whether it was carried out.
+func (c *Campaign) cut(ctx context.Context, s step) error {
+	where := rig.CutBefore
+	if s == cutAfter {
+		where = rig.CutAfter
+	}
+	select {
+	case <-c.proxy.CutNext(where, gatePool):
+		c.summary.Cuts++
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("no group was committed, to be cut off")
+	}
+}
+
+// postgres kills PostgreSQL and starts it again.
+func (c *Campaign) postgres(ctx context.Context) error {
+	if err := c.world.server.Kill(); err != nil {
+		return err
+	}
+	pause(ctx, time.Duration(c.random.IntN(200))*time.Millisecond)
+	return c.world.server.Restart(ctx)
+}

@@ -1,0 +1,172 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+const (
+	senderCount = 20
+	secret      = "whsec_crash_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
+	wrongSecret = "whsec_crash_0123456789abcdef0123456789abcdee" //nolint:gosec // as above
+)
+
+// senders deliver until they are stopped, and go on delivering what was not
+// acknowledged, as providers do. Some of that they give up, as providers do too.
+type senders struct {
+	ledger *Ledger
+	url    string
+	client *http.Client
+
+	mu    sync.Mutex
+	again []string
+
+	wait sync.WaitGroup
+}
+
+func newSenders(ledger *Ledger, address string) *senders {
+	return &senders{
+		ledger: ledger,
+		url:    "http://" + address + "/in/stripe",
+		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4 * senderCount}},
+	}
+}
+
+// start sets them going until ctx ends.
+func (s *senders) start(ctx context.Context, seed uint64) {
+	for i := range senderCount {
+		random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // a schedule is no secret
+		s.wait.Go(func() {
+			wait := time.Duration(0)
+			for pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
+				if wait = 0; !s.step(ctx, random) {
+					wait = 100 * time.Millisecond // nobody is there, or the database is not
+				}
+			}
+		})
+	}
+}
+
+// step makes one delivery, or several at once, and reports whether it was judged.
+func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
+	// What is under way when the senders stop is still answered and noted.
+	ctx = context.WithoutCancel(ctx)
+	n := random.IntN(100)
+	if id, ok := s.unanswered(); ok && n < 60 {
+		return s.deliver(ctx, random, id)
+	}
+	switch {
+	case n < 60:
+		return s.deliver(ctx, random, s.ledger.add(random, false))
+	case n < 75: // the same event several times at once
+		id := s.ledger.add(random, false)
+		var together sync.WaitGroup
+		for range 2 + random.IntN(3) {
+			own := rand.New(rand.NewPCG(random.Uint64(), 0)) //nolint:gosec // a schedule is no secret
+			together.Go(func() { s.deliver(ctx, own, id) })
+		}
+		together.Wait()
+		return true
+	case n < 83: // the sender means something else by an id that it has used
+		id, body, from, ok := s.ledger.conflict(random)
+		if !ok {
+			return true
+		}
+		a := s.post(ctx, body, rig.StripeSignature(secret, time.Now(), body))
+		s.ledger.noteConflict(id, body, from, a)
+		return a.status != 0 && a.status/100 != 5
+	case n < 97:
+		id, ok := s.ledger.any(random)
+		return !ok || s.deliver(ctx, random, id)
+	default:
+		return s.deliver(ctx, random, s.ledger.add(random, true))
+	}
+}
+
+func (s *senders) unanswered() (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.again) == 0 {
+		return "", false
+	}
+	id := s.again[0]
+	s.again = s.again[1:]
+	return id, true
+}
+
+// deliver sends an event once, writes down what came of it, and reports whether
+// it was judged.
+func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) bool {
+	body, forged := s.ledger.body(id)
+	key := secret
+	if forged {
+		key = wrongSecret
+	}
+	a := s.post(ctx, body, rig.StripeSignature(key, time.Now(), body))
+	s.ledger.note(id, a)
+	if !a.acknowledged() && !forged && random.IntN(10) > 0 {
+		s.mu.Lock()
+		s.again = append(s.again, id)
+		s.mu.Unlock()
+	}
+	return a.status != 0 && a.status/100 != 5
+}
+
+func (s *senders) post(ctx context.Context, body []byte, signature string) answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return answer{}
+	}
+	req.GetBody = nil // else the transport sends again by itself, unseen by the ledger
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("Stripe-Signature", signature)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return answer{unsent: errors.Is(err, syscall.ECONNREFUSED)}
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{} // an acknowledgement that did not arrive is none
+	}
+	var receipt struct {
+		Status string `json:"status"`
+	}
+	if resp.StatusCode/100 == 2 && json.Unmarshal(content, &receipt) != nil {
+		receipt.Status = "not JSON"
+	}
+	return answer{status: resp.StatusCode, says: receipt.Status}
+}
+
+// finish delivers what is still unanswered until it is acknowledged or ctx ends.
+func (s *senders) finish(ctx context.Context, seed uint64) {
+	s.wait.Wait()
+	random := rand.New(rand.NewPCG(seed, senderCount)) //nolint:gosec // a schedule is no secret
+	for ctx.Err() == nil {
+		id, ok := s.unanswered()
+		if !ok {
+			return
+		}
+		s.deliver(ctx, random, id)
+	}
+}
+
+// pause waits and reports whether ctx is still good.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

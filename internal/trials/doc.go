@@ -1,0 +1,16 @@
+// Package trials holds the programs that try to break Oncegate, and those that measure it. Nothing of the product
+// imports them, and none of them is shipped.
+//
+// Each folder is named after the script that runs it, so that who has run ./scripts/kills finds internal/trials/kills:
+//
+//	crash      kills the binary and PostgreSQL while deliveries are recorded
+//	kills      kills workers at chosen points of an attempt
+//	order      kills workers while streams are delivered out of order
+//	operators  lets several operators act at the same time, and restarts what they act on
+//	night      lets a target be down for a night, and has a replay mend it
+//	attack     attacks the public address without a secret
+//	soak       looks for what grows under a steady load
+//	bench      measures throughput and cost
+//
+// What they share is in the package rig. What is checked at the end, and against which ledger, is in each of them.
+package trials

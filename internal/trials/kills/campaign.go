@@ -1,0 +1,297 @@
+package kills
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// Options choose what a campaign does.
+type Options struct {
+	// Cycles is how often something happens to a worker.
+	Cycles int
+
+	// Seed decides the order of the steps.
+	Seed uint64
+
+	// Wrong makes the workers break the promise.
+	Wrong Wrong
+
+	// Progress is told about each cycle; it may be nil.
+	Progress func(format string, args ...any)
+}
+
+// Summary is a campaign in figures.
+type Summary struct {
+	Cycles, Kills, Stops, Resets, Cuts, Busy int
+	Starts, Events                           int
+
+	// Repeated counts the effects at targets that deduplicate of which they heard
+	// more than once, and Requests what they heard in all.
+	Repeated, Requests int
+
+	// Singles are the effects at targets that cannot deduplicate; Uncertain are those
+	// of them that are indeterminate, Undelivered those of which nothing arrived.
+	Singles, Uncertain, Undelivered int
+
+	// Reasons counts the uncertain ones by why they are.
+	Reasons map[string]int
+
+	Violations int
+	Seed       uint64
+	Elapsed    time.Duration
+}
+
+// String is the summary in one line.
+func (s *Summary) String() string {
+	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
+		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
+		"%d indeterminate %v, of which %d never arrived; %d violations; seed %d, %.1f s",
+		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Busy, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Reasons, s.Undelivered,
+		s.Violations, s.Seed, s.Elapsed.Seconds())
+}
+
+// Result is what a campaign leaves behind.
+type Result struct {
+	Summary    Summary
+	Violations []Violation
+
+	// Sent are the bodies that were acknowledged, by event.
+	Sent  map[string][]byte
+	Heard map[string]Heard
+	// Certain are the events whose effects were never in doubt: whatever happened to
+	// their workers happened before anything was sent.
+	Certain map[string]bool
+	Effects []Effect
+
+	// Schema is where the database still has it all.
+	Schema string
+}
+
+const (
+	applyName = "kills_apply"                                  // of the function in the database
+	startWord = "SET rendered = coalesce(e.rendered"           // in the statement that records the start of a send
+	secret    = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
+	patience  = 60 * time.Second                               // with something that has to happen
+)
+
+// Campaign is one run on a schema of its own.
+type Campaign struct {
+	options  Options
+	world    *World
+	run      string
+	schema   string
+	config   string
+	random   *mathrand.Rand
+	db       *pgx.Conn
+	ledger   *Ledger
+	script   *script
+	sent     map[string][]byte
+	certain  map[string]bool // events of which it is certain that nothing of them is in doubt
+	seats    [2]*seat
+	public   string
+	receiver *rig.Process
+	summary  Summary
+}
+
+// Run runs a campaign.
+func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
+	started := time.Now()
+	var id [4]byte
+	rand.Read(id[:])
+	c := &Campaign{
+		options: o, world: w, run: hex.EncodeToString(id[:]), ledger: newLedger(), script: newScript(), sent: map[string][]byte{}, certain: map[string]bool{},
+		random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
+	}
+	if c.options.Progress == nil {
+		c.options.Progress = func(string, ...any) {}
+	}
+	c.schema, c.config = "kills_"+c.run, filepath.Join(w.dir, c.run+".yml")
+	defer func() {
+		err = rig.Early(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+	}()
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.cycles(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.rest(ctx); err != nil {
+		return nil, err
+	}
+	r := &Result{Schema: c.schema, Sent: c.sent, Certain: c.certain, Heard: c.ledger.Heard()}
+	if r.Effects, err = Read(ctx, c.db); err != nil {
+		return nil, err
+	}
+	r.Violations = Check(r.Sent, r.Certain, r.Effects, r.Heard)
+	c.sum(r)
+	c.summary.Elapsed = time.Since(started)
+	r.Summary = c.summary
+	return r, nil
+}
+
+func (c *Campaign) close() error {
+	close(c.script.over)
+	var errs []error
+	if c.receiver != nil {
+		errs = append(errs, c.receiver.Kill())
+	}
+	for _, s := range c.seats {
+		if s != nil {
+			errs = append(errs, s.close())
+		}
+	}
+	if c.db != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		errs = append(errs, c.db.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// The cycles read what the workers log, so that nothing may be folded.
+func (c *Campaign) environment() []string {
+	return []string{"ONCEGATE_SCHEMA=" + c.schema, "KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
+}
+
+// prepare makes the schema, the targets and the configuration, and starts
+// everything.
+func (c *Campaign) prepare(ctx context.Context) error {
+	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	var err error
+	if c.db, err = c.world.Connect(ctx, c.schema); err != nil {
+		return err
+	}
+	if _, err := c.db.Exec(ctx, makeTable); err != nil {
+		return fmt.Errorf("making the target: %w", err)
+	}
+	precedes := "429"
+	if c.options.Wrong == RetryBusy {
+		precedes += ", 503"
+	}
+	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.options.Wrong == RetryOnce, precedes), 0o600); err != nil {
+		return fmt.Errorf("writing the configuration: %w", err)
+	}
+	for i := range c.seats {
+		if c.seats[i], err = c.newSeat(i); err != nil {
+			return err
+		}
+		if err := c.take(ctx, c.seats[i], ""); err != nil {
+			return err
+		}
+	}
+	return c.receive(ctx, "")
+}
+
+// receive starts the process that takes the events; it is never killed.
+func (c *Campaign) receive(ctx context.Context, failpoint string) error {
+	admin, err := rig.FreeAddress()
+	if err != nil {
+		return err
+	}
+	if c.public, err = rig.FreeAddress(); err != nil {
+		return err
+	}
+	log := filepath.Join(c.world.dir, c.schema+"-receive.log")
+	env := append(slices.Clip(c.seats[0].env),
+		"DATABASE_URL="+c.world.server.DSN(), "ONCEGATE_ADMIN="+admin, "ONCEGATE_PUBLIC="+c.public)
+	binary := c.world.shipped
+	if failpoint != "" {
+		binary, env = c.world.failing, append(env, "ONCEGATE_FAILPOINT="+failpoint)
+	}
+	if c.receiver, err = rig.Start(log, env, binary, "serve", "--config", c.config, "--role", "receive"); err != nil {
+		return err
+	}
+	timed, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if failpoint != "" {
+		return c.alarmed(timed, c.receiver, admin, log)
+	}
+	if err := c.receiver.Ready(timed, "http://"+admin+"/readyz"); err != nil {
+		return fmt.Errorf("starting the receiver: %w: %s", err, tail(log))
+	}
+	return nil
+}
+
+// cycles takes as many steps as are asked for.
+func (c *Campaign) cycles(ctx context.Context) error {
+	var round []step
+	for i := range c.options.Cycles {
+		if len(round) == 0 {
+			round = append(round, c.options.Wrong.steps()...)
+			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		}
+		s := round[0]
+		round = round[1:]
+		if err := c.background(ctx, s); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := c.cycle(ctx, s); err != nil {
+			return fmt.Errorf("cycle %d, %s: %w", i+1, s, err)
+		}
+		c.options.Progress("cycle %d of %d: %s (%.1f s)", i+1, c.options.Cycles, s, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+const unfinished = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`
+
+// rest waits until no effect is under way, or patience ends: then the check says
+// what is left.
+func (c *Campaign) rest(ctx context.Context) error {
+	err := c.until(ctx, "the effects to come to rest", func() (bool, error) {
+		var left int
+		err := c.db.QueryRow(ctx, unfinished).Scan(&left)
+		return left == 0, err
+	})
+	if errors.Is(err, errPatience) {
+		return nil
+	}
+	return err
+}
+
+func (c *Campaign) sum(r *Result) {
+	s := &c.summary
+	s.Events, s.Violations = len(r.Sent), len(r.Violations)
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		h := r.Heard[e.Event]
+		switch e.Route {
+		case Idempotent:
+			s.Requests += h.Whole
+			if h.Whole > 1 {
+				s.Repeated++
+			}
+		case Once, Mail:
+			s.Singles++
+			if e.State == inbox.EffectIndeterminate {
+				s.Uncertain++
+				if s.Reasons == nil {
+					s.Reasons = map[string]int{}
+				}
+				s.Reasons[e.Reason]++
+				if h.Whole == 0 {
+					s.Undelivered++
+				}
+			}
+		case Table:
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package kills
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// client delivers, and asks whether a process is ready.
+var client = &http.Client{Timeout: 10 * time.Second}
+
+// errPatience is wrapped by what says that something did not happen in time.
+var errPatience = errors.New("it did not happen")
+
+// until asks again and again.
+func (c *Campaign) until(ctx context.Context, what string, happened func() (bool, error)) error {
+	timed, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if yes, err := happened(); err != nil || yes {
+			return err
+		}
+		select {
+		case <-timed.Done():
+			return fmt.Errorf("waiting for %s: %w", what, errPatience)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// event makes a new event for a route. Its body says whether the function in the
+// database is to wait.
+func (c *Campaign) event(route Route, hold bool) string {
+	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
+	says := "no"
+	if hold {
+		says = "yes"
+	}
+	c.sent[id] = fmt.Appendf(nil, `{"id":%q,"object":"event","type":"%s.happened","hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
+		id, route, says, id, c.random.Uint32())
+	return id
+}
+
+// deliver brings an event to the receiver, until it is acknowledged.
+func (c *Campaign) deliver(ctx context.Context, event string) error {
+	return c.until(ctx, "an acknowledgement", func() (bool, error) {
+		status, err := c.post(ctx, event, time.Now())
+		return status/100 == 2, err
+	})
+}
+
+// post brings an event to the receiver once, signed at a time, and gives the status of
+// the answer; 0 if there was none.
+func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int, err error) {
+	body := c.sent[event]
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.public+"/in/stripe", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, signed, body))
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil // the receiver may be away
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body) // the status says it all
+	return resp.StatusCode, nil
+}
+
+// background gives the workers something else to do as well, but for the route
+// whose next request is to be hit.
+func (c *Campaign) background(ctx context.Context, s step) error {
+	if c.options.Wrong != "" {
+		return nil
+	}
+	for _, r := range []Route{Idempotent, Once, Mail, Table} {
+		if r == s.route {
+			continue
+		}
+		if err := c.deliver(ctx, c.event(r, false)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Campaign) cycle(ctx context.Context, s step) error {
+	switch s.how {
+	case killUnread:
+		c.script.onNext(s.route, holdUnread)
+		return c.killHeld(ctx, c.event(s.route, false))
+	case killRead:
+		if s.route == Table {
+			return c.killActing(ctx)
+		}
+		return c.killAt(ctx, s.route, holdRead)
+	case killAnswer:
+		return c.killAt(ctx, s.route, holdAnswer)
+	case killBeforeSend:
+		return c.killItself(ctx, s.route, "work-before-send:1")
+	case killAfterSend:
+		return c.killItself(ctx, s.route, "work-after-send:1")
+	case stopRead:
+		return c.stop(ctx, s.route)
+	case connUnread:
+		c.script.onNext(s.route, resetUnread)
+		return c.reset(ctx, c.event(s.route, false), resetUnread)
+	case connRead:
+		event := c.event(s.route, false)
+		c.script.onEvent(event, resetRead)
+		return c.reset(ctx, event, resetRead)
+	case connReused:
+		return c.resetKept(ctx, s.route)
+	case skewClocks:
+		return c.skew(ctx, s.route)
+	case wrongDatabase:
+		return c.wrongDatabase(ctx, s.route)
+	case busyAfter:
+		event := c.event(s.route, false)
+		c.script.onEvent(event, answerBusy)
+		return c.reset(ctx, event, answerBusy)
+	case cutStart:
+		return c.cutStart(ctx, rig.CutStatement)
+	case cutStarted:
+		return c.cutStart(ctx, rig.CutAnswer)
+	case cutBefore:
+		return c.cut(ctx, rig.CutBefore)
+	case cutAfter:
+		return c.cut(ctx, rig.CutAfter)
+	}
+	return fmt.Errorf("the step %q is unknown", s.how)
+}
+
+func (c *Campaign) killAt(ctx context.Context, route Route, a act) error {
+	event := c.event(route, false)
+	c.script.onEvent(event, a)
+	return c.killHeld(ctx, event)
+}
+
+// killHeld delivers an event, and kills the worker whose request a target holds.
+func (c *Campaign) killHeld(ctx context.Context, event string) error {
+	h, err := c.hit(ctx, event)
+	if err != nil {
+		return err
+	}
+	return c.again(ctx, c.seats[h.seat], h)
+}
+
+// hit delivers an event and waits until a target holds a request.
+func (c *Campaign) hit(ctx context.Context, event string) (*held, error) {
+	if err := c.deliver(ctx, event); err != nil {
+		return nil, err
+	}
+	select {
+	case h := <-c.script.held:
+		return h, nil
+	case <-time.After(patience):
+		return nil, fmt.Errorf("waiting for a request: %w", errPatience)
+	}
+}
+
+// killItself lets a worker pass a fail point, in a seat drawn for it.
+func (c *Campaign) killItself(ctx context.Context, route Route, failpoint string) error {
+	s := c.seats[c.random.IntN(len(c.seats))]
+	if err := s.process.Stop(30 * time.Second); err != nil {
+		return err
+	}
+	if err := c.take(ctx, s, failpoint); err != nil {
+		return err
+	}
+	err := c.until(ctx, "the fail point", func() (bool, error) {
+		if !s.process.Running() {
+			return true, nil
+		}
+		return false, c.deliver(ctx, c.event(route, false)) // either worker may get it
+	})
+	if err != nil {
+		return err
+	}
+	c.summary.Kills++
+	return c.take(ctx, s, "")
+}
+
+const readEffect = `
+SELECT e.id::text, e.state FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = $1`
+
+// stop stops the worker whose request is held until somebody else has ended its
+// attempt, and lets it go on: what it then says of its attempt must not count.
+func (c *Campaign) stop(ctx context.Context, route Route) error {
+	event := c.event(route, false)
+	c.script.onEvent(event, holdRead)
+	h, err := c.hit(ctx, event)
+	if err != nil {
+		return err
+	}
+	s := c.seats[h.seat]
+	if err := s.process.Pause(); err != nil {
+		return err
+	}
+	c.summary.Stops++
+	h.release <- true // the answer waits for it
+	var effect string
+	var state inbox.EffectState
+	err = c.until(ctx, "the lease to end", func() (bool, error) {
+		err := c.db.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
+		return state == inbox.EffectDone || state == inbox.EffectIndeterminate, err
+	})
+	if err := errors.Join(err, s.process.Continue()); err != nil {
+		return err
+	}
+	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {
+		refused, err1 := said(s.log, "effect was taken over", effect)
+		gaveUp, err2 := said(s.log, "wake-up put off", "settling", effect) // what is left of the lease is short
+		return refused || gaveUp, errors.Join(err1, err2)
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, tail(s.log))
+	}
+	return nil
+}
+
+// reset delivers an event and waits until a target has done what it is to do.
+func (c *Campaign) reset(ctx context.Context, event string, a act) error {
+	if err := c.deliver(ctx, event); err != nil {
+		return err
+	}
+	select {
+	case got := <-c.script.done:
+		if got != a {
+			return fmt.Errorf("a target did %q and not %q", got, a)
+		}
+		if a == answerBusy {
+			c.summary.Busy++
+		} else {
+			c.summary.Resets++
+		}
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("waiting for a request: %w", errPatience)
+	}
+}
+
+// resetKept delivers events until one comes over a connection that is kept alive.
+func (c *Campaign) resetKept(ctx context.Context, route Route) error {
+	c.script.onReused()
+	c.summary.Resets++
+	return c.until(ctx, "a connection kept alive", func() (bool, error) {
+		select {
+		case <-c.script.done:
+			return true, nil
+		default:
+			return false, c.deliver(ctx, c.event(route, false))
+		}
+	})
+}
+
+// cut drops the connection of a worker at the COMMIT of an effect in the
+// database.
+func (c *Campaign) cut(ctx context.Context, where rig.Cut) error {
+	first, second := c.seats[0].proxy.CutNext(where, applyName), c.seats[1].proxy.CutNext(where, applyName)
+	c.summary.Cuts++
+	err := c.until(ctx, "a COMMIT", func() (bool, error) {
+		select {
+		case <-first:
+			return true, nil
+		case <-second:
+			return true, nil
+		default:
+			return false, c.deliver(ctx, c.event(Table, false))
+		}
+	})
+	c.seats[0].proxy.Spare()
+	c.seats[1].proxy.Spare()
+	return err
+}
+
+const (
+	lockTable   = `SELECT pg_advisory_lock(hashtext(current_schema()))`
+	unlockTable = `SELECT pg_advisory_unlock(hashtext(current_schema()))`
+
+	readWaiting = `
+SELECT coalesce(max(a.client_port), 0) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND NOT l.granted AND l.objid = hashtext(current_schema())::bigint & 4294967295`
+)
+
+// killActing kills the worker whose effect acts in the database just then.
+func (c *Campaign) killActing(ctx context.Context) error {
+	if _, err := c.db.Exec(ctx, lockTable); err != nil {
+		return fmt.Errorf("locking: %w", err)
+	}
+	err := c.deliver(ctx, c.event(Table, true))
+	var s *seat
+	if err == nil {
+		err = c.until(ctx, "an effect to act", func() (bool, error) {
+			var port int
+			err := c.db.QueryRow(ctx, readWaiting).Scan(&port)
+			for _, candidate := range c.seats {
+				if port > 0 && candidate.proxy.Owns(port) {
+					s = candidate
+				}
+			}
+			return s != nil, err
+		})
+	}
+	if err == nil {
+		err = s.process.Kill()
+	}
+	if _, unlocked := c.db.Exec(ctx, unlockTable); unlocked != nil {
+		err = errors.Join(err, unlocked)
+	}
+	if err != nil {
+		return err
+	}
+	return c.again(ctx, s, nil)
+}

@@ -1,0 +1,122 @@
+package kills_test
+
+import (
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/kills"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+var (
+	cycles = flag.Int("cycles", 26, "how often something happens to a worker")
+	seed   = flag.Uint64("seed", 0, "of the order of the steps; 0 draws one")
+)
+
+// TestKills is one test because its parts share a PostgreSQL and the binaries.
+func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for itself
+	world, err := kills.NewWorld(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := world.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Run("campaign", func(t *testing.T) {
+		t.Parallel()
+		result, err := world.Run(rig.InTime(t), kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(result.Summary.String())
+		for i, v := range result.Violations {
+			if i == 20 {
+				t.Errorf("and %d more", len(result.Violations)-i)
+				break
+			}
+			t.Error(v)
+		}
+		if s := &result.Summary; *cycles >= 26 && (s.Repeated < 5 || s.Uncertain < 7 || s.Stops < 2 || s.Cuts < 4) {
+			t.Errorf("too little happened to prove anything: %s", s)
+		}
+		if !t.Failed() {
+			damaged(t, result)
+		}
+	})
+	// A check that has never been seen to fail proves nothing.
+	for wrong, kind := range kills.Noticed {
+		t.Run(string(wrong), func(t *testing.T) {
+			t.Parallel()
+			result, err := world.Run(rig.InTime(t), kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kills.Count(result.Violations, kind) == 0 {
+				t.Errorf("not noticed as %s; found %v", kind, result.Violations)
+			}
+		})
+	}
+}
+
+// damaged changes what a campaign that was in order has left, in the ways that no
+// wrong worker shows.
+func damaged(t *testing.T, r *kills.Result) {
+	t.Helper()
+	for _, m := range []struct {
+		name   string
+		want   kills.Kind
+		route  kills.Route
+		state  inbox.EffectState
+		damage func(*kills.Effect, *kills.Heard)
+
+		certain bool // nothing of the effect was ever in doubt
+	}{
+		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied++ }, false},
+		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied = 0 }, false},
+		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Early = 1 }, false},
+		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.State = inbox.EffectRetry }, false},
+		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole, h.Answered = 2, 2 }, false},
+		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.Heard) {
+			e.State, h.Whole, h.Answered = inbox.EffectDone, 1, 0
+		}, false},
+		{"what never arrived is called done", kills.Lost, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { *h = kills.Heard{} }, false},
+		{"a given-up effect at a target that deduplicates", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+			e.State = inbox.EffectDead
+		}, false},
+		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.Heard) {}, true},
+		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+			e.State, e.Reason = inbox.EffectIndeterminate, string(inbox.ReasonConnection)
+		}, false},
+		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.Heard) {
+			e.Reason = string(inbox.ReasonStatus429)
+		}, false},
+		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole = 0 }, true},
+	} {
+		effects := append([]kills.Effect(nil), r.Effects...)
+		heard := maps.Clone(r.Heard)
+		certain := maps.Clone(r.Certain)
+		hit := false
+		for i := range effects {
+			if effects[i].Route == m.route && effects[i].State == m.state && !hit {
+				h := heard[effects[i].Event]
+				m.damage(&effects[i], &h)
+				if m.certain {
+					certain[effects[i].Event] = true
+				}
+				heard[effects[i].Event] = h
+				hit = true
+			}
+		}
+		if found := kills.Check(r.Sent, certain, effects, heard); !hit || kills.Count(found, m.want) == 0 {
+			t.Errorf("%s: not noticed as %s; found %v", m.name, m.want, found)
+		}
+	}
+}

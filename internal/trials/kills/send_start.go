@@ -1,0 +1,68 @@
+package kills
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// longLease is one that no machine is too slow for: a worker that lives has to settle
+// before it ends.
+const longLease = "ONCEGATE_LEASE=60s"
+
+const unsettledOf = `
+SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id
+WHERE v.event_id = ANY ($1) AND e.state IN ('pending', 'claimed', 'retry')`
+
+// cutStart drops the connection of a worker while it records that a send begins,
+// before the server gets it or when it was carried out. The worker lives and has sent
+// nothing: each effect is sent once and none is indeterminate.
+func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
+	if err := c.exchange(ctx, longLease); err != nil {
+		return err
+	}
+	first, second := c.seats[0].proxy.CutNext(where, startWord), c.seats[1].proxy.CutNext(where, startWord)
+	c.summary.Cuts++
+	var events []string
+	err := c.until(ctx, "the start of a send", func() (bool, error) {
+		select {
+		case <-first:
+			return true, nil
+		case <-second:
+			return true, nil
+		default:
+			event := c.event(Once, false)
+			c.certain[event] = true
+			events = append(events, event)
+			return false, c.deliver(ctx, event)
+		}
+	})
+	c.seats[0].proxy.Spare()
+	c.seats[1].proxy.Spare()
+	if err != nil {
+		return err
+	}
+	err = c.until(ctx, "the effects of the cut", func() (bool, error) {
+		var left int
+		err := c.db.QueryRow(ctx, unsettledOf, events).Scan(&left)
+		return left == 0, err
+	})
+	if err != nil {
+		return err
+	}
+	return c.exchange(ctx)
+}
+
+// exchange stops both workers and starts others, with more settings.
+func (c *Campaign) exchange(ctx context.Context, settings ...string) error {
+	for _, s := range c.seats {
+		if err := s.process.Stop(30 * time.Second); err != nil {
+			return err
+		}
+		if err := c.take(ctx, s, "", settings...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package kills
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// target is one listener of one worker and one sort of target, so that it is
+// known whose request it is.
+type target struct {
+	seat     int
+	route    Route
+	ledger   *Ledger
+	script   *script
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func startTarget(seat int, route Route, ledger *Ledger, s *script) (*target, error) {
+	t := &target{seat: seat, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
+	address, err := rig.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if t.listener, err = net.Listen("tcp", address); err != nil { //nolint:noctx // binds at once or fails
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	t.running.Go(t.accept)
+	return t, nil
+}
+
+func (t *target) address() string { return t.listener.Addr().String() }
+
+func (t *target) accept() {
+	for {
+		conn, err := t.listener.Accept()
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		t.conns[conn] = struct{}{}
+		t.mu.Unlock()
+		t.running.Go(func() {
+			defer func() {
+				_ = conn.Close() // it may have been reset
+				t.mu.Lock()
+				delete(t.conns, conn)
+				t.mu.Unlock()
+			}()
+			if t.route == Mail {
+				t.serveMail(conn)
+			} else {
+				t.serve(conn)
+			}
+		})
+	}
+}
+
+// close hangs up on everybody and returns when they are gone.
+func (t *target) close() error {
+	err := t.listener.Close()
+	t.mu.Lock()
+	for conn := range t.conns {
+		_ = conn.Close()
+	}
+	t.mu.Unlock()
+	t.running.Wait()
+	return err
+}
+
+// reset drops a connection so that the other end is told at once.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// serve speaks HTTP on one connection. It is written out, since the standard
+// library's server does not let its user hold or cut a connection at each point.
+func (t *target) serve(conn net.Conn) {
+	reader := bufio.NewReader(conn)
+	for n := 0; ; n++ {
+		if _, err := reader.Peek(1); err != nil {
+			return
+		}
+		switch t.script.takeNext(t.route) {
+		case holdUnread:
+			t.script.hold(t.seat, t.route, "")
+			return
+		case resetUnread:
+			reset(conn)
+			t.script.done <- resetUnread
+			return
+		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // later
+		}
+		event, err := t.read(reader)
+		if err != nil {
+			return // the worker was killed: it told us nothing
+		}
+		if n > 0 && t.script.takeReused() {
+			reset(conn)
+			t.script.done <- resetReused
+			return
+		}
+		switch t.script.takeEvent(event) {
+		case holdRead:
+			if !t.script.hold(t.seat, t.route, event) {
+				return
+			}
+		case holdAnswer:
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf") // the worker waits for the rest
+			t.script.hold(t.seat, t.route, event)
+			return
+		case resetRead:
+			reset(conn)
+			t.script.done <- resetRead
+			return
+		case answerBusy: // it has done the work: what was read to its end has happened
+			if _, err := io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"); err != nil {
+				return
+			}
+			t.script.done <- answerBusy
+			continue
+		case "", holdUnread, resetUnread, resetReused: // was to happen before
+		}
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
+			return
+		}
+		t.ledger.answered(event)
+	}
+}
+
+// read reads one request and writes it down.
+func (t *target) read(reader *bufio.Reader) (event string, err error) {
+	req, err := http.ReadRequest(reader)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return "", err
+	}
+	var document struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return "", errors.New("the request is not an event")
+	}
+	t.ledger.whole(document.ID, req.Header.Get("Idempotency-Key"), req.Header.Get("Oncegate-Attempt"), body)
+	return document.ID, nil
+}

@@ -1,0 +1,249 @@
+package night
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/migrations"
+)
+
+// Options choose how long a night is.
+type Options struct {
+	// Deliveries is how many events are delivered.
+	Deliveries int
+
+	// URL and Schema are where the database is; the schema is made.
+	URL, Schema string
+
+	// Dir takes the binary, the configurations and the log.
+	Dir string
+
+	// Progress is told about each part; it may be nil.
+	Progress func(format string, args ...any)
+}
+
+// Night is one night in progress.
+type Night struct {
+	options       Options
+	binary        string
+	config        string
+	public, admin string
+	target        *target
+	db            *pgx.Conn
+	process       *rig.Process
+	evidence      *Evidence
+}
+
+const yesterday = `
+work: { lease: 2s, sweep_every: 1s, workers: 50 }
+targets:
+  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 400ms, concurrency: 48, breaker: { failures: 1000000 }, retry: { attempts: 2, base: 10ms, max: 50ms } }
+  archive: { kind: forward, url: "http://%[1]s/archive", idempotent: true, retry: { attempts: 20, base: 100ms, max: 1s } }
+  table:   { kind: sql, call: night_apply }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:STRIPE_SECRET]
+    routes:
+      - { name: billing, types: ["invoice.*"], target: billing }
+      - { name: table, target: table }
+  github:
+    provider: github
+    secrets: [env:GITHUB_SECRET]
+    routes:
+      - { name: billing, target: billing, map: { number: body.issue.number, title: body.issue.title } }
+      - { name: archive, target: archive }
+  orders:
+    provider: standard-webhooks
+    secrets: [env:ORDERS_SECRET]
+    routes: [{ name: billing, target: billing }]
+`
+
+// What is changed meanwhile: stripe's route takes less, has a condition and makes
+// another body; github's makes another body than is stored; that of orders has
+// moved.
+const today = `
+work: { lease: 2s, sweep_every: 1s, workers: 50 }
+targets:
+  billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
+  moved:   { kind: forward, url: "http://%[1]s/v2/billing/hooks", idempotent: true, timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
+  archive: { kind: forward, url: "http://%[1]s/archive", idempotent: true, retry: { attempts: 20, base: 100ms, max: 1s } }
+  table:   { kind: sql, call: night_apply }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:STRIPE_SECRET]
+    routes:
+      - { name: billing, types: [invoice.paid], target: billing, when: body.data.object.total > 0, map: { invoice: body.data.object.id, total: body.data.object.total, client_secret: body.data.object.client_secret } }
+      - { name: table, target: table }
+  github:
+    provider: github
+    secrets: [env:GITHUB_SECRET]
+    routes:
+      - { name: billing, target: billing, map: { number: body.issue.number } }
+      - { name: archive, target: archive }
+  orders:
+    provider: standard-webhooks
+    secrets: [env:ORDERS_SECRET]
+    routes: [{ name: billing, target: moved }]
+`
+
+// A function that is called twice leaves two rows: nothing here is unique.
+const makeTable = `
+CREATE TABLE night_applied (key text NOT NULL);
+CREATE FUNCTION night_apply(document jsonb) RETURNS void LANGUAGE sql AS
+    'INSERT INTO night_applied VALUES (document ->> ''key'')';`
+
+// Run is the night from dusk to the comparison of the books.
+func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	n := &Night{options: o, binary: filepath.Join(o.Dir, "oncegate"), config: filepath.Join(o.Dir, "oncegate.yml"), evidence: &Evidence{Address: map[string]string{
+		"billing": pathBilling, "moved": pathMoved, "archive": pathArchive,
+	}}}
+	if err := n.prepare(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if n.process != nil {
+			err = errors.Join(err, n.process.Kill())
+		}
+		err = errors.Join(err, n.target.close(), n.db.Close(context.WithoutCancel(ctx)))
+	}()
+	for _, part := range []struct {
+		name string
+		do   func(ctx context.Context) error
+	}{
+		{"delivering while billing is up and goes down", n.outage},
+		{"changing routes", n.change},
+		{"planning", n.plan},
+		{"running, with a kill and a cancellation", n.interrupted},
+		{"running the rest", n.rest},
+		{"reading the books", n.read},
+	} {
+		began := time.Now()
+		if err := part.do(ctx); err != nil {
+			return nil, rig.Early(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.log())
+		}
+		o.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
+	}
+	return n.evidence, nil
+}
+
+func (n *Night) prepare(ctx context.Context) error {
+	if err := rig.Build(ctx, "./cmd/oncegate", n.binary); err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, n.options.URL, n.options.Schema); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	var err error
+	if n.db, err = rig.Connect(ctx, n.options.URL, n.options.Schema); err != nil {
+		return err
+	}
+	if _, err := n.db.Exec(ctx, makeTable); err != nil {
+		return fmt.Errorf("making the table: %w", err)
+	}
+	if n.public, err = rig.FreeAddress(); err != nil {
+		return err
+	}
+	if n.admin, err = rig.FreeAddress(); err != nil {
+		return err
+	}
+	n.target, err = startTarget()
+	return err
+}
+
+func (n *Night) environ() []string {
+	return []string{
+		"DATABASE_URL=" + n.options.URL, "ONCEGATE_SCHEMA=" + n.options.Schema, "LOG_LEVEL=warn", "ONCEGATE_CONFIG=" + n.config,
+		"ONCEGATE_PUBLIC=" + n.public, "ONCEGATE_ADMIN=" + n.admin, "ONCEGATE_ACTOR=night",
+		"STRIPE_SECRET=" + stripeSecret, "GITHUB_SECRET=" + githubSecret, "ORDERS_SECRET=" + ordersSecret(),
+	}
+}
+
+// serve starts the binary with a configuration and waits until it is ready.
+func (n *Night) serve(ctx context.Context, configuration string) error {
+	if err := os.WriteFile(n.config, fmt.Appendf(nil, configuration, n.target.address), 0o600); err != nil {
+		return fmt.Errorf("writing the configuration: %w", err)
+	}
+	p, err := rig.Start(n.log(), n.environ(), n.binary, "serve")
+	if err != nil {
+		return err
+	}
+	n.process = p
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return p.Ready(ctx, "http://"+n.admin+"/readyz")
+}
+
+func (n *Night) log() string { return filepath.Join(n.options.Dir, "serve.log") }
+
+// outage delivers a fifth while billing is up, and the rest in each way in which
+// it is down; then it is up again.
+func (n *Night) outage(ctx context.Context) error {
+	if err := n.serve(ctx, yesterday); err != nil {
+		return err
+	}
+	all := n.options.Deliveries
+	for _, part := range []struct {
+		mode     Mode
+		from, to int
+	}{{Up, 0, all / 5}, {Unavailable, all / 5, all / 2}, {Hanging, all / 2, all * 3 / 4}, {Resetting, all * 3 / 4, all}} {
+		n.target.set(part.mode)
+		events := make([]Event, 0, part.to-part.from)
+		for i := part.from; i < part.to; i++ {
+			events = append(events, nthEvent(i, part.mode))
+		}
+		if err := n.deliver(ctx, events); err != nil {
+			return err
+		}
+		n.evidence.Events = append(n.evidence.Events, events...)
+		if err := n.still(ctx); err != nil {
+			return err
+		}
+	}
+	n.target.set(Up)
+	return nil
+}
+
+// change stops the process and starts it with other routes.
+func (n *Night) change(ctx context.Context) error {
+	if err := n.process.Stop(30 * time.Second); err != nil {
+		return err
+	}
+	return n.serve(ctx, today)
+}
+
+// still waits until no effect is under way.
+func (n *Night) still(ctx context.Context) error {
+	return n.until(ctx, "no effect is under way", func() (bool, error) {
+		var busy bool
+		err := n.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`).Scan(&busy)
+		return !busy, err
+	})
+}
+
+// until waits for a condition, for as long as the night may take.
+func (n *Night) until(ctx context.Context, what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond)
+	defer cancel()
+	for {
+		if ok, err := holds(); err != nil || ok {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package night
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// oncegate runs one command as an operator would and reads the JSON it writes.
+func (n *Night) oncegate(ctx context.Context, into any, args ...string) error {
+	ran, err := rig.Run(ctx, n.environ(), 0, n.binary, append(args, "--output", "json")...)
+	if err != nil {
+		return err
+	}
+	if ran.Code != 0 {
+		return fmt.Errorf("oncegate %v: exit status %d: %s", args, ran.Code, ran.Complaints)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(ran.Out), into); err != nil {
+		return fmt.Errorf("reading what oncegate %v wrote: %w", args, err)
+	}
+	return nil
+}
+
+// Plan is one plan with what is known from outside around it.
+type Plan struct {
+	Replay inbox.Replay
+	Items  []inbox.ReplayItem
+
+	// From is how many requests the targets had got when it was made, To when all
+	// that it began had ended.
+	From, To int
+
+	// Before are the effects when it was made.
+	Before map[string]Effect
+}
+
+// plan makes a plan of all that is at rest, and sees that nothing else is done.
+func (n *Night) plan(ctx context.Context) error {
+	before, err := n.tables(ctx)
+	if err != nil {
+		return err
+	}
+	p := Plan{From: n.target.count()}
+	if p.Before, err = n.effects(ctx); err != nil {
+		return err
+	}
+	if err := n.oncegate(ctx, &p.Replay, "replay", "plan", "--all"); err != nil {
+		return err
+	}
+	after, err := n.tables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if before[name] != after[name] {
+			n.evidence.PlanChanged = append(n.evidence.PlanChanged, name)
+		}
+	}
+	n.evidence.PlanSent += n.target.count() - p.From
+	n.evidence.Plans = append(n.evidence.Plans, p)
+	return n.items(ctx)
+}
+
+// items reads the items of the last plan, page by page.
+func (n *Night) items(ctx context.Context) error {
+	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
+	p.Items = nil
+	for after := int64(0); ; {
+		var page []inbox.ReplayItem
+		if err := n.oncegate(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
+			return err
+		}
+		p.Items = append(p.Items, page...)
+		if len(page) < 1000 {
+			return nil
+		}
+		after = page[len(page)-1].Position
+	}
+}
+
+func (n *Night) run(ctx context.Context, rate int) error {
+	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
+	return n.oncegate(ctx, nil, "replay", "run", p.Replay.ID.String(), "--digest", p.Replay.Digest, "--reason", "billing is up again", "--rate", strconv.Itoa(rate))
+}
+
+// acted waits until a run has acted on a share of its items.
+func (n *Night) acted(ctx context.Context, percent int) error {
+	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
+	return n.until(ctx, fmt.Sprintf("%d %% of the items had their turn", percent), func() (bool, error) {
+		var acted int
+		err := n.db.QueryRow(ctx, `SELECT count(*) FROM replay_outcome WHERE replay_id = $1`, p.Replay.ID).Scan(&acted)
+		return acted*100 >= p.Replay.Summary.ToDo*percent, err
+	})
+}
+
+// interrupted runs the plan, kills the process in the middle, starts it again and
+// cancels the replay before its end.
+func (n *Night) interrupted(ctx context.Context) error {
+	p := &n.evidence.Plans[0]
+	rate := max(p.Replay.Summary.ToDo/10, 5)
+	if err := n.run(ctx, rate); err != nil {
+		return err
+	}
+	if err := n.acted(ctx, 25); err != nil {
+		return err
+	}
+	if err := n.process.Kill(); err != nil {
+		return err
+	}
+	if err := n.serve(ctx, today); err != nil {
+		return err
+	}
+	// It would go on by itself once the sweeper has found its job lost.
+	if err := n.run(ctx, rate); err != nil {
+		return err
+	}
+	if err := n.acted(ctx, 55); err != nil {
+		return err
+	}
+	if err := n.oncegate(ctx, nil, "replay", "cancel", p.Replay.ID.String(), "--reason", "it is morning"); err != nil {
+		return err
+	}
+	return n.ended(ctx)
+}
+
+// ended waits until what a plan began has ended, and reads what became of it.
+func (n *Night) ended(ctx context.Context) error {
+	if err := n.still(ctx); err != nil {
+		return err
+	}
+	if err := n.items(ctx); err != nil {
+		return err
+	}
+	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
+	p.To = n.target.count()
+	return nil
+}
+
+// rest plans what the cancellation left, and runs all of it.
+func (n *Night) rest(ctx context.Context) error {
+	if err := n.plan(ctx); err != nil {
+		return err
+	}
+	if err := n.run(ctx, 0); err != nil {
+		return err
+	}
+	if err := n.acted(ctx, 100); err != nil {
+		return err
+	}
+	return n.ended(ctx)
+}
+
+// tables is a hash of every table of ours. What River keeps, and how far prune has
+// walked, changes by itself; of River's jobs those count that are new.
+func (n *Night) tables(ctx context.Context) (map[string]string, error) {
+	rows, err := n.db.Query(ctx, `
+		SELECT relname::text FROM pg_class
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%' AND relname <> 'prune_walk'`)
+	if err != nil {
+		return nil, fmt.Errorf("listing tables: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("listing tables: %w", err)
+	}
+	queries := map[string]string{"river_job": `SELECT coalesce(max(id), 0)::text FROM river_job WHERE kind IN ('effect', 'rearm', 'replay')`}
+	for _, name := range names {
+		queries[name] = `SELECT count(*) || ':' || coalesce(md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))), '') FROM ` + pgx.Identifier{name}.Sanitize() + ` t`
+	}
+	out := make(map[string]string, len(queries))
+	for name, query := range queries {
+		var hash string
+		if err := n.db.QueryRow(ctx, query).Scan(&hash); err != nil {
+			return nil, fmt.Errorf("hashing table %s: %w", name, err)
+		}
+		out[name] = hash
+	}
+	return out, nil
+}
+
+// effects reads all effects.
+func (n *Night) effects(ctx context.Context) (map[string]Effect, error) {
+	rows, err := n.db.Query(ctx, `
+		SELECT e.id::text, s.name, v.event_id, r.name, e.state, e.version, e.idempotency_key, e.unknown_since IS NOT NULL
+		FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id`)
+	if err != nil {
+		return nil, fmt.Errorf("reading effects: %w", err)
+	}
+	out := map[string]Effect{}
+	var e Effect
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&id, &e.Source, &e.EventID, &e.Route, &e.State, &e.Version, &e.Key, &e.Unknown}, func() error {
+		out[id] = e
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading effects: %w", err)
+	}
+	return out, nil
+}
+
+// read takes down what everything has come to.
+func (n *Night) read(ctx context.Context) (err error) {
+	if n.evidence.After, err = n.effects(ctx); err != nil {
+		return err
+	}
+	rows, err := n.db.Query(ctx, `SELECT key FROM night_applied`)
+	if err != nil {
+		return fmt.Errorf("reading what was applied: %w", err)
+	}
+	if n.evidence.Applied, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return fmt.Errorf("reading what was applied: %w", err)
+	}
+	n.target.mu.Lock()
+	defer n.target.mu.Unlock()
+	n.evidence.Requests, n.evidence.Done = slices.Clone(n.target.requests), maps.Clone(n.target.done)
+	return nil
+}

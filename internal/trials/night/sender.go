@@ -1,0 +1,131 @@
+package night
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// The secrets of the sources; of servers that live for minutes.
+const (
+	stripeSecret = "whsec_night_0123456789abcdef0123456789abcdef" //nolint:gosec // as said above
+	githubSecret = "night-0123456789abcdef"                       //nolint:gosec // as said above
+	ordersKey    = "night-orders-0123456789abcdef"
+)
+
+func ordersSecret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(ordersKey)) }
+
+// Event is one event of the night.
+type Event struct {
+	Source, ID, Type string
+
+	// Mode is how billing behaved when it came.
+	Mode Mode
+
+	// Total is a number in its body, on which a condition depends.
+	Total int
+
+	body   []byte
+	header http.Header
+}
+
+// nthEvent makes the n-th event of the night: the sources and types take turns. It
+// is of now: what is older than tombstones are kept would be held.
+func nthEvent(n int, mode Mode) Event {
+	e := Event{Mode: mode, Total: n % 7, header: http.Header{"Content-Type": {"application/json"}}}
+	switch n % 3 {
+	case 0:
+		e.Source, e.ID, e.Type = "stripe", fmt.Sprintf("evt_%06d", n), "invoice.paid"
+		if n%4 == 0 {
+			e.Type = "invoice.voided"
+		}
+		e.body = fmt.Appendf(nil, `{"id":%q,"object":"event","type":%q,"created":%d,"data":{"object":{"id":"in_%d","total":%d,"client_secret":"s3cret-%d"}}}`, e.ID, e.Type, time.Now().Unix(), n, e.Total, n)
+	case 1:
+		e.Source, e.ID, e.Type = "github", fmt.Sprintf("00000000-0000-4000-8000-%012d", n), "issues.opened"
+		e.header["X-Github-Event"], e.header["X-Github-Delivery"] = []string{"issues"}, []string{e.ID}
+		e.body = fmt.Appendf(nil, `{"action":"opened","issue":{"id":%d,"number":%d,"title":"night","updated_at":"2026-01-01T00:00:00Z"},"repository":{"id":1,"full_name":"o/r"}}`, n, n)
+	default:
+		e.Source, e.ID, e.Type = "orders", fmt.Sprintf("msg_%06d", n), "order.placed"
+		e.header["Webhook-Id"] = []string{e.ID}
+		e.body = fmt.Appendf(nil, `{"type":"order.placed","data":{"order":%d,"total":%d}}`, n, e.Total)
+	}
+	return e
+}
+
+// sign signs the event as its provider does, now.
+func (e *Event) sign() http.Header {
+	h, now := e.header.Clone(), time.Now()
+	switch e.Source {
+	case "stripe":
+		h["Stripe-Signature"] = []string{rig.StripeSignature(stripeSecret, now, e.body)}
+	case "github":
+		h["X-Hub-Signature-256"] = []string{rig.GitHubSignature(githubSecret, e.body)}
+	case "orders":
+		h["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
+		h["Webhook-Signature"] = []string{rig.StandardSignature([]byte(ordersKey), e.ID, now, e.body)}
+	}
+	return h
+}
+
+// senders are how many deliveries are under way at once.
+const senders = 16
+
+// deliver delivers the events, every twentieth twice, and fails unless each is
+// acknowledged.
+func (n *Night) deliver(ctx context.Context, events []Event) error {
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	defer client.CloseIdleConnections()
+	work := make(chan *Event)
+	var wait sync.WaitGroup
+	errs := make(chan error, senders)
+	for range senders {
+		wait.Go(func() {
+			for e := range work {
+				if err := n.post(ctx, client, e); err != nil {
+					select {
+					case errs <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for i := range events {
+		work <- &events[i]
+		if i%20 == 0 {
+			work <- &events[i]
+		}
+	}
+	close(work)
+	wait.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (n *Night) post(ctx context.Context, client *http.Client, e *Event) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.public+"/in/"+e.Source, bytes.NewReader(e.body))
+	if err != nil {
+		return err
+	}
+	req.Header = e.sign()
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("delivering %s/%s: %w", e.Source, e.ID, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("delivering %s/%s: %s", e.Source, e.ID, resp.Status)
+	}
+	return nil
+}

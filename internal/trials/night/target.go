@@ -1,0 +1,124 @@
+package night
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Mode is how the billing target behaves.
+type Mode int32
+
+// The modes, in the order of the night.
+const (
+	// Up: it does what it is asked, once for each key.
+	Up Mode = iota
+	// Unavailable: it answers 503 and does nothing.
+	Unavailable
+	// Hanging: it takes the request, does nothing and does not answer.
+	Hanging
+	// Resetting: it does what it is asked and hangs up before it says so.
+	Resetting
+)
+
+// The paths of the targets. Both of billing lead to the same books.
+const (
+	pathBilling = "/billing/hooks"
+	pathMoved   = "/v2/billing/hooks"
+	pathArchive = "/archive"
+)
+
+// Request is one request as a target got it.
+type Request struct {
+	Path, Key, Event string
+
+	// Body is the SHA-256 of its bytes, in hex.
+	Body string
+
+	// Mode is how the target behaved to it.
+	Mode Mode
+}
+
+// target keeps the books of all targets: what was asked, and what was done. It
+// does what a key asks for once.
+type target struct {
+	server  *http.Server
+	address string
+	mode    atomic.Int32
+
+	mu       sync.Mutex
+	requests []Request
+	done     map[string]int // by key
+}
+
+func startTarget() (*target, error) {
+	t := &target{done: map[string]int{}}
+	var err error
+	if t.address, err = rig.FreeAddress(); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", t.address) //nolint:noctx // binds at once or fails
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	t.server = &http.Server{Handler: t, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = t.server.Serve(listener) }() // ends when it is closed
+	return t, nil
+}
+
+func (t *target) close() error { return t.server.Close() }
+
+func (t *target) set(mode Mode) { t.mode.Store(int32(mode)) }
+
+// ServeHTTP implements [http.Handler].
+func (t *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // the caller was killed: it asked for nothing
+	}
+	mode := Mode(t.mode.Load())
+	if req.URL.Path == pathArchive {
+		mode = Up
+	}
+	sum := sha256.Sum256(body)
+	t.note(Request{
+		Path: req.URL.Path, Key: req.Header.Get("Idempotency-Key"), Event: req.Header.Get("Oncegate-Event"), Body: hex.EncodeToString(sum[:]), Mode: mode,
+	})
+	switch mode {
+	case Up:
+	case Unavailable:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case Hanging:
+		select { // until the caller gives up
+		case <-req.Context().Done():
+		case <-time.After(time.Minute):
+		}
+		panic(http.ErrAbortHandler)
+	case Resetting:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (t *target) note(r Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests = append(t.requests, r)
+	if (r.Mode == Up || r.Mode == Resetting) && t.done[r.Key] == 0 {
+		t.done[r.Key]++
+	}
+}
+
+// count is how many requests there were until now.
+func (t *target) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.requests)
+}

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// campaign is one run.
+type campaign struct {
+	options
+	world      *rig.Ground
+	db         *pgxpool.Pool
+	sink       *sink
+	deliveries *deliveries
+	servers    [2]*server
+
+	mu      sync.Mutex
+	ring    string // the keyring's file; "" as long as nothing is sealed
+	acts    []*act
+	replays []*replay
+	gone    []gone
+	streams map[string]*stream // by route/key
+	found   []violation
+	told    map[string]bool
+
+	// What was taken down, between rounds.
+	histories map[string]*history // by effect
+	byKey     map[string]*history // by first key
+	audited   map[string]bool
+	brief     []string // effects that prune may take
+	ran       map[string]int
+	lastRead  time.Time
+	lastAudit time.Time
+	heard     int
+	probed    int
+	judged    int
+
+	kinds map[string]int // what happened, for the summary
+	kills int
+	final map[string]map[string]int
+}
+
+func newCampaign(o options, w *rig.Ground) *campaign {
+	return &campaign{
+		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, told: map[string]bool{},
+		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, ran: map[string]int{},
+		kinds: map[string]int{}, final: map[string]map[string]int{}, lastRead: time.Now(), lastAudit: time.Now(),
+	}
+}
+
+// violate notes violations, each once.
+func (c *campaign) violate(found ...violation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, v := range found {
+		// The rest of the lines is the story, which grows.
+		if text, _, _ := strings.Cut(v.String(), "\n"); !c.told[text] {
+			c.told[text] = true
+			c.found = append(c.found, v)
+		}
+	}
+}
+
+func (c *campaign) keyring() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ring
+}
+
+func (c *campaign) newAct(round int, who string, h how) *act {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &act{id: len(c.acts), round: round, who: who, kind: h.kind, action: h.action, reported: -1}
+	c.acts = append(c.acts, a)
+	return a
+}
+
+// ended counts how a command ended.
+func (c *campaign) ended(a *act) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case a.killed:
+		c.kinds["command killed"]++
+		c.kinds["killed: "+a.kind]++
+	case a.Code == 0:
+		c.kinds["act: "+a.kind]++
+	default:
+		c.kinds["refused: "+a.kind]++
+		c.kinds["because "+refusal(a)]++
+	}
+}
+
+// known gives the acts so far.
+func (c *campaign) known() []*act {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clip(c.acts)
+}
+
+func (c *campaign) close() error {
+	var errs []error
+	for _, s := range c.servers {
+		if s != nil {
+			_, err := s.end(true)
+			errs = append(errs, err)
+		}
+	}
+	if c.sink != nil {
+		c.sink.close()
+	}
+	if c.db != nil {
+		c.db.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// prepare makes the schema and starts the targets and both servers.
+func (c *campaign) prepare(ctx context.Context) (err error) {
+	if c.sink, err = startSink(); err != nil {
+		return err
+	}
+	for i := range c.servers {
+		if c.servers[i], err = newServer(c.world, i+1); err != nil {
+			return err
+		}
+		if err := writeWhole(c.servers[i].config, variants[0].text("", c.sink.addresses)); err != nil {
+			return err
+		}
+	}
+	ran, err := rig.Run(ctx, environment(c.world, c.servers[0].config), 0, c.world.Binary, "migrate", "up")
+	if err != nil || ran.Code != 0 {
+		return fmt.Errorf("migrating: %w: %s", err, ran.Complaints)
+	}
+	cfg, err := pgxpool.ParseConfig(c.world.Server.DSN())
+	if err != nil {
+		return fmt.Errorf("reading the server's address: %w", err)
+	}
+	cfg.ConnConfig.RuntimeParams["search_path"] = schema
+	cfg.MaxConns = 12
+	if c.db, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	for _, s := range c.servers {
+		if err := s.start(ctx, variants[0], variants[0].text("", c.sink.addresses)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the rounds and the end.
+func (c *campaign) run(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	show := c.progress()
+	keeping, stop := context.WithCancel(ctx)
+	defer stop()
+	var keeper sync.WaitGroup
+	var kept error
+	sealing := max(c.rounds/5, 2)
+	for n := 1; n <= c.rounds; n++ {
+		if n == sealing {
+			if err := c.seal(ctx); err != nil {
+				return wrap("beginning to seal", err)
+			}
+			keeper.Go(func() { kept = c.keep(keeping) })
+		}
+		if err := c.round(ctx, n); err != nil {
+			return fmt.Errorf("round %d: %w", n, err)
+		}
+		show(n)
+	}
+	stop()
+	keeper.Wait()
+	if kept != nil && !errors.Is(kept, context.Canceled) {
+		return wrap("rotating keys", kept)
+	}
+	return c.finish(ctx)
+}
+
+// progress shows how far the campaign is: a bar on a terminal, a line now and then elsewhere.
+func (c *campaign) progress() func(round int) {
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		bar := progressbar.NewOptions(c.rounds, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("rounds"),
+			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+		return func(n int) {
+			bar.Describe(fmt.Sprintf("rounds, %d violations", len(c.found)))
+			_ = bar.Set(n)
+		}
+	}
+	began, told := time.Now(), time.Now()
+	return func(n int) {
+		if time.Since(told) < 15*time.Second {
+			return
+		}
+		told = time.Now()
+		left := time.Since(began) / time.Duration(n) * time.Duration(c.rounds-n)
+		fmt.Printf("round %d of %d, %d acts, %d requests, %d violations; about %s left\n", n, c.rounds, len(c.known()), c.heard, len(c.found), left.Round(time.Second))
+	}
+}
+
+// source is the source of what is drawn in a part of a round.
+func (c *campaign) source(round, part int) *rand.Rand {
+	return rand.New(rand.NewPCG(c.seed, uint64(round)<<8|uint64(part))) //nolint:gosec // a schedule is no secret
+}
+
+// together runs parts of a round at the same time.
+func together(ctx context.Context, parts ...func(context.Context) error) error {
+	errs := make([]error, len(parts))
+	var wait sync.WaitGroup
+	for i, part := range parts {
+		wait.Go(func() { errs[i] = part(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// round lets everybody act at the same time, and then looks at what came of it.
+func (c *campaign) round(ctx context.Context, n int) error {
+	parts := []func(context.Context) error{func(ctx context.Context) error { return c.send(ctx, c.source(n, 0)) }}
+	for i := range c.operators {
+		o := &operator{campaign: c, name: fmt.Sprintf("operator-%d", i+1), random: c.source(n, 1+i), round: n}
+		parts = append(parts, func(ctx context.Context) error {
+			for range c.options.acts {
+				if err := o.act(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	random := c.source(n, 200)
+	if n%4 == 0 {
+		parts = append(parts, func(ctx context.Context) error { return c.disturb(ctx, random) })
+	}
+	if n%7 == 5 {
+		o := &operator{campaign: c, name: "storm", random: c.source(n, 201), round: n}
+		parts = append(parts, o.storm(ctx)...)
+	}
+	if err := together(ctx, parts...); err != nil {
+		return err
+	}
+	if err := c.settle(ctx); err != nil || !c.wrong {
+		return err
+	}
+	return c.meddle(ctx)
+}
+
+// disturb ends a server and starts it with another configuration.
+func (c *campaign) disturb(ctx context.Context, random *rand.Rand) error {
+	s, kill := c.servers[random.IntN(2)], random.IntN(5) < 2
+	v := variants[0]
+	if random.IntN(5) > 1 {
+		v = variants[1+random.IntN(len(variants)-1)]
+	}
+	c.mu.Lock()
+	if kill {
+		c.kills++
+		c.kinds["server killed"]++
+	} else {
+		c.kinds["server stopped"]++
+	}
+	c.kinds["started "+v.name]++
+	c.mu.Unlock()
+	return c.restart(ctx, s, v, kill)
+}
+
+// storm reseals, erases and prunes at once, and kills the commands; what was killed is
+// begun again.
+func (o *operator) storm(context.Context) []func(context.Context) error {
+	o.mu.Lock()
+	o.kinds["reseal, erase and prune at once"]++
+	o.mu.Unlock()
+	part := func(i int, do func(*operator, context.Context) error) func(context.Context) error {
+		mine := &operator{campaign: o.campaign, name: fmt.Sprintf("storm-%d", i), random: o.source(o.round, 210+i), round: o.round}
+		return func(ctx context.Context) error { return do(mine, ctx) }
+	}
+	killed := func(o *operator, ctx context.Context, h how, args ...string) error {
+		if _, err := o.struck(ctx, h, args...); err != nil {
+			return err
+		}
+		_, err := o.oncegate(ctx, h, &struct{}{}, args...)
+		return err
+	}
+	return []func(context.Context) error{
+		part(0, func(o *operator, ctx context.Context) error {
+			if o.keyring() == "" {
+				return nil
+			}
+			return killed(o, ctx, how{kind: "keys reseal"}, "keys", "reseal", "--wait", "1s")
+		}),
+		part(1, func(o *operator, ctx context.Context) error {
+			keys, err := o.few(ctx, 4, erasable)
+			if err != nil {
+				return err
+			}
+			for i, key := range keys {
+				if err := o.eraseKey(ctx, key, i%2 == 0); err != nil {
+					return err
+				}
+				if i%2 == 0 {
+					err = o.eraseKey(ctx, key, false) // what was killed is begun again
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+		part(2, func(o *operator, ctx context.Context) error {
+			h := how{kind: "prune --include", decides: true, asks: true}
+			err := killed(o, ctx, h, "prune", "--include", "dead,indeterminate,held,replay")
+			if err != nil {
+				return err
+			}
+			last := o.known()[len(o.known())-1]
+			return o.findGone(ctx, o.brief, span{last.From, time.Now()}, "prune in a storm")
+		}),
+	}
+}
+
+// seal begins to seal: the first key is made while nothing runs, and what is in plain is
+// brought under it. Before that, what was erased has to be gone.
+func (c *campaign) seal(ctx context.Context) error {
+	for _, s := range c.servers {
+		if _, err := s.end(false); err != nil {
+			return err
+		}
+	}
+	if err := c.leaks(ctx, false); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.ring = filepath.Join(c.world.Dir, "keyring")
+	c.mu.Unlock()
+	for _, s := range c.servers {
+		if err := writeWhole(s.config, variants[0].text(c.ring, c.sink.addresses)); err != nil {
+			return err
+		}
+	}
+	o := &operator{campaign: c, name: "keeper", random: c.source(0, 220)}
+	if err := o.must(ctx, "keys rotate", nil, "keys", "rotate", "--wait", "0s"); err != nil {
+		return err
+	}
+	for _, s := range c.servers {
+		if err := s.start(ctx, variants[0], variants[0].text(c.ring, c.sink.addresses)); err != nil {
+			return err
+		}
+	}
+	return o.must(ctx, "keys reseal", nil, "keys", "reseal")
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// at is a time so many seconds into a campaign; between is a span of them.
+func at(second float64) time.Time {
+	return time.Unix(1_900_000_000, 0).Add(time.Duration(second * float64(time.Second)))
+}
+
+func between(from, to float64) span { return span{at(from), at(to)} }
+
+// call is a request of the second, answered with a status.
+func call(second float64, answer int) *request {
+	return &request{key: "k", attempt: "1", at: at(second), answer: answer, once: true}
+}
+
+// kindsOf are the kinds of violations.
+func kindsOf(found []violation) string {
+	kinds := make([]string, len(found))
+	for i, v := range found {
+		kinds[i] = v.kind
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), " ")
+}
+
+// What a person ended stays ended, and nothing is sent twice to a target that cannot
+// deduplicate, unless a person asked for it afterwards.
+func TestJudgeNoticesWhatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	plan := func(made, run float64, covers ...string) permit {
+		return permit{decided: between(made, made+1), from: at(run), covers: covers}
+	}
+	other := call(20, 200)
+	other.body = sha256.Sum256([]byte("other"))
+	for name, c := range map[string]struct {
+		history history
+		want    string
+	}{
+		"nothing but one request":                     {history{requests: []*request{call(1, 200)}}, ""},
+		"sent after it was discarded":                 {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}}, overridden},
+		"sent while it was being discarded":           {history{requests: []*request{call(1, 400), call(5.5, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}}, ""},
+		"sent after it was erased, and asked for":     {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{erased, between(5, 6), "an act"}}, permits: []permit{plan(7, 8, discarded, done, resolved, unknown)}}, overridden},
+		"sent after it was pruned":                    {history{requests: []*request{call(20, 200)}, endings: []ending{{pruned, between(5, 6), "an act"}}}, overridden},
+		"resolved, and sent by an older plan":         {history{requests: []*request{call(1, 500), call(20, 200)}, endings: []ending{{resolved, between(5, 6), "an act"}}, permits: []permit{plan(2, 9, unknown)}}, overridden},
+		"discarded, and sent by an older plan":        {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(2, 9, discarded)}}, overridden},
+		"discarded, and sent by a plan without it":    {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 9, unknown)}}, overridden},
+		"discarded, and sent before the plan was run": {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 21, discarded)}}, overridden},
+		"discarded, and sent by a plan that asks":     {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 9, discarded)}}, ""},
+		"discarded, asked for, and discarded again":   {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}, {discarded, between(10, 11), "an act"}}, permits: []permit{plan(7, 9, discarded)}}, overridden},
+		"sent again after an unknown outcome":         {history{requests: []*request{call(1, 500), call(20, 200)}}, doubled},
+		"sent again after a success":                  {history{requests: []*request{call(1, 200), call(20, 200)}}, doubled},
+		"sent again after silence":                    {history{requests: []*request{call(1, 0), call(20, 200)}}, doubled},
+		"sent again after it was refused":             {history{requests: []*request{call(1, 429), call(2, 400), call(3, 410), call(20, 200)}}, ""},
+		"resent once":                                 {history{requests: []*request{call(1, 500), call(20, 200)}, permits: []permit{plan(5, 5, unknown)}}, ""},
+		"resent once and sent twice":                  {history{requests: []*request{call(1, 500), call(20, 500), call(21, 200)}, permits: []permit{plan(5, 5, unknown)}}, doubled},
+		"resent before it was sent at all":            {history{requests: []*request{call(10, 500), call(20, 200)}, permits: []permit{plan(5, 5, unknown)}}, doubled},
+		"sent by a plan without what is unknown":      {history{requests: []*request{call(1, 500), call(20, 200)}, permits: []permit{plan(5, 6, discarded)}}, doubled},
+		"other bytes under one key":                   {history{requests: []*request{call(1, 400), other}}, altered},
+	} {
+		if got := kindsOf(judge(&c.history)); got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A target that deduplicates may hear of one effect as often as it takes.
+func TestJudgeLetsATargetThatDeduplicatesHearTwice(t *testing.T) {
+	t.Parallel()
+	first, second := call(1, 500), call(2, 200)
+	first.once, second.once = false, false
+	if found := judge(&history{requests: []*request{first, second}}); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// A number of a sequence is sent in its turn, unless somebody gave up what is before it.
+func TestJudgeNoticesWhatIsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		numbers string // in the order in which they are sent; a number with an x is refused
+		passes  []span
+		endings map[int]ending
+		permits map[int]permit
+		want    string
+	}{
+		"in order":                               {numbers: "1 2 3"},
+		"a number is left out":                   {numbers: "1 3", want: disordered},
+		"the first one is left out":              {numbers: "2", want: disordered},
+		"a number is left out, given up":         {numbers: "1 3", passes: []span{between(1.5, 1.6)}},
+		"a number is left out, given up later":   {numbers: "1 3", passes: []span{between(30, 31)}, want: disordered},
+		"behind one that was refused":            {numbers: "1x 2", want: disordered},
+		"behind one that was refused, discarded": {numbers: "1x 2", endings: map[int]ending{1: {discarded, between(1.5, 1.6), "an act"}}},
+		"behind its successor":                   {numbers: "1x 2 1", passes: []span{between(1.5, 1.6)}, want: disordered},
+		"behind its successor, asked for":        {numbers: "1x 2 1", passes: []span{between(1.5, 1.6)}, permits: map[int]permit{1: {from: at(2.5)}}},
+		"behind its successor, asked for later":  {numbers: "1x 2 1", passes: []span{between(1.5, 1.6)}, permits: map[int]permit{1: {from: at(30)}}, want: disordered},
+		"once more":                              {numbers: "1 2 2 3"},
+	} {
+		s := &stream{numbers: map[int][]*history{}, passes: c.passes}
+		var found []violation
+		for i, text := range strings.Fields(c.numbers) {
+			n, answer := int(text[0]-'0'), 200
+			if strings.HasSuffix(text, "x") {
+				answer = 400
+			}
+			if s.numbers[n] == nil {
+				h := &history{}
+				if e, ok := c.endings[n]; ok {
+					h.endings = append(h.endings, e)
+				}
+				if p, ok := c.permits[n]; ok {
+					h.permits = append(h.permits, p)
+				}
+				s.numbers[n] = append(s.numbers[n], h)
+			}
+			h, r := s.numbers[n][0], call(float64(i+1), answer)
+			r.Number = n
+			h.requests = append(h.requests, r)
+			found = append(found, s.judge(r, h)...)
+		}
+		if got := kindsOf(found); got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Every effect ends in a state that what happened brings about, and the books agree.
+func TestBalanceNoticesEndsThatNothingExplains(t *testing.T) {
+	t.Parallel()
+	person := func(how string) []ending { return []ending{{how, between(1, 2), "an act"}} }
+	for name, c := range map[string]struct {
+		history history
+		end     standing
+		kills   bool
+		want    string
+	}{
+		"done":                                {history{requests: []*request{call(1, 200)}}, standing{state: "done", attempts: 1, done: 1}, false, ""},
+		"done without a success":              {history{requests: []*request{call(1, 500)}}, standing{state: "done", attempts: 1}, false, lost},
+		"done by a person":                    {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, standing{state: "done", attempts: 1}, false, ""},
+		"an attempt that says done by itself": {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, standing{state: "done", attempts: 1, done: 1}, false, unbalanced},
+		"a request without an attempt":        {history{requests: []*request{call(1, 429), call(2, 200)}}, standing{state: "done", attempts: 1, done: 1}, false, unbalanced},
+		"under way for ever":                  {history{}, standing{state: "retry"}, false, unfinished},
+		"held by nothing":                     {history{}, standing{state: "held"}, false, unfinished},
+		"held":                                {history{}, standing{state: "held", blocked: true}, false, ""},
+		"discarded by nobody":                 {history{endings: []ending{{discarded, between(1, 2), byDatabase}}}, standing{state: "skipped", reason: "discarded"}, false, unexplained},
+		"discarded":                           {history{endings: person(discarded)}, standing{state: "skipped", reason: "discarded"}, false, ""},
+		"pruned where nothing is old":         {history{source: "pay"}, standing{state: "skipped", reason: "pruned"}, false, unexplained},
+		"superseded without an order":         {history{route: "charge"}, standing{state: "superseded"}, false, unexplained},
+		"a duplicate without a recipe":        {history{route: "charge"}, standing{state: "duplicate"}, false, unexplained},
+		"dead of a refusal":                   {history{requests: []*request{call(1, 400)}}, standing{state: "dead", reason: "status_4xx", attempts: 1}, false, ""},
+		"dead of a success":                   {history{requests: []*request{call(1, 200)}}, standing{state: "dead", reason: "status_4xx", attempts: 1}, false, unexplained},
+		"dead for want of a body":             {history{}, standing{state: "dead", reason: "body_gone"}, false, unexplained},
+		"dead for want of an erased body":     {history{endings: person(erased)}, standing{state: "dead", reason: "body_gone"}, false, ""},
+		"dead of something else":              {history{}, standing{state: "dead", reason: "mapping_failed"}, true, unexplained},
+		"unknown after silence":               {history{requests: []*request{call(1, 0)}}, standing{state: "indeterminate", reason: "timeout", attempts: 1}, false, ""},
+		"unknown after a success":             {history{requests: []*request{call(1, 200)}}, standing{state: "indeterminate", reason: "timeout", attempts: 1}, false, unexplained},
+		"unknown after a 429":                 {history{requests: []*request{call(1, 429)}}, standing{state: "indeterminate", reason: "status_503", attempts: 1}, false, unexplained},
+		"unknown after a kill":                {history{}, standing{state: "indeterminate", reason: "lease_expired", attempts: 1}, true, ""},
+		"unknown after a kill of nobody":      {history{}, standing{state: "indeterminate", reason: "lease_expired", attempts: 1}, false, unexplained},
+	} {
+		if got := kindsOf(balance(&c.history, &c.end, c.kills)); got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestMissingNoticesWhatWasAcknowledgedAndIsLost(t *testing.T) {
+	t.Parallel()
+	events := map[string]*event{
+		"orders/a": {source: "orders", id: "a", sent: []sent{{}}, acknowledged: true},
+		"orders/b": {source: "orders", id: "b", sent: []sent{{}}},
+	}
+	effects := map[string]bool{"orders/a/fulfil": true, "orders/a/ship": true, "orders/a/turns": true}
+	if found := missing(events, map[string]bool{"orders/a": true}, effects); len(found) > 0 {
+		t.Errorf("nothing is lost: %v", found)
+	}
+	if got := kindsOf(missing(events, nil, effects)); got != lost {
+		t.Errorf("an event is lost: found %q", got)
+	}
+	delete(effects, "orders/a/ship")
+	if got := kindsOf(missing(events, map[string]bool{"orders/a": true}, effects)); got != lost {
+		t.Errorf("an effect is lost: found %q", got)
+	}
+}
+
+// A command ends with a status that is documented, says in one line for people why it
+// failed, and reports what it did.
+func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		act   act
+		usage string
+		want  bool
+	}{
+		"success":                      {act: act{}},
+		"a refusal":                    {act: act{Ran: rig.Ran{Code: 1, Complaints: "oncegate: it is not dead\n"}}},
+		"try later":                    {act: act{Ran: rig.Ran{Code: 75, Complaints: "oncegate: try again later\n"}}},
+		"a kill by the campaign":       {act: act{Ran: rig.Ran{Code: -1}, killed: true}},
+		"a kill by somebody else":      {act: act{Ran: rig.Ran{Code: -1}}, want: true},
+		"a status of its own":          {act: act{Ran: rig.Ran{Code: 3, Complaints: "oncegate: no\n"}}, want: true},
+		"wrong usage that is right":    {act: act{Ran: rig.Ran{Code: 2, Complaints: "oncegate: say either --done or --resend\n"}}, want: true},
+		"usage that is expected":       {act: act{Ran: rig.Ran{Code: 2, Complaints: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
+		"a panic":                      {act: act{Ran: rig.Ran{Code: 2, Complaints: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
+		"a failure without a word":     {act: act{Ran: rig.Ran{Code: 1}}, want: true},
+		"a failure of the database's ": {act: act{Ran: rig.Ran{Code: 1, Complaints: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
+	} {
+		if got := complaint(&c.act, c.usage); (got != "") != c.want {
+			t.Errorf("%s: found %q", name, got)
+		}
+	}
+	for reported, want := range map[int]string{-1: "", 1: miscounted, 2: "", 3: undecided} {
+		a := act{action: "effect.discard", reported: reported, decided: map[string][]string{"effect.discard": {"a", "b"}}}
+		if got := kindsOf(a.reports()); got != want {
+			t.Errorf("a command that decided 2 and reports %d: found %q, want %q", reported, got, want)
+		}
+	}
+	if got := kindsOf(miscount("rows", 3, 4)) + kindsOf(miscount("rows", 4, 4)); got != miscounted {
+		t.Errorf("a wrong number and a right one: found %q", got)
+	}
+}
+
+func TestReplaysThatDoNotEndAreNoticed(t *testing.T) {
+	t.Parallel()
+	acted := at(10)
+	cancelled := &act{Ran: rig.Ran{From: at(4), To: at(5)}}
+	for name, c := range map[string]struct {
+		end     replayEnd
+		cancels []*act
+		want    string
+	}{
+		"done":                     {replayEnd{state: "done", acted: &acted}, nil, ""},
+		"running":                  {replayEnd{state: "running", open: 1}, nil, unending},
+		"done before its end":      {replayEnd{state: "done", open: 1}, nil, unending},
+		"cancelled":                {replayEnd{state: "cancelled", open: 1}, []*act{cancelled}, ""},
+		"cancelled and going on":   {replayEnd{state: "cancelled", acted: &acted}, []*act{cancelled}, unending},
+		"cancelled, which is done": {replayEnd{state: "done"}, []*act{cancelled}, undecided},
+	} {
+		if got := kindsOf(c.end.judge(c.cancels)); got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What was erased is nowhere, as text or as bytes, and what is sealed is nowhere in plain.
+func TestLeakingNoticesContent(t *testing.T) {
+	t.Parallel()
+	gone, stays := marker(1, 1), marker(1, 2)
+	conflicting, later := marker(1, 3), marker(1, 4)
+	payloadOf := func(marker string) payload { return payload{Marker: marker} }
+	events := map[string]*event{
+		"pay/gone": {erased: []span{between(5, 6)}, sent: []sent{
+			{payload: payloadOf(gone)}, {payload: payloadOf(conflicting), sentAt: at(2)}, {payload: payloadOf(later), sentAt: at(8)},
+		}},
+		"pay/stays": {sent: []sent{{payload: payloadOf(stays)}}},
+	}
+	for name, c := range map[string]struct {
+		content string
+		sealed  bool
+		want    string
+	}{
+		"what was not erased":            {`1	{"marker":"` + stays + `"}`, false, ""},
+		"a conflict of later":            {`1	{"marker":"` + later + `"}`, false, ""},
+		"text that was erased":           {`1	{"marker":"` + gone + `"}`, false, leaked},
+		"bytes that were erased":         {`1	\\x7b` + hex.EncodeToString([]byte(gone)) + `7d`, false, leaked},
+		"a conflict of before":           {`1	\\x` + hex.EncodeToString([]byte(conflicting)), false, leaked},
+		"what is to be sealed":           {`1	{"marker":"` + stays + `"}`, true, leaked},
+		"bytes that are to be sealed":    {`1	\\x` + hex.EncodeToString([]byte(stays)), true, leaked},
+		"what is sealed and of no event": {`1	\\x00ff`, true, ""},
+	} {
+		if got := kindsOf(leaking("t", []byte(c.content), events, c.sealed)); got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestOldKeysAreNoticed(t *testing.T) {
+	t.Parallel()
+	rows := []keyRow{{ID: 1}, {ID: 2, Active: true, Usage: []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 2, Values: 7}}}}
+	if found := old(rows); len(found) > 0 {
+		t.Errorf("everything is under the active key: %v", found)
+	}
+	rows[0].Usage = []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 1, Values: 1}}
+	if got := kindsOf(old(rows)); got != kept {
+		t.Errorf("a value is under an old key: found %q", got)
+	}
+}
+
+// A request under a key that no effect has is of nobody.
+func TestHearNoticesAForeignKey(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(options{}, nil)
+	c.byKey["k"] = &history{key: "k"}
+	c.hear([]*request{call(1, 200)})
+	replayed := call(2, 200)
+	replayed.key = "k~v2"
+	if c.hear([]*request{replayed}); len(c.found) > 0 {
+		t.Errorf("an effect's first and second key: %v", c.found)
+	}
+	foreign := call(3, 200)
+	foreign.key = "other"
+	if c.hear([]*request{foreign}); kindsOf(c.found) != alien {
+		t.Errorf("a foreign key: found %v", c.found)
+	}
+}
+
+// Two effects with one key are one effect that happens twice.
+func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(options{}, nil)
+	c.name(&history{id: "1", key: "k"})
+	if c.name(&history{id: "2", key: "l"}); len(c.found) > 0 {
+		t.Errorf("two effects with two keys: %v", c.found)
+	}
+	if c.name(&history{id: "3", key: "k"}); kindsOf(c.found) != doubled {
+		t.Errorf("two effects with one key: found %v", c.found)
+	}
+}
+
+// A long campaign in which something never happened proves nothing about it.
+func TestNeverNamesWhatDidNotHappen(t *testing.T) {
+	t.Parallel()
+	c := newCampaign(options{}, nil)
+	c.sink = &sink{}
+	for _, name := range wanted {
+		if !slices.Contains(c.never(), name) {
+			t.Fatalf("nothing happened, and %q is not missed", name)
+		}
+		c.kinds[name]++
+	}
+	for _, v := range variants {
+		c.kinds["started "+v.name]++
+	}
+	if missing := c.never(); len(missing) > 0 {
+		t.Errorf("everything happened, and %v is missed", missing)
+	}
+}

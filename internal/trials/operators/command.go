@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// act is one command that was run, and what came of it.
+type act struct {
+	id    int
+	round int
+	who   string
+	kind  string
+	args  []string
+	rig.Ran
+
+	// killed: the campaign ended it.
+	killed bool
+
+	// reported is how many things it says it decided, and which entry of the audit each
+	// of them has; -1 is none said.
+	reported int
+	action   string
+
+	// decided are the objects of its entries in the audit, by action.
+	decided map[string][]string
+}
+
+func (a *act) span() span { return span{a.From, a.To} }
+
+// reason is the reason that a command is given: by it the audit tells whose a decision was.
+func (a *act) reason() string { return fmt.Sprintf("act-%06d", a.id) }
+
+// String is the act in one line.
+func (a *act) String() string {
+	how := fmt.Sprintf("exit %d", a.Code)
+	if a.killed {
+		how = "killed"
+	}
+	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.who, a.From.Format("15:04:05.000"), a.To.Format("05.000"), how, strings.Join(a.args, " "))
+}
+
+// operator is one person in one round.
+type operator struct {
+	*campaign
+	name   string
+	random *rand.Rand
+	round  int
+}
+
+// how says how a command is run.
+type how struct {
+	kind    string // as it is counted
+	decides bool   // it takes a reason
+	asks    bool   // it has to be told that nobody can be asked
+	action  string // of its entries in the audit, whose number it reports
+	spared  bool   // it is never killed
+	struck  bool   // it is killed, unless it is faster
+	usage   string // a complaint with which it may exit 2
+}
+
+// oncegate runs a command as a person would, and reads the JSON that it writes if it
+// succeeds. One in twelve is killed.
+func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string) (*act, error) {
+	a := o.newAct(o.round, o.name, h)
+	args = append(args, "--output", "json")
+	if h.decides {
+		args = append(args, "--reason", a.reason())
+	}
+	if h.asks {
+		args = append(args, "--yes")
+	}
+	limit, strike := patience, h.struck || !h.spared && o.random.IntN(12) == 0
+	if strike {
+		limit = time.Duration(5+o.random.IntN(80)) * time.Millisecond
+	}
+	server := o.servers[o.random.IntN(2)]
+	a.args = args
+	var err error
+	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return a, err
+	}
+	a.killed = a.Code == -1 && strike
+	if a.Code == 0 && into != nil {
+		if err := json.Unmarshal([]byte(a.Out), into); err != nil {
+			o.violate(violation{kind: exited, detail: fmt.Sprintf("%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Out)})
+		}
+	}
+	if detail := complaint(a, h.usage); detail != "" {
+		o.violate(violation{kind: exited, detail: detail})
+	}
+	o.ended(a)
+	return a, nil
+}
+
+// What varies in a complaint: ids, numbers, names and times.
+var (
+	variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|evt_[0-9a-f~]+|order-\d+|\d+(\.\d+)?`)
+	internal = regexp.MustCompile(`SQLSTATE|panic:|goroutine \d|nil pointer|runtime error`)
+)
+
+// complaint says what is wrong with how a command ended, if anything: its status is one of
+// those that are documented, a failure is explained in one line, and that is one for people.
+func complaint(a *act, usage string) string {
+	lines := strings.Split(strings.TrimSpace(a.Complaints), "\n")
+	last := lines[len(lines)-1]
+	switch {
+	case a.killed, a.Code == 0:
+		return ""
+	case a.Code == -1 && a.To.Sub(a.From) >= patience:
+		return fmt.Sprintf("%s did not end within %s", a, patience)
+	case a.Code != 1 && a.Code != 2 && a.Code != 75:
+		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Complaints)
+	case a.Code == 2 && (usage == "" || !strings.Contains(last, usage)):
+		return fmt.Sprintf("%s was called right and says that it was not: %s", a, last)
+	case internal.MatchString(a.Complaints):
+		return fmt.Sprintf("%s failed with what no person can use: %s", a, a.Complaints)
+	case !strings.HasPrefix(last, "oncegate: "):
+		return fmt.Sprintf("%s failed without a word: %q", a, a.Complaints)
+	}
+	return ""
+}
+
+// refusal is why a command refused, without what varies.
+func refusal(a *act) string {
+	lines := strings.Split(strings.TrimSpace(a.Complaints), "\n")
+	text := variable.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")
+	return a.kind + ": " + text
+}

@@ -1,0 +1,131 @@
+// Operators is the campaign of people who work in parallel: while senders deliver and
+// targets fail, several operators plan, run and cancel replays, discard, resolve, skip,
+// unblock, erase, prune, admit conflicts, clear routes, rotate keys, reseal and migrate with
+// the real command line, processes are restarted with other configurations and killed, and so
+// are commands. A ledger outside the product then says whether what a person decided stood, and whether
+// the books agree; see scripts/operators.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// options are what can be chosen.
+type options struct {
+	rounds, operators, acts int
+	seed                    uint64
+	wrong                   bool
+}
+
+func parse(args []string, errs io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("operators", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.IntVar(&o.rounds, "rounds", 20, "rounds")
+	flags.IntVar(&o.operators, "operators", 4, "people who act at the same time")
+	flags.IntVar(&o.acts, "acts", 2, "acts of each of them in a round")
+	flags.Uint64Var(&o.seed, "seed", 0, "decides what is delivered, how targets behave and who does what; 0 draws one")
+	flags.BoolVar(&o.wrong, "wrong", false, "change the tables as a wrong implementation would, and succeed if that is noticed")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if min(o.rounds, o.operators, o.acts) < 1 || flags.NArg() > 0 {
+		return o, errors.New("numbers are at least 1, and there are no arguments")
+	}
+	for o.seed == 0 {
+		o.seed = rand.Uint64() //nolint:gosec // a schedule is no secret
+	}
+	return o, nil
+}
+
+func main() { rig.Main("operators", run) }
+
+// shown is how many violations are printed.
+func (o *options) shown() int {
+	if o.wrong {
+		return 3
+	}
+	return 30
+}
+
+// run runs a campaign and reports whether it found a violation.
+func run(ctx context.Context, args []string) (broken bool, err error) {
+	o, err := parse(args, os.Stderr)
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("operators: %d rounds of %d operators, seed %d\n", o.rounds, o.operators, o.seed)
+	began := time.Now()
+	// PostgreSQL is not killed, so it need not be durable.
+	w, err := rig.NewGround(ctx, "operators", devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}})
+	if w != nil {
+		defer func() { err = errors.Join(err, w.Close()) }()
+	}
+	if err != nil {
+		return false, err
+	}
+	c := newCampaign(o, w)
+	defer func() { err = errors.Join(err, c.close()) }() // before PostgreSQL
+	repeat := fmt.Sprintf("./scripts/operators -rounds %d -operators %d -acts %d -seed %d", o.rounds, o.operators, o.acts, o.seed)
+	logs := []string{filepath.Join(w.Dir, "*.log"), w.Server.LogPath()}
+	if err := c.run(ctx); err != nil {
+		return false, rig.Early(err, repeat, logs...)
+	}
+	found := c.found
+	if len(found) > 0 && !o.wrong {
+		kept, err := rig.Keep(logs...)
+		if err != nil {
+			return true, err
+		}
+		fmt.Printf("   to repeat it: %s\n   the logs: %s\n", repeat, kept)
+	}
+	for _, v := range found[:min(len(found), o.shown())] {
+		fmt.Println("  ", v)
+	}
+	if len(found) > o.shown() {
+		fmt.Printf("   and %d more\n", len(found)-o.shown())
+	}
+	if o.wrong {
+		missed := c.unnoticed()
+		fmt.Print(c.summary(time.Since(began)))
+		fmt.Printf("wrong on purpose, and not noticed: %v\n", missed)
+		return len(missed) > 0, nil
+	}
+	never := c.never()
+	for _, kind := range never {
+		if o.rounds >= exercised {
+			fmt.Printf("   never: %q did not happen in %d rounds, so nothing is proved about it\n", kind, o.rounds)
+		}
+	}
+	fmt.Print(c.summary(time.Since(began)))
+	if len(never) > 0 && o.rounds < exercised {
+		fmt.Printf("  %-11s %s\n", "not yet", strings.Join(never, ", "))
+	}
+	return len(found) > 0 || o.rounds >= exercised && len(never) > 0, nil
+}
+
+// exercised is from how many rounds on every kind of act and of end has to have happened.
+const exercised = 300
+
+// sorted gives the keys of a map in order.
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

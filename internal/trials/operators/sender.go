@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// event is what was delivered under one id.
+type event struct {
+	source, id string
+
+	// sent are the payloads, the first one first: those behind it conflict with it.
+	sent []sent
+
+	// acknowledged is whether any of them was, and admitted whether a conflict was made
+	// an event of its own.
+	acknowledged, admitted bool
+
+	// gone: it was erased, as the audit says.
+	gone bool
+
+	// erased are the erasures of the event that were seen to succeed.
+	erased []span
+}
+
+type sent struct {
+	payload
+	body   []byte
+	sentAt time.Time // when it was first acknowledged
+}
+
+// span is when something was begun and when it had returned: what it did, it did in
+// between.
+type span struct{ from, to time.Time }
+
+// deliveries is what senders know.
+type deliveries struct {
+	mu     sync.Mutex
+	events map[string]*event // by source/id
+	recent []*event
+	counts map[string]int // by what was answered
+	orders []string       // keys that go on
+	next   map[string]int // their next numbers
+	made   int
+	client *http.Client
+}
+
+func newDeliveries() *deliveries {
+	return &deliveries{
+		events: map[string]*event{}, counts: map[string]int{}, next: map[string]int{},
+		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
+	}
+}
+
+// marker is a text that is in one payload and nowhere else.
+func marker(seed uint64, n int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", seed, n))
+	return "mark-" + hex.EncodeToString(sum[:6])
+}
+
+// newEvent makes an event with its first payload.
+func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.made++
+	e := &event{source: source, id: fmt.Sprintf("evt_%06d", d.made)}
+	d.addPayload(seed, e, p)
+	d.events[source+"/"+e.id] = e
+	if d.recent = append(d.recent, e); len(d.recent) > 60 {
+		d.recent = d.recent[1:]
+	}
+	return e
+}
+
+// addPayload gives an event another payload. The caller holds the lock.
+func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
+	d.made++
+	p.Marker = marker(seed, d.made)
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	e.sent = append(e.sent, sent{payload: p, body: body})
+}
+
+// conflict gives an event of the last rounds another payload; nil if there is none.
+func (d *deliveries) conflict(random *rand.Rand, seed uint64) (*event, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.recent) < 10 {
+		return nil, 0
+	}
+	e := d.recent[random.IntN(len(d.recent)-5)]
+	p := e.sent[0].payload
+	p.Fault, p.Faults = "", 0
+	d.addPayload(seed, e, p)
+	return e, len(e.sent) - 1
+}
+
+// again gives an event of the last rounds.
+func (d *deliveries) again(random *rand.Rand) *event {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.recent) < 10 {
+		return nil
+	}
+	return d.recent[random.IntN(len(d.recent))]
+}
+
+// orderOf is the key in order of the first of the events that has one.
+func (d *deliveries) orderOf(events []string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range events {
+		if e := d.events[key]; e != nil && e.sent[0].Order != "" {
+			return e.sent[0].Order
+		}
+	}
+	return ""
+}
+
+// place gives the key and number of an event in order: most follow the one before, some
+// leave a number out, take one that is taken, or have none. A key is a marker, so that it is
+// found where it may not be.
+func (d *deliveries) place(random *rand.Rand, seed uint64) (key string, number int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.orders) < 6 || random.IntN(15) == 0 {
+		d.made++
+		d.orders = append(d.orders, marker(seed, d.made))
+	}
+	if len(d.orders) > 12 {
+		d.orders = d.orders[1:]
+	}
+	key = d.orders[random.IntN(len(d.orders))]
+	switch n := random.IntN(20); {
+	case n == 0:
+		return "", 0
+	case n == 1:
+		return key, 0
+	case n == 2 && d.next[key] > 0:
+		return key, d.next[key] // once more
+	case n <= 4:
+		d.next[key]++ // one is missing
+	}
+	d.next[key]++
+	return key, d.next[key]
+}
+
+// trouble draws how targets behave to an event.
+func trouble(random *rand.Rand) (fault string, times int) {
+	if random.IntN(100) < 40 {
+		return "", 0
+	}
+	return faults[random.IntN(len(faults))], 1 + random.IntN(5)
+}
+
+// send delivers what belongs to a round.
+func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
+	type delivery struct {
+		event   *event
+		payload int
+	}
+	var out []delivery
+	fresh := func(source string, p payload) {
+		p.Fault, p.Faults = trouble(random)
+		out = append(out, delivery{event: c.deliveries.newEvent(c.seed, source, p)})
+	}
+	for range 2 {
+		fresh("pay", payload{Type: "pay.made", Customer: fmt.Sprintf("customer-%d", random.IntN(200))})
+	}
+	fresh("pay", payload{Type: "bonus.given"})
+	c.deliveries.mu.Lock() // what waits for the route that comes and goes
+	if e := out[len(out)-1].event; random.IntN(2) == 0 {
+		p := e.sent[0].payload
+		p.Fault, p.Faults = faultBusy, 6
+		body, _ := json.Marshal(p) // as before
+		e.sent[0] = sent{payload: p, body: body}
+	}
+	c.deliveries.mu.Unlock()
+	for range 3 {
+		key, number := c.deliveries.place(random, c.seed)
+		fresh("orders", payload{Type: "order.changed", Order: key, Number: number})
+	}
+	for range 1 + random.IntN(2) {
+		fresh("brief", payload{Type: "brief.said"})
+	}
+	for range 2 {
+		if e := c.deliveries.again(random); e != nil {
+			out = append(out, delivery{event: e})
+		}
+	}
+	if random.IntN(2) == 0 {
+		if e, n := c.deliveries.conflict(random, c.seed); e != nil {
+			out = append(out, delivery{e, n})
+		}
+	}
+	for _, d := range out {
+		if err := c.deliver(ctx, random, d.event, d.payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver brings a payload to one of the servers, until it is acknowledged or patience
+// ends: both may be away.
+func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n int) error {
+	c.deliveries.mu.Lock()
+	body := e.sent[n].body
+	c.deliveries.mu.Unlock()
+	first := random.IntN(2)
+	for began := time.Now(); time.Since(began) < 20*time.Second; first++ {
+		s := c.servers[first%2]
+		status, answer, err := rig.DeliverStandard(ctx, c.deliveries.client, "http://"+s.public+"/in/"+e.source, []byte(secretKey), e.id, body)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && status/100 == 2 {
+			var said struct{ Status string }
+			_ = json.Unmarshal(answer, &said) // an empty word is counted too
+			c.deliveries.mu.Lock()
+			if e.acknowledged = true; e.sent[n].sentAt.IsZero() {
+				e.sent[n].sentAt = time.Now()
+			}
+			c.deliveries.counts[said.Status]++
+			c.deliveries.mu.Unlock()
+			return nil
+		}
+		if err == nil && status != http.StatusServiceUnavailable {
+			return fmt.Errorf("delivering %s/%s: it is answered with %d", e.source, e.id, status)
+		}
+		select {
+		case <-time.After(30 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.deliveries.mu.Lock()
+	defer c.deliveries.mu.Unlock()
+	c.deliveries.counts["given up"]++
+	return nil
+}

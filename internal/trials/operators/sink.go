@@ -1,0 +1,210 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// request is one request as a target got it.
+type request struct {
+	key, route string // route is that of an ordered target; "" elsewhere
+	attempt    string
+	body       [sha256.Size]byte
+	at         time.Time // when it had been read to its end
+	once       bool      // the target cannot deduplicate
+
+	// answer is the status that it was answered with; 0 is none.
+	answer int
+	payload
+}
+
+// payload is what the body of an event says.
+type payload struct {
+	Type     string `json:"type"`
+	Marker   string `json:"marker"`
+	Order    string `json:"order,omitempty"`
+	Number   int    `json:"number,omitempty"`
+	Customer string `json:"customer,omitempty"`
+
+	// Fault is how the targets behave to it, for so many requests of a key.
+	Fault  string `json:"fault,omitempty"`
+	Faults int    `json:"faults,omitempty"`
+}
+
+// certain reports whether the target's answer says that nothing happened: it was busy, or
+// refused the request.
+func (r *request) certain() bool {
+	return r.answer == http.StatusTooManyRequests || r.answer == http.StatusBadRequest || r.answer == http.StatusGone
+}
+
+// probed is a question of a probe, and its answer.
+type probed struct {
+	key  string
+	at   time.Time
+	done bool
+}
+
+// did reports whether the target has done what it was asked for, whatever it answered: of
+// what it left open, half.
+func (r *request) did() bool {
+	return r.answer == http.StatusOK || !r.certain() && r.body[0]%2 == 0
+}
+
+// sink is both targets, at two addresses. It answers by what the event says, and writes
+// everything down.
+type sink struct {
+	servers   [2]*http.Server
+	addresses [2]string
+
+	mu       sync.Mutex
+	calm     bool // every request is answered with 200 from now on
+	requests []*request
+	probes   []probed
+	heard    map[string][]*request // by key
+}
+
+func startSink() (*sink, error) {
+	s := &sink{heard: map[string][]*request{}}
+	for i := range s.servers {
+		address, err := rig.FreeAddress()
+		if err != nil {
+			return s, err
+		}
+		listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails
+		if err != nil {
+			return s, fmt.Errorf("listening: %w", err)
+		}
+		s.addresses[i] = address
+		s.servers[i] = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = s.servers[i].Serve(listener) }() // ends when it is closed
+	}
+	return s, nil
+}
+
+func (s *sink) close() {
+	for _, server := range s.servers {
+		if server != nil {
+			_ = server.Close()
+		}
+	}
+}
+
+// quiet ends all faults.
+func (s *sink) quiet() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calm = true
+}
+
+// probe answers a probe.
+func (s *sink) probe(w http.ResponseWriter, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := probed{key: key, at: time.Now(), done: slices.ContainsFunc(s.heard[key], (*request).did)}
+	s.probes = append(s.probes, p)
+	if !p.done {
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// probedSince gives what was asked from a place on.
+func (s *sink) probedSince(place int) []probed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.probes)[place:]
+}
+
+// since gives what was heard from a place on.
+func (s *sink) since(place int) []*request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.requests)[place:]
+}
+
+// The faults that an event asks for.
+const (
+	faultBusy    = "busy"    // 429
+	faultRefused = "refused" // 400
+	faultGone    = "gone"    // 410
+	faultFailed  = "failed"  // 500
+	faultDown    = "down"    // 503
+	faultHang    = "hang"    // no answer
+	faultReset   = "reset"   // the connection is dropped
+	faultMixed   = "mixed"   // one after the other
+)
+
+var faults = []string{faultBusy, faultRefused, faultGone, faultFailed, faultDown, faultHang, faultReset, faultMixed}
+
+// answers are the statuses by which targets answer; 0 drops the connection, -1 is silence.
+var answers = map[string]int{
+	"": http.StatusOK, faultBusy: http.StatusTooManyRequests, faultRefused: http.StatusBadRequest, faultGone: http.StatusGone,
+	faultFailed: http.StatusInternalServerError, faultDown: http.StatusServiceUnavailable, faultHang: -1, faultReset: 0,
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if key, asks := strings.CutPrefix(req.URL.Path, "/probe/"); asks {
+		s.probe(w, key)
+		return
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // the caller was killed: it asked for nothing
+	}
+	r := &request{
+		key: req.Header.Get("Idempotency-Key"), attempt: req.Header.Get("Oncegate-Attempt"), body: sha256.Sum256(body),
+		once: strings.HasPrefix(req.URL.Path, "/once"), route: strings.TrimPrefix(strings.TrimPrefix(req.URL.Path, "/once"), "/idem"),
+	}
+	r.route = strings.TrimPrefix(r.route, "/")
+	if err := json.Unmarshal(body, &r.payload); err != nil {
+		r.Marker = "not an event"
+	}
+	status := s.note(r)
+	switch {
+	case status > 0:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		// What a target says of an event is content too.
+		_, _ = fmt.Fprintf(w, `{"said":%q}`, r.Marker) // the caller may be gone
+		return
+	case status < 0:
+		select { // until the caller gives up
+		case <-req.Context().Done():
+		case <-time.After(time.Minute):
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// note writes a request down with what becomes of it.
+func (s *sink) note(r *request) (status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.at = time.Now()
+	n := len(s.heard[r.key])
+	s.heard[r.key] = append(s.heard[r.key], r)
+	fault := r.Fault
+	switch {
+	case n >= r.Faults || s.calm:
+		fault = ""
+	case fault == faultMixed:
+		h := fnv.New32a()
+		_, _ = fmt.Fprintf(h, "%s %d", r.Marker, n) // never fails
+		fault = faults[h.Sum32()%uint32(len(faults)-1)]
+	}
+	status = answers[fault]
+	r.answer = max(status, 0)
+	s.requests = append(s.requests, r)
+	return status
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// meddle does what the variant has somebody do from outside.
+func (c *campaign) meddle(ctx context.Context) (found []violation, err error) {
+	watcher, err := c.world.connect(ctx, c.schema)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, watcher.Close(context.WithoutCancel(ctx))) }()
+	switch {
+	case c.variant.locked > 0:
+		return c.lockStream(ctx, watcher)
+	case c.variant.vanish:
+		return c.vanishWorker(ctx, watcher)
+	}
+	return nil, nil
+}
+
+// fault says what that came to.
+func (c *campaign) fault() string {
+	switch {
+	case c.variant.locked > 0:
+		return fmt.Sprintf(", a stream locked for %.0f s (%d effects of others done meanwhile, at most %.1f s without one)",
+			c.lockedFor.Seconds(), c.goneOn, c.longestStill.Seconds())
+	case c.variant.vanish:
+		return fmt.Sprintf(", %d host vanished inside a transaction (at most %.1f s without an effect after it)", c.vanished, c.longestStill.Seconds())
+	}
+	return ""
+}
+
+// longestPause is how long the streams that are free may come no further, while one is
+// locked and they have something to do.
+const longestPause = 10 * time.Second
+
+// lockedKey is the sequence that somebody locks.
+const lockedKey = "k0"
+
+// The stream of a sequence, which the events' ids name; the key itself may be sealed.
+const streamOfSequence = `(
+    SELECT t.id
+    FROM inbox_event v
+    JOIN effect e ON e.event_id = v.id
+    JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
+    WHERE split_part(v.event_id, '_', 2) = $1
+    LIMIT 1)`
+
+const lockOneStream = `SELECT FROM stream s WHERE s.id = ` + streamOfSequence + ` FOR UPDATE`
+
+// Progress of the sequences but one, and whether any of theirs is left to do.
+const readProgress = `
+SELECT (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_hash IS DISTINCT FROM s.key_hash),
+    EXISTS (SELECT FROM effect e WHERE e.state IN ('pending', 'retry', 'claimed', 'held') AND e.sequence_key_hash IS DISTINCT FROM s.key_hash),
+    (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_hash = s.key_hash)
+FROM stream s
+WHERE s.id = ` + streamOfSequence
+
+// lockStream locks one stream for the variant's time as a debugger would, as soon as it
+// is there, and measures how the others go on meanwhile.
+func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
+	stranger, err := c.world.connect(ctx, c.schema)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stranger.Close(context.WithoutCancel(ctx))) }()
+	for {
+		if _, err := stranger.Exec(ctx, "BEGIN"); err != nil {
+			return nil, fmt.Errorf("locking a stream: %w", err)
+		}
+		tag, err := stranger.Exec(ctx, lockOneStream, lockedKey)
+		if err != nil {
+			return nil, fmt.Errorf("locking a stream: %w", err)
+		}
+		if tag.RowsAffected() == 1 {
+			break
+		}
+		if _, err := stranger.Exec(ctx, "ROLLBACK"); err != nil {
+			return nil, fmt.Errorf("locking a stream: %w", err)
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			return nil, nil
+		}
+	}
+	var first, last, lockedAtFirst, locked int
+	began := time.Now()
+	still := began
+	for c.lockedFor = 0; c.lockedFor < c.variant.locked && pause(ctx, 200*time.Millisecond); c.lockedFor = time.Since(began) {
+		var now int
+		var open bool
+		if err := watcher.QueryRow(context.WithoutCancel(ctx), readProgress, lockedKey).Scan(&now, &open, &locked); err != nil {
+			return nil, fmt.Errorf("watching the others: %w", err)
+		}
+		if first == 0 {
+			first, last, lockedAtFirst = now+1, now, locked
+		}
+		if now != last || !open {
+			last, still = now, time.Now()
+		}
+		c.longestStill = max(c.longestStill, time.Since(still))
+	}
+	c.goneOn = last - first + 1
+	if c.longestStill > longestPause {
+		found = append(found, violation(fmt.Sprintf("held up: for %s nothing of the others was done while %s was locked", c.longestStill.Round(time.Millisecond), lockedKey)))
+	}
+	if c.goneOn == 0 {
+		found = append(found, violation("held up: nothing of the others was done while "+lockedKey+" was locked"))
+	}
+	if locked != lockedAtFirst {
+		found = append(found, violation(fmt.Sprintf("unlocked: %d effects of %s were done while it was locked", locked-lockedAtFirst, lockedKey)))
+	}
+	return found, nil // closing lets go
+}
+
+// pause waits, and reports false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// afterVanishing is how long is watched how the others go on.
+const afterVanishing = 30 * time.Second
+
+// workPool is what the connections of workers' pools say that they are.
+const workPool = "oncegate work"
+
+// vanishWorker has the host of one worker vanish in the middle of a transaction of its
+// streams, once some effects are done, and measures how the others go on.
+func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
+	proxy, dsn, err := rig.StartProxy(c.world.Server.DSN(), workPool)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, proxy.Close()) }()
+	p, err := c.world.serveAt(context.WithoutCancel(ctx), dsn, c.schema, "work", "")
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, p.Kill()
+	case <-proxy.VanishNext(workPool):
+	}
+	c.vanished++
+	if err := p.Kill(); err != nil { // the server does not hear of it
+		return nil, err
+	}
+	var last int
+	began := time.Now()
+	for still := began; time.Since(began) < afterVanishing && pause(ctx, 200*time.Millisecond); {
+		var now, own int
+		var open bool
+		if err := watcher.QueryRow(context.WithoutCancel(ctx), readProgress, lockedKey).Scan(&now, &open, &own); err != nil {
+			return nil, fmt.Errorf("watching the others: %w", err)
+		}
+		if now+own != last || !open {
+			last, still = now+own, time.Now()
+		}
+		c.longestStill = max(c.longestStill, time.Since(still))
+	}
+	if c.longestStill > longestPause {
+		found = append(found, violation(fmt.Sprintf("held up: for %s nothing was done after a host had vanished", c.longestStill.Round(time.Millisecond))))
+	}
+	return found, nil
+}

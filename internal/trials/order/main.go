@@ -1,0 +1,99 @@
+// Order lets many senders deliver the events of many sequences out of order and
+// twice, kills the workers meanwhile, and then looks at what was applied: every
+// number once, in order, and nothing left waiting; see scripts/order.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// options are what can be chosen.
+type options struct {
+	keys, events       int
+	window             int
+	duplicates         int // of a hundred events
+	ingesters, workers int
+	kill               time.Duration
+	patience           time.Duration // of the campaign, not of the route
+	seed               uint64
+	variants           []string
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var variants string
+	flags := flag.NewFlagSet("order", flag.ContinueOnError)
+	flags.IntVar(&o.keys, "keys", 1000, "sequences")
+	flags.IntVar(&o.events, "events", 100, "numbers of each sequence")
+	flags.IntVar(&o.window, "window", 5, "how far an event is delivered from its place")
+	flags.IntVar(&o.duplicates, "duplicates", 10, "of a hundred events, how many are delivered twice")
+	flags.IntVar(&o.ingesters, "ingesters", 8, "deliveries at once")
+	flags.IntVar(&o.workers, "workers", 8, "worker processes")
+	flags.DurationVar(&o.kill, "kill", 2*time.Second, "the mean time between two kills of a worker; 0 is never")
+	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "without anything happening, until what is left is called stuck")
+	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the order of deliveries and the kills")
+	flags.StringVar(&variants, "variants", strings.Join(variantNames(), ","), "what to run")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.variants = strings.Split(variants, ",")
+	for _, name := range o.variants {
+		if !slices.Contains(variantNames(), name) {
+			return o, fmt.Errorf("-variants %q is unknown; known are %s", name, strings.Join(variantNames(), ", "))
+		}
+	}
+	if min(o.keys, o.events, o.window, o.ingesters, o.workers) < 1 || o.duplicates < 0 || o.kill < 0 || o.patience <= 0 || flags.NArg() > 0 {
+		return o, errors.New("sizes are at least 1, times not negative, and there are no arguments")
+	}
+	return o, nil
+}
+
+func main() {
+	rig.Main("order", func(ctx context.Context, args []string) (bool, error) {
+		broken, err := run(ctx, args)
+		return broken > 0, err
+	})
+}
+
+// run runs the variants one after another and says how many broke the promise.
+func run(ctx context.Context, args []string) (broken int, err error) {
+	o, err := parse(args)
+	if err != nil {
+		return 0, err
+	}
+	w, err := newWorld(ctx)
+	if w != nil {
+		defer func() { err = errors.Join(err, w.Close()) }()
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range variants {
+		if !slices.Contains(o.variants, v.name) {
+			continue
+		}
+		c := &campaign{options: o, variant: v, world: w}
+		result, err := c.run(ctx)
+		if err != nil {
+			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
+			return broken, rig.Early(fmt.Errorf("%s: %w", v.name, err), repeat, filepath.Join(w.Dir, c.schema+".*.log"), w.Server.LogPath())
+		}
+		fmt.Println(result)
+		for _, violation := range result.violations[:min(len(result.violations), 20)] {
+			fmt.Println("  ", violation)
+		}
+		if kept := len(result.violations) == 0; kept == v.wrong {
+			broken++
+		}
+	}
+	return broken, nil
+}

@@ -1,0 +1,199 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Counts are what was delivered, by what it was.
+type Counts struct {
+	New, Duplicates, Conflicts, Refused int
+
+	// Put off are deliveries answered 503 or not at all: a sender comes again.
+	PutOff int
+
+	// Wrong are answers that must not be; the first is described.
+	Wrong      int
+	FirstWrong string
+}
+
+// Deliveries is the number of those that were answered as they should be.
+func (c *Counts) Deliveries() int { return c.New + c.Duplicates + c.Conflicts + c.Refused }
+
+// kind is what a delivery is. Of a hundred, ten are duplicates, two conflict with an
+// earlier one and three are signed with another secret.
+type kind int
+
+const (
+	fresh kind = iota
+	duplicate
+	conflict
+	refused
+)
+
+func kindOf(n int) kind {
+	switch n % 100 {
+	case 7, 17, 27, 37, 47, 57, 67, 77, 87, 97:
+		return duplicate
+	case 33, 66:
+		return conflict
+	case 21, 51, 81:
+		return refused
+	}
+	return fresh
+}
+
+const (
+	secret = "whsec_soak_0123456789abcdef0123456789abcdef"  //nolint:gosec // of a server that lives for minutes
+	forged = "whsec_nobody_knows_this_one_0123456789abcdef" //nolint:gosec // likewise
+
+	// senders is how many deliveries are under way at once at most.
+	senders = 64
+
+	// back is how far a duplicate and a conflict look back.
+	back = 500
+)
+
+// body is that of the n-th event. It is the same each time.
+func body(n, total int, began time.Time) []byte {
+	return fmt.Appendf(nil, `{"id":"evt_%08d","object":"event","type":"invoice.paid","created":%d,"data":{"object":{"id":"in_%d","object":"invoice","total":%d,"currency":"eur","customer":"cus_%d","lines":[{"id":"il_%d","amount":%d,"description":"a line of an invoice that is about as long as such lines are"}]}}}`,
+		n, began.Unix(), n, total, n%5000, n, total)
+}
+
+// load delivers at a rate.
+type load struct {
+	url    string
+	rate   int
+	began  time.Time
+	client *http.Client
+
+	mu      sync.Mutex
+	counts  Counts
+	latency []float64 // ms, since they were read last
+}
+
+// run delivers until the time is over. What is due is delivered at its time, however long
+// others take; the latency counts from that time.
+func (l *load) run(ctx context.Context, length time.Duration) {
+	type task struct {
+		n   int
+		due time.Time
+	}
+	work := make(chan task, 10*l.rate)
+	var wait sync.WaitGroup
+	for range senders {
+		wait.Go(func() {
+			for t := range work {
+				l.deliver(ctx, t.n, t.due)
+			}
+		})
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for n := 0; ; {
+		passed := time.Since(l.began)
+		for due := int(min(passed, length).Seconds() * float64(l.rate)); n < due; n++ {
+			select {
+			case work <- task{n: n, due: l.began.Add(time.Duration(n) * time.Second / time.Duration(l.rate))}:
+			case <-ctx.Done():
+			}
+		}
+		if passed >= length || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	wait.Wait()
+}
+
+func (l *load) deliver(ctx context.Context, n int, due time.Time) {
+	what, event, total, key := kindOf(n), n, n, secret
+	switch what {
+	case duplicate, conflict:
+		for event = max(n-back, 0); kindOf(event) != fresh; event++ {
+		}
+		if total = event; what == conflict {
+			total = n + 1_000_000_000
+		}
+	case refused:
+		key = forged
+	case fresh:
+	}
+	status, err := rig.Deliver(ctx, l.client, l.url, key, body(event, total, l.began))
+	took := float64(time.Since(due)) / float64(time.Millisecond)
+	if ctx.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	good := status/100 == 2
+	if what == refused {
+		good = status == http.StatusUnauthorized || status == http.StatusBadRequest
+	}
+	switch {
+	case err != nil || status == http.StatusServiceUnavailable:
+		l.counts.PutOff++
+		return
+	case !good:
+		if l.counts.Wrong++; l.counts.FirstWrong == "" {
+			l.counts.FirstWrong = fmt.Sprintf("delivery %d (kind %d) was answered %d", n, what, status)
+		}
+		return
+	case what == fresh:
+		l.counts.New++
+	case what == duplicate:
+		l.counts.Duplicates++
+	case what == conflict:
+		l.counts.Conflicts++
+	default:
+		l.counts.Refused++
+		return // no acknowledgement
+	}
+	l.latency = append(l.latency, took)
+}
+
+// read gives the percentiles since the last call.
+func (l *load) read(values map[string]float64) {
+	l.mu.Lock()
+	latency := l.latency
+	l.latency = nil
+	l.mu.Unlock()
+	if len(latency) == 0 {
+		return
+	}
+	slices.Sort(latency)
+	values["latency p50"] = latency[len(latency)/2]
+	values["latency p99"] = latency[len(latency)*99/100]
+}
+
+func (l *load) total() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// wrong says what about the deliveries makes a run worthless.
+func (c *Counts) wrong(planned int) error {
+	var errs []error
+	if c.Wrong > 0 {
+		errs = append(errs, fmt.Errorf("%d answers that must not be; %s", c.Wrong, c.FirstWrong))
+	}
+	if c.PutOff*1000 > planned {
+		errs = append(errs, fmt.Errorf("%d of %d deliveries were put off, more than one in a thousand", c.PutOff, planned))
+	}
+	if c.Deliveries()*100 < planned*95 {
+		errs = append(errs, fmt.Errorf("%d of %d deliveries were made: this machine cannot keep the rate", c.Deliveries(), planned))
+	}
+	return errors.Join(errs...)
+}
