@@ -1,7 +1,9 @@
 package effect
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 )
@@ -23,4 +25,14 @@ func SafeError(err error) string {
 		return "the reply is not HTTP" // the error quotes it
 	}
 	return Clean(strings.Join(strings.Fields(Clean(text, len(text)+MaxCause)), " "), MaxCause)
+}
+
+// TimedOut reports whether err ended an attempt because its time was over: by the
+// deadline of ctx, or by one of the connection's own.
+func TimedOut(ctx context.Context, err error) bool {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	netErr, ok := errors.AsType[net.Error](err)
+	return ok && netErr.Timeout()
 }

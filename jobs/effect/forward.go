@@ -333,7 +333,7 @@ func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 	if s.wrote.Load() {
 		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: SafeError(err)}
 		switch {
-		case timedOut(ctx, err):
+		case TimedOut(ctx, err):
 			r.Reason = ReasonTimeout
 		case ctx.Err() != nil:
 			r.Reason = ReasonStopped
@@ -351,18 +351,10 @@ func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
 		r.Reason = ReasonDNS
 	case s.handshake.Load():
 		r.Reason = ReasonTLS
-	case timedOut(ctx, err):
+	case TimedOut(ctx, err):
 		r.Reason = ReasonTimeout
 	case ctx.Err() != nil:
 		r.Reason = ReasonStopped
 	}
 	return r
-}
-
-func timedOut(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	netErr, ok := errors.AsType[net.Error](err)
-	return ok && netErr.Timeout()
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 )
 
+// maxResult bounds what is kept of a result.
+const maxResult = 64 << 10
+
 // OutsideHandler is a Go function that acts outside the database: it calls a
 // service, moves a file. The claim is committed before it is called, and no
 // transaction waits for it; so it may end without anybody seeing how.
@@ -35,7 +38,7 @@ func (h *OutsideHandler) Idempotent() bool { return h.Deduplicates }
 func (h *OutsideHandler) Send(ctx context.Context, call *Call) Result {
 	result, err := h.Handle(ctx, call)
 	if err == nil {
-		if len(result) > maxReply {
+		if len(result) > maxResult {
 			result = nil
 		}
 		return Result{Outcome: Done, Stored: result}
@@ -45,7 +48,7 @@ func (h *OutsideHandler) Send(ctx context.Context, call *Call) Result {
 	}
 	r := Result{Outcome: Unknown, Reason: ReasonHandler, Excerpt: Clean(err.Error(), MaxExcerpt)}
 	switch {
-	case timedOut(ctx, err):
+	case TimedOut(ctx, err):
 		r.Reason = ReasonTimeout
 	case ctx.Err() != nil:
 		r.Reason = ReasonStopped

@@ -69,7 +69,10 @@ type Mail struct {
 	guard   *egress.Guard
 }
 
-var _ Sender = (*Mail)(nil)
+var (
+	_ Sender    = (*Mail)(nil)
+	_ Previewer = (*Mail)(nil)
+)
 
 // NewMail makes a Mail, or reports everything that is wrong with cfg.
 func NewMail(cfg MailConfig) (*Mail, error) {
@@ -120,6 +123,14 @@ func (m *Mail) Render(*Call) ([]byte, error) { return nil, errors.New("the route
 
 // Idempotent implements [Sender]: a mail server delivers the same message twice.
 func (m *Mail) Idempotent() bool { return false }
+
+// Preview implements [Previewer].
+func (m *Mail) Preview(call *Call) (Request, *Result) {
+	if _, _, _, err := envelope(call.Rendered); err != nil {
+		return Request{}, &Result{Outcome: Dead, Reason: ReasonRender}
+	}
+	return Request{Body: call.Rendered}, nil
+}
 
 // Send implements [Sender]. What it sends is the message that was rendered.
 func (m *Mail) Send(ctx context.Context, call *Call) Result {
@@ -212,7 +223,7 @@ func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id
 	err = w.Close()
 	if err != nil && replyCode(err) < 400 {
 		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: lost(err)}
-		if timedOut(ctx, err) {
+		if TimedOut(ctx, err) {
 			r.Reason = ReasonTimeout
 		} else if ctx.Err() != nil {
 			r.Reason = ReasonStopped
@@ -233,7 +244,7 @@ func (m *Mail) refused(ctx context.Context, err error) Result {
 	switch {
 	case code == 0:
 		r.Code, r.Reason, r.Cause = "", ReasonConnection, lost(err)
-		if timedOut(ctx, err) {
+		if TimedOut(ctx, err) {
 			r.Reason = ReasonTimeout
 		} else if ctx.Err() != nil {
 			r.Reason = ReasonStopped
@@ -277,7 +288,7 @@ func notReached(ctx context.Context, err error) Result {
 		r.Reason = ReasonAddress
 	case isDNS:
 		r.Reason = ReasonDNS
-	case timedOut(ctx, err):
+	case TimedOut(ctx, err):
 		r.Reason = ReasonTimeout
 	case ctx.Err() != nil:
 		r.Reason = ReasonStopped

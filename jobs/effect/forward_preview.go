@@ -1,0 +1,35 @@
+package effect
+
+import (
+	"context"
+	"net/http"
+	"slices"
+)
+
+var _ Previewer = (*Forward)(nil)
+
+// hiddenHeader stands for the value of a configured header: it may be a
+// credential.
+const hiddenHeader = "<secret>"
+
+// Preview implements [Previewer].
+func (f *Forward) Preview(call *Call) (Request, *Result) {
+	req, err := f.request(context.Background(), call)
+	if err != nil {
+		return Request{}, &Result{Outcome: Dead, Reason: ReasonRender}
+	}
+	for name := range f.cfg.Headers {
+		if own := http.CanonicalHeaderKey(name); slices.Equal(req.Header[own], []string{f.cfg.Headers[name]}) {
+			req.Header[own] = []string{hiddenHeader}
+		}
+	}
+	// The id of the signature is the key, which is told apart.
+	for _, name := range []string{HeaderAttempt, "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
+		req.Header.Del(name)
+	}
+	body := call.Event.Body
+	if call.Rendered != nil {
+		body = call.Rendered
+	}
+	return Request{Method: req.Method, Headers: req.Header, Body: body}, nil
+}

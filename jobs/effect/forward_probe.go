@@ -1,0 +1,146 @@
+package effect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/egress"
+)
+
+// ProbeConfig configures an [HTTPProbe]. URL is required.
+type ProbeConfig struct {
+	// URL is what is asked for by GET. In its path and query, {key} stands for the
+	// idempotency key, {event} for our id of the event and {event_id} for the
+	// provider's; one of them is required.
+	URL string
+
+	// Headers are sent along.
+	Headers map[string]string
+
+	// Done are the statuses that say it has happened; 200 by default. Absent are
+	// those that say it has not; 404 by default. Any other says nothing.
+	Done, Absent []int
+
+	// Allow are private networks that the name may lead to.
+	Allow []netip.Prefix
+
+	// Resolver looks the name up. It defaults to the standard library's.
+	Resolver *net.Resolver
+
+	// Timeout bounds one question. It defaults to 10 s.
+	Timeout time.Duration
+}
+
+// HTTPProbe is a [Prober] over HTTP. It follows no redirect and uses no proxy.
+type HTTPProbe struct {
+	cfg       ProbeConfig
+	transport *http.Transport
+}
+
+var _ Prober = (*HTTPProbe)(nil)
+
+// NewProbe makes an HTTPProbe, or reports everything that is wrong with cfg.
+func NewProbe(cfg ProbeConfig) (*HTTPProbe, error) {
+	var errs []error
+	if !strings.Contains(cfg.URL, "{key}") && !strings.Contains(cfg.URL, "{event}") && !strings.Contains(cfg.URL, "{event_id}") {
+		errs = append(errs, errors.New("probe url names no effect: want {key}, {event} or {event_id}"))
+	}
+	if u, err := targetURL(fill(cfg.URL, "k", "e", "i")); err != nil {
+		errs = append(errs, fmt.Errorf("probe %w", err))
+	} else if plain, _ := url.Parse(fill(cfg.URL, "x", "x", "x")); plain == nil || plain.Host != u.Host {
+		errs = append(errs, errors.New("probe url: the host must be the same for every effect"))
+	}
+	for name, value := range cfg.Headers {
+		if !validName(name) || !validValue(value) {
+			errs = append(errs, fmt.Errorf("probe header %q is not valid", name))
+		}
+	}
+	if len(cfg.Done) == 0 {
+		cfg.Done = []int{http.StatusOK}
+	}
+	if len(cfg.Absent) == 0 {
+		cfg.Absent = []int{http.StatusNotFound}
+	}
+	for _, status := range slices.Concat(cfg.Done, cfg.Absent) {
+		if status < 200 || status > 599 {
+			errs = append(errs, fmt.Errorf("probe status %d is none", status))
+		}
+	}
+	for _, status := range cfg.Done {
+		if slices.Contains(cfg.Absent, status) {
+			errs = append(errs, fmt.Errorf("probe status %d cannot say both", status))
+		}
+	}
+	if cfg.Timeout < 0 {
+		errs = append(errs, errors.New("probe timeout must not be negative"))
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	named, _ := url.Parse(fill(cfg.URL, "k", "e", "i")) // read above
+	guard := egress.New(egress.Config{Allow: append(egress.Named(named.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
+	return &HTTPProbe{cfg: cfg, transport: &http.Transport{
+		DialContext:            guard.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: maxReply,
+		DisableCompression:     true,
+	}}, nil
+}
+
+// fill puts the parts into the template, each as one piece of a path or query.
+func fill(template, key, event, eventID string) string {
+	return strings.NewReplacer("{key}", url.PathEscape(key), "{event_id}", escapePart(eventID), "{event}", url.PathEscape(event)).Replace(template)
+}
+
+// escapePart escapes what a path or a query could be ended by; a dot segment
+// would climb.
+func escapePart(s string) string {
+	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D", ".", "%2E").Replace(url.PathEscape(s))
+}
+
+// Probe implements [Prober]. The status line alone decides.
+func (p *HTTPProbe) Probe(ctx context.Context, call *Call) ProbeResult {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	address := fill(p.cfg.URL, call.Key, call.Event.ID, call.Event.EventID)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return ProbeResult{Outcome: ProbeUnknown}
+	}
+	for name, value := range p.cfg.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("User-Agent", "Oncegate")
+	reply, err := exchange(p.transport, req)
+	if err != nil {
+		return ProbeResult{Outcome: ProbeUnknown}
+	}
+	_ = reply.Body.Close()
+	result := ProbeResult{Outcome: ProbeUnknown, Code: strconv.Itoa(reply.StatusCode)}
+	switch {
+	case slices.Contains(p.cfg.Done, reply.StatusCode):
+		result.Outcome = ProbeDone
+	case slices.Contains(p.cfg.Absent, reply.StatusCode):
+		result.Outcome = ProbeAbsent
+	}
+	return result
+}
+
+// Close closes the connections kept to the target.
+func (p *HTTPProbe) Close() { p.transport.CloseIdleConnections() }

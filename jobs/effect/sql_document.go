@@ -1,0 +1,44 @@
+package effect
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// document is an event as SQL functions get it. Names are an interface: never
+// change.
+type document struct {
+	Event          string          `json:"event"`
+	Source         string          `json:"source"`
+	Provider       string          `json:"provider"`
+	ID             string          `json:"id"`
+	Type           string          `json:"type"`
+	OccurredAt     *time.Time      `json:"occurred_at,omitempty"`
+	ReceivedAt     time.Time       `json:"received_at"`
+	Route          string          `json:"route"`
+	Key            string          `json:"key"`
+	SequenceKey    string          `json:"sequence_key,omitempty"`
+	SequenceNumber string          `json:"sequence_number,omitempty"`
+	Body           json.RawMessage `json:"body,omitempty"`
+	BodyBytes      []byte          `json:"body_base64,omitempty"`
+}
+
+// Document is the event as JSON: what is known about it and, as "body", its
+// payload; a body that is not JSON comes as "body_base64".
+func Document(call *Call) ([]byte, error) {
+	e := call.Event
+	d := document{
+		Event: e.ID, Source: e.Source, Provider: e.Provider, ID: e.EventID, Type: e.Type, ReceivedAt: e.ReceivedAt.UTC(),
+		Route: call.Route, Key: call.Key, SequenceKey: e.SequenceKey, SequenceNumber: e.SequenceNumber,
+	}
+	if !e.OccurredAt.IsZero() {
+		at := e.OccurredAt.UTC()
+		d.OccurredAt = &at
+	}
+	if json.Valid(e.Body) {
+		d.Body = e.Body
+	} else {
+		d.BodyBytes = e.Body
+	}
+	return json.Marshal(d)
+}
