@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 // groupable is a kind inside the database whose effect is one statement.
@@ -15,7 +16,7 @@ type groupable interface {
 	Arguments(call *effect.Call) (args []any, failure *effect.Result)
 }
 
-var _ groupable = (*effect.SQL)(nil)
+var _ groupable = (*sql.Transactional)(nil)
 
 // groups gives the kind of an effect that may be carried out in a group; nil for
 // one that has to be by itself.

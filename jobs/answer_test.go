@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // targetThatAnswers starts a target that reads each request to its end, does the work, and
@@ -55,7 +56,7 @@ func TestNothingIsSentTwiceWhereNobodyDeduplicates(t *testing.T) {
 			b := setup(t)
 			id := b.admit(once, 1)[0]
 			target := targetThatAnswers(t, c.statuses...)
-			forward, err := effect.NewForward(effect.ForwardConfig{URL: target.URL, RetryOn: c.retryOn})
+			forward, err := forward.New(forward.Config{URL: target.URL, RetryOn: c.retryOn})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +80,7 @@ func TestAnAnswerAfterTheWorkIsAnUnknownOutcome(t *testing.T) {
 			b := setup(t)
 			id := b.admit(repeatable, 1)[0]
 			target := targetThatAnswers(t, status)
-			forward, err := effect.NewForward(effect.ForwardConfig{URL: target.URL, Idempotent: true})
+			forward, err := forward.New(forward.Config{URL: target.URL, Idempotent: true})
 			if err != nil {
 				t.Fatal(err)
 			}

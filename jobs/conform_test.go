@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 func database(tb testing.TB, build effecttest.NewTransactional) effecttest.Kind {
@@ -23,7 +24,7 @@ func database(tb testing.TB, build effecttest.NewTransactional) effecttest.Kind 
 
 func TestSQLConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	effecttest.Run(t, database(t, func(tb testing.TB, function string) effect.Transactional {
-		kind, err := effect.NewSQL(effect.SQLConfig{Call: function})
+		kind, err := sql.New(sql.Config{Call: function})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 // Effects that share a transaction are carried out exactly once each, on two
@@ -29,7 +30,7 @@ func TestEffectsInGroups(t *testing.T) {
 	for i, name := range []string{"poison", "slow", "locked"} {
 		b.exec(`UPDATE inbox_event SET event_id = $2 WHERE id = $1`, ids[10+50*i], name)
 	}
-	kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+	kind, err := sql.New(sql.Config{Call: "apply_event"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 var keyedEffects = flag.Int("keyed-effects", 300, "effects with keys inside the database")
@@ -32,7 +33,7 @@ func TestKeyedEffectsInGroups(t *testing.T) {
 		b.exec(`UPDATE inbox_event SET type = $2 WHERE id = $1`, id, fmt.Sprint("key ", i/shared))
 	}
 	b.exec(`UPDATE inbox_event SET type = 'poison' WHERE id = $1`, ids[n/2])
-	kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+	kind, err := sql.New(sql.Config{Call: "apply_event"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 const applyFunction = `
@@ -33,7 +34,7 @@ func BenchmarkSQL(b *testing.B) {
 		bundle.exec(applyFunction)
 		bundle.admitMany(within, b.N)
 		bundle.exec(`ANALYZE effect, inbox_event, river_job`)
-		kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+		kind, err := sql.New(sql.Config{Call: "apply_event"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -74,7 +75,7 @@ func BenchmarkSQL(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		document, err := effect.Document(&effect.Call{Event: effect.Event{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Source: "shop", Provider: "test", Type: "test.happened", ReceivedAt: time.Now(), Body: []byte(`{"paid":1}`)}})
+		document, err := sql.Document(&effect.Call{Event: effect.Event{ID: "01890a5d-ac96-774b-bcce-b302099a8057", Source: "shop", Provider: "test", Type: "test.happened", ReceivedAt: time.Now(), Body: []byte(`{"paid":1}`)}})
 		if err != nil {
 			b.Fatal(err)
 		}

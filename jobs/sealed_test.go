@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 const (
@@ -211,7 +212,7 @@ func TestAMissingKeyNeverEndsAnEffect(t *testing.T) {
 			cfg := jobs.Config{Routes: routes, Observe: postponed.observe, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			if c.grouped {
 				b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE sql AS ''`)
-				kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+				kind, err := sql.New(sql.Config{Call: "apply_event"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 func TestSQLFunctions(t *testing.T) {
@@ -43,7 +44,7 @@ func TestSQLFunctions(t *testing.T) {
 			id := b.admit(within, 1)[0]
 			b.exec(`UPDATE inbox_body SET body = $1`, []byte(c.event))
 			b.exec(`UPDATE inbox_event SET body_offset = 0, body_length = $1`, len(c.event))
-			kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+			kind, err := sql.New(sql.Config{Call: "apply_event"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +66,7 @@ func TestSQLFunctions(t *testing.T) {
 func TestSQLTakesOnlyTheNameOfAFunction(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"", "f()", "a.b.c", "f; DROP TABLE effect", `"F"`, "F", "1f"} {
-		if _, err := effect.NewSQL(effect.SQLConfig{Call: call}); err == nil {
+		if _, err := sql.New(sql.Config{Call: call}); err == nil {
 			t.Errorf("%q is accepted", call)
 		}
 	}
@@ -94,7 +95,7 @@ func TestSQLTimeouts(t *testing.T) {
 			b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN ` + c.body + `; END $$`)
 			b.retry.Max = 50 * time.Millisecond
 			id := b.admit(within, 1)[0]
-			kind, err := effect.NewSQL(effect.SQLConfig{Call: "apply_event"})
+			kind, err := sql.New(sql.Config{Call: "apply_event"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 func TestSQLStatements(t *testing.T) {
@@ -43,12 +44,12 @@ func TestSQLStatements(t *testing.T) {
 			id := b.admit(within, 1)[0]
 			b.exec(`UPDATE inbox_body SET body = $1`, []byte(c.event))
 			b.exec(`UPDATE inbox_event SET body_offset = 0, body_length = $1, received_at = '2023-11-14T12:00:00Z'`, len(c.event))
-			parameters := map[string]effect.Parameter{}
+			parameters := map[string]sql.Parameter{}
 			for name, source := range map[string]string{"id": "body.id", "total": "body.total", "at": "event.received_at", "tags": "body.tags", "ok": "body.ok"} {
 				p := compile(t, source, expression.Value)
 				parameters[name] = func(call *effect.Call) (any, error) { return p.Value(jobs.Input(call)) }
 			}
-			kind, err := effect.NewSQL(effect.SQLConfig{Statement: c.statement, Parameters: parameters})
+			kind, err := sql.New(sql.Config{Statement: c.statement, Parameters: parameters})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,7 @@ func TestStatementsAreChecked(t *testing.T) {
 		`SELECT @a`: "", `SELECT @a, @a, '@b', "@c", $$ @d $$, $x$ @e $x$ /* @f */ -- @g`: "", `SELECT x @> @a`: "",
 		`SELECT @b`: "@b has no value", `SELECT 1`: "does not use it", `SELECT $1, @a`: "not as $1",
 	} {
-		_, err := effect.NewSQL(effect.SQLConfig{Statement: statement, Parameters: map[string]effect.Parameter{"a": value}})
+		_, err := sql.New(sql.Config{Statement: statement, Parameters: map[string]sql.Parameter{"a": value}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", statement, err, want)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
-	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
 // mail asks the kind itself whether it can do what is configured.
@@ -21,8 +21,8 @@ func (r *reader) mail(t *Target, where string) {
 	if len(t.Password) > 1 {
 		r.line(t.line, "%s.password: a mail server takes one", where)
 	}
-	_, server := effect.NewMail(t.MailConfig())
-	_, from := effect.NewMessage(effect.MessageConfig{From: t.From, Subject: "x", Text: "x"})
+	_, server := mail.New(t.MailConfig())
+	_, from := mail.NewMessage(mail.MessageConfig{From: t.From, Subject: "x", Text: "x"})
 	if err := errors.Join(server, from); err != nil {
 		for _, line := range lines(err) {
 			r.line(t.line, "%s: %s", where, line)
@@ -31,9 +31,9 @@ func (r *reader) mail(t *Target, where string) {
 }
 
 // MailConfig is the target as its kind takes it.
-func (t *Target) MailConfig() effect.MailConfig {
-	cfg := effect.MailConfig{
-		Server: t.SMTP, StartTLS: effect.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
+func (t *Target) MailConfig() mail.Config {
+	cfg := mail.Config{
+		Server: t.SMTP, StartTLS: mail.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
 	}
 	if keys := values(t.Password); len(keys) > 0 {
 		cfg.Password = string(keys[0].Value)
@@ -80,7 +80,7 @@ func (r *reader) routeTemplates(route *Route, at ast.Node, where string) {
 			return
 		}
 	}
-	if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
+	if _, err := mail.NewMessage(mail.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
 		for _, line := range lines(err) {
 			r.at(at, "%s: %s", where, line)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // Probe is how a target is asked whether it has done an effect.
@@ -31,8 +31,8 @@ type Probe struct {
 }
 
 // Effect gives what the kind needs.
-func (p *Probe) Effect() effect.ProbeConfig {
-	return effect.ProbeConfig{URL: p.URL, Headers: p.Headers, Done: p.Done, Absent: p.Absent, Timeout: p.Timeout}
+func (p *Probe) Effect() forward.ProberConfig {
+	return forward.ProberConfig{URL: p.URL, Headers: p.Headers, Done: p.Done, Absent: p.Absent, Timeout: p.Timeout}
 }
 
 func (r *reader) probe(n ast.Node, where string) *Probe {
@@ -54,7 +54,7 @@ func (r *reader) probe(n ast.Node, where string) *Probe {
 		r.at(n, "%s: url is missing", where)
 		return p
 	}
-	if _, err := effect.NewProbe(p.Effect()); err != nil {
+	if _, err := forward.NewProber(p.Effect()); err != nil {
 		for _, line := range lines(err) {
 			r.at(n, "%s: %s", where, line)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 func (r *reader) targets(cfg *Config, n ast.Node, dev bool) {
@@ -116,7 +118,7 @@ func idempotentMissing(yes, no string) []string {
 
 // forward asks the kind itself whether it can do what is configured.
 func (r *reader) forward(t *Target, where string) {
-	_, err := effect.NewForward(t.ForwardConfig())
+	_, err := forward.New(t.ForwardConfig())
 	if err == nil {
 		return
 	}
@@ -126,8 +128,8 @@ func (r *reader) forward(t *Target, where string) {
 }
 
 // ForwardConfig is the target as its kind takes it.
-func (t *Target) ForwardConfig() effect.ForwardConfig {
-	cfg := effect.ForwardConfig{
+func (t *Target) ForwardConfig() forward.Config {
+	cfg := forward.Config{
 		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, RetryOn: t.RetryOn, KeyHeader: t.KeyHeader, Headers: t.Headers,
 		Pass: t.PassHeaders, ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply,
 	}
@@ -139,11 +141,11 @@ func (t *Target) ForwardConfig() effect.ForwardConfig {
 
 // sql asks the kind itself whether it can do what is configured.
 func (r *reader) sql(t *Target, where string) {
-	parameters := make(map[string]effect.Parameter, len(t.Parameters))
+	parameters := make(map[string]sql.Parameter, len(t.Parameters))
 	for name := range t.Parameters {
 		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are looked at
 	}
-	if _, err := effect.NewSQL(effect.SQLConfig{Call: t.Call, Statement: t.Statement, Parameters: parameters}); err != nil {
+	if _, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters}); err != nil {
 		for _, line := range lines(err) {
 			r.line(t.line, "%s: %s", where, line)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // A dead effect said attempts_exhausted and nothing else. Why an attempt failed can be
@@ -36,20 +37,20 @@ func TestAFailureSaysWhy(t *testing.T) {
 		return nil, errors.New("the name server is away")
 	}}
 	for name, c := range map[string]struct {
-		cfg    effect.ForwardConfig
+		cfg    forward.Config
 		reason string
 		says   []string
 		not    []string
 	}{
-		"nobody listens":   {effect.ForwardConfig{URL: "http://" + refusing + "/x?token=canary"}, effect.ReasonConnect, []string{refusing, "connection refused"}, []string{"canary"}},
-		"the certificate":  {effect.ForwardConfig{URL: certified.URL}, effect.ReasonTLS, []string{"certificate"}, nil},
-		"no such name":     {effect.ForwardConfig{URL: "http://nowhere.example/?token=canary", Resolver: nowhere}, effect.ReasonDNS, []string{"nowhere.example"}, []string{"canary"}},
-		"a private one":    {effect.ForwardConfig{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "10.1.2.3").Resolver()}, effect.ReasonAddress, []string{"10.1.2.3", "allow"}, nil},
-		"the metadata one": {effect.ForwardConfig{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "169.254.169.254").Resolver(), Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, effect.ReasonAddress, []string{"169.254.169.254", "nothing permits"}, []string{"`allow`"}},
+		"nobody listens":   {forward.Config{URL: "http://" + refusing + "/x?token=canary"}, effect.ReasonConnect, []string{refusing, "connection refused"}, []string{"canary"}},
+		"the certificate":  {forward.Config{URL: certified.URL}, effect.ReasonTLS, []string{"certificate"}, nil},
+		"no such name":     {forward.Config{URL: "http://nowhere.example/?token=canary", Resolver: nowhere}, effect.ReasonDNS, []string{"nowhere.example"}, []string{"canary"}},
+		"a private one":    {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "10.1.2.3").Resolver()}, effect.ReasonAddress, []string{"10.1.2.3", "allow"}, nil},
+		"the metadata one": {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "169.254.169.254").Resolver(), Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, effect.ReasonAddress, []string{"169.254.169.254", "nothing permits"}, []string{"`allow`"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := effect.NewForward(c.cfg)
+			f, err := forward.New(c.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,8 @@ import (
 	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
+	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
 // TestExhibitProxy sends, asks and mails in a process whose environment names a
@@ -44,10 +46,15 @@ func TestExhibitProxy(t *testing.T) { //nolint:paralleltest // it is run by itse
 		return
 	}
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	if got := newForward(t, effect.ForwardConfig{URL: at.String(), Allow: allow, Resolver: resolver}).Send(t.Context(), effecttest.Call(1)); got.Outcome != effect.Done {
+	sender, err := forward.New(forward.Config{URL: at.String(), Allow: allow, Resolver: resolver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.Close)
+	if got := sender.Send(t.Context(), effecttest.Call(1)); got.Outcome != effect.Done {
 		t.Errorf("%+v", got)
 	}
-	probe, err := effect.NewProbe(effect.ProbeConfig{URL: at.String() + "/{key}", Allow: allow, Resolver: resolver})
+	probe, err := forward.NewProber(forward.ProberConfig{URL: at.String() + "/{key}", Allow: allow, Resolver: resolver})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +62,13 @@ func TestExhibitProxy(t *testing.T) { //nolint:paralleltest // it is run by itse
 		t.Errorf("%+v", got)
 	}
 	_, port, _ := net.SplitHostPort(mails.Address)
-	m := newMail(t, effect.MailConfig{Server: "smtp://target.example.:" + port, StartTLS: effect.StartTLSOff, Allow: allow, Resolver: resolver})
-	if got := m.Send(t.Context(), mailCall(t, "ann@example.com")); got.Outcome != effect.Done {
+	mailer, err := mail.New(mail.Config{Server: "smtp://target.example.:" + port, StartTLS: mail.StartTLSOff, Allow: allow, Resolver: resolver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := effecttest.Call(1)
+	message.Rendered = []byte("From: shop@example.com\r\nTo: ann@example.com\r\nMessage-Id: <1@example.com>\r\n\r\nThank you\r\n")
+	if got := mailer.Send(t.Context(), message); got.Outcome != effect.Done {
 		t.Errorf("%+v", got)
 	}
 	if n := len(target.Requests()); n != 2 {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // outcomeConnections is the size of the pool that answers what became of events.
@@ -136,7 +137,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 				continue
 			}
 			if probes[t.Name] == nil {
-				probe, err := effect.NewProbe(probeConfig(t))
+				probe, err := forward.NewProber(probeConfig(t))
 				if err != nil {
 					return err
 				}
@@ -183,7 +184,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 }
 
 // probeConfig lets the probe go where the target itself may be.
-func probeConfig(t *config.Target) effect.ProbeConfig {
+func probeConfig(t *config.Target) forward.ProberConfig {
 	out := t.Probe.Effect()
 	out.Allow = t.Allow
 	return out

@@ -13,6 +13,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/mail"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 // The bounds of how long a connection of the workers may owe an answer.
@@ -177,7 +179,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 
 // list makes the messages of a route, one for each recipient.
 func list(r *config.Route) (*jobs.List, error) {
-	m, err := effect.NewMessage(effect.MessageConfig{From: r.Target.From, Subject: r.Mail.Subject, Text: r.Mail.Text, HTML: r.Mail.HTML})
+	m, err := mail.NewMessage(mail.MessageConfig{From: r.Target.From, Subject: r.Mail.Subject, Text: r.Mail.Text, HTML: r.Mail.HTML})
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +187,7 @@ func list(r *config.Route) (*jobs.List, error) {
 }
 
 func mailSender(t *config.Target) (effect.Sender, error) {
-	m, err := effect.NewMail(t.MailConfig())
+	m, err := mail.New(t.MailConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +195,8 @@ func mailSender(t *config.Target) (effect.Sender, error) {
 }
 
 // parameters are the values of a statement's parameters.
-func parameters(t *config.Target) map[string]effect.Parameter {
-	out := make(map[string]effect.Parameter, len(t.Parameters))
+func parameters(t *config.Target) map[string]sql.Parameter {
+	out := make(map[string]sql.Parameter, len(t.Parameters))
 	for name, p := range t.Parameters {
 		out[name] = func(call *effect.Call) (any, error) { return p.Value(jobs.Input(call)) }
 	}
@@ -224,7 +226,7 @@ func (a *App) targets() (targets, error) {
 		case config.KindDev:
 			out.senders[t.Name], err = a.forward(t, a.cfg.DevURL)
 		case config.KindSQL:
-			out.transactionals[t.Name], err = effect.NewSQL(effect.SQLConfig{Call: t.Call, Statement: t.Statement, Parameters: parameters(t)})
+			out.transactionals[t.Name], err = sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters(t)})
 		case config.KindMail:
 			out.senders[t.Name], err = mailSender(t)
 		case config.KindNoop:

@@ -15,9 +15,9 @@ var fields = map[string]bool{
 	"providers.mac.key":                  true,
 	"providers.mac.sum":                  true,
 	"inbox/seal.Key.secret":              true,
-	"jobs/effect.ForwardConfig.Sign":     true,
-	"jobs/effect.Forward.keys":           true,
-	"jobs/effect.MailConfig.Password":    true,
+	"jobs/effect/forward.Config.Sign":    true,
+	"jobs/effect/forward.Sender.keys":    true,
+	"jobs/effect/mail.Config.Password":   true,
 }
 
 // whole are types that are secrets as a whole: values of them compare with ==.

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
 // What is drained.
@@ -249,7 +250,7 @@ func riverArgs(subject string, n int) (river.JobArgs, error) {
 	if subject == subjectRiverNoop {
 		return noopArgs{N: n}, nil
 	}
-	document, err := effect.Document(&effect.Call{Event: effect.Event{
+	document, err := sql.Document(&effect.Call{Event: effect.Event{
 		ID: inbox.NewID(time.Now()).String(), Source: sourceName, Provider: sourceName, EventID: fmt.Sprintf("evt_%024d", n), Type: "invoice.paid",
 		ReceivedAt: time.Now(), Body: newBody(bodySize),
 	}, Route: "sql", Key: fmt.Sprintf("key_%024d", n)})

@@ -1,10 +1,13 @@
 package effecttest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // Fails runs a test of this binary, which puts the wrong kind of that name before
@@ -25,5 +28,29 @@ func Fails(t *testing.T, test, exhibit string, topics ...Topic) {
 		if !strings.Contains(string(out), "--- FAIL: "+test+"/"+name+" ") {
 			t.Errorf("%s does not fail it", name)
 		}
+	}
+}
+
+// Changed is a sender whose results are changed, to make a right kind wrong in one way.
+func Changed(right effect.Sender, change func(*effect.Result)) effect.Sender {
+	return changed{right, change}
+}
+
+type changed struct {
+	effect.Sender
+	change func(*effect.Result)
+}
+
+// Send implements [effect.Sender].
+func (c changed) Send(ctx context.Context, call *effect.Call) effect.Result {
+	result := c.Sender.Send(ctx, call)
+	c.change(&result)
+	return result
+}
+
+// RepeatUnknown takes an attempt that may have happened for one that did not.
+func RepeatUnknown(r *effect.Result) {
+	if r.Outcome == effect.Unknown {
+		r.Outcome = effect.Retry
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 const secret = "whsec_c2hhcmVkIHdpdGggdGhlIHRhcmdldA=="
@@ -50,12 +51,12 @@ func TestReceiverInJavaScript(t *testing.T) {
 func conforms(t *testing.T, command ...string) {
 	t.Helper()
 	url, work := start(t, command...)
-	send := func(change func(*effect.ForwardConfig, *effect.Call)) effect.Result {
-		cfg := effect.ForwardConfig{URL: url, Sign: []string{secret}, Idempotent: true, KeepReply: true}
+	send := func(change func(*forward.Config, *effect.Call)) effect.Result {
+		cfg := forward.Config{URL: url, Sign: []string{secret}, Idempotent: true, KeepReply: true}
 		call := effecttest.Call(1)
 		call.Event.Body = []byte("{ \"a\" : 1.0, \"ü\": \"\xff\x00\" }\r\n") // bytes that no parser gives back
 		change(&cfg, call)
-		forward, err := effect.NewForward(cfg)
+		forward, err := forward.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,31 +65,31 @@ func conforms(t *testing.T, command ...string) {
 	}
 	for _, c := range []struct {
 		name       string
-		change     func(*effect.ForwardConfig, *effect.Call)
+		change     func(*forward.Config, *effect.Call)
 		want       effect.Outcome
 		code       string
 		recognised bool
 		work       string
 	}{
-		{"the first attempt", func(*effect.ForwardConfig, *effect.Call) {}, effect.Done, "200", false, "did evt_1 order.paid under key-1"},
-		{"the next attempt", func(_ *effect.ForwardConfig, c *effect.Call) { c.Attempt = 2 }, effect.Done, "200", true, ""},
-		{"another route", func(_ *effect.ForwardConfig, c *effect.Call) { c.Key = "key-2" }, effect.Done, "200", false, "did evt_1 order.paid under key-2"},
-		{"a new key", func(_ *effect.ForwardConfig, c *effect.Call) { c.Key = "key-1~v2" }, effect.Done, "200", false, "did evt_1 order.paid under key-1~v2"},
-		{"no body", func(_ *effect.ForwardConfig, c *effect.Call) { c.Key, c.Event.Body = "key-3", nil }, effect.Done, "200", false, "did evt_1 order.paid under key-3"},
-		{"the new secret first", func(f *effect.ForwardConfig, c *effect.Call) {
+		{"the first attempt", func(*forward.Config, *effect.Call) {}, effect.Done, "200", false, "did evt_1 order.paid under key-1"},
+		{"the next attempt", func(_ *forward.Config, c *effect.Call) { c.Attempt = 2 }, effect.Done, "200", true, ""},
+		{"another route", func(_ *forward.Config, c *effect.Call) { c.Key = "key-2" }, effect.Done, "200", false, "did evt_1 order.paid under key-2"},
+		{"a new key", func(_ *forward.Config, c *effect.Call) { c.Key = "key-1~v2" }, effect.Done, "200", false, "did evt_1 order.paid under key-1~v2"},
+		{"no body", func(_ *forward.Config, c *effect.Call) { c.Key, c.Event.Body = "key-3", nil }, effect.Done, "200", false, "did evt_1 order.paid under key-3"},
+		{"the new secret first", func(f *forward.Config, c *effect.Call) {
 			c.Key, f.Sign = "key-4", []string{"the next one", secret}
 		}, effect.Done, "200", false, "did evt_1 order.paid under key-4"},
-		{"another secret", func(f *effect.ForwardConfig, c *effect.Call) {
+		{"another secret", func(f *forward.Config, c *effect.Call) {
 			c.Key, f.Sign = "key-5", []string{"somebody else's"}
 		}, effect.Dead, "401", false, ""},
-		{"no signature", func(f *effect.ForwardConfig, c *effect.Call) { c.Key, f.Sign = "key-5", nil }, effect.Dead, "401", false, ""},
-		{"signed long ago", func(f *effect.ForwardConfig, c *effect.Call) {
+		{"no signature", func(f *forward.Config, c *effect.Call) { c.Key, f.Sign = "key-5", nil }, effect.Dead, "401", false, ""},
+		{"signed long ago", func(f *forward.Config, c *effect.Call) {
 			c.Key, f.Now = "key-5", func() time.Time { return time.Now().Add(-10 * time.Minute) }
 		}, effect.Dead, "401", false, ""},
-		{"signed in the future", func(f *effect.ForwardConfig, c *effect.Call) {
+		{"signed in the future", func(f *forward.Config, c *effect.Call) {
 			c.Key, f.Now = "key-5", func() time.Time { return time.Now().Add(10 * time.Minute) }
 		}, effect.Dead, "401", false, ""},
-		{"the signature of another body", func(f *effect.ForwardConfig, c *effect.Call) {
+		{"the signature of another body", func(f *forward.Config, c *effect.Call) {
 			now := strconv.FormatInt(time.Now().Unix(), 10)
 			mac := hmac.New(sha256.New, []byte("shared with the target"))
 			mac.Write([]byte("key-5." + now + ".another body"))
@@ -118,7 +119,7 @@ func conforms(t *testing.T, command ...string) {
 			t.Fatalf("%s: no work was done", c.name)
 		}
 	}
-	if got := send(func(_ *effect.ForwardConfig, c *effect.Call) { c.Key = "last" }); got.Outcome != effect.Done {
+	if got := send(func(_ *forward.Config, c *effect.Call) { c.Key = "last" }); got.Outcome != effect.Done {
 		t.Errorf("the last one: %+v", got)
 	}
 	if line := <-work; line != "did evt_1 order.paid under last" {

@@ -1,4 +1,4 @@
-package effect
+package mail
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"text/template/parse"
 
 	"github.com/wneessen/go-mail"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // MessageConfig configures a [Message]. From, Subject and Text or HTML are
@@ -78,7 +80,7 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 
 // view is what templates see.
 type view struct {
-	Event Event
+	Event effect.Event
 	Body  any
 	To    string
 }
@@ -87,7 +89,7 @@ type view struct {
 // come from the effect's key and the event, so that a person who finds two can
 // tell that they are one. Its error says which template and expression, never
 // content.
-func (m *Message) Render(call *Call, to string) ([]byte, error) {
+func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	recipient, err := netmail.ParseAddress(to)
 	if err != nil || strings.ContainsAny(to, "\r\n") {
 		return nil, errors.New("to: the recipient is not an address")

@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import "net/http"
 

@@ -1,4 +1,4 @@
-package effect
+package sql
 
 import (
 	"context"
@@ -7,10 +7,12 @@ import (
 	"regexp"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// SQLConfig configures a [SQL].
-type SQLConfig struct {
+// Config configures a [Transactional].
+type Config struct {
 	// Call is the function to call, schema.name or name; it takes one jsonb.
 	Call string
 
@@ -26,25 +28,25 @@ type SQLConfig struct {
 // Parameter makes the value of a parameter: nil, bool, int64, uint64, float64,
 // string, or []any and map[string]any, which are sent as JSON. Its error names an
 // expression and never quotes the event.
-type Parameter func(*Call) (any, error)
+type Parameter func(*effect.Call) (any, error)
 
-// SQL calls a function of the database, in the transaction that records the
+// Transactional calls a function of the database, in the transaction that records the
 // outcome: exactly once.
-type SQL struct {
+type Transactional struct {
 	statement  string
 	names      []string // of the parameters, in the order of their numbers
 	parameters map[string]Parameter
 }
 
 var (
-	_ Transactional = (*SQL)(nil)
-	_ Previewer     = (*SQL)(nil)
+	_ effect.Transactional = (*Transactional)(nil)
+	_ effect.Previewer     = (*Transactional)(nil)
 )
 
 var functionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
-// NewSQL makes a SQL, or says what is wrong with cfg.
-func NewSQL(cfg SQLConfig) (*SQL, error) {
+// New makes a Transactional, or says what is wrong with cfg.
+func New(cfg Config) (*Transactional, error) {
 	if cfg.Statement != "" {
 		return newStatement(cfg)
 	}
@@ -54,31 +56,31 @@ func NewSQL(cfg SQLConfig) (*SQL, error) {
 	if !functionName.MatchString(cfg.Call) {
 		return nil, fmt.Errorf("call %q: want a function's name, schema.name or name, in lower case", cfg.Call)
 	}
-	return &SQL{statement: "SELECT " + cfg.Call + "($1::jsonb)"}, nil
+	return &Transactional{statement: "SELECT " + cfg.Call + "($1::jsonb)"}, nil
 }
 
-// Act implements [Transactional].
-func (s *SQL) Act(ctx context.Context, tx pgx.Tx, call *Call) Result {
+// Act implements [effect.Transactional].
+func (s *Transactional) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect.Result {
 	args, failure := s.Arguments(call)
 	if failure != nil {
 		return *failure
 	}
 	if _, err := tx.Exec(ctx, s.statement, args...); err != nil {
-		return SQLFailure(err)
+		return effect.SQLFailure(err)
 	}
-	return Result{Outcome: Done}
+	return effect.Result{Outcome: effect.Done}
 }
 
 // Statement is what is run.
-func (s *SQL) Statement() string { return s.statement }
+func (s *Transactional) Statement() string { return s.statement }
 
 // Arguments makes the statement's arguments; failure is not nil if the event has
 // none.
-func (s *SQL) Arguments(call *Call) (args []any, failure *Result) {
+func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effect.Result) {
 	if s.parameters == nil {
 		document, err := Document(call)
 		if err != nil {
-			return nil, &Result{Outcome: Dead, Reason: ReasonRender}
+			return nil, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
 		}
 		return []any{document}, nil
 	}
@@ -89,18 +91,18 @@ func (s *SQL) Arguments(call *Call) (args []any, failure *Result) {
 			value, err = argument(value)
 		}
 		if err != nil {
-			return nil, &Result{Outcome: Dead, Reason: ReasonMapping, Excerpt: Clean("parameter "+name+": "+err.Error(), MaxExcerpt)}
+			return nil, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonMapping, Excerpt: effect.Clean("parameter "+name+": "+err.Error(), effect.MaxExcerpt)}
 		}
 		args[i] = value
 	}
 	return args, nil
 }
 
-// Preview implements [Previewer]. The body is the event's: what the statement
+// Preview implements [effect.Previewer]. The body is the event's: what the statement
 // gets is made of it.
-func (s *SQL) Preview(call *Call) (Request, *Result) {
+func (s *Transactional) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	if _, failure := s.Arguments(call); failure != nil {
-		return Request{}, failure
+		return effect.Request{}, failure
 	}
-	return Request{Body: call.Event.Body}, nil
+	return effect.Request{Body: call.Event.Body}, nil
 }

@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import (
 	"bytes"
@@ -9,22 +9,24 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // answer classifies a reply. The status line alone decides: a target that has
 // said 2xx has done it, whatever becomes of the rest of the reply.
-func (f *Forward) answer(reply *http.Response) Result {
+func (f *Sender) answer(reply *http.Response) effect.Result {
 	r := f.classify(reply.StatusCode)
 	r.Code = strconv.Itoa(reply.StatusCode)
-	if r.Outcome == Retry || r.Outcome == Unknown {
+	if r.Outcome == effect.Retry || r.Outcome == effect.Unknown {
 		r.RetryAfter = retryAfter(reply.Header.Get("Retry-After"), f.cfg.Now())
 	}
 	// What is left of an endless or half reply is lost with its connection.
 	body, _ := io.ReadAll(io.LimitReader(reply.Body, maxReply))
 	body = f.withoutSecrets(body)
-	r.Excerpt = Clean(string(body), MaxExcerpt)
+	r.Excerpt = effect.Clean(string(body), effect.MaxExcerpt)
 	r.Recognised = recognised(reply.Header.Get(f.cfg.ReplayedHeader))
-	if f.cfg.KeepReply && r.Outcome == Done && utf8.Valid(body) {
+	if f.cfg.KeepReply && r.Outcome == effect.Done && utf8.Valid(body) {
 		r.Stored = body
 	}
 	return r
@@ -40,19 +42,19 @@ func DefaultRetryOn() []int { return []int{http.StatusTooManyRequests} }
 // classify says what a status means for the effect. Retry is only for answers that
 // precede the work. Unknown is retried at a target that deduplicates, and leaves the
 // effect indeterminate at any other.
-func (f *Forward) classify(status int) Result {
-	r := Result{Outcome: Unknown, Reason: reasonOf(status)}
+func (f *Sender) classify(status int) effect.Result {
+	r := effect.Result{Outcome: effect.Unknown, Reason: reasonOf(status)}
 	switch {
 	case status >= 200 && status <= 299:
-		r.Outcome = Done
+		r.Outcome = effect.Done
 	case slices.Contains(f.cfg.RetryOn, status):
-		r.Outcome = Retry
+		r.Outcome = effect.Retry
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 	case (status == http.StatusFound || status == http.StatusSeeOther) && !f.cfg.Idempotent:
 		// What follows a form that was filled in: the work may have been done.
 	case status >= 300 && status <= 499:
 		// A redirect is not followed: it could lead anywhere, and with another method.
-		r.Outcome = Dead
+		r.Outcome = effect.Dead
 	}
 	return r
 }
@@ -61,29 +63,29 @@ func (f *Forward) classify(status int) Result {
 func reasonOf(status int) string {
 	switch status {
 	case http.StatusRequestTimeout:
-		return ReasonStatus408
+		return effect.ReasonStatus408
 	case http.StatusConflict:
-		return ReasonStatus409
+		return effect.ReasonStatus409
 	case http.StatusGone:
-		return ReasonStatus410
+		return effect.ReasonStatus410
 	case http.StatusTooEarly:
-		return ReasonStatus425
+		return effect.ReasonStatus425
 	case http.StatusTooManyRequests:
-		return ReasonStatus429
+		return effect.ReasonStatus429
 	case http.StatusServiceUnavailable:
-		return ReasonStatus503
+		return effect.ReasonStatus503
 	}
 	switch status / 100 {
 	case 1:
-		return ReasonInformational
+		return effect.ReasonInformational
 	case 2:
 		return ""
 	case 3:
-		return ReasonRedirect
+		return effect.ReasonRedirect
 	case 4:
-		return ReasonStatus4xx
+		return effect.ReasonStatus4xx
 	}
-	return ReasonStatus5xx
+	return effect.ReasonStatus5xx
 }
 
 // recognised reads a header that is a boolean in one spelling or another.
@@ -108,7 +110,7 @@ func retryAfter(s string, now time.Time) time.Duration {
 }
 
 // withoutSecrets takes our own secrets out of a reply that echoes them.
-func (f *Forward) withoutSecrets(body []byte) []byte {
+func (f *Sender) withoutSecrets(body []byte) []byte {
 	for i, secret := range f.cfg.Sign {
 		body = bytes.ReplaceAll(body, []byte(secret), []byte("<secret>"))
 		body = bytes.ReplaceAll(body, f.keys[i], []byte("<secret>"))

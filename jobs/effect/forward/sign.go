@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import (
 	"crypto/hmac"
@@ -35,7 +35,7 @@ func signingKey(secret string) ([]byte, error) {
 // sent again under a new key. The event's own id would not do: a consumer that
 // deduplicates would ignore the second of two routes, and what was sent again on
 // purpose. The timestamp is the attempt's.
-func (f *Forward) sign(h http.Header, id string, body []byte) {
+func (f *Sender) sign(h http.Header, id string, body []byte) {
 	if len(f.keys) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package effect
+package sql
 
 import (
 	"encoding/json"
@@ -15,11 +15,11 @@ var parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // newStatement turns the names of a statement's parameters into numbers. What
 // PostgreSQL takes for one statement it checks itself.
-func newStatement(cfg SQLConfig) (*SQL, error) {
+func newStatement(cfg Config) (*Transactional, error) {
 	if cfg.Call != "" {
 		return nil, errors.New("either call or statement, not both")
 	}
-	s := &SQL{parameters: cfg.Parameters}
+	s := &Transactional{parameters: cfg.Parameters}
 	if s.parameters == nil {
 		s.parameters = map[string]Parameter{}
 	}
@@ -65,7 +65,7 @@ func newStatement(cfg SQLConfig) (*SQL, error) {
 	return s, errors.Join(errs...)
 }
 
-func (s *SQL) number(name string) int {
+func (s *Transactional) number(name string) int {
 	if i := slices.Index(s.names, name); i >= 0 {
 		return i + 1
 	}

@@ -1,4 +1,4 @@
-package effect_test
+package forward_test
 
 import (
 	"net"
@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 func TestProbe(t *testing.T) {
@@ -23,7 +24,7 @@ func TestProbe(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	t.Cleanup(target.Close)
-	p, err := effect.NewProbe(effect.ProbeConfig{
+	p, err := forward.NewProber(forward.ProberConfig{
 		URL: target.URL + "/paid/{event_id}?key={key}", Headers: map[string]string{"X-Own": "yes"}, Done: []int{200, 302}, Absent: []int{404, 410},
 	})
 	if err != nil {
@@ -53,7 +54,7 @@ func TestProbe(t *testing.T) {
 
 func TestProbeRefuses(t *testing.T) {
 	t.Parallel()
-	for want, cfg := range map[string]effect.ProbeConfig{
+	for want, cfg := range map[string]forward.ProberConfig{
 		"names no effect":       {URL: "https://bank.example/"},
 		"host must be the same": {URL: "https://{key}.example/"},
 		"want http or https":    {URL: "ftp://bank.example/{key}"},
@@ -62,12 +63,12 @@ func TestProbeRefuses(t *testing.T) {
 		"must not be negative":  {URL: "https://bank.example/{key}", Timeout: -1},
 		"header \"a b\"":        {URL: "https://bank.example/{key}", Headers: map[string]string{"a b": "c"}},
 	} {
-		if _, err := effect.NewProbe(cfg); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := forward.NewProber(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	// The metadata service of a cloud is asked by nobody.
-	p, err := effect.NewProbe(effect.ProbeConfig{URL: "http://169.254.169.254/{key}", Timeout: time.Second})
+	p, err := forward.NewProber(forward.ProberConfig{URL: "http://169.254.169.254/{key}", Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestProbeRefuses(t *testing.T) {
 	}
 	// Nor is one whose name has become private.
 	target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) { effecttest.Reply(conn, "200 OK", nil, "") })
-	rebound, err := effect.NewProbe(effect.ProbeConfig{
+	rebound, err := forward.NewProber(forward.ProberConfig{
 		URL:      strings.Replace(target.URL, "127.0.0.1", "target.example.", 1) + "/{key}",
 		Resolver: egresstest.NewNameServer(t, "127.0.0.1").Resolver(),
 	})
@@ -100,11 +101,11 @@ func TestForwardHearsThatTheKeyIsKnown(t *testing.T) {
 		target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) {
 			effecttest.Reply(conn, "200 OK", http.Header{name: {strings.TrimSpace(value)}}, `{"charge":1}`)
 		})
-		got := newForward(t, effect.ForwardConfig{URL: target.URL, Idempotent: true}).Send(t.Context(), effecttest.Call(2))
+		got := newForward(t, forward.Config{URL: target.URL, Idempotent: true}).Send(t.Context(), effecttest.Call(2))
 		if got.Outcome != effect.Done || got.Recognised != want || got.Stored != nil {
 			t.Errorf("%s: %+v, want %t", header, got, want)
 		}
-		keeping := newForward(t, effect.ForwardConfig{URL: target.URL, Idempotent: true, KeepReply: true, ReplayedHeader: "X-Other"})
+		keeping := newForward(t, forward.Config{URL: target.URL, Idempotent: true, KeepReply: true, ReplayedHeader: "X-Other"})
 		if got := keeping.Send(t.Context(), effecttest.Call(2)); string(got.Stored) != `{"charge":1}` || got.Recognised != (name == "X-Other") {
 			t.Errorf("%s: %+v", header, got)
 		}

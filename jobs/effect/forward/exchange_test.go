@@ -1,4 +1,4 @@
-package effect_test
+package forward_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // A target whose handler ends because its caller has gone answers 200 by itself. That is
@@ -16,8 +17,8 @@ func TestAReplyAfterTheEndOfAnAttemptIsNone(t *testing.T) {
 	ends := make(chan context.CancelFunc, 1)
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { (<-ends)() }))
 	t.Cleanup(target.Close)
-	forward := newForward(t, effect.ForwardConfig{URL: target.URL})
-	probe, err := effect.NewProbe(effect.ProbeConfig{URL: target.URL + "/{key}", Done: []int{200}, Absent: []int{404}})
+	sender := newForward(t, forward.Config{URL: target.URL})
+	probe, err := forward.NewProber(forward.ProberConfig{URL: target.URL + "/{key}", Done: []int{200}, Absent: []int{404}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func TestAReplyAfterTheEndOfAnAttemptIsNone(t *testing.T) {
 	for range 500 { // the reply and the end of the attempt race for the caller
 		ctx, cancel := context.WithCancel(t.Context())
 		ends <- cancel
-		if r := forward.Send(ctx, call); r.Outcome != effect.Unknown {
+		if r := sender.Send(ctx, call); r.Outcome != effect.Unknown {
 			t.Fatalf("an attempt that was ended is %s %s, want unknown", r.Outcome, r.Code)
 		}
 		ctx, cancel = context.WithCancel(t.Context())

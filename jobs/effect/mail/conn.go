@@ -1,4 +1,4 @@
-package effect
+package mail
 
 import (
 	"encoding/base64"
@@ -31,7 +31,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // withoutPassword takes the password out of what a server says, in every form in
 // which a login sends it.
-func (m *Mail) withoutPassword(said string) string {
+func (m *Sender) withoutPassword(said string) string {
 	if m.cfg.Password == "" {
 		return said
 	}

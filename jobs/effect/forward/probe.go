@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import (
 	"context"
@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// ProbeConfig configures an [HTTPProbe]. URL is required.
-type ProbeConfig struct {
+// ProberConfig configures a [Prober]. URL is required.
+type ProberConfig struct {
 	// URL is what is asked for by GET. In its path and query, {key} stands for the
 	// idempotency key, {event} for our id of the event and {event_id} for the
 	// provider's; one of them is required.
@@ -41,16 +42,16 @@ type ProbeConfig struct {
 	Timeout time.Duration
 }
 
-// HTTPProbe is a [Prober] over HTTP. It follows no redirect and uses no proxy.
-type HTTPProbe struct {
-	cfg       ProbeConfig
+// Prober is an [effect.Prober] over HTTP. It follows no redirect and uses no proxy.
+type Prober struct {
+	cfg       ProberConfig
 	transport *http.Transport
 }
 
-var _ Prober = (*HTTPProbe)(nil)
+var _ effect.Prober = (*Prober)(nil)
 
-// NewProbe makes an HTTPProbe, or reports everything that is wrong with cfg.
-func NewProbe(cfg ProbeConfig) (*HTTPProbe, error) {
+// NewProber makes a Prober, or reports everything that is wrong with cfg.
+func NewProber(cfg ProberConfig) (*Prober, error) {
 	var errs []error
 	if !strings.Contains(cfg.URL, "{key}") && !strings.Contains(cfg.URL, "{event}") && !strings.Contains(cfg.URL, "{event_id}") {
 		errs = append(errs, errors.New("probe url names no effect: want {key}, {event} or {event_id}"))
@@ -92,7 +93,7 @@ func NewProbe(cfg ProbeConfig) (*HTTPProbe, error) {
 	}
 	named, _ := url.Parse(fill(cfg.URL, "k", "e", "i")) // read above
 	guard := egress.New(egress.Config{Allow: append(egress.Named(named.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
-	return &HTTPProbe{cfg: cfg, transport: &http.Transport{
+	return &Prober{cfg: cfg, transport: &http.Transport{
 		DialContext:            guard.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -114,14 +115,14 @@ func escapePart(s string) string {
 	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D", ".", "%2E").Replace(url.PathEscape(s))
 }
 
-// Probe implements [Prober]. The status line alone decides.
-func (p *HTTPProbe) Probe(ctx context.Context, call *Call) ProbeResult {
+// Probe implements [effect.Prober]. The status line alone decides.
+func (p *Prober) Probe(ctx context.Context, call *effect.Call) effect.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	address := fill(p.cfg.URL, call.Key, call.Event.ID, call.Event.EventID)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return ProbeResult{Outcome: ProbeUnknown}
+		return effect.ProbeResult{Outcome: effect.ProbeUnknown}
 	}
 	for name, value := range p.cfg.Headers {
 		req.Header.Set(name, value)
@@ -129,18 +130,18 @@ func (p *HTTPProbe) Probe(ctx context.Context, call *Call) ProbeResult {
 	req.Header.Set("User-Agent", "Oncegate")
 	reply, err := exchange(p.transport, req)
 	if err != nil {
-		return ProbeResult{Outcome: ProbeUnknown}
+		return effect.ProbeResult{Outcome: effect.ProbeUnknown}
 	}
 	_ = reply.Body.Close()
-	result := ProbeResult{Outcome: ProbeUnknown, Code: strconv.Itoa(reply.StatusCode)}
+	result := effect.ProbeResult{Outcome: effect.ProbeUnknown, Code: strconv.Itoa(reply.StatusCode)}
 	switch {
 	case slices.Contains(p.cfg.Done, reply.StatusCode):
-		result.Outcome = ProbeDone
+		result.Outcome = effect.ProbeDone
 	case slices.Contains(p.cfg.Absent, reply.StatusCode):
-		result.Outcome = ProbeAbsent
+		result.Outcome = effect.ProbeAbsent
 	}
 	return result
 }
 
 // Close closes the connections kept to the target.
-func (p *HTTPProbe) Close() { p.transport.CloseIdleConnections() }
+func (p *Prober) Close() { p.transport.CloseIdleConnections() }

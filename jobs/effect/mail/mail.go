@@ -1,4 +1,4 @@
-package effect
+package mail
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // StartTLS says whether a connection that begins in the clear is encrypted.
@@ -31,8 +32,8 @@ const (
 	StartTLSOff StartTLS = "off"
 )
 
-// MailConfig configures a [Mail]. Server is required.
-type MailConfig struct {
+// Config configures a [Sender]. Server is required.
+type Config struct {
 	// Server is the mail server: smtp://host:port, by default 587, or
 	// smtps://host:port with TLS from the first byte, by default 465.
 	Server string
@@ -58,11 +59,11 @@ type MailConfig struct {
 	Resolver *net.Resolver
 }
 
-// Mail hands one message to a mail server. No mail server recognises a message
+// Sender hands one message to a mail server. No mail server recognises a message
 // that it has had before, so that what was sent to the last byte and not answered
 // is unknown.
-type Mail struct {
-	cfg     MailConfig
+type Sender struct {
+	cfg     Config
 	address string
 	host    string
 	secure  bool // from the first byte
@@ -70,13 +71,13 @@ type Mail struct {
 }
 
 var (
-	_ Sender    = (*Mail)(nil)
-	_ Previewer = (*Mail)(nil)
+	_ effect.Sender    = (*Sender)(nil)
+	_ effect.Previewer = (*Sender)(nil)
 )
 
-// NewMail makes a Mail, or reports everything that is wrong with cfg.
-func NewMail(cfg MailConfig) (*Mail, error) {
-	m := &Mail{cfg: cfg}
+// New makes a Sender, or reports everything that is wrong with cfg.
+func New(cfg Config) (*Sender, error) {
+	m := &Sender{cfg: cfg}
 	var errs []error
 	u, err := url.Parse(cfg.Server)
 	switch {
@@ -118,25 +119,27 @@ func NewMail(cfg MailConfig) (*Mail, error) {
 	return m, errors.Join(errs...)
 }
 
-// Render implements [Sender]. A message is made by its route ([Message.Render]).
-func (m *Mail) Render(*Call) ([]byte, error) { return nil, errors.New("the route makes no message") }
-
-// Idempotent implements [Sender]: a mail server delivers the same message twice.
-func (m *Mail) Idempotent() bool { return false }
-
-// Preview implements [Previewer].
-func (m *Mail) Preview(call *Call) (Request, *Result) {
-	if _, _, _, err := envelope(call.Rendered); err != nil {
-		return Request{}, &Result{Outcome: Dead, Reason: ReasonRender}
-	}
-	return Request{Body: call.Rendered}, nil
+// Render implements [effect.Sender]. A message is made by its route ([Message.Render]).
+func (m *Sender) Render(*effect.Call) ([]byte, error) {
+	return nil, errors.New("the route makes no message")
 }
 
-// Send implements [Sender]. What it sends is the message that was rendered.
-func (m *Mail) Send(ctx context.Context, call *Call) Result {
+// Idempotent implements [effect.Sender]: a mail server delivers the same message twice.
+func (m *Sender) Idempotent() bool { return false }
+
+// Preview implements [effect.Previewer].
+func (m *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
+	if _, _, _, err := envelope(call.Rendered); err != nil {
+		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+	}
+	return effect.Request{Body: call.Rendered}, nil
+}
+
+// Send implements [effect.Sender]. What it sends is the message that was rendered.
+func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	from, to, id, err := envelope(call.Rendered)
 	if err != nil {
-		return Result{Outcome: Dead, Reason: ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
 	}
 	conn, err := m.guard.DialContext(ctx, "tcp", m.address)
 	if err != nil {
@@ -152,7 +155,7 @@ func (m *Mail) Send(ctx context.Context, call *Call) Result {
 	if m.secure {
 		secured := tls.Client(conn, m.cfg.TLS)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return Result{Outcome: Retry, Reason: ReasonTLS, Cause: SafeError(err)}
+			return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: effect.SafeError(err)}
 		}
 		conn = secured
 	}
@@ -164,24 +167,24 @@ func (m *Mail) Send(ctx context.Context, call *Call) Result {
 }
 
 // begin says everything up to the message itself: nothing of that is an effect.
-func (m *Mail) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp.Client, *Result) {
+func (m *Sender) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp.Client, *effect.Result) {
 	client, err := smtp.NewClient(conn, m.host)
 	if err == nil {
 		err = client.Hello(m.cfg.Hello)
 	}
 	if err == nil && !m.secure && m.cfg.StartTLS == StartTLSRequired {
 		if ok, _ := client.Extension("STARTTLS"); !ok {
-			return nil, &Result{Outcome: Retry, Reason: ReasonTLS, Cause: "the server does not offer STARTTLS"}
+			return nil, &effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: "the server does not offer STARTTLS"}
 		}
 		if err = client.StartTLS(m.cfg.TLS); err != nil && replyCode(err) == 0 {
-			return nil, &Result{Outcome: Retry, Reason: ReasonTLS, Cause: SafeError(err)}
+			return nil, &effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: effect.SafeError(err)}
 		}
 	}
 	if err == nil && m.cfg.Username != "" {
 		if err = m.logIn(client); err != nil {
 			// It says nothing of this message: once mended, it is sent.
 			r := m.refused(ctx, err)
-			r.Outcome = Retry
+			r.Outcome = effect.Retry
 			return nil, &r
 		}
 	}
@@ -195,14 +198,14 @@ func (m *Mail) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp
 	if err != nil {
 		r := m.refused(ctx, err)
 		if !addressed {
-			r.Outcome = Retry // it does not know the message yet
+			r.Outcome = effect.Retry // it does not know the message yet
 		}
 		return nil, &r
 	}
 	return client, nil
 }
 
-func (m *Mail) logIn(client *smtp.Client) error {
+func (m *Sender) logIn(client *smtp.Client) error {
 	_, offered := client.Extension("AUTH")
 	if strings.Contains(" "+offered+" ", " PLAIN ") || !strings.Contains(" "+offered+" ", " LOGIN ") {
 		return client.Auth(smtp.PlainAuth("", m.cfg.Username, m.cfg.Password, m.host, false))
@@ -212,7 +215,7 @@ func (m *Mail) logIn(client *smtp.Client) error {
 
 // data sends the message. Up to its final dot the server has nothing; from then
 // on only its answer tells.
-func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id string) Result {
+func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, id string) effect.Result {
 	w, err := client.Data()
 	if err != nil {
 		return m.refused(ctx, err)
@@ -222,11 +225,11 @@ func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id
 	}
 	err = w.Close()
 	if err != nil && replyCode(err) < 400 {
-		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: lost(err)}
-		if TimedOut(ctx, err) {
-			r.Reason = ReasonTimeout
+		r := effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection, Cause: lost(err)}
+		if effect.TimedOut(ctx, err) {
+			r.Reason = effect.ReasonTimeout
 		} else if ctx.Err() != nil {
-			r.Reason = ReasonStopped
+			r.Reason = effect.ReasonStopped
 		}
 		return r
 	}
@@ -234,30 +237,30 @@ func (m *Mail) data(ctx context.Context, client *smtp.Client, message []byte, id
 		return m.refused(ctx, err)
 	}
 	_ = client.Quit() // whatever it says
-	return Result{Outcome: Done, Code: "250", Stored: []byte(id)}
+	return effect.Result{Outcome: effect.Done, Code: "250", Stored: []byte(id)}
 }
 
 // refused classifies what went wrong before the message was the server's.
-func (m *Mail) refused(ctx context.Context, err error) Result {
+func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 	code := replyCode(err)
-	r := Result{Outcome: Retry, Code: strconv.Itoa(code)}
+	r := effect.Result{Outcome: effect.Retry, Code: strconv.Itoa(code)}
 	switch {
 	case code == 0:
-		r.Code, r.Reason, r.Cause = "", ReasonConnection, lost(err)
-		if TimedOut(ctx, err) {
-			r.Reason = ReasonTimeout
+		r.Code, r.Reason, r.Cause = "", effect.ReasonConnection, lost(err)
+		if effect.TimedOut(ctx, err) {
+			r.Reason = effect.ReasonTimeout
 		} else if ctx.Err() != nil {
-			r.Reason = ReasonStopped
+			r.Reason = effect.ReasonStopped
 		}
 		return r
 	case code >= 530 && code <= 538:
-		r.Reason = ReasonMail5xx // it asks who we are
+		r.Reason = effect.ReasonMail5xx // it asks who we are
 	case code >= 500 && code <= 599:
-		r.Outcome, r.Reason = Dead, ReasonMail5xx
+		r.Outcome, r.Reason = effect.Dead, effect.ReasonMail5xx
 	default:
-		r.Reason = ReasonMail4xx
+		r.Reason = effect.ReasonMail4xx
 	}
-	r.Excerpt = Clean(m.withoutPassword(err.Error()), MaxExcerpt)
+	r.Excerpt = effect.Clean(m.withoutPassword(err.Error()), effect.MaxExcerpt)
 	return r
 }
 
@@ -265,7 +268,7 @@ func (m *Mail) refused(ctx context.Context, err error) Result {
 // it may repeat what it was told.
 func lost(err error) string {
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return SafeError(err)
+		return effect.SafeError(err)
 	}
 	return "the server's answer is no reply of SMTP"
 }
@@ -280,18 +283,18 @@ func replyCode(err error) int {
 }
 
 // notReached classifies a connection that was not made.
-func notReached(ctx context.Context, err error) Result {
-	r := Result{Outcome: Retry, Reason: ReasonConnect, Cause: SafeError(err)}
+func notReached(ctx context.Context, err error) effect.Result {
+	r := effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Cause: effect.SafeError(err)}
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		r.Reason = ReasonAddress
+		r.Reason = effect.ReasonAddress
 	case isDNS:
-		r.Reason = ReasonDNS
-	case TimedOut(ctx, err):
-		r.Reason = ReasonTimeout
+		r.Reason = effect.ReasonDNS
+	case effect.TimedOut(ctx, err):
+		r.Reason = effect.ReasonTimeout
 	case ctx.Err() != nil:
-		r.Reason = ReasonStopped
+		r.Reason = effect.ReasonStopped
 	}
 	return r
 }

@@ -1,22 +1,24 @@
-package effect
+package forward
 
 import (
 	"context"
 	"net/http"
 	"slices"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-var _ Previewer = (*Forward)(nil)
+var _ effect.Previewer = (*Sender)(nil)
 
 // hiddenHeader stands for the value of a configured header: it may be a
 // credential.
 const hiddenHeader = "<secret>"
 
-// Preview implements [Previewer].
-func (f *Forward) Preview(call *Call) (Request, *Result) {
+// Preview implements [effect.Previewer].
+func (f *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	req, err := f.request(context.Background(), call)
 	if err != nil {
-		return Request{}, &Result{Outcome: Dead, Reason: ReasonRender}
+		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
 	}
 	for name := range f.cfg.Headers {
 		if own := http.CanonicalHeaderKey(name); slices.Equal(req.Header[own], []string{f.cfg.Headers[name]}) {
@@ -31,5 +33,5 @@ func (f *Forward) Preview(call *Call) (Request, *Result) {
 	if call.Rendered != nil {
 		body = call.Rendered
 	}
-	return Request{Method: req.Method, Headers: req.Header, Body: body}, nil
+	return effect.Request{Method: req.Method, Headers: req.Header, Body: body}, nil
 }

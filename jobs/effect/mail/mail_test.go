@@ -1,4 +1,4 @@
-package effect_test
+package mail_test
 
 import (
 	"crypto/tls"
@@ -8,17 +8,18 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http/httptest"
-	"net/mail"
+	netmail "net/mail"
 	"strings"
 	"testing"
 
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
-func message(tb testing.TB) *effect.Message {
+func message(tb testing.TB) *mail.Message {
 	tb.Helper()
-	m, err := effect.NewMessage(effect.MessageConfig{
+	m, err := mail.NewMessage(mail.MessageConfig{
 		From: "Shop <shop@example.com>", Subject: "Order {{.Body.id}}", Text: "Total: {{.Body.total}} €\n.\nto {{.To}}",
 		HTML: "<p>{{.Body.id}}</p>",
 	})
@@ -49,9 +50,9 @@ func certificate(tb testing.TB) (server, client *tls.Config) {
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-func newMail(tb testing.TB, cfg effect.MailConfig) *effect.Mail {
+func newMail(tb testing.TB, cfg mail.Config) *mail.Sender {
 	tb.Helper()
-	m, err := effect.NewMail(cfg)
+	m, err := mail.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,13 +62,13 @@ func newMail(tb testing.TB, cfg effect.MailConfig) *effect.Mail {
 // mailTo is a sender of mail as the suite asks for it, and its route's message.
 func mailTo(tb testing.TB, to effecttest.MailTo) (effect.Sender, func(*effect.Call, string) ([]byte, error)) {
 	tb.Helper()
-	cfg := effect.MailConfig{Server: to.Server, TLS: to.TLS, Resolver: to.Resolver}
+	cfg := mail.Config{Server: to.Server, TLS: to.TLS, Resolver: to.Resolver}
 	if to.Plain {
-		cfg.StartTLS = effect.StartTLSOff
+		cfg.StartTLS = mail.StartTLSOff
 	} else {
 		cfg.Username, cfg.Password = "shop", effecttest.Password
 	}
-	m, err := effect.NewMessage(effect.MessageConfig{
+	m, err := mail.NewMessage(mail.MessageConfig{
 		From: "shop@example.com", Subject: "Order {{.Event.EventID}}", Text: "Thank you, {{.To}}", HTML: "<p>{{.Event.Type}}</p>",
 	})
 	if err != nil {
@@ -100,7 +101,7 @@ func TestMailIsSecured(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := effecttest.NewMailServer(t, nil, c.tls, c.secure)
-			m := newMail(t, effect.MailConfig{Server: c.scheme + "://" + server.Address, Username: "shop", Password: "hunter2", TLS: c.trust})
+			m := newMail(t, mail.Config{Server: c.scheme + "://" + server.Address, Username: "shop", Password: "hunter2", TLS: c.trust})
 			got := m.Send(t.Context(), mailCall(t, "ann@example.com"))
 			if got.Outcome != c.outcome || got.Reason != c.reason {
 				t.Errorf("%+v, want %s, %s", got, c.outcome, c.reason)
@@ -117,7 +118,7 @@ func TestMailIsSecured(t *testing.T) {
 	t.Run("a login that is refused is tried again", func(t *testing.T) {
 		t.Parallel()
 		server := effecttest.NewMailServer(t, effecttest.MailScript{"AUTH": "535 not hunter2"}, serverTLS, true)
-		m := newMail(t, effect.MailConfig{Server: "smtps://" + server.Address, Username: "shop", Password: "hunter2", TLS: clientTLS})
+		m := newMail(t, mail.Config{Server: "smtps://" + server.Address, Username: "shop", Password: "hunter2", TLS: clientTLS})
 		got := m.Send(t.Context(), mailCall(t, "ann@example.com"))
 		if got.Outcome != effect.Retry || strings.Contains(fmt.Sprintf("%+v", got), "hunter2") {
 			t.Errorf("%+v", got)
@@ -125,7 +126,7 @@ func TestMailIsSecured(t *testing.T) {
 	})
 	t.Run("refused addresses", func(t *testing.T) {
 		t.Parallel()
-		m := newMail(t, effect.MailConfig{Server: "smtp://169.254.169.254:25", StartTLS: effect.StartTLSOff})
+		m := newMail(t, mail.Config{Server: "smtp://169.254.169.254:25", StartTLS: mail.StartTLSOff})
 		if got := m.Send(t.Context(), mailCall(t, "ann@example.com")); got.Outcome != effect.Retry || got.Reason != effect.ReasonAddress {
 			t.Errorf("%+v", got)
 		}
@@ -145,7 +146,7 @@ func TestMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := mail.ReadMessage(strings.NewReader(string(call.Rendered)))
+	read, err := netmail.ReadMessage(strings.NewReader(string(call.Rendered)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("%d parts: %q", len(parts), parts)
 	}
 	server := effecttest.NewMailServer(t, nil, nil, false)
-	m := newMail(t, effect.MailConfig{Server: "smtp://" + server.Address, StartTLS: effect.StartTLSOff})
+	m := newMail(t, mail.Config{Server: "smtp://" + server.Address, StartTLS: mail.StartTLSOff})
 	if got := m.Send(t.Context(), call); got.Outcome != effect.Done || string(got.Stored) != id {
 		t.Errorf("%+v", got)
 	}
@@ -188,7 +189,7 @@ func TestMessages(t *testing.T) {
 
 func TestMessagesThatCannotBeMade(t *testing.T) {
 	t.Parallel()
-	m, err := effect.NewMessage(effect.MessageConfig{From: "shop@example.com", Subject: "s", Text: `{{.Body.lost}} {{index .Body.list 9}}`})
+	m, err := mail.NewMessage(mail.MessageConfig{From: "shop@example.com", Subject: "s", Text: `{{.Body.lost}} {{index .Body.list 9}}`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +205,14 @@ func TestMessagesThatCannotBeMade(t *testing.T) {
 			t.Errorf("%q is taken", to)
 		}
 	}
-	for _, cfg := range []effect.MessageConfig{
+	for _, cfg := range []mail.MessageConfig{
 		{From: "x", Subject: "s", Text: "t"}, {From: "a@b.example", Text: "t"}, {From: "a@b.example", Subject: "s"},
 		{From: "a@b.example", Subject: "{{.Evnt.ID}}", Text: "t"}, {From: "a@b.example", Subject: "s", Text: "{{.Event.Id}}"},
 		{From: "a@b.example", Subject: "s", Text: "{{range .Body.list}}{{$.Boddy}}{{end}}"}, {From: "a@b.example", Subject: "s", HTML: "{{if .Total}}x{{end}}"},
 		{From: "a@b.example", Subject: "s", Text: "{{len (index .Lines 0)}}"}, {From: "a@b.example", Subject: "s", Text: "{{with .Body}}x{{else}}{{.To.Name}}{{end}}"},
 		{From: "a@b.example", Subject: "{{", Text: "t"}, {From: "a@b.example", Subject: "s", HTML: "{{nofunction}}"},
 	} {
-		if _, err := effect.NewMessage(cfg); err == nil {
+		if _, err := mail.NewMessage(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
 	}
@@ -219,15 +220,15 @@ func TestMessagesThatCannotBeMade(t *testing.T) {
 		"{{.Event.Type}} {{.Event.ReceivedAt.Year}} {{.Body.a.b}} {{.To}} {{.}}", "{{range .Body.list}}{{.name}} {{$.To}}{{end}}",
 		"{{with $x := .Body.x}}{{.anything}} {{$x.other}}{{end}}", `{{define "line"}}{{.what}}{{end}}{{template "line" .Body}}`,
 	} {
-		if _, err := effect.NewMessage(effect.MessageConfig{From: "a@b.example", Subject: "s", Text: text, HTML: text}); err != nil {
+		if _, err := mail.NewMessage(mail.MessageConfig{From: "a@b.example", Subject: "s", Text: text, HTML: text}); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, cfg := range []effect.MailConfig{
+	for _, cfg := range []mail.Config{
 		{}, {Server: "mail.example:25"}, {Server: "smtp://u:p@mail.example"}, {Server: "smtp://mail.example", StartTLS: "maybe"},
-		{Server: "smtp://mail.example", Username: "u"}, {Server: "smtp://mail.example", StartTLS: effect.StartTLSOff, Username: "u", Password: "p"},
+		{Server: "smtp://mail.example", Username: "u"}, {Server: "smtp://mail.example", StartTLS: mail.StartTLSOff, Username: "u", Password: "p"},
 	} {
-		if _, err := effect.NewMail(cfg); err == nil {
+		if _, err := mail.New(cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
 	}

@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func ours(name string) bool {
 }
 
 // passed reads the names of the headers to pass on, in their canonical form.
-func passed(cfg ForwardConfig) ([]string, error) {
+func passed(cfg Config) ([]string, error) {
 	var errs []error
 	names := make([]string, 0, len(cfg.Pass))
 	for _, name := range cfg.Pass {
@@ -46,7 +46,7 @@ func passed(cfg ForwardConfig) ([]string, error) {
 }
 
 // pass copies the allowed ones of the delivery's headers.
-func (f *Forward) pass(h, received http.Header) {
+func (f *Sender) pass(h, received http.Header) {
 	for _, name := range f.passed {
 		for _, value := range received[name] {
 			h.Add(name, headerValue(value))

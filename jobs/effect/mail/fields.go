@@ -1,9 +1,11 @@
-package effect
+package mail
 
 import (
 	"fmt"
 	"reflect"
 	"text/template/parse"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // checkFields reports the fields that a template takes from what every message
@@ -80,7 +82,7 @@ func (c *fieldCheck) field(names []string) {
 	case names[0] == "Body", names[0] == "To" && len(names) == 1:
 	case names[0] == "Event":
 		if len(names) > 1 {
-			if _, ok := reflect.TypeFor[Event]().FieldByName(names[1]); !ok {
+			if _, ok := reflect.TypeFor[effect.Event]().FieldByName(names[1]); !ok {
 				c.errs = append(c.errs, fmt.Errorf("unknown field .Event.%s", names[1]))
 			}
 		}

@@ -1,4 +1,4 @@
-package effect_test
+package forward_test
 
 import (
 	"crypto/hmac"
@@ -17,11 +17,12 @@ import (
 
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
+func newForward(tb testing.TB, cfg forward.Config) *forward.Sender {
 	tb.Helper()
-	f, err := effect.NewForward(cfg)
+	f, err := forward.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,16 +32,16 @@ func newForward(tb testing.TB, cfg effect.ForwardConfig) *effect.Forward {
 
 func TestForwardConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel
 	effecttest.Run(t, effecttest.Forward(func(tb testing.TB, to effecttest.ForwardTo) effect.Sender {
-		return newForward(tb, effect.ForwardConfig{
+		return newForward(tb, forward.Config{
 			URL: to.URL, Sign: []string{effecttest.Secret}, Idempotent: to.Idempotent, RetryOn: to.RetryOn, Resolver: to.Resolver, KeepReply: true,
 		})
-	}, effect.DefaultKeyHeader))
+	}, forward.DefaultKeyHeader))
 }
 
 func TestForwardSendsTheBodyAsReceivedAndItsHeaders(t *testing.T) {
 	t.Parallel()
 	target := effecttest.NewTarget(t, func(conn net.Conn, _ effecttest.Request) { effecttest.Reply(conn, "200 OK", nil, "fine") })
-	f := newForward(t, effect.ForwardConfig{
+	f := newForward(t, forward.Config{
 		URL: target.URL, Sign: []string{"whsec_bmV3", "old"}, KeyHeader: "X-Key", Headers: map[string]string{"X-Own": "yes"},
 		Pass: []string{"x-github-event", "X-Absent"},
 		Now:  func() time.Time { return time.Unix(1_700_000_123, 0) },
@@ -80,7 +81,7 @@ func signature(key string, call *effect.Call) string {
 
 func TestForwardConfigIsChecked(t *testing.T) {
 	t.Parallel()
-	_, err := effect.NewForward(effect.ForwardConfig{
+	_, err := forward.New(forward.Config{
 		URL: "ftp://user:hunter2@x/", Method: "GET", Sign: []string{"", "whsec_%%%"}, KeyHeader: "bad header", Timeout: -1,
 		Headers: map[string]string{"X-Own": "yes"},
 		Pass:    []string{"bad name", "authorization", "Webhook-Id", "oncegate-event", "x-own", "Proxy-Connection", "content-length"},
@@ -117,7 +118,7 @@ func TestForwardConnectsForEachSendThatMustNotRepeat(t *testing.T) {
 			_, _ = io.Copy(w, r.Body)
 		}))
 		t.Cleanup(target.Close)
-		forward := newForward(t, effect.ForwardConfig{URL: target.URL, Idempotent: idempotent})
+		forward := newForward(t, forward.Config{URL: target.URL, Idempotent: idempotent})
 		for n := range 3 {
 			if r := forward.Send(t.Context(), effecttest.Call(n+1)); r.Outcome != effect.Done {
 				t.Fatalf("%+v", r)

@@ -1,8 +1,10 @@
-package effect
+package sql
 
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // document is an event as SQL functions get it. Names are an interface: never
@@ -25,7 +27,7 @@ type document struct {
 
 // Document is the event as JSON: what is known about it and, as "body", its
 // payload; a body that is not JSON comes as "body_base64".
-func Document(call *Call) ([]byte, error) {
+func Document(call *effect.Call) ([]byte, error) {
 	e := call.Event
 	d := document{
 		Event: e.ID, Source: e.Source, Provider: e.Provider, ID: e.EventID, Type: e.Type, ReceivedAt: e.ReceivedAt.UTC(),

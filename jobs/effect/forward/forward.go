@@ -1,4 +1,4 @@
-package effect
+package forward
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // The headers of a forward. They are an interface: never change.
@@ -36,8 +37,8 @@ const (
 // maxReply bounds how much of a reply is read.
 const maxReply = 64 << 10
 
-// ForwardConfig configures a [Forward]. URL is required.
-type ForwardConfig struct {
+// Config configures a [Sender]. URL is required.
+type Config struct {
 	// URL is where events go: http or https, without user and fragment.
 	URL string
 
@@ -96,22 +97,22 @@ type ForwardConfig struct {
 	Now func() time.Time
 }
 
-// Forward sends events on over HTTP: the body as received, byte for byte. It
+// Sender sends events on over HTTP: the body as received, byte for byte. It
 // follows no redirect, uses no proxy and never lets the transport send again by
 // itself.
-type Forward struct {
-	cfg       ForwardConfig
+type Sender struct {
+	cfg       Config
 	url       *url.URL
 	keys      [][]byte
 	passed    []string
 	transport *http.Transport
 }
 
-var _ Sender = (*Forward)(nil)
+var _ effect.Sender = (*Sender)(nil)
 
-// NewForward makes a Forward, or reports everything that is wrong with cfg.
-func NewForward(cfg ForwardConfig) (*Forward, error) {
-	f := &Forward{cfg: cfg}
+// New makes a Sender, or reports everything that is wrong with cfg.
+func New(cfg Config) (*Sender, error) {
+	f := &Sender{cfg: cfg}
 	var errs []error
 	var err error
 	if f.url, err = targetURL(cfg.URL); err != nil {
@@ -210,18 +211,18 @@ func targetURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Render implements [Sender]: the body goes out as it came in, so nothing is
+// Render implements [effect.Sender]: the body goes out as it came in, so nothing is
 // stored.
-func (f *Forward) Render(*Call) ([]byte, error) { return nil, nil }
+func (f *Sender) Render(*effect.Call) ([]byte, error) { return nil, nil }
 
-// Idempotent implements [Sender].
-func (f *Forward) Idempotent() bool { return f.cfg.Idempotent }
+// Idempotent implements [effect.Sender].
+func (f *Sender) Idempotent() bool { return f.cfg.Idempotent }
 
 // Close closes the connections kept to the target.
-func (f *Forward) Close() { f.transport.CloseIdleConnections() }
+func (f *Sender) Close() { f.transport.CloseIdleConnections() }
 
-// Send implements [Sender].
-func (f *Forward) Send(ctx context.Context, call *Call) Result {
+// Send implements [effect.Sender].
+func (f *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	if f.cfg.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.cfg.Timeout)
@@ -230,7 +231,7 @@ func (f *Forward) Send(ctx context.Context, call *Call) Result {
 	var stage stage
 	req, err := f.request(stage.trace(ctx), call)
 	if err != nil {
-		return Result{Outcome: Dead, Reason: ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
 	}
 	// The transport itself, not a client: no redirects, no cookies.
 	reply, err := exchange(f.transport, req)
@@ -241,7 +242,7 @@ func (f *Forward) Send(ctx context.Context, call *Call) Result {
 	return f.answer(reply)
 }
 
-func (f *Forward) request(ctx context.Context, call *Call) (*http.Request, error) {
+func (f *Sender) request(ctx context.Context, call *effect.Call) (*http.Request, error) {
 	body := call.Event.Body
 	if call.Rendered != nil {
 		body = call.Rendered
@@ -329,32 +330,32 @@ func (s *stage) trace(ctx context.Context) context.Context {
 }
 
 // failure classifies an attempt that brought no reply.
-func (f *Forward) failure(ctx context.Context, err error, s *stage) Result {
+func (f *Sender) failure(ctx context.Context, err error, s *stage) effect.Result {
 	if s.wrote.Load() {
-		r := Result{Outcome: Unknown, Reason: ReasonConnection, Cause: SafeError(err)}
+		r := effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection, Cause: effect.SafeError(err)}
 		switch {
-		case TimedOut(ctx, err):
-			r.Reason = ReasonTimeout
+		case effect.TimedOut(ctx, err):
+			r.Reason = effect.ReasonTimeout
 		case ctx.Err() != nil:
-			r.Reason = ReasonStopped
+			r.Reason = effect.ReasonStopped
 		case strings.Contains(err.Error(), "malformed HTTP"):
-			r.Reason = ReasonReply
+			r.Reason = effect.ReasonReply
 		}
 		return r
 	}
-	r := Result{Outcome: Retry, Reason: ReasonConnect, Cause: SafeError(err)}
+	r := effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Cause: effect.SafeError(err)}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		r.Reason = ReasonAddress
+		r.Reason = effect.ReasonAddress
 	case isDNS && dns != nil:
-		r.Reason = ReasonDNS
+		r.Reason = effect.ReasonDNS
 	case s.handshake.Load():
-		r.Reason = ReasonTLS
-	case TimedOut(ctx, err):
-		r.Reason = ReasonTimeout
+		r.Reason = effect.ReasonTLS
+	case effect.TimedOut(ctx, err):
+		r.Reason = effect.ReasonTimeout
 	case ctx.Err() != nil:
-		r.Reason = ReasonStopped
+		r.Reason = effect.ReasonStopped
 	}
 	return r
 }
