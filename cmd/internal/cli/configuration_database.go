@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
 )

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
 )

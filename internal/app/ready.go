@@ -26,12 +26,12 @@ func (a *App) proveSessions(ctx context.Context) error {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "sessions", run: func(ctx context.Context) error {
-		proved := time.Now()
+		proved := a.cfg.Now()
 		a.every(ctx, "sessions", provedEvery, func(ctx context.Context) {
-			if a.sessions.Direct() && time.Since(proved) < provedDirectEvery {
+			if a.sessions.Direct() && a.cfg.Now().Sub(proved) < provedDirectEvery {
 				return
 			}
-			proved = time.Now()
+			proved = a.cfg.Now()
 			before := a.sessions.Err()
 			switch now := a.sessions.Prove(ctx, a.adminPool); {
 			case errors.Is(now, session.ErrNotProved):

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 type verdictCase struct {

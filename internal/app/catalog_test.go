@@ -19,9 +19,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -51,7 +51,7 @@ func entries(t *testing.T, cat map[string]*providers.Provider) []*entry {
 	t.Helper()
 	var out []*entry
 	for _, name := range slices.Sorted(maps.Keys(cat)) {
-		page, err := os.ReadFile(filepath.Join("../../../providers/docs", name+".md"))
+		page, err := os.ReadFile(filepath.Join("../../providers/docs", name+".md"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -80,7 +80,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	_, _, scrape := metered(t)
 	text := scrape()
 	names := map[string]bool{}
-	for _, pattern := range []string{"*.go", "../../../inbox/receiver/*.go", "../../../inbox/*.go", "../../../jobs/*.go"} {
+	for _, pattern := range []string{"*.go", "../../inbox/receiver/*.go", "../../inbox/*.go", "../../jobs/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no source code in %s: %v", pattern, err)

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 // A deploy rolls over a fleet: the process of before still fetches jobs when the new one

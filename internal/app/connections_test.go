@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/cmd/internal/app"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 // What the configuration says of bodies and connections holds on the public listener, and
