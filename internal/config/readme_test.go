@@ -98,3 +98,12 @@ func TestCustomProviderOfTheReadme(t *testing.T) {
 	}
 	t.Error("README shows no custom provider")
 }
+
+func readme(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

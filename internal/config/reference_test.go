@@ -1,15 +1,19 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/jobs"
 )
 
 // sections are the mappings of the configuration, each with a file in which it holds one key that
@@ -62,243 +66,122 @@ func existing(t *testing.T, name, file string) map[string]bool {
 	return out
 }
 
-// reference is what README's tables document: keys by section, and environment variables.
-type reference struct {
-	keys      map[string]map[string]bool
-	variables map[string]bool
+// The reference names every key that the reader takes, and none that it does not.
+func TestReferenceIsComplete(t *testing.T) {
+	t.Parallel()
+	documented := map[string]map[string]bool{}
+	for _, section := range config.Sections() {
+		keys := map[string]bool{}
+		for _, key := range section.Keys {
+			if keys[key.Name] {
+				t.Errorf("section %q: %s stands in it twice", section.Name, key.Name)
+			}
+			keys[key.Name] = true
+			if key.Text == "" || !strings.HasSuffix(key.Text, ".") {
+				t.Errorf("section %q: the text of %s is no sentence: %q", section.Name, key.Name, key.Text)
+			}
+		}
+		if documented[section.Name] != nil {
+			t.Errorf("there are two sections %q", section.Name)
+		}
+		documented[section.Name] = keys
+	}
+	for name, file := range sections() {
+		compare(t, fmt.Sprintf("section %q", name), existing(t, name, file), documented[name])
+		delete(documented, name)
+	}
+	for name := range documented {
+		t.Errorf("the reference documents a section %q that does not exist", name)
+	}
 }
 
-var (
-	quoted    = regexp.MustCompile("`([^`]+)`")
-	plainKey  = regexp.MustCompile(`^[a-z_]+$`)
-	kindsOf   = regexp.MustCompile(`^((?:forward|sql|mail|noop|, )+): `)
-	headings  = regexp.MustCompile(`(?m)^## .*$`)
-	tableRows = regexp.MustCompile(`(?m)^\|(.*)\|$`)
-)
+// Every variable that sets one key is shown beside it: its path is that of a key.
+func TestVariablesSetKeys(t *testing.T) {
+	t.Parallel()
+	paths := map[string]bool{}
+	for _, section := range config.Sections() {
+		for _, key := range section.Keys {
+			paths[section.Prefix+key.Name] = true
+		}
+	}
+	path := regexp.MustCompile(`^([a-z]+\.[a-z_]+|drain)(?:, |$)`)
+	shown := 0
+	for _, variable := range config.Variables() {
+		if m := path.FindStringSubmatch(variable.Sets); m != nil {
+			shown++
+			if !paths[m[1]] {
+				t.Errorf("%s sets %s, which the reference does not have", variable.Name, m[1])
+			}
+		}
+	}
+	if shown < 30 {
+		t.Errorf("only %d variables set a key", shown)
+	}
+	if got := config.VariablesOf("database.url"); !slices.Equal(got, []string{"ONCEGATE_DATABASE_URL", "DATABASE_URL"}) {
+		t.Errorf("database.url is set by %v", got)
+	}
+}
 
-func readme(t *testing.T) string {
-	t.Helper()
-	content, err := os.ReadFile("../../README.md")
+// The defaults that the reference gives are those that hold: written out, they change nothing
+// that the process is built with.
+func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
+	t.Parallel()
+	file, given := "", 0
+	for _, section := range config.Sections() {
+		if path := strings.TrimSuffix(section.Prefix, "."); path == section.Name {
+			body := ""
+			for _, key := range section.Keys {
+				if m := literal.FindStringSubmatch(key.Default); m != nil {
+					body += fmt.Sprintf("  %s: %q\n", key.Name, m[1])
+					given++
+				}
+			}
+			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "order", "key", "mail"}, section.Name) {
+				file += section.Name + ":\n" + body
+			}
+		}
+	}
+	const source = "sources: { s: { provider: stripe, secrets: [env:STRIPE_SECRET] } }\n"
+	plain, err := config.Load(config.Options{File: "x.yml", Content: []byte(source), Environ: environ(), Catalog: loaded(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
-}
-
-// chapter gives the text under a heading.
-func chapter(t *testing.T, text, title string) string {
-	t.Helper()
-	_, rest, found := strings.Cut(text, "\n## "+title+"\n")
-	if !found {
-		t.Fatalf("README has no chapter %q", title)
+	written, err := config.Load(config.Options{File: "x.yml", Content: []byte(file + source), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, file)
 	}
-	if next := headings.FindStringIndex(rest); next != nil {
-		rest = rest[:next[0]]
+	if given < 20 {
+		t.Fatalf("only %d defaults are given:\n%s", given, file)
 	}
-	return rest
-}
-
-func rows(text string) [][]string {
-	var out [][]string
-	for _, row := range tableRows.FindAllStringSubmatch(text, -1) {
-		cells := strings.Split(strings.ReplaceAll(row[1], `\|`, "/"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
+	if !reflect.DeepEqual(plain.Bodies.Resolved(1), written.Bodies.Resolved(1)) {
+		t.Errorf("bodies\n%+v by default and\n%+v as documented", plain.Bodies.Resolved(1), written.Bodies.Resolved(1))
+	}
+	for name, pair := range map[string][2]any{
+		"database": {plain.Database, written.Database}, "log": {plain.Log, written.Log}, "drain": {plain.Drain, written.Drain},
+		"listen.public": {plain.Listen.Public, written.Listen.Public}, "listen.admin": {plain.Listen.Admin, written.Listen.Admin},
+		"header_timeout": {cmp.Or(plain.Listen.HeaderTimeout, 5*time.Second), written.Listen.HeaderTimeout},
+		"idle_timeout":   {cmp.Or(plain.Listen.IdleTimeout, 75*time.Second), written.Listen.IdleTimeout},
+		"workers":        {cmp.Or(plain.Work.Workers, jobs.DefaultMaxWorkers), written.Work.Workers},
+		"lease":          {cmp.Or(plain.Work.Lease, inbox.DefaultLease), written.Work.Lease},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s: %+v by default and %+v as documented", name, pair[0], pair[1])
 		}
-		out = append(out, cells)
-	}
-	return out
-}
-
-func tokens(text string) []string {
-	var out []string
-	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
-		out = append(out, m[1])
-	}
-	return out
-}
-
-func readReference(t *testing.T) *reference {
-	t.Helper()
-	r := &reference{keys: map[string]map[string]bool{}, variables: map[string]bool{}}
-	text := readme(t)
-	for _, cells := range rows(chapter(t, text, "Configuration reference")) {
-		if len(cells) < 4 || !strings.Contains(cells[0], "`") {
-			continue
-		}
-		r.row(cells[0], strings.Join(cells[3:], " | "))
-		r.environment(t, cells[1])
-	}
-	for _, cells := range rows(chapter(t, text, "Order")) {
-		if len(cells) == 3 && cells[0] != "`order` key" && strings.HasPrefix(cells[0], "`") {
-			for _, key := range tokens(cells[0]) {
-				r.add("order", key)
-			}
-		}
-	}
-	for _, key := range []string{"mode", "key", "number"} { // shown in the examples of the chapter and in its text
-		r.add("order", key)
-	}
-	for _, name := range tokens(chapter(t, text, "Configuration reference")) {
-		if strings.HasPrefix(name, "ONCEGATE_") && !strings.Contains(name, "=") {
-			r.variables[name] = true
-		}
-	}
-	return r
-}
-
-func (r *reference) add(section, key string) {
-	if !plainKey.MatchString(key) {
-		return
-	}
-	if r.keys[section] == nil {
-		r.keys[section] = map[string]bool{}
-	}
-	r.keys[section][key] = true
-}
-
-// row reads one row: the keys of its first cell and, where a key is a mapping, those of its last.
-func (r *reference) row(first, what string) {
-	what, _, _ = strings.Cut(what, ". ") // the keys are in the first sentence
-	inside := func(section string, also ...string) {
-		for _, key := range append(tokens(what), also...) {
-			if key, _, _ = strings.Cut(key, ":"); key != "off" && key != section {
-				r.add(section, key)
-			}
-		}
-	}
-	kinds := []string{"forward", "sql", "mail", "noop"}
-	if m := kindsOf.FindStringSubmatch(first); m != nil {
-		for kind := range strings.SplitSeq(m[1], ", ") {
-			for _, key := range tokens(first) {
-				r.add("target "+kind, key)
-			}
-		}
-		if strings.Contains(first, "`probe`") {
-			inside("probe")
-		}
-		return
-	}
-	if strings.HasPrefix(first, "route: ") {
-		for _, key := range tokens(first) {
-			r.add("route", key)
-		}
-		switch {
-		case strings.Contains(first, "`key`"):
-			inside("key")
-		case strings.Contains(first, "`mail`"):
-			inside("mail")
-		}
-		return
-	}
-	section := ""
-	for _, key := range tokens(first) {
-		switch parts := strings.Split(key, "."); {
-		case strings.HasPrefix(key, "targets.<name>."):
-			section = "target"
-		case key == "sources.<name>.routes[]":
-			r.add("source", "routes")
-			inside("route")
-			continue
-		case strings.HasPrefix(key, "sources.<name>."):
-			section = "source"
-		case key == "classes.<name>":
-			r.add("configuration", "classes")
-			inside("classes")
-			continue
-		case len(parts) == 2 && parts[0] != "":
-			r.add("configuration", parts[0])
-			section = parts[0]
-		case len(parts) == 1:
-			r.add("configuration", key)
-			continue
-		}
-		last := key[strings.LastIndexByte(key, '.')+1:]
-		switch section {
-		case "target":
-			for _, kind := range kinds {
-				r.add("target "+kind, last)
-			}
-			r.add("configuration", "targets")
-		case "source":
-			r.add("configuration", "sources")
-			fallthrough
-		default:
-			r.add(section, last)
-		}
-		switch last {
-		case "retry":
-			inside("retry")
-		case "operation":
-			inside("operation")
-		}
-	}
-	if strings.Contains(first, "`.breaker`") || strings.Contains(first, ".breaker`") {
-		r.add("breaker", "failures")
-		r.add("breaker", "open")
 	}
 }
 
-// environment reads the variables of a row; one that begins with _ continues the one before it.
-func (r *reference) environment(t *testing.T, cell string) {
-	t.Helper()
-	before := ""
-	for _, name := range tokens(cell) {
-		if !strings.HasPrefix(name, "_") {
-			before = name
-			r.variables[name] = true
-			continue
-		}
-		whole := ""
-		for stem := before; whole == "" && strings.Contains(stem, "_"); {
-			stem = stem[:strings.LastIndexByte(stem, '_')]
-			if _, ok := config.Variables()[stem+name]; ok {
-				whole = stem + name
-			}
-		}
-		if whole == "" {
-			t.Errorf("README: %s after %s is no variable that Oncegate reads", name, before)
-			continue
-		}
-		r.variables[whole] = true
-	}
-}
-
-// Every key and every variable that exists is in README's reference, and the reference names none
-// that does not exist.
-func TestReferenceIsComplete(t *testing.T) {
-	t.Parallel()
-	r := readReference(t)
-	for _, key := range []string{"env", "file", "name", "until"} { // in the sentence above the table
-		if !strings.Contains(chapter(t, readme(t), "Configuration reference"), key+": ") {
-			t.Errorf("README does not say what %s: of a secret is", key)
-		}
-		r.add("secret", key)
-	}
-	for name, file := range sections() {
-		compare(t, fmt.Sprintf("section %q", name), existing(t, name, file), r.keys[name])
-		delete(r.keys, name)
-	}
-	for name := range r.keys {
-		t.Errorf("README documents a section %q that does not exist", name)
-	}
-	variables := map[string]bool{}
-	for name := range config.Variables() {
-		variables[name] = true
-	}
-	compare(t, "the environment", variables, r.variables)
-}
+var literal = regexp.MustCompile("^`([^`]+)`$")
 
 func compare(t *testing.T, what string, exist, said map[string]bool) {
 	t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(exist)) {
 		if !said[key] {
-			t.Errorf("%s: %s exists and is not in README's reference", what, key)
+			t.Errorf("%s: %s exists and is not in the reference", what, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		if !exist[key] {
-			t.Errorf("%s: README's reference names %s, which does not exist", what, key)
+			t.Errorf("%s: the reference names %s, which does not exist", what, key)
 		}
 	}
 }
