@@ -18,26 +18,27 @@ type ErrorClass string
 
 // The classes of errors. They are a flag and a column of answers: never change.
 const (
-	// ErrorAnswer4xx and ErrorAnswer5xx: the target answered so the last time.
+	// ErrorAnswer4xx means that the last answer of the target was a 4xx.
 	ErrorAnswer4xx ErrorClass = "answer_4xx"
+	// ErrorAnswer5xx means that the last answer of the target was a 5xx.
 	ErrorAnswer5xx ErrorClass = "answer_5xx"
-	// ErrorAnswerOther: it answered something else.
+	// ErrorAnswerOther means that the last answer of the target was something else.
 	ErrorAnswerOther ErrorClass = "answer_other"
-	// ErrorNoAnswer: there was no connection, or no answer in time.
+	// ErrorNoAnswer means that there was no connection, or no answer in time.
 	ErrorNoAnswer ErrorClass = "no_answer"
-	// ErrorMail: the mail server refused it.
+	// ErrorMail means that the mail server refused the message.
 	ErrorMail ErrorClass = "mail"
-	// ErrorDatabase: the statement failed.
+	// ErrorDatabase means that the statement failed.
 	ErrorDatabase ErrorClass = "database"
-	// ErrorHandler: the handler failed.
+	// ErrorHandler means that the handler failed.
 	ErrorHandler ErrorClass = "handler"
-	// ErrorConfiguration: an expression, a route or an address is wrong.
+	// ErrorConfiguration means that an expression, a route or an address is wrong.
 	ErrorConfiguration ErrorClass = "configuration"
-	// ErrorBody: the body was pruned before the effect happened.
+	// ErrorBody means that the body was pruned before the effect happened.
 	ErrorBody ErrorClass = "body_gone"
-	// ErrorAdmission: the event was admitted as one that nothing can be done for.
+	// ErrorAdmission means that the event was recorded as one that nothing can be done for.
 	ErrorAdmission ErrorClass = "admission"
-	// ErrorOther is anything else.
+	// ErrorOther means that the cause is none of the others.
 	ErrorOther ErrorClass = "other"
 )
 

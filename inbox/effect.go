@@ -7,29 +7,32 @@ type EffectState string
 
 // The states. Stored: never change.
 const (
-	// EffectPending: admitted, or given fresh attempts; nobody has it.
+	// EffectPending means that the effect waits for an attempt: it was admitted, or was given
+	// fresh attempts.
 	EffectPending EffectState = "pending"
-	// EffectClaimed: a worker has it, until its lease ends.
+	// EffectClaimed means that a worker has the effect until its lease ends.
 	EffectClaimed EffectState = "claimed"
-	// EffectRetry: an attempt failed, the next one is due at next_at.
+	// EffectRetry means that an attempt failed, and the next one is scheduled.
 	EffectRetry EffectState = "retry"
-	// EffectHeld: it waits behind its predecessor in a sequence.
+	// EffectHeld means that the effect waits for its predecessor in a stream.
 	EffectHeld EffectState = "held"
-	// EffectDone: it happened.
+	// EffectDone means that the effect happened.
 	EffectDone EffectState = "done"
-	// EffectDead: it did not happen and will not by itself. At a target that
-	// deduplicates it may have, where an attempt's outcome is unknown and the
-	// retry policy gave up: the same key can be sent again without harm, so it
-	// stays a dead letter and needs no decision; once the target may have forgotten
-	// the key, it becomes indeterminate.
+	// EffectDead means that the effect did not happen and will not by itself. At a target that
+	// deduplicates it may have happened, if an attempt has an unknown outcome and the retry
+	// policy gave up: sending the same key again does no harm, so that it needs no decision.
+	// Once the target may have forgotten the key, the effect becomes indeterminate.
 	EffectDead EffectState = "dead"
-	// EffectIndeterminate: it may have happened; a person or a probe decides.
+	// EffectIndeterminate means that the effect may have happened, and a person or a probe
+	// decides.
 	EffectIndeterminate EffectState = "indeterminate"
-	// EffectSuperseded: a newer version of the same sequence key was applied.
+	// EffectSuperseded means that a newer version of the same sequence key was applied.
 	EffectSuperseded EffectState = "superseded"
-	// EffectSkipped: a condition was false, or an operator discarded it.
+	// EffectSkipped means that the route's condition was false, or an operator discarded or
+	// skipped the effect.
 	EffectSkipped EffectState = "skipped"
-	// EffectDuplicate: another effect owns its key, and has done or will do it.
+	// EffectDuplicate means that another effect owns the effect key, and has done or will do
+	// the work.
 	EffectDuplicate EffectState = "duplicate"
 )
 
@@ -54,12 +57,17 @@ type AttemptOutcome string
 
 // The outcomes of an attempt. Stored: never change.
 const (
-	AttemptDone          AttemptOutcome = "done"
-	AttemptRetry         AttemptOutcome = "retry"
-	AttemptDead          AttemptOutcome = "dead"
+	// AttemptDone means that the effect happened.
+	AttemptDone AttemptOutcome = "done"
+	// AttemptRetry means that the attempt failed, and another one follows.
+	AttemptRetry AttemptOutcome = "retry"
+	// AttemptDead means that the attempt failed, and none follows.
+	AttemptDead AttemptOutcome = "dead"
+	// AttemptIndeterminate means that nobody knows whether the effect happened.
 	AttemptIndeterminate AttemptOutcome = "indeterminate"
-	AttemptSkipped       AttemptOutcome = "skipped"
-	// AttemptLost: its end was not seen; the sweeper wrote the row.
+	// AttemptSkipped means that the attempt found that there is nothing to do.
+	AttemptSkipped AttemptOutcome = "skipped"
+	// AttemptLost means that the end of the attempt was not seen; the sweeper recorded it.
 	AttemptLost AttemptOutcome = "lost"
 )
 
@@ -68,14 +76,17 @@ type Trigger string
 
 // The triggers. Stored: never change.
 const (
-	TriggerInitial   Trigger = "initial"
+	// TriggerInitial means that it is the first attempt.
+	TriggerInitial Trigger = "initial"
+	// TriggerAutomatic means that the retry policy scheduled the attempt.
 	TriggerAutomatic Trigger = "automatic"
-	TriggerRearm     Trigger = "rearm"
-	// TriggerReplay: the first attempt of a replay.
+	// TriggerRearm means that a redelivery gave the dead effect fresh attempts.
+	TriggerRearm Trigger = "rearm"
+	// TriggerReplay means that it is the first attempt of a replay.
 	TriggerReplay Trigger = "replay"
-	// TriggerManual: a person had it sent again.
+	// TriggerManual means that a person had the effect sent again.
 	TriggerManual Trigger = "manual"
-	// TriggerSweep: the run before did not end, the sweeper woke this one.
+	// TriggerSweep means that the attempt before did not end, and the sweeper woke this one.
 	TriggerSweep Trigger = "sweep"
 )
 

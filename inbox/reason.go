@@ -7,102 +7,152 @@ type Reason string
 
 // The reasons. Stored: never change.
 const (
-	// The retry policy gave up.
+	// ReasonExhausted means that the retry policy allows no further attempt.
 	ReasonExhausted Reason = "attempts_exhausted"
-	ReasonDeadline  Reason = "deadline_passed"
+	// ReasonDeadline means that no attempt may begin any more: the retry policy's deadline has
+	// passed.
+	ReasonDeadline Reason = "deadline_passed"
 
-	// The run did not end.
+	// ReasonLeaseExpired means that the worker vanished or was too slow, and its lease ended
+	// before the attempt did.
 	ReasonLeaseExpired Reason = "lease_expired"
-	ReasonStopped      Reason = "stopped"
-	ReasonPanic        Reason = "panic"
+	// ReasonStopped means that the process stopped during the attempt.
+	ReasonStopped Reason = "stopped"
+	// ReasonPanic means that the handler panicked.
+	ReasonPanic Reason = "panic"
 
-	// A person had it sent again, and no attempt has been made since. The next one
-	// says so in its trigger.
+	// ReasonResent means that a person had the effect sent again, and no attempt has begun
+	// since.
 	ReasonResent Reason = "resent"
 
-	// Nothing was attempted.
+	// ReasonSaturated means that the target's concurrency limit is reached; no attempt was
+	// made.
 	ReasonSaturated Reason = "target_saturated"
-	ReasonRoute     Reason = "route_unknown"
-	ReasonBodyGone  Reason = "body_gone"
-	// ReasonKeyMissing: this process lacks the key that the effect is sealed with. The
-	// effect waits until some process has it.
+	// ReasonRoute means that no live process knows the route; no attempt was made.
+	ReasonRoute Reason = "route_unknown"
+	// ReasonBodyGone means that the body was pruned or erased before the effect happened.
+	ReasonBodyGone Reason = "body_gone"
+	// ReasonKeyMissing means that this process lacks the key that the effect is sealed with;
+	// the effect waits until some process has it.
 	ReasonKeyMissing Reason = "sealed_key_missing"
-	// ReasonDamaged: what is sealed does not open with its key.
+	// ReasonDamaged means that the sealed content does not open with its key.
 	ReasonDamaged Reason = "sealed_damaged"
-	// ReasonSealed stands in rows of earlier versions, which let such effects die.
-	ReasonSealed    Reason = "sealed_key_lost"
-	ReasonRender    Reason = "render_failed"
-	ReasonMapping   Reason = "mapping_failed"
+	// ReasonSealed means that the key of the sealed content was lost. Only rows of earlier
+	// versions have this reason, which let such effects die.
+	ReasonSealed Reason = "sealed_key_lost"
+	// ReasonRender means that the request, message or statement could not be built for the
+	// event.
+	ReasonRender Reason = "render_failed"
+	// ReasonMapping means that an expression of the route's map or statement failed for the
+	// event.
+	ReasonMapping Reason = "mapping_failed"
+	// ReasonCondition means that the route's condition (when) is false for the event.
 	ReasonCondition Reason = "condition_false"
+	// ReasonDiscarded means that a person discarded the effect.
 	ReasonDiscarded Reason = "discarded"
-	ReasonBreaker   Reason = "target_open"
-	ReasonRate      Reason = "target_rate"
+	// ReasonBreaker means that the target's breaker is open; no attempt was made.
+	ReasonBreaker Reason = "target_open"
+	// ReasonRate means that the target's rate is reached; no attempt was made.
+	ReasonRate Reason = "target_rate"
 
-	// An idempotent target no longer remembers the key of an attempt whose outcome
-	// is not known.
+	// ReasonKeyWindow means that an idempotent target may have forgotten the key of an attempt
+	// whose outcome is unknown.
 	ReasonKeyWindow Reason = "key_window_passed"
 
-	// An attempt may have happened at another target than this process has for the route:
-	// no key would help at this one.
+	// ReasonElsewhere means that an attempt may have happened at another target than the one
+	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
-	// The network.
-	ReasonAddress    Reason = "address_refused"
-	ReasonDNS        Reason = "dns"
-	ReasonConnect    Reason = "connect"
-	ReasonTLS        Reason = "tls"
-	ReasonTimeout    Reason = "timeout"
+	// ReasonAddress means that the target's address is private or special, and allow does not
+	// permit it.
+	ReasonAddress Reason = "address_refused"
+	// ReasonDNS means that the target's host name was not resolved.
+	ReasonDNS Reason = "dns"
+	// ReasonConnect means that the connection to the target was refused or timed out before
+	// anything was sent.
+	ReasonConnect Reason = "connect"
+	// ReasonTLS means that the TLS handshake with the target failed.
+	ReasonTLS Reason = "tls"
+	// ReasonTimeout means that the target did not answer in time.
+	ReasonTimeout Reason = "timeout"
+	// ReasonConnection means that the connection broke after something was sent.
 	ReasonConnection Reason = "connection_lost"
-	ReasonReply      Reason = "reply_malformed"
+	// ReasonReply means that the reply of the target is malformed.
+	ReasonReply Reason = "reply_malformed"
 
-	// The target's answer.
+	// ReasonInformational means that the target answered with a final status 1xx.
 	ReasonInformational Reason = "status_1xx"
-	ReasonRedirect      Reason = "status_3xx"
-	ReasonStatus408     Reason = "status_408"
-	ReasonStatus409     Reason = "status_409"
-	ReasonStatus410     Reason = "status_410"
-	ReasonStatus425     Reason = "status_425"
-	ReasonStatus429     Reason = "status_429"
-	ReasonStatus4xx     Reason = "status_4xx"
-	ReasonStatus503     Reason = "status_503"
-	ReasonStatus5xx     Reason = "status_5xx"
+	// ReasonRedirect means that the target answered with a redirect, which is never followed.
+	ReasonRedirect Reason = "status_3xx"
+	// ReasonStatus408 means that the target answered 408.
+	ReasonStatus408 Reason = "status_408"
+	// ReasonStatus409 means that the target answered 409.
+	ReasonStatus409 Reason = "status_409"
+	// ReasonStatus410 means that the target answered 410.
+	ReasonStatus410 Reason = "status_410"
+	// ReasonStatus425 means that the target answered 425.
+	ReasonStatus425 Reason = "status_425"
+	// ReasonStatus429 means that the target answered 429.
+	ReasonStatus429 Reason = "status_429"
+	// ReasonStatus4xx means that the target answered with another status 4xx.
+	ReasonStatus4xx Reason = "status_4xx"
+	// ReasonStatus503 means that the target answered 503.
+	ReasonStatus503 Reason = "status_503"
+	// ReasonStatus5xx means that the target answered with another status 5xx.
+	ReasonStatus5xx Reason = "status_5xx"
 
-	// A mail server's answer.
+	// ReasonMail4xx means that the mail server refused the message for now (4yz).
 	ReasonMail4xx Reason = "smtp_4xx"
+	// ReasonMail5xx means that the mail server refused the message for good (5yz).
 	ReasonMail5xx Reason = "smtp_5xx"
 
-	// The database, for effects inside it.
+	// ReasonSerialization means that the transaction could not be serialized.
 	ReasonSerialization Reason = "sql_serialization"
-	ReasonDeadlock      Reason = "sql_deadlock"
-	ReasonLockTimeout   Reason = "sql_lock_timeout"
-	ReasonSQLTimeout    Reason = "sql_timeout"
-	ReasonUnavailable   Reason = "sql_unavailable"
-	ReasonSQL           Reason = "sql_error"
+	// ReasonDeadlock means that the transaction was the victim of a deadlock.
+	ReasonDeadlock Reason = "sql_deadlock"
+	// ReasonLockTimeout means that the statement waited too long for a lock.
+	ReasonLockTimeout Reason = "sql_lock_timeout"
+	// ReasonSQLTimeout means that the statement took too long.
+	ReasonSQLTimeout Reason = "sql_timeout"
+	// ReasonUnavailable means that the database or its connection was not available.
+	ReasonUnavailable Reason = "sql_unavailable"
+	// ReasonSQL means that the statement failed with another error.
+	ReasonSQL Reason = "sql_error"
 
-	// An operator had it pruned, though it was at rest or held.
+	// ReasonPruned means that an operator had the effect pruned before it was settled.
 	ReasonPruned Reason = "pruned"
 
-	// A handler's own.
+	// ReasonHandler means that the handler returned an error.
 	ReasonHandler Reason = "handler"
 
-	// The order of a sequence key.
-	ReasonNoKey    Reason = "sequence_key_missing"
+	// ReasonNoKey means that the event has no sequence key, and the route requires one
+	// (no_key).
+	ReasonNoKey Reason = "sequence_key_missing"
+	// ReasonNoNumber means that the event has no sequence number, and the route requires one
+	// (no_number).
 	ReasonNoNumber Reason = "sequence_number_missing"
-	ReasonTie      Reason = "sequence_number_taken"
-	ReasonLate     Reason = "sequence_late"
-	ReasonGap      Reason = "sequence_gap"
+	// ReasonTie means that another effect of the stream has the same sequence number (ties).
+	ReasonTie Reason = "sequence_number_taken"
+	// ReasonLate means that the number arrived after it had been given up (late).
+	ReasonLate Reason = "sequence_late"
+	// ReasonGap means that a sequence number before this one is missing.
+	ReasonGap Reason = "sequence_gap"
 
-	// A list in an ordered route: some of its items are not settled yet; one of them
-	// is dead or indeterminate; in mode latest a list has no place.
-	ReasonListOpen  Reason = "list_open"
-	ReasonListItem  Reason = "list_item_failed"
+	// ReasonListOpen means that the effect became a list, and some of its items are not
+	// settled yet.
+	ReasonListOpen Reason = "list_open"
+	// ReasonListItem means that the effect became a list, and one of its items is dead or
+	// indeterminate.
+	ReasonListItem Reason = "list_item_failed"
+	// ReasonListOrder means that the effect became a list on a route of mode latest, in which
+	// a list has no place.
 	ReasonListOrder Reason = "list_without_order"
 
-	// ReasonType: the route does not take the event's type; the effect only left its
-	// number behind.
+	// ReasonType means that the route does not take the type of the event; the effect only
+	// holds the place of its number.
 	ReasonType Reason = "type_filtered"
 
-	// ReasonOther is what a kind said that is not in the set.
+	// ReasonOther means that the target gave a reason outside this set.
 	ReasonOther Reason = "other"
 )
 

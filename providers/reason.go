@@ -8,18 +8,19 @@ type Reason string
 
 // The reasons a request is refused.
 const (
-	// ReasonUnsigned: the signature or credential is missing.
+	// ReasonUnsigned means that the signature or credential is missing.
 	ReasonUnsigned Reason = "unsigned"
-	// ReasonMalformed: the signature header cannot be read.
+	// ReasonMalformed means that the signature header cannot be read.
 	ReasonMalformed Reason = "malformed"
-	// ReasonMismatch: well formed, but no secret matches. Such deliveries are kept
-	// whole, for a botched rotation.
+	// ReasonMismatch means that the signature is well formed, but no secret matches. Such
+	// deliveries are kept whole, so that a rotation that went wrong can be mended.
 	ReasonMismatch Reason = "mismatch"
-	// ReasonStale: the signed time is further in the past than the tolerance.
+	// ReasonStale means that the signed time is further in the past than the tolerance.
 	ReasonStale Reason = "stale"
-	// ReasonEarly: the signed time is further in the future than the tolerance.
+	// ReasonEarly means that the signed time is further in the future than the tolerance.
 	ReasonEarly Reason = "early"
-	// ReasonUnidentified: a caller that must name its operation did not (only operations).
+	// ReasonUnidentified means that a caller that must name its operation did not (only
+	// operations).
 	ReasonUnidentified Reason = "unidentified"
 )
 

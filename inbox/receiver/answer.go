@@ -14,30 +14,43 @@ import (
 type outcome string
 
 const (
-	outcomeRecorded  outcome = "recorded"
+	// outcomeRecorded means that the event is new and committed.
+	outcomeRecorded outcome = "recorded"
+	// outcomeDuplicate means that the event was recorded before.
 	outcomeDuplicate outcome = "duplicate"
-	outcomeConflict  outcome = "conflict"
-	// outcomeUnusable: recorded, but a dead letter.
+	// outcomeConflict means that the event was recorded before with another payload, which is
+	// kept as a conflict.
+	outcomeConflict outcome = "conflict"
+	// outcomeUnusable means that the delivery verified but cannot be used; it is recorded as a
+	// dead letter.
 	outcomeUnusable outcome = "unusable"
-	// outcomeBeyondRetention: recorded, but a dead letter: older than keys are kept.
+	// outcomeBeyondRetention means that the event says that it is older than keys are kept; it
+	// is recorded as a dead letter.
 	outcomeBeyondRetention outcome = "beyond_retention"
-	// outcomeEmpty: a verified delivery that carries no event.
-	outcomeEmpty     outcome = "empty"
+	// outcomeEmpty means that the delivery verified and carries no event.
+	outcomeEmpty outcome = "empty"
+	// outcomeHandshake means that the sender tested or registered the endpoint.
 	outcomeHandshake outcome = "handshake"
-	// outcomeInFlight: an operation was repeated before it was at rest.
+	// outcomeInFlight means that an operation was repeated before its effects were at rest.
 	outcomeInFlight outcome = "in_flight"
-	// outcomeStatus: a caller asked how an operation ended.
-	outcomeStatus  outcome = "status"
+	// outcomeStatus means that a caller asked how an operation ended.
+	outcomeStatus outcome = "status"
+	// outcomeRefused means that the delivery was refused; the causes are listed below.
 	outcomeRefused outcome = "refused"
-	// outcomeOverloaded: no room for it, in the memory for bodies or in the gate.
+	// outcomeOverloaded means that there was no room for the delivery, in the memory for
+	// bodies or in the gate (503).
 	outcomeOverloaded outcome = "overloaded"
-	// outcomeShed: its body arrived so slowly that others needed the memory first.
+	// outcomeShed means that the body arrived so slowly that others needed its memory first
+	// (503).
 	outcomeShed outcome = "shed"
-	// outcomeUnavailable: a fault of ours.
+	// outcomeUnavailable means that a fault of ours kept the delivery from being recorded
+	// (503).
 	outcomeUnavailable outcome = "unavailable"
-	// outcomeDoubted: only its time is wrong, and our clock may be.
+	// outcomeDoubted means that only the time of the delivery is wrong, and our own clock may
+	// be (503).
 	outcomeDoubted outcome = "clock_doubted"
-	// outcomeKeyAwaited: its key is not known and could not be asked for now.
+	// outcomeKeyAwaited means that the sender's key is not known and could not be fetched for
+	// now (503).
 	outcomeKeyAwaited outcome = "key_awaited"
 )
 
@@ -52,17 +65,25 @@ var outcomes = [...]outcome{
 type reason string
 
 const (
-	reasonUnknownSource   reason = "unknown_source"
-	reasonMethod          reason = "method"
-	reasonContentType     reason = "content_type"
+	// reasonUnknownSource means that no source has the name in the path.
+	reasonUnknownSource reason = "unknown_source"
+	// reasonMethod means that the provider delivers with another method.
+	reasonMethod reason = "method"
+	// reasonContentType means that the provider delivers another content type.
+	reasonContentType reason = "content_type"
+	// reasonContentEncoding means that the content encoding is not supported.
 	reasonContentEncoding reason = "content_encoding"
-	reasonTooLarge        reason = "too_large"
-	reasonTruncated       reason = "truncated"
-	reasonSlow            reason = "slow"
-	reasonQuota           reason = "quota"
-	// reasonParent: an operation names a parent that is none of its credential's.
+	// reasonTooLarge means that the body is larger than the source takes.
+	reasonTooLarge reason = "too_large"
+	// reasonTruncated means that the body ended early.
+	reasonTruncated reason = "truncated"
+	// reasonSlow means that the body arrived too slowly.
+	reasonSlow reason = "slow"
+	// reasonQuota means that the credential has used up its new keys of this minute.
+	reasonQuota reason = "quota"
+	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
-	// reasonUnknownEvent: a status was asked of what is none of the credential's.
+	// reasonUnknownEvent means that the status of an event was asked that is none of the credential's.
 	reasonUnknownEvent reason = "unknown_event"
 )
 

@@ -31,8 +31,8 @@ type Outcomes interface {
 	Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error)
 }
 
-// HeaderParent is the header in which a call names the one it follows: by our id
-// of its event, or by its idempotency key if it was of the same operation.
+// HeaderParent is sent by the caller of an operation to name the call that it follows: by Oncegate's
+// id of the event, or by the idempotency key if both calls are of the same operation.
 const HeaderParent = "Oncegate-Parent"
 
 // DefaultLongestWait is how long an operation may be waited for, if the source

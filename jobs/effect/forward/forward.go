@@ -21,16 +21,29 @@ import (
 
 // The headers of a forward. They are an interface: never change.
 const (
-	HeaderEvent          = "Oncegate-Event"
-	HeaderEventID        = "Oncegate-Event-Id"
-	HeaderType           = "Oncegate-Event-Type"
-	HeaderSource         = "Oncegate-Source"
-	HeaderAttempt        = "Oncegate-Attempt"
-	HeaderSequenceKey    = "Oncegate-Sequence-Key"
+	// HeaderEvent is Oncegate's id of the event. Answers to deliveries carry it too.
+	HeaderEvent = "Oncegate-Event"
+	// HeaderEventID is the provider's id of the event. Two routes to one target share it:
+	// deduplicate by the idempotency key instead.
+	HeaderEventID = "Oncegate-Event-Id"
+	// HeaderType is the provider's type of the event.
+	HeaderType = "Oncegate-Event-Type"
+	// HeaderSource is the name of the source.
+	HeaderSource = "Oncegate-Source"
+	// HeaderAttempt is the number of the attempt, from 1.
+	HeaderAttempt = "Oncegate-Attempt"
+	// HeaderSequenceKey is a hash of the sequence key, in an ordered route.
+	HeaderSequenceKey = "Oncegate-Sequence-Key"
+	// HeaderSequenceNumber is the sequence number, in an ordered route. A target can refuse a
+	// number that is lower than one it has seen.
 	HeaderSequenceNumber = "Oncegate-Sequence-Number"
-	DefaultKeyHeader     = "Idempotency-Key"
+	// DefaultKeyHeader is the idempotency key of a forward: one for each effect, equal in every
+	// attempt and after a replay, and another one after `--new-key`. key_header names another header. Callers of
+	// operations send their own key in it.
+	DefaultKeyHeader = "Idempotency-Key"
 
-	// DefaultReplayedHeader is in a reply.
+	// DefaultReplayedHeader is set to `true` in a reply of which the key was known before: by a
+	// target in its reply to a forward, and by Oncegate in its answer to a repeated operation.
 	DefaultReplayedHeader = "Idempotent-Replayed"
 )
 
