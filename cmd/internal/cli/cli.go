@@ -52,6 +52,9 @@ func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
 	return code
 }
 
+// Command returns the tree of commands, for the documentation.
+func Command() *cobra.Command { return (&shell{}).root() }
+
 func (s *shell) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "oncegate",

@@ -1,0 +1,41 @@
+package docs
+
+import (
+	"maps"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+// Tables makes every generated region, by name.
+func Tables(root *cobra.Command) (map[string]string, error) {
+	all, err := sources()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root)}
+	if out["metrics"], err = metrics(); err != nil {
+		return nil, err
+	}
+	words, err := wordTables(all)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, words)
+	return out, nil
+}
+
+// anchor is what a Markdown heading is linked by.
+func anchor(heading string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(heading) {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			b.WriteRune(r)
+		case r == ' ':
+			b.WriteByte('-')
+		}
+	}
+	return b.String()
+}
