@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// lookEvery is how often the planner's picture of river_job is looked at while there
+	// analyzeEvery is how often the planner's picture of river_job is looked at while there
 	// are wake-ups.
-	lookEvery = time.Second
+	analyzeEvery = time.Second
 
-	// outgrown is how many times as many rows as the planner was told of make that
-	// picture a wrong one. It counts as told of fewRows at least: with four times as many
+	// growthFactor is how many times as many rows as the planner was told of make that
+	// picture a wrong one. It counts as told of minRows at least: with four times as many
 	// every plan is fast.
-	outgrown, fewRows = 4, 50
+	growthFactor, minRows = 4, 50
 
 	// analyzeTimeout bounds a look and what follows from it.
 	analyzeTimeout = 30 * time.Second
@@ -41,7 +41,7 @@ func (a *analyzer) after() { a.worked.Store(true) }
 
 // run looks every so often until ctx ends.
 func (a *analyzer) run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(analyzeEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -73,7 +73,7 @@ func (a *analyzer) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, analyzeTimeout)
 	defer cancel()
 	var wrong bool
-	if err := a.pool.QueryRow(ctx, hasOutgrown, float64(outgrown), float64(fewRows)).Scan(&wrong); err != nil {
+	if err := a.pool.QueryRow(ctx, hasOutgrown, float64(growthFactor), float64(minRows)).Scan(&wrong); err != nil {
 		return fmt.Errorf("looking at river_job: %w", err)
 	}
 	if !wrong {

@@ -14,64 +14,9 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
-
-// Route is what the worker has to know about a route, beside what the store
-// knows ([inbox.EffectRoute]).
-type Route struct {
-	Name     string
-	Source   string
-	Provider string
-
-	// KeySource is the name of the source that recipes of keys see: the one it was first
-	// registered under, so that a renamed source makes the same keys. Empty is Source.
-	KeySource string
-
-	// Target names the sender or the transactional that carries the effects out.
-	Target string
-
-	// When is the route's condition: an effect for which it is false is skipped. nil
-	// is none.
-	When *expression.Program
-
-	// Key makes the effect's key: of all effects with one key, one happens. nil is
-	// the event's own key, under which there are no others.
-	Key *expression.Recipe
-
-	// List makes several effects of one; nil leaves it one.
-	List *List
-
-	// Map makes the body that is sent on, as JSON. nil sends it as received.
-	Map *expression.Mapping
-
-	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
-	// for the settlement. It defaults to 10 s or, if that is less, to as much as
-	// the lease allows.
-	Timeout time.Duration
-}
-
-// Report is one attempt's end, for metrics and tests.
-type Report struct {
-	Effect inbox.ID
-	Event  inbox.ID
-	Source string
-	Route  string
-	Target string
-
-	// Attempt is the number of the attempt that ended, from 1; 0 if none was made. Outcome is then
-	// empty: the effect was put off, or came to rest without an attempt.
-	Attempt int
-	State   inbox.EffectState
-	Outcome inbox.AttemptOutcome
-	Reason  inbox.Reason
-	Elapsed time.Duration
-
-	// Recognised: the target said that it knew the key.
-	Recognised bool
-}
 
 // Config configures a [Client]. Pool, Store, Routes and Logger are required, and
 // a sender or a transactional for each route's target.
@@ -166,13 +111,13 @@ type Config struct {
 
 // The waits of a wake-up that can do nothing now.
 const (
-	// postponed is for a target that has enough or that this client lacks, and for a
+	// longPause is for a target that has enough or that this client lacks, and for a
 	// sealing key that this process lacks.
-	postponed = 30 * time.Second
-	// troubled is for a database that did not answer.
-	troubled = 2 * time.Second
-	// contended is for a row that somebody else has locked.
-	contended = time.Second
+	longPause = 30 * time.Second
+	// faultPause is for a database that did not answer.
+	faultPause = 2 * time.Second
+	// lockPause is for a row that somebody else has locked.
+	lockPause = time.Second
 )
 
 // Client works the effects: River's workers and the sweeper.
@@ -182,8 +127,8 @@ type Client struct {
 	log    *slog.Logger
 	now    func() time.Time
 	random func() float64
-	limits map[string]*limiter
-	acting map[string]chan struct{} // by target inside the database
+	routes map[int32]*route
+	limits map[string]*limiter // by target
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
@@ -191,15 +136,15 @@ type Client struct {
 	// stopping ends when Stop begins: for what need not be waited for.
 	stopping context.Context //nolint:containedctx // it is the client's own life
 	stopAll  context.CancelFunc
-	nudge    *nudger
+	notifier *snoozeNotifier
 	analyze  *analyzer
-	looking  sync.WaitGroup // for it
-	giveWay  *giveWay
-	strays   *strays
+	loops    sync.WaitGroup // those that end with stopping
+	throttle *replayThrottle
 
+	unknown   *unknownRoutes
 	handOvers *handOvers
 	missing   missingKeys
-	claimed   claimHealth
+	claims    claimHealth
 
 	mu      sync.Mutex
 	started bool
@@ -232,7 +177,7 @@ func New(cfg Config) (*Client, error) {
 	if c.random == nil {
 		c.random = rand.Float64
 	}
-	c.cfg.Routes = make(map[int32]Route, len(cfg.Routes))
+	c.routes = make(map[int32]*route, len(cfg.Routes))
 	longest := time.Duration(0)
 	for id, r := range cfg.Routes {
 		checked, err := c.check(id, r)
@@ -240,18 +185,18 @@ func New(cfg Config) (*Client, error) {
 			errs = append(errs, fmt.Errorf("route %s/%s: %w", r.Source, r.Name, err))
 			continue
 		}
-		c.cfg.Routes[id] = checked
+		c.routes[id] = checked
 		longest = max(longest, checked.Timeout)
 	}
 	c.limit()
-	c.nudge = newNudger(cfg.Pool, c.now)
-	c.strays = newStrays(c.now, c.random, c.log, cfg.Peers)
+	c.notifier = newSnoozeNotifier(cfg.Pool, c.now)
+	c.unknown = newUnknownRoutes(c.now, c.random, c.log, cfg.Peers)
 	c.handOvers = &handOvers{pool: cfg.Pool}
 	c.analyze = &analyzer{pool: cfg.Pool, log: c.log}
-	c.giveWay = &giveWay{read: cfg.Deliveries, now: c.now}
+	c.throttle = &replayThrottle{read: cfg.Deliveries, now: c.now}
 	sweeper, err := NewSweeper(SweeperConfig{
 		Pool: cfg.Pool, Store: cfg.Store, Every: cfg.SweepEvery, MinRunning: cfg.MinRunning, Logger: cfg.Logger, Now: c.now,
-		Fits: c.cfg.Fits, Expired: c.expired, Replays: cfg.Replays, Peers: cfg.Peers,
+		Fits: c.cfg.Fits, Expired: c.reportExpired, Replays: cfg.Replays, Peers: cfg.Peers,
 	})
 	errs = append(errs, err)
 	c.sweeper = sweeper
@@ -265,50 +210,54 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// limit makes the limiters of all targets that routes lead to.
+// limit gives the routes the limits of their targets.
 func (c *Client) limit() {
-	c.limits, c.acting = map[string]*limiter{}, map[string]chan struct{}{}
-	inside := 0
-	for _, r := range c.cfg.Routes {
-		c.limits[r.Target] = nil
-		if c.cfg.Transactionals[r.Target] != nil && c.acting[r.Target] == nil {
-			c.acting[r.Target] = make(chan struct{}, 1)
-			inside++
+	workers := &crew{size: int64(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers))}
+	c.limits = map[string]*limiter{}
+	inside := map[string]chan struct{}{}
+	for _, r := range c.routes {
+		if c.limits[r.Target] == nil {
+			c.limits[r.Target] = newLimiter(c.cfg.Targets[r.Target], workers, c.now, c.random)
+		}
+		if r.transactional != nil {
+			inside[r.Target] = nil
 		}
 	}
-	workers := &crew{size: int64(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers))}
-	for name := range c.limits {
-		c.limits[name] = newLimiter(c.cfg.Targets[name], workers, c.now, c.random)
+	for target := range inside {
+		inside[target] = make(chan struct{}, max(orDefault(c.cfg.Transactions, 8)/len(inside), 1))
 	}
-	for name := range c.acting {
-		c.acting[name] = make(chan struct{}, max(orDefault(c.cfg.Transactions, 8)/inside, 1))
+	for _, r := range c.routes {
+		r.limit, r.turns = c.limits[r.Target], inside[r.Target]
 	}
 }
 
-func (c *Client) check(id int32, r Route) (Route, error) {
-	known, ok := c.store.Route(id)
+func (c *Client) check(id int32, configured Route) (*route, error) {
+	stored, ok := c.store.Route(id)
 	if !ok {
-		return r, errors.New("the store does not know it")
+		return nil, errors.New("the store does not know it")
 	}
-	if known.InDatabase {
-		if c.cfg.Transactionals[r.Target] == nil {
-			return r, fmt.Errorf("target %q is not one inside the database", r.Target)
+	r := &route{
+		Route: configured, stored: stored, configured: true,
+		sender: c.cfg.Senders[configured.Target], transactional: c.cfg.Transactionals[configured.Target],
+	}
+	if stored.InDatabase {
+		if r.transactional == nil {
+			return nil, fmt.Errorf("target %q is not one inside the database", r.Target)
 		}
 	} else {
-		sender := c.cfg.Senders[r.Target]
-		if sender == nil {
-			return r, fmt.Errorf("target %q has no sender", r.Target)
+		if r.sender == nil {
+			return nil, fmt.Errorf("target %q has no sender", r.Target)
 		}
-		if sender.Idempotent() != known.Idempotent {
-			return r, fmt.Errorf("target %q and the route disagree on whether it deduplicates", r.Target)
+		if r.sender.Idempotent() != stored.Idempotent {
+			return nil, fmt.Errorf("target %q and the route disagree on whether it deduplicates", r.Target)
 		}
 	}
-	most := known.Lease - margin(known.Lease)
+	most := stored.Lease - margin(stored.Lease)
 	if r.Timeout == 0 {
 		r.Timeout = min(10*time.Second, most)
 	}
 	if r.Timeout < 0 || r.Timeout > most {
-		return r, fmt.Errorf("an attempt of %s does not fit into a lease of %s", r.Timeout, known.Lease)
+		return nil, fmt.Errorf("an attempt of %s does not fit into a lease of %s", r.Timeout, stored.Lease)
 	}
 	return r, nil
 }
@@ -320,7 +269,7 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 	workers := river.NewWorkers()
 	worker := &effectWorker{client: c}
 	river.AddWorker(workers, worker)
-	for id := range c.cfg.Routes {
+	for id := range c.routes {
 		river.AddWorkerArgs(workers, handedArgs{route: id}, &handedWorker{worker: worker})
 	}
 	river.AddWorker(workers, &rearmWorker{client: c})
@@ -380,9 +329,9 @@ func (c *Client) Start(ctx context.Context) error {
 		return fmt.Errorf("starting the River client: %w", err)
 	}
 	c.sweeper.Start(ctx)
-	c.nudge.start(ctx)
-	c.looking.Go(func() { c.analyze.run(c.stopping) })
-	c.looking.Go(c.recallStrays)
+	c.notifier.start(ctx)
+	c.loops.Go(func() { c.analyze.run(c.stopping) })
+	c.loops.Go(c.recallUnknown)
 	c.started = true
 	return nil
 }
@@ -399,8 +348,8 @@ func (c *Client) Stop(ctx context.Context) error {
 		return nil
 	}
 	c.sweeper.Stop()
-	c.nudge.end()
-	c.looking.Wait()
+	c.notifier.end()
+	c.loops.Wait()
 	if err := c.river.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the River client: %w", err)
 	}

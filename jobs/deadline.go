@@ -6,27 +6,25 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// pastDeadline settles an effect whose retry policy allows no attempt to begin any
+// checkDeadline settles an effect whose retry policy allows no attempt to begin any
 // more: it is dead, and no attempt is counted. elapsed is the time since the claim
 // was asked for. It is nil for any other effect, and for a list that was expanded
 // before: each of its items has the deadline, and the list ends as they do.
-func (c *Client) pastDeadline(claim *inbox.Claim, elapsed time.Duration) *inbox.Settlement {
-	known, _ := c.store.Route(claim.RouteID)
-	if !known.Retry.Over(claim.StartedAt.Sub(claim.Since) + elapsed) {
+func (a attempt) checkDeadline(elapsed time.Duration) *inbox.Settlement {
+	if !a.route.stored.Retry.Over(a.claim.StartedAt.Sub(a.claim.Since) + elapsed) {
 		return nil
 	}
-	if lists(claim, c.cfg.Routes[claim.RouteID]) && claim.Rendered != nil {
+	if a.route.expands(a.claim) && a.claim.Rendered != nil {
 		return nil
 	}
-	s := ending(claim)
+	s := ending(a.claim)
 	s.State, s.Reason = inbox.EffectDead, inbox.ReasonDeadline
 	return &s
 }
 
-// park puts back a claim that its target's limits turned away. It is woken at its
+// turnAway puts back a claim that its target's limits turned away. It is woken at its
 // deadline at the latest, to be dead when its time is over and not when the target
 // may have room.
-func (c *Client) park(claim *inbox.Claim, reason inbox.Reason, wait, elapsed time.Duration) inbox.Settlement {
-	known, _ := c.store.Route(claim.RouteID)
-	return putBack(claim, reason, known.Retry.Within(claim.StartedAt.Sub(claim.Since)+elapsed, wait))
+func (a attempt) turnAway(reason inbox.Reason, wait time.Duration) inbox.Settlement {
+	return putBack(a.claim, reason, a.route.stored.Retry.Within(a.claim.StartedAt.Sub(a.claim.Since)+a.elapsed(), wait))
 }

@@ -10,7 +10,7 @@ import (
 
 // decide turns what one attempt came to into the effect's way out. elapsed is
 // how long the attempt took, random draws the jitter of the wait.
-func decide(claim *inbox.Claim, route inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
+func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, cmp.Or(r.Excerpt, r.Cause), r.Recognised
 	if s.Cause = r.Cause; r.Outcome != effect.Done {

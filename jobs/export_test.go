@@ -7,19 +7,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// GiveWay is what decides how fast replays may go.
-type GiveWay = giveWay
+// ReplayThrottle is what decides how fast replays may go.
+type ReplayThrottle = replayThrottle
 
-// NewGiveWay makes one.
-func NewGiveWay(read Deliveries, now func() time.Time) *GiveWay {
-	return &giveWay{read: read, now: now}
+// NewReplayThrottle makes one.
+func NewReplayThrottle(read Deliveries, now func() time.Time) *ReplayThrottle {
+	return &replayThrottle{read: read, now: now}
 }
 
 // Next and Took are what the worker calls around a step.
-func (g *giveWay) Next() (rest time.Duration, atMost float32) { return g.next() }
+func (t *replayThrottle) Next() (rest time.Duration, atMost float32) { return t.next() }
 
 // Took counts the items of a step.
-func (g *giveWay) Took(items int) { g.took(items) }
+func (t *replayThrottle) Took(items int) { t.took(items) }
 
 // MostAhead is how many wake-ups of replays may wait for a worker before a step.
 const MostAhead = mostAhead

@@ -29,7 +29,7 @@ func Guard() rivertype.WorkerMiddleware { return &guard{} }
 // Work implements [rivertype.WorkerMiddleware].
 func (g *guard) Work(ctx context.Context, job *rivertype.JobRow, next func(context.Context) error) (err error) {
 	if g.client != nil {
-		if left, err := g.client.unfit(ctx, job.Kind, job.CreatedAt); left {
+		if left, err := g.client.leaveToNewer(ctx, job.Kind, job.CreatedAt); left {
 			return err
 		}
 	}

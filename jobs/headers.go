@@ -1,6 +1,9 @@
 package jobs
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/http"
+)
 
 // HeaderTexts reads the headers kept of a delivery: an object of strings or of
 // arrays of strings, of which the first counts.
@@ -21,4 +24,17 @@ func HeaderTexts(headers []byte) map[string]string {
 		}
 	}
 	return out
+}
+
+// headersOf reads the headers kept of a delivery, by their canonical names.
+func headersOf(kept []byte) http.Header {
+	var h http.Header
+	if json.Unmarshal(kept, &h) == nil {
+		return h // as the receiver writes them
+	}
+	h = http.Header{}
+	for name, value := range HeaderTexts(kept) {
+		h.Set(name, value)
+	}
+	return h
 }

@@ -25,15 +25,16 @@ type List struct {
 // MaxItems bounds a list.
 const MaxItems = 50_000
 
-var errItems = errors.New("the list is longer than 50,000")
+var errListLength = errors.New("the list is longer than 50,000")
 
 // expand carries out the effect that admission wrote where the route has a list.
 // With one item it renders that; with more it writes an effect for each, and is
 // done when they are written; in an ordered route when they are settled. settlement is not nil if that was all.
-func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
-	items, err := itemsOf(claim, route)
+func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
+	claim, route := a.claim, a.route
+	items, err := route.items(claim)
 	if err != nil {
-		return nil, c.unmapped(ctx, claim, route, "to: "+route.List.Items.String(), err), true
+		return nil, a.expressionFailure(ctx, "to: "+route.List.Items.String(), err), true
 	}
 	switch {
 	case len(items) == 0:
@@ -43,39 +44,38 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 	case len(items) == 1 && claim.Rendered == nil:
 		rendered, err := safeItem(route.List, call, items[0])
 		if err != nil {
-			return nil, c.unmapped(ctx, claim, route, "message", err), true
+			return nil, a.expressionFailure(ctx, "message", err), true
 		}
 		return rendered, nil, true
 	}
-	known, _ := c.store.Route(claim.RouteID)
-	if known.RefusesLists() {
-		return nil, c.unplaced(ctx, claim, route, len(items)), true
+	if route.stored.RefusesLists() {
+		return nil, a.refuseList(ctx, len(items)), true
 	}
 	if claim.Rendered == nil {
 		// The list is kept first: another run, of another configuration even, goes on
 		// with the same.
 		list, err := json.Marshal(items)
 		if err != nil {
-			return nil, c.unmapped(ctx, claim, route, "to", expression.ErrType), true
+			return nil, a.expressionFailure(ctx, "to", expression.ErrType), true
 		}
-		mine, err := c.store.StartSend(context.WithoutCancel(ctx), claim, list, false)
+		mine, err := a.store.StartSend(context.WithoutCancel(ctx), claim, list, false)
 		switch {
 		case err != nil:
-			return nil, c.unwritten(claim), true
+			return nil, a.retryExpansion(), true
 		case !mine:
 			return nil, nil, false
 		}
 	}
-	if claim.Rendered != nil && known.Order.Ordered() {
-		switch s, err := c.listed(ctx, claim, len(items)); {
+	if claim.Rendered != nil && route.stored.Order.Ordered() {
+		switch s, err := a.settleList(ctx, len(items)); {
 		case err != nil:
-			return nil, c.unwritten(claim), true
+			return nil, a.retryExpansion(), true
 		case s != nil:
 			return nil, s, true
 		}
 	}
 	var failed error
-	mine, err := c.store.Expand(ctx, claim, len(items), func(i int) ([]byte, error) {
+	mine, err := a.store.Expand(ctx, claim, len(items), func(i int) ([]byte, error) {
 		one := *call
 		one.Key, one.Rendered = inbox.ItemKey(claim, i), nil
 		rendered, err := safeItem(route.List, &one, items[i-1])
@@ -86,33 +86,34 @@ func (c *Client) expand(ctx context.Context, claim *inbox.Claim, route Route, ca
 	})
 	switch {
 	case failed != nil:
-		return nil, c.unmapped(ctx, claim, route, "message", failed), true
+		return nil, a.expressionFailure(ctx, "message", failed), true
 	case err != nil:
-		return nil, c.unwritten(claim), true
+		return nil, a.retryExpansion(), true
 	case !mine:
 		return nil, nil, false
 	}
-	if known.Order.Ordered() {
-		s := putBack(claim, inbox.ReasonListOpen, listLook(len(items)))
+	if route.stored.Order.Ordered() {
+		s := putBack(claim, inbox.ReasonListOpen, listWait(len(items)))
 		return nil, &s, true
 	}
-	return nil, allWritten(claim, len(items)), true
+	return nil, listDone(claim, len(items)), true
 }
 
-func allWritten(claim *inbox.Claim, items int) *inbox.Settlement {
+// listDone settles an effect whose items are written and, in an ordered route, settled.
+func listDone(claim *inbox.Claim, items int) *inbox.Settlement {
 	s := ending(claim)
 	s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, fmt.Appendf(nil, `{"items":%d}`, items)
 	return &s
 }
 
-// unwritten is for a list whose items the database did not take.
-func (c *Client) unwritten(claim *inbox.Claim) *inbox.Settlement {
-	s := decide(claim, inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}, 0, c.random)
+// retryExpansion is for a list whose items the database did not take.
+func (a attempt) retryExpansion() *inbox.Settlement {
+	s := decide(a.claim, &inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}, 0, a.random)
 	return &s
 }
 
-// itemsOf are the route's list, or what an earlier run kept of it.
-func itemsOf(claim *inbox.Claim, route Route) ([]string, error) {
+// items are the route's list, or what an earlier run kept of it.
+func (r *Route) items(claim *inbox.Claim) ([]string, error) {
 	if claim.Rendered != nil {
 		var items []string
 		if json.Unmarshal(claim.Rendered, &items) != nil {
@@ -120,9 +121,9 @@ func itemsOf(claim *inbox.Claim, route Route) ([]string, error) {
 		}
 		return items, nil
 	}
-	items, err := route.List.Items.Texts(input(claim, route))
+	items, err := r.List.Items.Texts(r.input(claim))
 	if err == nil && len(items) > MaxItems {
-		err = errItems
+		err = errListLength
 	}
 	return items, err
 }
@@ -137,9 +138,4 @@ func safeItem(list *List, call *effect.Call, item string) (rendered []byte, err 
 		}
 	}()
 	return list.Render(call, item)
-}
-
-// lists says that the effect is one that may become several.
-func lists(claim *inbox.Claim, route Route) bool {
-	return route.List != nil && claim.Item == 0 && (claim.Rendered == nil || isList(claim.Rendered))
 }

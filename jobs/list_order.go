@@ -12,26 +12,27 @@ import (
 // it waits until they are settled, and what is behind it waits for it. How soon it
 // looks again: what it counts grows with the list.
 const (
-	leastListLook = 500 * time.Millisecond
-	mostListLook  = 30 * time.Second
-	lookEachItem  = 100 * time.Microsecond
+	minListWait  = 500 * time.Millisecond
+	maxListWait  = 30 * time.Second
+	listWaitEach = 100 * time.Microsecond
 )
 
-func listLook(items int) time.Duration {
-	return min(max(leastListLook, time.Duration(items)*lookEachItem), mostListLook)
+func listWait(items int) time.Duration {
+	return min(max(minListWait, time.Duration(items)*listWaitEach), maxListWait)
 }
 
-// listed settles an effect whose items are all written, by how they stand; nil if
+// settleList settles an effect whose items are all written, by how they stand; nil if
 // some are still to be written.
-func (c *Client) listed(ctx context.Context, claim *inbox.Claim, n int) (*inbox.Settlement, error) {
-	items, err := c.store.Items(ctx, claim)
+func (a attempt) settleList(ctx context.Context, n int) (*inbox.Settlement, error) {
+	claim := a.claim
+	items, err := a.store.Items(ctx, claim)
 	switch {
 	case err != nil:
 		return nil, err
 	case items.All < n:
 		return nil, nil //nolint:nilnil // as it says above
 	case items.Open > 0:
-		s := putBack(claim, inbox.ReasonListOpen, min(max(listLook(n), items.Next), mostListLook))
+		s := putBack(claim, inbox.ReasonListOpen, min(max(listWait(n), items.Next), maxListWait))
 		return &s, nil
 	case items.Failed > 0:
 		s := ending(claim)
@@ -39,17 +40,18 @@ func (c *Client) listed(ctx context.Context, claim *inbox.Claim, n int) (*inbox.
 		s.Excerpt = fmt.Sprintf("%d of %d items are dead or indeterminate: settle or replay them, then replay this one", items.Failed, n)
 		return &s, nil
 	}
-	return allWritten(claim, n), nil
+	return listDone(claim, n), nil
 }
 
-// unplaced settles an effect whose route refuses lists.
-func (c *Client) unplaced(ctx context.Context, claim *inbox.Claim, route Route, n int) *inbox.Settlement {
-	c.log.WarnContext(ctx, "list in a route of mode latest", "source", route.Source, "route", route.Name, "effect", claim.Effect.String())
-	s := ending(claim)
-	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListOrder, clean(unplacedList(route, n))
+// refuseList settles an effect whose route refuses lists.
+func (a attempt) refuseList(ctx context.Context, n int) *inbox.Settlement {
+	a.log.WarnContext(ctx, "list in a route of mode latest", "source", a.route.Source, "route", a.route.Name, "effect", a.claim.Effect.String())
+	s := ending(a.claim)
+	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListOrder, clean(listRefusal(&a.route.Route, n))
 	return &s
 }
 
-func unplacedList(route Route, n int) string {
+// listRefusal says what is wrong with a list in mode latest.
+func listRefusal(route *Route, n int) string {
 	return fmt.Sprintf("to: %s gives %d, and in mode latest an effect is one: use another order, or a route for each", route.List.Items.String(), n)
 }

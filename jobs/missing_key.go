@@ -27,13 +27,13 @@ type MissingKey struct {
 type missingKeys struct {
 	mu       sync.Mutex
 	keys     []MissingKey
-	told     time.Time
-	untold   uint64
-	untoldID []int32
+	reported time.Time
+	waiting  uint64 // since then
+	ids      []int32
 }
 
-// missingKeyTold is how often the log says that effects wait for a key.
-const missingKeyTold = time.Minute
+// missingKeyEvery is how often the log says that effects wait for a key.
+const missingKeyEvery = time.Minute
 
 // MissingKeys are the sealing keys that effects needed here and that this process
 // lacked, by id, whether or not it has them since.
@@ -43,19 +43,18 @@ func (c *Client) MissingKeys() []MissingKey {
 	return slices.Clone(c.missing.keys)
 }
 
-// keyMissing puts an effect off that is sealed with a key this process lacks, without
+// checkSealingKey puts an effect off that is sealed with a key this process lacks, without
 // spending an attempt: another process may have the key, or this one may get it. nil
 // for every other effect.
-func (c *Client) keyMissing(ctx context.Context, claim *inbox.Claim) *inbox.Settlement {
-	if claim.Event.GoneReason != inbox.ReasonKeyMissing {
+func (a attempt) checkSealingKey(ctx context.Context) *inbox.Settlement {
+	if a.claim.Event.GoneReason != inbox.ReasonKeyMissing {
 		return nil
 	}
-	if n, ids := c.missing.add(claim.Event.MissingKey, c.now()); n > 0 {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "effects wait for a sealing key that this process lacks: give it the keyring that has the key",
+	if n, ids := a.missing.add(a.claim.Event.MissingKey, a.now()); n > 0 {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "effects wait for a sealing key that this process lacks: give it the keyring that has the key",
 			slog.Any("keys", ids), slog.Uint64("postponed", n))
 	}
-	// The jitter keeps a backlog from coming back all at once.
-	s := putBack(claim, inbox.ReasonKeyMissing, postponed+time.Duration(c.random()*float64(postponed)))
+	s := putBack(a.claim, inbox.ReasonKeyMissing, a.jittered(longPause))
 	return &s
 }
 
@@ -70,14 +69,14 @@ func (m *missingKeys) add(id int32, now time.Time) (n uint64, ids []int32) {
 	}
 	m.keys[i].Last = now
 	m.keys[i].Effects++
-	m.untold++
-	if !slices.Contains(m.untoldID, id) {
-		m.untoldID = append(m.untoldID, id)
+	m.waiting++
+	if !slices.Contains(m.ids, id) {
+		m.ids = append(m.ids, id)
 	}
-	if now.Sub(m.told) < missingKeyTold {
+	if now.Sub(m.reported) < missingKeyEvery {
 		return 0, nil
 	}
-	n, ids = m.untold, m.untoldID
-	m.told, m.untold, m.untoldID = now, 0, nil
+	n, ids = m.waiting, m.ids
+	m.reported, m.waiting, m.ids = now, 0, nil
 	return n, ids
 }

@@ -10,13 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river"
-
-	"github.com/oncegate/oncegate/inbox"
 )
 
-// handedOn is how long a wake-up is put off that this process must not work: long enough
+// leaveFor is how long a wake-up is put off that this process must not work: long enough
 // that it does nothing else, and short for whoever waits while newer processes start.
-const handedOn = time.Second
+const leaveFor = time.Second
 
 // tablesChanged reports whether a statement of ours failed because a migration changed
 // the tables under it, or had them locked: an undefined table, column or function, a
@@ -26,19 +24,10 @@ func tablesChanged(err error) bool {
 	return ok && (strings.HasPrefix(pg.Code, "42") || pg.Code == "0A000" || pg.Code == "55P03")
 }
 
-// unmade puts an attempt off that was rolled back and counts for none.
-func (c *Client) unmade(ctx context.Context, w wakeUp, claim *inbox.Claim, committed bool, doing string, err error, begun time.Time) error {
-	if !committed {
-		return c.trouble(ctx, doing, err)
-	}
-	c.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
-	return c.settle(ctx, w, claim, putBack(claim, inbox.ReasonUnavailable, c.troubledFor(ctx)), begun)
-}
-
-// unfit snoozes every wake-up while this process must not work on the tables, so that a
+// leaveToNewer snoozes every wake-up while this process must not work on the tables, so that a
 // newer process has it. Nothing was claimed: no attempt is spent, and a replay stays where
 // it is. A pass of prune that nobody took before the next one was due is left out.
-func (c *Client) unfit(ctx context.Context, kind string, created time.Time) (left bool, err error) {
+func (c *Client) leaveToNewer(ctx context.Context, kind string, created time.Time) (left bool, err error) {
 	misfit := c.cfg.Fits()
 	if misfit == nil {
 		return false, nil
@@ -47,5 +36,5 @@ func (c *Client) unfit(ctx context.Context, kind string, created time.Time) (lef
 		c.log.WarnContext(ctx, "a pass of prune was left out: no newer process took it", slog.String("error", clean(misfit.Error())))
 		return true, nil
 	}
-	return true, river.JobSnooze(handedOn + time.Duration(c.random()*float64(handedOn)))
+	return true, river.JobSnooze(c.jittered(leaveFor))
 }

@@ -62,3 +62,12 @@ func actRecovered(ctx context.Context, tx pgx.Tx, kind effect.Transactional, cal
 	}()
 	return kind.Act(ctx, tx, call)
 }
+
+func safeArguments(kind groupable, call *effect.Call) (args []any, failure *effect.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure = &effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}
+		}
+	}()
+	return kind.Arguments(call)
+}

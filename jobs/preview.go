@@ -50,11 +50,12 @@ type Preview struct {
 
 // Preview tells what the worker would do with the claim.
 func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
-	route, ok := p.Routes[claim.RouteID]
+	configured, ok := p.Routes[claim.RouteID]
 	if !ok {
 		return Preview{}
 	}
-	out.Route = route
+	route := &configured
+	out.Route = configured
 	sender, transactional := p.Senders[route.Target], p.Transactionals[route.Target]
 	if out.Known = sender != nil || transactional != nil; !out.Known {
 		return out
@@ -72,26 +73,26 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		out.MissingKey = claim.Event.MissingKey
 		return dead(claim.Event.GoneReason, "")
 	}
-	switch yes, err := wanted(claim, route); {
+	switch yes, err := route.wants(claim); {
 	case err != nil:
 		return dead(inbox.ReasonMapping, "when: "+route.When.String()+": "+err.Error())
 	case !yes:
 		out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "when: "+route.When.String()
 		return out
 	}
-	if keyed(claim, route) {
+	if route.asksForKey(claim) {
 		var err error
-		if out.KeyHash, err = route.Key.Hash(keyInput(claim, route)); err != nil {
+		if out.KeyHash, err = route.Key.Hash(route.keyInput(claim)); err != nil {
 			return dead(inbox.ReasonMapping, "key: "+err.Error())
 		}
 	}
-	call := callOf(claim, route)
+	call := route.call(claim)
 	out.Stored = claim.Rendered != nil
 	if sender == nil {
 		return p.request(out, transactional, call)
 	}
-	if lists(claim, route) {
-		items, err := itemsOf(claim, route)
+	if route.expands(claim) {
+		items, err := route.items(claim)
 		if err != nil {
 			return dead(inbox.ReasonMapping, "to: "+route.List.Items.String()+": "+err.Error())
 		}
@@ -100,7 +101,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			return out
 		}
 		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].RefusesLists() {
-			return dead(inbox.ReasonListOrder, unplacedList(route, out.Items))
+			return dead(inbox.ReasonListOrder, listRefusal(route, out.Items))
 		}
 		one := *call
 		if len(items) > 1 {
@@ -112,7 +113,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		out.Rendered = !out.Stored
 		return p.request(out, sender, call)
 	}
-	rendered, err := mapped(call, claim, route)
+	rendered, err := route.mapBody(call, claim)
 	if err != nil {
 		return dead(inbox.ReasonMapping, "map: "+err.Error())
 	}

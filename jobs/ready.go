@@ -12,7 +12,7 @@ type claimHealth struct {
 	failing time.Time // zero while they succeed
 }
 
-func (h *claimHealth) saw(err error, now time.Time) {
+func (h *claimHealth) note(err error, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -43,7 +43,7 @@ func (c *Client) Ready() error {
 	if at, runs := c.sweeper.Swept(); runs && now.Sub(at) > limit {
 		return fmt.Errorf("no sweep has succeeded for %s, over %s", now.Sub(at).Round(time.Second), limit)
 	}
-	if since := c.claimed.since(); !since.IsZero() && now.Sub(since) > limit {
+	if since := c.claims.since(); !since.IsZero() && now.Sub(since) > limit {
 		return fmt.Errorf("no claim has succeeded for %s, over %s", now.Sub(since).Round(time.Second), limit)
 	}
 	return nil

@@ -39,24 +39,24 @@ type replayWorker struct {
 // or another one may want to go on; then, or where the rate says to wait, it
 // snoozes.
 func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
-	return w.client.inTime(ctx, w.work(ctx, job))
+	return w.client.snoozeAtDeadline(ctx, w.work(ctx, job))
 }
 
 func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) error {
 	c := w.client
 	held, err := c.cfg.Replays.Hold(ctx, job.Args.Replay)
 	if err != nil {
-		return c.trouble(ctx, "holding a replay", err)
+		return c.retryLater(ctx, "holding a replay", err)
 	}
 	defer held.Release()
 	for begun := c.now(); ctx.Err() == nil; {
-		if left, err := c.unfit(ctx, job.Kind, job.CreatedAt); left {
+		if left, err := c.leaveToNewer(ctx, job.Kind, job.CreatedAt); left {
 			c.log.InfoContext(ctx, "replay is left to a newer process", "replay", job.Args.Replay.String())
 			return err
 		}
 		rest, atMost, err := w.rest(ctx)
 		if err != nil {
-			return c.trouble(ctx, "a rest of a replay", err)
+			return c.retryLater(ctx, "a rest of a replay", err)
 		}
 		var step inbox.ReplayStep
 		if rest > 0 {
@@ -66,12 +66,12 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 			step, err = held.Step(firm, atMost)
 			cancel()
 		}
-		c.giveWay.took(step.Items)
+		c.throttle.took(step.Items)
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
 			return nil
 		case err != nil:
-			return c.trouble(ctx, "a step of a replay", err)
+			return c.retryLater(ctx, "a step of a replay", err)
 		case step.State != inbox.ReplayRunning:
 			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
 			return nil
@@ -102,7 +102,7 @@ FROM (SELECT FROM river_job WHERE state = 'available' AND queue = '` + queueName
 // rest says how long to wait before a step or, if that is 0, how many items a second it
 // may take.
 func (w *replayWorker) rest(ctx context.Context) (rest time.Duration, atMost float32, err error) {
-	if rest, atMost = w.client.giveWay.next(); rest > 0 {
+	if rest, atMost = w.client.throttle.next(); rest > 0 {
 		return rest, 0, nil
 	}
 	var ahead bool

@@ -9,55 +9,56 @@ import (
 // how long they have waited for their commits in all.
 type Deliveries func() (answered uint64, waited time.Duration)
 
-// How a replay gives way to deliveries. It rests now and then to learn how long a
-// delivery waits while nothing is in its way; in between it goes as fast as leaves that
-// as it was, or nearly so.
+// How a replay gives way to deliveries. It pauses now and then, to learn how long a
+// delivery waits while nothing is in its way. In between it runs as fast as it can while
+// deliveries wait hardly longer than that.
 const (
-	// drained is how long the effects of the last step may still be under way.
-	drained = 150 * time.Millisecond
+	// drainFor is how long the effects of the last step may still be under way.
+	drainFor = 150 * time.Millisecond
 
-	// listened and listenedMost are how long it rests beyond that: until it has heard
-	// of enough deliveries.
-	listened     = 200 * time.Millisecond
-	listenedMost = time.Second
+	// listenFor is how long a pause lasts beyond that, and maxListenFor how long it may
+	// last until minSample deliveries were answered.
+	listenFor    = 200 * time.Millisecond
+	maxListenFor = time.Second
 
-	// enough deliveries have a mean that says something.
-	enough = 5
+	// minSample is how many deliveries have a mean that says something.
+	minSample = 5
 
-	// goes is how long it goes on between two rests, looked is how often it looks back
-	// meanwhile.
-	goes   = 4 * time.Second
-	looked = 250 * time.Millisecond
+	// runFor is how long the replay runs between two pauses, and lookEvery how often it
+	// compares meanwhile.
+	runFor    = 4 * time.Second
+	lookEvery = 250 * time.Millisecond
 
-	// A delivery may wait for so much longer than in a rest, and by slightly anyway:
-	// that nobody notices.
-	tolerated = 1.2
-	slightly  = 300 * time.Microsecond
+	// A delivery may wait for maxSlowdown times as long as in a pause, and for
+	// minSlowdown longer anyway: nobody notices that.
+	maxSlowdown = 1.2
+	minSlowdown = 300 * time.Microsecond
 
-	// The items a second with which it begins beside deliveries, and those below which
-	// it never falls, or it would not come to an end.
-	firstRate, leastRate = 200, 100
+	// firstRate is how many items a second the replay begins with beside deliveries. It
+	// never falls below minRate, or it would not come to an end.
+	firstRate, minRate = 200, 100
 
-	// faster and slower are what the rate changes by from one look to the next.
-	faster, slower = 1.25, .8
+	// speedUp and slowDown are the factors by which the rate changes from one look to the
+	// next.
+	speedUp, slowDown = 1.25, .8
 
-	// forgotten is after how long without a step what was learnt is not believed.
-	forgotten = 10 * time.Second
+	// forgetAfter is after how long without a step what was learnt counts for nothing.
+	forgetAfter = 10 * time.Second
 )
 
-// giveWay decides how fast the replays of a process may go. All of them share it.
-type giveWay struct {
+// replayThrottle decides how fast the replays of a process may go. All of them share it.
+type replayThrottle struct {
 	read Deliveries
 	now  func() time.Time
 
-	mu    sync.Mutex
-	phase phase
-	since time.Time // of the phase
-	last  time.Time // asked
-	mark  mark      // the begin of what is looked at
-	begun mark      // of going
+	mu      sync.Mutex
+	phase   phase
+	since   time.Time // of the phase
+	asked   time.Time // when a step was last asked for
+	mark    mark      // where the present sample begins
+	running mark      // where the present run began
 
-	calm  time.Duration // a delivery's wait in the last rest; 0: nobody delivered
+	calm  time.Duration // a delivery's wait in the last pause; 0: nobody delivered
 	rate  float64       // 0 is any
 	items int           // since mark
 }
@@ -67,7 +68,7 @@ type phase int
 const (
 	draining phase = iota
 	listening
-	going
+	replaying
 )
 
 // mark is what had been answered at a time.
@@ -77,8 +78,8 @@ type mark struct {
 	waited   time.Duration
 }
 
-func (g *giveWay) here(now time.Time) mark {
-	answered, waited := g.read()
+func (t *replayThrottle) here(now time.Time) mark {
+	answered, waited := t.read()
 	return mark{now, answered, waited}
 }
 
@@ -90,101 +91,103 @@ func (m mark) until(end mark) (n uint64, mean time.Duration) {
 	return n, mean
 }
 
-// next says how long to rest now or, if that is 0, how many items a second the next
+// next says how long to pause now or, if that is 0, how many items a second the next
 // step may take, where 0 is any.
-func (g *giveWay) next() (rest time.Duration, atMost float32) {
-	if g.read == nil {
+func (t *replayThrottle) next() (pause time.Duration, atMost float32) {
+	if t.read == nil {
 		return 0, 0
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.now()
-	if now.Sub(g.last) > forgotten {
-		g.calm, g.rate = 0, 0
-		g.enter(listening, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if now.Sub(t.asked) > forgetAfter {
+		t.calm, t.rate = 0, 0
+		t.enter(listening, now)
 	}
-	g.last = now
-	if g.phase == going {
-		g.look(now)
+	t.asked = now
+	if t.phase == replaying {
+		t.look(now)
 	}
-	if g.phase == draining {
-		if left := drained - now.Sub(g.since); left > 0 {
+	if t.phase == draining {
+		if left := drainFor - now.Sub(t.since); left > 0 {
 			return left, 0
 		}
-		g.enter(listening, now)
+		t.enter(listening, now)
 	}
-	if g.phase == listening {
-		if left := g.listen(now); left > 0 {
+	if t.phase == listening {
+		if left := t.listen(now); left > 0 {
 			return left, 0
 		}
-		g.enter(going, now)
-		g.begun = g.mark
+		t.enter(replaying, now)
+		t.running = t.mark
 	}
-	return 0, float32(g.rate)
+	return 0, float32(t.rate)
 }
 
 // took counts the items of a step.
-func (g *giveWay) took(items int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.items += items
+func (t *replayThrottle) took(items int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.items += items
 }
 
-func (g *giveWay) enter(p phase, now time.Time) {
-	g.phase, g.since, g.mark, g.items = p, now, g.here(now), 0
+func (t *replayThrottle) enter(p phase, now time.Time) {
+	t.phase, t.since, t.mark, t.items = p, now, t.here(now), 0
 }
 
-// listen learns how long a delivery waits in a rest; left is how much longer that takes.
-func (g *giveWay) listen(now time.Time) (left time.Duration) {
-	n, mean := g.mark.until(g.here(now))
-	switch passed := now.Sub(g.since); {
-	case passed < listened:
-		return listened - passed
-	case n < enough && passed < listenedMost:
-		return min(listened, listenedMost-passed)
+// listen learns how long a delivery waits in a pause; left is how much longer that takes.
+func (t *replayThrottle) listen(now time.Time) (left time.Duration) {
+	n, mean := t.mark.until(t.here(now))
+	switch passed := now.Sub(t.since); {
+	case passed < listenFor:
+		return listenFor - passed
+	case n < minSample && passed < maxListenFor:
+		return min(listenFor, maxListenFor-passed)
 	}
-	g.calm = mean
+	t.calm = mean
 	switch {
-	case n < enough:
-		g.calm, g.rate = 0, 0
-	case g.rate == 0:
-		g.rate = firstRate
+	case n < minSample:
+		t.calm, t.rate = 0, 0
+	case t.rate == 0:
+		t.rate = firstRate
 	}
 	return 0
 }
 
-// look compares with the last rest how long deliveries wait beside the replay, and goes
-// into the next one when it is time.
-func (g *giveWay) look(now time.Time) {
-	passed := now.Sub(g.mark.at)
-	if passed < looked {
+// look compares how long deliveries wait beside the replay with the last pause, and begins
+// the next pause when it is time.
+func (t *replayThrottle) look(now time.Time) {
+	passed := now.Sub(t.mark.at)
+	if passed < lookEvery {
 		return
 	}
-	here := g.here(now)
-	if n, mean := g.mark.until(here); n >= enough || passed >= listenedMost {
+	here := t.here(now)
+	if n, mean := t.mark.until(here); n >= minSample || passed >= maxListenFor {
 		switch {
-		case n < enough:
-		case g.calm == 0:
-			g.enter(draining, now) // somebody delivers who did not
+		case n < minSample:
+		case t.calm == 0:
+			t.enter(draining, now) // somebody delivers who did not
 			return
-		case mean > max(time.Duration(tolerated*float64(g.calm)), g.calm+slightly):
-			g.rate = max(slower*min(g.rate, g.attained(passed)), leastRate)
+		case mean > max(time.Duration(maxSlowdown*float64(t.calm)), t.calm+minSlowdown):
+			t.rate = max(slowDown*min(t.rate, t.attained(passed)), minRate)
 		default:
 			// Not beyond what it attains: a replay has a rate of its own, too.
-			g.rate = max(min(faster*g.rate, 2*g.attained(passed)), leastRate)
+			t.rate = max(min(speedUp*t.rate, 2*t.attained(passed)), minRate)
 		}
-		g.mark, g.items = here, 0
+		t.mark, t.items = here, 0
 	}
-	if now.Sub(g.since) < goes {
+	if now.Sub(t.since) < runFor {
 		return
 	}
-	if n, _ := g.begun.until(here); n >= enough {
-		g.enter(draining, now)
+	if n, _ := t.running.until(here); n >= minSample {
+		t.enter(draining, now)
 	} else {
-		g.calm, g.rate = 0, 0
-		g.enter(going, now)
-		g.begun = g.mark
+		t.calm, t.rate = 0, 0
+		t.enter(replaying, now)
+		t.running = t.mark
 	}
 }
 
-func (g *giveWay) attained(passed time.Duration) float64 { return float64(g.items) / passed.Seconds() }
+func (t *replayThrottle) attained(passed time.Duration) float64 {
+	return float64(t.items) / passed.Seconds()
+}

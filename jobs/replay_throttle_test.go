@@ -19,14 +19,14 @@ type road struct {
 	answered float64
 	waited   float64 // seconds
 
-	gives  *jobs.GiveWay
+	gives  *jobs.ReplayThrottle
 	atMost float32
 	rate   float64 // items a second at the moment
 }
 
 func newRoad(perSec float64, calm time.Duration) *road {
 	r := &road{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), perSec: perSec, calm: calm}
-	r.gives = jobs.NewGiveWay(func() (uint64, time.Duration) {
+	r.gives = jobs.NewReplayThrottle(func() (uint64, time.Duration) {
 		return uint64(r.answered), time.Duration(r.waited * float64(time.Second))
 	}, func() time.Time { return r.now })
 	return r
@@ -116,7 +116,7 @@ func TestAReplayAlone(t *testing.T) {
 
 func TestNothingToGiveWayTo(t *testing.T) {
 	t.Parallel()
-	if rest, atMost := jobs.NewGiveWay(nil, time.Now).Next(); rest != 0 || atMost != 0 {
+	if rest, atMost := jobs.NewReplayThrottle(nil, time.Now).Next(); rest != 0 || atMost != 0 {
 		t.Errorf("rest %s, at most %f", rest, atMost)
 	}
 }

@@ -3,14 +3,95 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// expired tells people and metrics at once of an attempt that the sweeper had to
+// Report is one attempt's end, for metrics and tests.
+type Report struct {
+	Effect inbox.ID
+	Event  inbox.ID
+	Source string
+	Route  string
+	Target string
+
+	// Attempt is the number of the attempt that ended, from 1; 0 if none was made. Outcome is then
+	// empty: the effect was put off, or came to rest without an attempt.
+	Attempt int
+	State   inbox.EffectState
+	Outcome inbox.AttemptOutcome
+	Reason  inbox.Reason
+	Elapsed time.Duration
+
+	// Recognised: the target said that it knew the key.
+	Recognised bool
+}
+
+// report tells people and metrics how an attempt ended, if it was still ours to end.
+func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.Settled) {
+	claim, route, elapsed := a.claim, a.route, a.elapsed()
+	attrs := []slog.Attr{
+		slog.String("source", route.Source), slog.String("route", route.Name), slog.String("target", route.Target),
+		slog.String("event", claim.Event.ID.String()), slog.String("effect", claim.Effect.String()),
+	}
+	number := claim.Attempt
+	if s.Outcome == "" {
+		number = 0 // none was made, and the number is the next one's
+	} else {
+		attrs = append(attrs, slog.Int("attempt", number))
+	}
+	if s.Reason != "" {
+		attrs = append(attrs, slog.String("reason", string(s.Reason)))
+	}
+	if s.Failure != "" && s.Failure != s.Reason {
+		attrs = append(attrs, slog.String("last_reason", string(s.Failure)))
+	}
+	if s.Code != "" && s.State != inbox.EffectDone {
+		attrs = append(attrs, slog.String("code", s.Code))
+	}
+	if s.Cause != "" {
+		attrs = append(attrs, slog.String("cause", s.Cause))
+	}
+	message := "effect postponed"
+	switch {
+	case !settled.Applied:
+		message = "effect was taken over"
+	case s.State == inbox.EffectDuplicate:
+		message = "effect recognised as duplicate"
+	case s.State == inbox.EffectSkipped:
+		message = "effect skipped"
+	case s.Outcome == "" && s.State.Waiting() && claim.Event.GoneReason == inbox.ReasonKeyMissing:
+		message = "" // one line a minute says so of all of them
+	case s.Outcome == "" && s.State.Waiting():
+	case s.State == inbox.EffectDone:
+		message = "effect done"
+	case s.State == inbox.EffectDead:
+		message = "effect dead"
+	case s.State == inbox.EffectIndeterminate:
+		message = "effect indeterminate"
+	default:
+		message = "effect retried"
+	}
+	level := slog.LevelInfo
+	if settled.Applied && s.State.AtRest() {
+		level = slog.LevelWarn // a person has to look
+	}
+	if message != "" {
+		a.log.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // one of the constants above
+	}
+	if a.cfg.Observe != nil && settled.Applied {
+		a.cfg.Observe(Report{
+			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: number,
+			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
+		})
+	}
+}
+
+// reportExpired tells people and metrics at once of an attempt that the sweeper had to
 // end, as report does of one that a worker ended.
-func (c *Client) expired(ctx context.Context, s inbox.Settlement) {
-	route := c.cfg.Routes[s.RouteID]
+func (c *Client) reportExpired(ctx context.Context, s inbox.Settlement) {
+	route := c.routeOf(s.RouteID)
 	message, level := "effect lost its lease", slog.LevelInfo
 	switch s.State { //nolint:exhaustive // an expired lease leads to one of three
 	case inbox.EffectIndeterminate:

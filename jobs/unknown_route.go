@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/riverqueue/river"
+
 	"github.com/oncegate/oncegate/inbox"
 )
 
@@ -16,25 +18,25 @@ import (
 // which this process has met the route. That is remembered here and in no row: growing
 // costs nothing, and a process that starts anew begins with the short ones.
 const (
-	shortestStray = time.Second
-	longestStray  = time.Hour
+	minUnknownPause = time.Second
+	maxUnknownPause = time.Hour
 
-	// strayApart is how far apart the ends of two pauses are at least, so that a large
+	// unknownApart is how far apart the ends of two pauses are at least, so that a large
 	// backlog costs a hundred updates a second at most, and hardly any later.
-	strayApart = 10 * time.Millisecond
+	unknownApart = 10 * time.Millisecond
 
-	// For strayLooks after a route was first met the table of processes is read anew
-	// up to once every strayLookEvery: a process that knows the route has most likely
+	// For lookForPeersFor after a route was first met the table of processes is read anew
+	// up to once every lookForPeersEvery: a process that knows the route has most likely
 	// just started. After that its heartbeat tells of it soon enough.
-	strayLooks     = 2 * inbox.NodeHeartbeat
-	strayLookEvery = time.Second
+	lookForPeersFor   = 2 * inbox.NodeHeartbeat
+	lookForPeersEvery = time.Second
 
-	// straysEvery is how often the log tells of them, all in one line.
-	straysEvery = time.Minute
+	// reportUnknownEvery is how often the log tells of them, all in one line.
+	reportUnknownEvery = time.Minute
 )
 
-// strays are the effects of unknown routes that this process has met.
-type strays struct {
+// unknownRoutes are the effects of unknown routes that this process has met.
+type unknownRoutes struct {
 	now    func() time.Time
 	random func() float64
 	log    *slog.Logger
@@ -48,81 +50,100 @@ type strays struct {
 	looked   time.Time
 }
 
-func newStrays(now func() time.Time, random func() float64, log *slog.Logger, peers *inbox.Peers) *strays {
-	return &strays{
+func newUnknownRoutes(now func() time.Time, random func() float64, log *slog.Logger, peers *inbox.Peers) *unknownRoutes {
+	return &unknownRoutes{
 		now: now, random: random, log: log, peers: peers,
 		since: map[int32]time.Time{}, met: map[int32]int{}, ends: map[int32]time.Time{},
 	}
 }
 
-// known reports whether another live process knows the route. Now and then it reads the
+// worked reports whether another live process knows the route. Now and then it reads the
 // table of processes for it, in the place of one of the callers.
-func (s *strays) known(ctx context.Context, route int32) bool {
-	if s.peers.Works(route) {
-		s.forget(route)
+func (u *unknownRoutes) worked(ctx context.Context, route int32) bool {
+	if u.peers.Works(route) {
+		u.forget(route)
 		return true
 	}
-	if !s.mayLook(route) {
+	if !u.mayLook(route) {
 		return false
 	}
-	if err := s.peers.Look(ctx); err != nil {
-		s.log.WarnContext(ctx, "whether another process knows a route is not known", "route_id", route, "error", clean(err.Error()))
+	if err := u.peers.Look(ctx); err != nil {
+		u.log.WarnContext(ctx, "whether another process knows a route is not known", "route_id", route, "error", clean(err.Error()))
 		return false
 	}
-	return s.peers.Works(route)
+	return u.peers.Works(route)
 }
 
 // forget has the pauses begin anew, with short ones.
-func (s *strays) forget(route int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.since, route)
-	delete(s.ends, route)
+func (u *unknownRoutes) forget(route int32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.since, route)
+	delete(u.ends, route)
 }
 
-func (s *strays) mayLook(route int32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	since, met := s.since[route]
-	if s.peers == nil || met && now.Sub(since) > strayLooks || now.Sub(s.looked) < strayLookEvery {
+func (u *unknownRoutes) mayLook(route int32) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	since, met := u.since[route]
+	if u.peers == nil || met && now.Sub(since) > lookForPeersFor || now.Sub(u.looked) < lookForPeersEvery {
 		return false
 	}
-	s.looked = now
+	u.looked = now
 	return true
 }
 
 // pause is how long an effect of the route is put off. A quarter of it is chance, so
 // that a backlog that was met at once does not come back at once.
-func (s *strays) pause(ctx context.Context, route int32) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	if s.since[route].IsZero() {
-		s.since[route] = now
+func (u *unknownRoutes) pause(ctx context.Context, route int32) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	if u.since[route].IsZero() {
+		u.since[route] = now
 	}
-	s.met[route]++
-	if now.Sub(s.reported) >= straysEvery {
-		s.report(ctx)
-		s.reported = now
+	u.met[route]++
+	if now.Sub(u.reported) >= reportUnknownEvery {
+		u.report(ctx)
+		u.reported = now
 	}
-	pause := min(max(now.Sub(s.since[route]), shortestStray), longestStray)
+	pause := min(max(now.Sub(u.since[route]), minUnknownPause), maxUnknownPause)
 	end := now.Add(pause)
-	if next := s.ends[route].Add(strayApart); next.After(end) {
+	if next := u.ends[route].Add(unknownApart); next.After(end) {
 		end = next
 	}
-	s.ends[route] = end
-	return end.Sub(now) + time.Duration(s.random()*float64(pause)/4)
+	u.ends[route] = end
+	return end.Sub(now) + time.Duration(u.random()*float64(pause)/4)
 }
 
-func (s *strays) report(ctx context.Context) {
-	n, routes := 0, make([]int32, 0, len(s.met))
-	for route, met := range s.met {
+func (u *unknownRoutes) report(ctx context.Context) {
+	n, routes := 0, make([]int32, 0, len(u.met))
+	for route, met := range u.met {
 		n += met
 		routes = append(routes, route)
 	}
 	slices.Sort(routes)
-	clear(s.met)
-	s.log.WarnContext(ctx, "effects of routes that no process knows are put off; `oncegate routes list` shows what became of the routes",
+	clear(u.met)
+	u.log.WarnContext(ctx, "effects of routes that no process knows are put off; `oncegate routes list` shows what became of the routes",
 		"effects", n, "route_ids", routes)
+}
+
+// leaveUnknown leaves an effect of a route that this process does not know to another
+// live process that works it, or else puts it off until one does.
+func (c *Client) leaveUnknown(ctx context.Context, w wakeUp, standing inbox.Standing) error {
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})
+	}
+	if c.unknown.worked(ctx, standing.RouteID) {
+		if err := c.handOvers.do(w.jobID, standing.RouteID); err != nil {
+			return c.retryLater(ctx, "handing an effect over", err)
+		}
+		return river.JobSnooze(0)
+	}
+	pause := c.unknown.pause(ctx, standing.RouteID)
+	if err := c.store.PostponeStray(ctx, w.effect, pause); err != nil {
+		return c.retryLater(ctx, "postponing an effect", err)
+	}
+	return river.JobSnooze(pause)
 }

@@ -14,16 +14,16 @@ import (
 // theirs off.
 const recallAgain = inbox.NodeHeartbeat + 5*time.Second
 
-// recallStrays has the effects carried out that were put off while nobody knew their
+// recallUnknown has the effects carried out that were put off while nobody knew their
 // routes: a route that came back is not to wait for the end of a long pause. What this
 // leaves out, the sweeper finds.
-func (c *Client) recallStrays() {
+func (c *Client) recallUnknown() {
 	for pass := range 2 {
-		if pass > 0 && !c.rest(recallAgain) {
+		if pass > 0 && !c.sleep(recallAgain) {
 			return
 		}
-		for pause := troubled; ; pause = min(2*pause, time.Minute) {
-			n, err := c.store.RecallStrays(c.stopping, c.wakeStrays)
+		for pause := faultPause; ; pause = min(2*pause, time.Minute) {
+			n, err := c.store.RecallStrays(c.stopping, c.wakeRecalled)
 			if n > 0 {
 				c.log.InfoContext(c.stopping, "effects whose routes are known again are due", "effects", n)
 			}
@@ -33,15 +33,15 @@ func (c *Client) recallStrays() {
 			if c.stopping.Err() == nil {
 				c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
 			}
-			if !c.rest(pause) {
+			if !c.sleep(pause) {
 				return
 			}
 		}
 	}
 }
 
-// rest waits for so long, and reports false if the process stops.
-func (c *Client) rest(d time.Duration) bool {
+// sleep waits for so long, and reports false if the process stops.
+func (c *Client) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -54,14 +54,14 @@ func (c *Client) rest(d time.Duration) bool {
 
 // The jobs sleep for as long as their effects were put off. They wake up now, and where
 // the routes are known.
-const wakeStrays = `
+const wakeRecalled = `
 UPDATE river_job j SET state = 'available', scheduled_at = now(), kind = '` + handedPrefix + `' || a.route
 FROM unnest($1::bigint[], $2::int[]) AS a (id, route)
 WHERE j.id = a.id AND j.state IN ('available', 'scheduled') AND j.scheduled_at > now()`
 
-func (c *Client) wakeStrays(ctx context.Context, jobs []int64, routes []int32) error {
+func (c *Client) wakeRecalled(ctx context.Context, jobs []int64, routes []int32) error {
 	var b pgx.Batch
-	b.Queue(wakeStrays, jobs, routes)
+	b.Queue(wakeRecalled, jobs, routes)
 	b.Queue(notifyWorkers)
 	return c.cfg.Pool.SendBatch(ctx, &b).Close()
 }

@@ -22,7 +22,7 @@ func SQLFailure(err error) Result {
 	r := Result{Outcome: Retry, Code: pgErr.Code, Cause: condition(pgErr.Code), Excerpt: serverSaid(pgErr)}
 	switch {
 	case pgErr.Code == "0A000" && pgErr.Routine == "RevalidateCachedQuery": // "cached plan must not change result type"
-		r.Reason, r.Unmade = ReasonUnavailable, true
+		r.Reason, r.NoAttempt = ReasonUnavailable, true
 	case pgErr.Code == "40001":
 		r.Reason = ReasonSerialization
 	case pgErr.Code == "40P01":

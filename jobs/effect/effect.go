@@ -111,9 +111,9 @@ type Result struct {
 	// Stored is what to keep of a success; may be nil.
 	Stored []byte
 
-	// Unmade: the database refused a statement because a table changed after it was
+	// NoAttempt: the database refused a statement because a table changed after it was
 	// prepared. Nothing was done: the attempt counts for none, and is made again.
-	Unmade bool
+	NoAttempt bool
 
 	// Recognised: the target said that it knew the key, so that what it answered is
 	// what an earlier attempt did.

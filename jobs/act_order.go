@@ -1,0 +1,82 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// actInOrder carries out an effect inside the database whose claim is committed: the
+// effect and its settlement are a second transaction, and nothing is locked while
+// the handler runs.
+func (a attempt) actInOrder(ctx context.Context) error {
+	route := a.route
+	if route.transactional == nil { // the store knows the route, this client does not
+		return a.putBack(ctx, inbox.ReasonRoute, longPause)
+	}
+	kind := a.groupKind(inbox.Standing{})
+	if route.asksForKey(a.claim) {
+		kind = nil // it may turn out to be another's
+	}
+	// An effect whose time is over needs no place at the target.
+	if s := a.checkDeadline(0); s != nil {
+		return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID})
+	}
+	left, wait, reason := route.limit.enter(kind != nil)
+	if left == nil {
+		return a.settle(ctx, a.turnAway(reason, wait))
+	}
+	var result effect.Result
+	defer func() { left(result) }()
+	a.result = &result
+	if kind != nil {
+		if done, err := a.actInStreams(ctx, kind); done {
+			return err
+		}
+		if wait, yes := route.limit.crowded(); yes {
+			return a.settle(ctx, a.turnAway(inbox.ReasonSaturated, wait))
+		}
+	}
+	timer := time.NewTimer(route.patience())
+	defer timer.Stop()
+	select {
+	case route.turns <- struct{}{}:
+		defer func() { <-route.turns }()
+	case <-timer.C:
+		return a.putBack(ctx, inbox.ReasonSaturated, leastParked)
+	case <-ctx.Done():
+		return a.putBack(ctx, inbox.ReasonStopped, 0)
+	}
+	if s := a.checkDeadline(a.elapsed()); s != nil {
+		return a.settle(ctx, *s) // it passed while the worker waited
+	}
+	return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID})
+}
+
+// actInStreams carries out an effect that is one statement together with those of
+// other streams. done is false if it has to be carried out by itself, because the
+// group did not come to an end.
+func (a attempt) actInStreams(ctx context.Context, kind groupable) (done bool, _ error) {
+	statement, args, s := a.statement(ctx, kind)
+	if statement == "" {
+		return true, a.settle(ctx, s)
+	}
+	asked := a.now()
+	a.extendChain(ctx, asked, &s)
+	settled, err := a.store.ActOrdered(ctx, a.claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
+	switch {
+	case errors.Is(err, inbox.ErrLocked):
+		// Nothing of it has happened. It waits for its stream without holding anything.
+		return true, a.putBack(ctx, inbox.ReasonLockTimeout, 0)
+	case errors.Is(err, inbox.ErrUngrouped):
+		return false, nil // by itself it is seen which one was the cause
+	case err != nil:
+		return true, a.markUncertain(ctx, "acting in a group", err)
+	}
+	a.note(effect.Result{Outcome: effect.Done})
+	a.report(ctx, s, settled)
+	return true, a.follow(ctx, settled, asked)
+}

@@ -1,0 +1,153 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// attempt is one attempt at an effect: the wake-up that led to it, the claim, and the
+// route. It is a value, so that it costs no allocation; nothing that it points to belongs
+// to it alone.
+type attempt struct {
+	*Client
+	wakeUp wakeUp
+	route  *route
+
+	// claim is nil until there is one. It is committed if another transaction than the
+	// one that settles it has made it; then only a settlement gives it back.
+	claim     *inbox.Claim
+	committed bool
+
+	// begun is when the claim was asked for: its lease is no older.
+	begun time.Time
+
+	// result is where the limits of the target find what came of the attempt; nil if
+	// they do not ask.
+	result *effect.Result
+}
+
+// elapsed is how long the attempt has taken since its claim was asked for.
+func (a attempt) elapsed() time.Duration { return a.now().Sub(a.begun) }
+
+// note tells the limits of the target what came of the attempt.
+func (a attempt) note(result effect.Result) {
+	if a.result != nil {
+		*a.result = result
+	}
+}
+
+// carryOut makes an attempt for a claim that is committed and, in a stream, goes on with
+// the effects that follow.
+func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
+	a := attempt{Client: c, wakeUp: w, route: c.routeOf(claim.RouteID), claim: claim, committed: true, begun: begun}
+	if a.route.stored.Order.Ordered() && claim.SequenceKeyHash != nil {
+		a.wakeUp.chain = &chain{began: begun}
+	}
+	for {
+		var err error
+		if a.route.stored.InDatabase {
+			err = a.actInOrder(ctx)
+		} else {
+			err = a.send(ctx)
+		}
+		if !a.wakeUp.chain.advance(&a) {
+			return err
+		}
+	}
+}
+
+// decide turns what the attempt came to into its settlement.
+func (a attempt) decide(result effect.Result) inbox.Settlement {
+	return decide(a.claim, &a.route.stored, result, a.elapsed(), a.random)
+}
+
+// finish settles an attempt by its result. One that a stop cut short and that
+// may be repeated is due at once, on whichever node is next.
+func (a attempt) finish(ctx context.Context, result effect.Result) error {
+	stopped := errors.Is(ctx.Err(), context.Canceled) && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
+	if stopped {
+		result.Reason = string(inbox.ReasonStopped)
+	}
+	s := a.decide(result)
+	if stopped && s.State == inbox.EffectRetry {
+		s.After = 0
+	}
+	return a.settle(ctx, s)
+}
+
+// putBack gives back a claim that came to no attempt.
+func (a attempt) putBack(ctx context.Context, reason inbox.Reason, after time.Duration) error {
+	return a.settle(ctx, putBack(a.claim, reason, after))
+}
+
+// settle ends an attempt and tells River what follows. A database that does not
+// answer is asked again until the lease ends; after that the sweeper decides.
+func (a attempt) settle(ctx context.Context, s inbox.Settlement) error {
+	lease := a.route.stored.Lease
+	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(lease-a.elapsed(), margin(lease)))
+	defer cancel()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		asked := a.now()
+		a.extendChain(ctx, asked, &s)
+		settled, err := a.store.Settle(firm, s)
+		if err == nil {
+			a.report(ctx, s, settled)
+			return a.follow(ctx, settled, asked)
+		}
+		select {
+		case <-firm.Done():
+			return a.retryLater(ctx, "settling an effect", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// follow takes what a settlement claimed of the stream, and says what River hears of the
+// effect that was settled.
+func (a attempt) follow(ctx context.Context, settled inbox.Settled, asked time.Time) error {
+	if settled.Next != nil && a.wakeUp.chain != nil {
+		a.wakeUp.chain.next, a.wakeUp.chain.asked = settled.Next, asked
+		return nil
+	}
+	return a.answer(ctx, settled.Standing)
+}
+
+// answer is what River hears: done, or wake me then; on a stop, take it back.
+func (a attempt) answer(ctx context.Context, standing inbox.Standing) error {
+	if !standing.Found || !standing.State.Waiting() || standing.JobID != a.wakeUp.jobID {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	return river.JobSnooze(max(standing.Wait, 0))
+}
+
+// withdraw puts an attempt off that was rolled back and counts for none.
+func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
+	if !a.committed {
+		return a.retryLater(ctx, doing, err)
+	}
+	a.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
+	return a.putBack(ctx, inbox.ReasonUnavailable, a.faultPause(ctx))
+}
+
+// postpone puts an effect off before it was claimed.
+func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason inbox.Reason, wait time.Duration) error {
+	if a.cfg.Observe != nil {
+		a.cfg.Observe(Report{
+			Effect: a.wakeUp.effect, Source: a.route.Source, Route: a.route.Name, Target: a.route.Target, State: standing.State, Reason: reason,
+		})
+	}
+	wait = a.route.stored.Retry.Within(standing.Age, wait)
+	if err := a.store.Postpone(ctx, a.wakeUp.effect, wait); err != nil {
+		return a.retryLater(ctx, "postponing an effect", err)
+	}
+	return river.JobSnooze(wait)
+}

@@ -1,0 +1,41 @@
+package jobs
+
+import (
+	"cmp"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// input is a claim's event as expressions see it.
+func (r *Route) input(claim *inbox.Claim) *expression.Input {
+	e := &claim.Event
+	return &expression.Input{
+		Event: expression.Event{
+			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: r.Source, Provider: r.Provider,
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
+		},
+		Body: e.Body, Headers: HeaderTexts(e.Headers),
+	}
+}
+
+// keyInput is a claim's event as the recipes of keys see it: a renamed source makes the
+// same keys.
+func (r *Route) keyInput(claim *inbox.Claim) *expression.Input {
+	in := r.input(claim)
+	in.Event.Source = cmp.Or(r.KeySource, r.Source)
+	return in
+}
+
+// Input is a call's event as expressions see it, for kinds whose parameters are
+// expressions. It knows no headers.
+func Input(call *effect.Call) *expression.Input {
+	e := &call.Event
+	return &expression.Input{
+		Event: expression.Event{
+			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
+		},
+		Body: e.Body,
+	}
+}

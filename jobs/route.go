@@ -1,0 +1,128 @@
+package jobs
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Route is what the worker has to know about a route, beside what the store
+// knows ([inbox.EffectRoute]).
+type Route struct {
+	Name     string
+	Source   string
+	Provider string
+
+	// KeySource is the name of the source that recipes of keys see: the one it was first
+	// registered under, so that a renamed source makes the same keys. Empty is Source.
+	KeySource string
+
+	// Target names the sender or the transactional that carries the effects out.
+	Target string
+
+	// When is the route's condition: an effect for which it is false is skipped. nil
+	// is none.
+	When *expression.Program
+
+	// Key makes the effect's key: of all effects with one key, one happens. nil is
+	// the event's own key, under which there are no others.
+	Key *expression.Recipe
+
+	// List makes several effects of one; nil leaves it one.
+	List *List
+
+	// Map makes the body that is sent on, as JSON. nil sends it as received.
+	Map *expression.Mapping
+
+	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
+	// for the settlement. It defaults to 10 s or, if that is less, to as much as
+	// the lease allows.
+	Timeout time.Duration
+}
+
+// route is a route as the workers use it: its configuration, what the store knows of it,
+// and what carries its effects out. Nothing of it changes after [New].
+type route struct {
+	Route
+	stored inbox.EffectRoute
+
+	// configured is false for a route that the store knows and this client does not. It
+	// has neither a sender nor a transactional.
+	configured bool
+
+	// One of the two is set.
+	sender        effect.Sender
+	transactional effect.Transactional
+
+	limit *limiter
+
+	// turns has a place for each effect that may act inside the database at once.
+	turns chan struct{}
+}
+
+// routeOf gives the route of that id; an empty one if nobody here knows it.
+func (c *Client) routeOf(id int32) *route {
+	if r, ok := c.routes[id]; ok {
+		return r
+	}
+	stored, _ := c.store.Route(id)
+	return &route{stored: stored}
+}
+
+// patience is how long an effect of the route waits for its turn, and for a connection.
+// Together they leave a committed claim half of its lease.
+func (r *route) patience() time.Duration { return min(r.stored.Lease/4, 10*time.Second) }
+
+// wants reports whether the route's condition lets an effect happen. One that may
+// have happened, or is an item of a list that was let through, is not asked.
+func (r *Route) wants(claim *inbox.Claim) (bool, error) {
+	if r.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
+		return true, nil
+	}
+	return r.When.Bool(r.input(claim))
+}
+
+// asksForKey reports whether an attempt has to ask for the effect's key: the first one
+// with which it comes back from a state at rest, where it may have lost the key, and one
+// after a run whose end was not seen, which may not have come to asking.
+func (r *Route) asksForKey(claim *inbox.Claim) bool {
+	return r.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep)
+}
+
+// expands reports whether the effect is one that may become several.
+func (r *Route) expands(claim *inbox.Claim) bool {
+	return r.List != nil && claim.Item == 0 && (claim.Rendered == nil || isList(claim.Rendered))
+}
+
+// mapBody gives what the route's mapping makes of the event; nil without one.
+func (r *Route) mapBody(call *effect.Call, claim *inbox.Claim) ([]byte, error) {
+	if r.Map == nil {
+		return nil, nil
+	}
+	call.Event.ContentType = "application/json"
+	if call.Rendered != nil {
+		return nil, nil
+	}
+	return r.Map.JSON(r.input(claim))
+}
+
+// call is one attempt at a claim as its kind sees it.
+func (r *Route) call(claim *inbox.Claim) *effect.Call {
+	e, headers := claim.Event, headersOf(claim.Event.Headers)
+	call := &effect.Call{
+		Event: effect.Event{
+			ID: e.ID.String(), Source: r.Source, Provider: r.Provider, EventID: e.EventID, Type: e.Type,
+			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
+			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
+		},
+		Route: r.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
+	}
+	if claim.SequenceKeyHash != nil {
+		// The key itself is not stored; its hash names the sequence as well.
+		call.Event.SequenceKey = hex.EncodeToString(claim.SequenceKeyHash)
+	}
+	return call
+}

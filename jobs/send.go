@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// send makes one attempt at a target outside the database.
+func (a attempt) send(ctx context.Context) error {
+	claim, route := a.claim, a.route
+	if route.sender == nil { // the store knows the route, this client does not
+		return a.putBack(ctx, inbox.ReasonRoute, longPause)
+	}
+	if s := a.checkSealingKey(ctx); s != nil {
+		return a.settle(ctx, *s)
+	}
+	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
+		return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)})
+	}
+	switch s, held, err := a.check(ctx, nil); {
+	case err != nil:
+		a.log.WarnContext(ctx, "considering an effect", "effect", claim.Effect.String(), "error", clean(err.Error()))
+		return a.putBack(ctx, inbox.ReasonUnavailable, faultPause)
+	case !held:
+		return nil
+	case s != nil:
+		return a.settle(ctx, *s)
+	}
+	var prepared []byte
+	if route.expands(claim) {
+		var s *inbox.Settlement
+		var held bool
+		if prepared, s, held = a.expand(ctx, route.call(claim)); !held {
+			return nil
+		} else if s != nil {
+			return a.settle(ctx, *s)
+		}
+	}
+	left, wait, reason := route.limit.enter(false)
+	if left == nil {
+		return a.settle(ctx, a.turnAway(reason, wait))
+	}
+	var result effect.Result
+	defer func() { left(result) }()
+	call := route.call(claim)
+	rendered, err := route.mapBody(call, claim)
+	if err != nil {
+		return a.settle(ctx, *a.expressionFailure(ctx, "map", err))
+	}
+	if prepared != nil {
+		rendered = prepared
+	}
+	if call.Rendered == nil && rendered != nil {
+		call.Rendered = rendered
+	}
+	if call.Rendered == nil {
+		if rendered, err = safeRender(route.sender, call); err != nil {
+			a.log.WarnContext(ctx, "rendering an effect", "effect", claim.Effect.String(), "route", route.Name, "error", clean(err.Error()))
+			return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)})
+		}
+		call.Rendered = rendered
+	}
+	if rendered != nil || !route.stored.Idempotent {
+		mine, err := a.store.StartSend(context.WithoutCancel(ctx), claim, rendered, !route.stored.Idempotent)
+		if err != nil {
+			// Nothing was sent, whether or not the start was recorded. The settlement takes
+			// the record back: once it has ended the lease, a start that is still on its
+			// way finds another token. If the database is away until the lease ends, the
+			// sweeper decides by what it finds.
+			a.log.WarnContext(ctx, "starting a send", "effect", claim.Effect.String(), "error", clean(err.Error()))
+			return a.putBack(ctx, inbox.ReasonUnavailable, a.faultPause(ctx))
+		}
+		if !mine {
+			return nil
+		}
+	}
+	if s := a.checkDeadline(a.elapsed()); s != nil {
+		return a.settle(ctx, *s)
+	}
+	// Whatever was spent since before the claim was asked for is off the lease.
+	lease := route.stored.Lease
+	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, lease-margin(lease)-a.elapsed()))
+	result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
+	if timed.Err() == nil {
+		result = safeSend(timed, route.sender, call)
+	}
+	cancel()
+	return a.finish(ctx, result)
+}
