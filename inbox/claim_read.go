@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -149,4 +150,22 @@ func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
 		return *fresh
 	}
 	return TriggerInitial
+}
+
+// open opens what was read for a claim. What cannot be opened counts as gone, and
+// nobody else's claim fails with it: the effect waits for a missing key, and is dead
+// if its content is damaged.
+func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID, offset, length int) {
+	if c.Event.Body == nil && c.Rendered == nil {
+		return
+	}
+	var errs [3]error
+	c.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), bodyKey, c.Event.Headers)
+	c.Event.Body, errs[1] = openPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
+	c.Rendered, errs[2] = keys.Open(renderedPlace(c.Effect), renderedKey, c.Rendered)
+	if err := errors.Join(errs[:]...); err != nil {
+		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
+		c.Event.BodyGone = true
+		c.Event.GoneReason, c.Event.MissingKey = unopened(err)
+	}
 }

@@ -42,9 +42,10 @@ GROUP BY d.route_id`
 	readRestingEffects = `
 SELECT r.id, d.dead, i.indeterminate
 ` + fromRestingEffects
+)
 
-	// The dead and indeterminate effects of each route of $1, each counted up to $2.
-	fromRestingEffects = `
+// fromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
+const fromRestingEffects = `
 FROM unnest($1::int[]) AS r (id)
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead
@@ -62,7 +63,6 @@ CROSS JOIN LATERAL (
         WHERE e.route_id = r.id AND e.state = 'indeterminate'
         ORDER BY e.route_id, e.id
         LIMIT $2) x) i`
-)
 
 // A gauge is never worth a walk over the table, whatever the statistics say.
 const readByIndex = `

@@ -273,7 +273,7 @@ type torn struct{ going, left, gone []erased }
 
 // siblings finds the events of the delivery.
 func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
-	first, after := body.siblings()
+	first, after := sameMillisecond(body)
 	rows, err := tx.Query(ctx, lockSiblings, first, after, body)
 	if err != nil {
 		return d, err

@@ -32,7 +32,7 @@ func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source in
 	}
 	var after ID
 	for {
-		rows, err := pool.Query(ctx, readSourceRefusals, source, after.floor())
+		rows, err := pool.Query(ctx, readSourceRefusals, source, floor(after))
 		if err != nil {
 			return fmt.Errorf("searching refusals: %w", err)
 		}

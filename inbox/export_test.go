@@ -21,7 +21,6 @@ const (
 	ReadOrder     = readOrder
 
 	ForgetIndeterminate = forgetIndeterminate
-	ForgetResults       = forgetResults
 	LockEffectEvents    = lockEffectEvents
 	MoveEffects         = moveEffects
 	SupersedeBelow      = supersedeBelowNumber

@@ -2,10 +2,7 @@ package inbox
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -58,14 +55,6 @@ type effectRow struct {
 	key   string
 	place *place // in its sequence; nil if the route is unordered
 }
-
-// How an event was admitted. Stored: never change.
-const (
-	admissionOK              = "ok"
-	admissionUnusable        = "unusable"
-	admissionBeyondRetention = "beyond_retention"
-	admissionUnrouted        = "unrouted"
-)
 
 // prepare gives the delivery its ids. The body's and its events' are made in the
 // same millisecond: prune and erase find the events of a body by that.
@@ -130,27 +119,6 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 // beyond reports whether the event is older than the source's keys are kept.
 func beyond(s *Source, event *NewEvent, now time.Time) bool {
 	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
-}
-
-// usable reports whether PostgreSQL can store the text in its bounded columns.
-// Providers check this too; the gate must not depend on it, since one row that
-// cannot be stored fails its whole group.
-func usable(s string) bool {
-	return len(s) >= 1 && len(s) <= 255 && strings.ToValidUTF8(s, "") == s && !strings.ContainsRune(s, 0)
-}
-
-// idempotencyKey is made from what the effect means, so that every retry, on
-// every layer and after every restore, sends the same one. The lengths keep
-// parts from running into each other. source and route are the names under which
-// they were first registered: a key does not change with a name.
-func idempotencyKey(source, eventID, route string) string {
-	h := sha256.New()
-	for _, part := range []string{source, eventID, route} {
-		h.Write([]byte(strconv.Itoa(len(part))))
-		h.Write([]byte{':'})
-		h.Write([]byte(part))
-	}
-	return "og1_" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // canonicalSum hashes the payload's canonical form; nil if it has none.

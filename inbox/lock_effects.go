@@ -214,7 +214,7 @@ func (h *lockedEffect) snapshot() effectSnapshot {
 
 // A result that says that something failed was true when it was rendered; what
 // moves its effects on makes it anew.
-const forgetResults = `
+const ForgetResults = `
 DELETE FROM operation_result d
 WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (
     SELECT unnest($1::uuid[])

@@ -99,20 +99,16 @@ func Lacking(nodes []NodeRow, key seal.Key) (out []NodeRow) {
 	return out
 }
 
-// What may still be on its way to the database under a key when its process has
-// changed to another one, and how long a silent process may come back and seal with
-// the key it knew.
-const (
-	sealingSettles = time.Minute
-	sealingReturns = 10 * time.Minute
-)
+// sealingSettles is how long what was sealed with a key may still be on its way to the database when its process has
+// changed to another key.
+const sealingSettles = time.Minute
 
 // Sealing are the processes that seal with the key, or may have a moment ago. A key is
 // lost for ever once it is removed, so a process that went silent without a stop counts
 // for ten minutes.
 func Sealing(nodes []NodeRow, key int32) (out []NodeRow) {
 	for _, n := range nodes {
-		if n.Silent > sealingReturns {
+		if n.Silent > SealingReturns {
 			continue
 		}
 		changed := n.ActiveSince != nil && n.Heartbeat.Add(n.Silent).Sub(*n.ActiveSince) < sealingSettles

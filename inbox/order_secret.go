@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -59,6 +60,9 @@ const (
 	insertKeyed = `INSERT INTO order_secret (id, secret, key_id) VALUES ($1, $2, $3)`
 )
 
+// SealingReturns is how long a silent process may come back and seal with the key that it knew.
+const SealingReturns = 10 * time.Minute
+
 // secretForTx gives the id of the secret for a new definition of the route; zero for none.
 // A secret that cannot be opened is passed over: its sealing key is lost, and what was
 // hashed under it with it.
@@ -68,7 +72,7 @@ func secretForTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring, route int32
 		return ID{}, nil
 	}
 	var may bool
-	if err := tx.QueryRow(ctx, mayHashKeyed, route, sealingReturns.Microseconds(), orderSecretVersion).Scan(&may); err != nil || !may {
+	if err := tx.QueryRow(ctx, mayHashKeyed, route, SealingReturns.Microseconds(), orderSecretVersion).Scan(&may); err != nil || !may {
 		return ID{}, err
 	}
 	rows, err := tx.Query(ctx, readKeyed)

@@ -13,14 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// keptClass is the class of bodies that are needed beyond their day, and
-// erasedClass that of events whose body was erased: no body has it. Stored: never
-// change.
-const (
-	keptClass   = "kept"
-	erasedClass = "erased"
-)
-
 // partition is one day of bodies of one class.
 type partition struct {
 	name     string
@@ -252,8 +244,8 @@ func (s *pass) keepNeeded(ctx context.Context, p *partition) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
 			return stretch{}, err
 		}
-		err = tx.QueryRow(ctx, query, sources, since, after.floor(), until, n, p.class).Scan(&got.examined, &last, &copied, &moved)
-		got.last = last.position()
+		err = tx.QueryRow(ctx, query, sources, since, floor(after), until, n, p.class).Scan(&got.examined, &last, &copied, &moved)
+		got.last = positionOf(last)
 		s.report.Kept += copied
 		return got, err
 	}, done: through(FirstID(p.day), until)}
@@ -322,7 +314,7 @@ func (s *pass) keptBodies(ctx context.Context) error {
 			if err != nil {
 				return stretch{}, err
 			}
-			rows, err := tx.Query(ctx, lockKeptBodies, after.floor(), n)
+			rows, err := tx.Query(ctx, lockKeptBodies, floor(after), n)
 			if err != nil {
 				return stretch{}, err
 			}
@@ -332,7 +324,7 @@ func (s *pass) keptBodies(ctx context.Context) error {
 			}
 			firsts, afters := make([]ID, len(ids)), make([]ID, len(ids))
 			for i, id := range ids {
-				firsts[i], afters[i] = id.siblings()
+				firsts[i], afters[i] = sameMillisecond(id)
 			}
 			tag, err := tx.Exec(ctx, deleteKeptBodies, sources, since, ids, firsts, afters)
 			return stretch{examined: len(ids), due: len(ids), removed: tag.RowsAffected(), last: ids[len(ids)-1].String()}, err
@@ -340,8 +332,8 @@ func (s *pass) keptBodies(ctx context.Context) error {
 	})
 }
 
-// siblings are the bounds of the ids that were made in the same millisecond: a
+// sameMillisecond are the bounds of the ids that were made in the same millisecond: a
 // body and its events.
-func (id ID) siblings() (first, after ID) {
+func sameMillisecond(id ID) (first, after ID) {
 	return FirstID(id.Time()), FirstID(id.Time().Add(time.Millisecond))
 }

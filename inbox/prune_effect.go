@@ -79,12 +79,12 @@ func (s *pass) effectBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, posit
 		ids  []ID
 	)
 	before, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneReplay)
-	err = tx.QueryRow(ctx, lockDueEffects, before, replay, after.floor(), s.keep.cutoff(g.horizon), n, g.ids).
+	err = tx.QueryRow(ctx, lockDueEffects, before, replay, floor(after), s.keep.cutoff(g.horizon), n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
 		return stretch{}, err
 	}
-	got.last = last.position()
+	got.last = positionOf(last)
 	if len(ids) == 0 {
 		return got, nil
 	}

@@ -92,12 +92,12 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 		ids  []ID
 	)
 	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneDead), s.run.includes(PruneReplay)
-	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, after.floor(), cutoff, n, g.ids).
+	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
 		return stretch{}, err
 	}
-	got.last = last.position()
+	got.last = positionOf(last)
 	if len(ids) == 0 {
 		return got, nil
 	}
@@ -148,10 +148,10 @@ func grouping(all map[int32]Horizons, of func(Horizons) time.Duration) []horizon
 
 // floor is the id itself, also where it is zero: as a parameter, the zero ID is
 // NULL, and nothing is greater than that.
-func (id ID) floor() [16]byte { return id }
+func floor(id ID) [16]byte { return id }
 
-// position is the id as a walk notes it; empty for none.
-func (id ID) position() string {
+// positionOf is the id as a walk notes it; empty for none.
+func positionOf(id ID) string {
 	if id.IsZero() {
 		return ""
 	}

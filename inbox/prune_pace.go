@@ -82,7 +82,7 @@ func (p *Pruner) Sample(ctx context.Context) (PruneSample, error) {
 			return out, fmt.Errorf("reading where the walks are: %w", err)
 		}
 		var n int64
-		if err := p.cfg.Pool.QueryRow(ctx, countBacklog, after.floor(), keep.cutoff(g.horizon), g.ids, MostBacklog-out.Backlog).Scan(&n); err != nil {
+		if err := p.cfg.Pool.QueryRow(ctx, countBacklog, floor(after), keep.cutoff(g.horizon), g.ids, MostBacklog-out.Backlog).Scan(&n); err != nil {
 			return out, fmt.Errorf("counting the backlog: %w", err)
 		}
 		out.Backlog += n

@@ -1,5 +1,11 @@
 package inbox
 
+import (
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
 // Reason is why an attempt failed or an effect is at rest: one of a closed set,
 // since it is a column, a metric's label and what re-arm decides by. Stored:
 // never change.
@@ -188,4 +194,13 @@ func ReasonOf(s string) Reason {
 		return Reason(s)
 	}
 	return ReasonOther
+}
+
+// unopened says why something cannot be opened: a key that this process lacks,
+// which another one may have, or content that no key opens.
+func unopened(err error) (why Reason, missing int32) {
+	if lost, ok := errors.AsType[*seal.LostError](err); ok {
+		return ReasonKeyMissing, lost.Key
+	}
+	return ReasonDamaged, 0
 }

@@ -19,10 +19,6 @@ JOIN source s ON s.id = v.source_id
 JOIN route r ON r.id = a.route_id
 ORDER BY v.id`
 
-// inOrderToday reports whether a route is ordered: an effect that is made for it later
-// would have no place in its sequence, and pass those that have.
-func (e *Effects) inOrderToday(routeID int32) bool { return e.routes[routeID].Order.Ordered() }
-
 // The unique constraint decides who makes the effect. One that was moved to another route
 // has kept its key, perhaps with a version behind it: a second one under that key would be
 // sent once more. The event is locked, by whoever moves its effects too, so that none moves meanwhile.
@@ -49,7 +45,9 @@ func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 	var events []ID
 	var routes []int32
 	for _, it := range items {
-		if r.store.inOrderToday(it.route) { // it was not when it was planned
+		// An effect that is made later for a route in order would have no place in its sequence, and pass those that
+		// have. The route was not ordered when the replay was planned.
+		if route, _ := r.store.Route(it.route); route.Order.Ordered() {
 			it.outcome, it.detail = ItemLeftOut, "its route is ordered now"
 			continue
 		}

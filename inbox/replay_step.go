@@ -324,7 +324,7 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, repla
 	if len(fresh) > 0 {
 		end.Queue(markFresh, fresh, keys)
 	}
-	end.Queue(forgetResults, events, ids)
+	end.Queue(ForgetResults, events, ids)
 	return nil
 }
 

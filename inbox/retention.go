@@ -164,8 +164,8 @@ func (r *retention) routeCutoffs() (routes []int32, cutoffs []ID) {
 func (r *retention) cutoff(horizon time.Duration) ID { return FirstID(r.now.Add(-horizon)) }
 
 // Retention gives how long what belongs to each source is kept, as registered.
-func (l *Lister) Retention(ctx context.Context) ([]SourceRetention, error) {
-	r, err := readRetention(ctx, l.pool)
+func Retention(ctx context.Context, pool *pgxpool.Pool) ([]SourceRetention, error) {
+	r, err := readRetention(ctx, pool)
 	if err != nil {
 		return nil, err
 	}

@@ -26,11 +26,6 @@ var ErrStillRefused = errors.New("refused again")
 // can say now whether it verifies, since its key cannot be got.
 var ErrUndecided = errors.New("its key cannot be got now")
 
-// Accepter is the gate, to whoever admits beside the receiver.
-type Accepter interface {
-	Accept(ctx context.Context, a *Admission) (Receipt, error)
-}
-
 // Reverify says which kept refusals are verified once more. Pool, Source and
 // Verify are required; without DryRun also Gate, Actor and Reason.
 type Reverify struct {

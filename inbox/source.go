@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"time"
 
@@ -198,3 +199,16 @@ type ItemReceipt struct {
 	// Paths are the JSON paths a conflict differs in.
 	Paths []string
 }
+
+// Accepter is the gate, to whoever admits beside the receiver.
+type Accepter interface {
+	Accept(ctx context.Context, a *Admission) (Receipt, error)
+}
+
+// How an event was admitted. Stored: never change.
+const (
+	admissionOK              = "ok"
+	admissionUnusable        = "unusable"
+	admissionBeyondRetention = "beyond_retention"
+	admissionUnrouted        = "unrouted"
+)

@@ -30,8 +30,10 @@ type LongGap struct {
 	Since  time.Time
 }
 
+// maxCounted bounds what is counted for people.
+const maxCounted = 10_000
+
 const (
-	maxCounted  = 10_000
 	maxLongGaps = 100
 )
 

@@ -137,7 +137,7 @@ func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.Prune
 	if err != nil {
 		return err
 	}
-	retention, err := inbox.NewLister(pool).Retention(cmd.Context())
+	retention, err := inbox.Retention(cmd.Context(), pool)
 	if err != nil {
 		return err
 	}

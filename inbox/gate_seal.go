@@ -1,0 +1,18 @@
+package inbox
+
+import "github.com/oncegate/oncegate/inbox/seal"
+
+// seal makes what will be stored of the delivery; in the caller's goroutine, so
+// that the flusher need not.
+func (d *delivery) seal(keys *seal.Keyring) {
+	ring := keys.Ring()
+	d.headers, _ = ring.Seal(headerPlace(d.bodyID), d.headers)
+	d.body, d.keyID = ring.Seal(bodyPlace(d.bodyID), d.body)
+	for i := range d.entries {
+		for j := range d.entries[i].effects {
+			if e := &d.entries[i].effects[j]; e.place != nil && e.place.hash != nil {
+				e.place.label = sealLabel(ring, e.route.ID, e.place.hash, e.place.key)
+			}
+		}
+	}
+}
