@@ -51,7 +51,7 @@ func (e *Effects) Act(ctx context.Context, routeID int32, a GroupedAct) (Grouped
 	if group == nil {
 		return GroupedEnd{}, fmt.Errorf("acting for effect %s: route %d is not known", a.Effect, routeID)
 	}
-	return group.do(ctx, a)
+	return group.Do(ctx, a)
 }
 
 // Both bounds apply to one statement; the planner's settings of the pool are for
@@ -84,8 +84,8 @@ const (
 // together runs a group of one route in one transaction, on a connection of its own:
 // run says whether a COMMIT was on its way when it failed. What fails otherwise is
 // given up whole.
-func together[In, Out any](e *Effects, group *grouped[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
-	group.run = func(ctx context.Context, asks []In) ([]Out, error) {
+func together[In, Out any](e *Effects, group *Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
+	group.Run = func(ctx context.Context, asks []In) ([]Out, error) {
 		conn, err := e.pool.Acquire(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUngrouped, err)
@@ -95,11 +95,11 @@ func together[In, Out any](e *Effects, group *grouped[In, Out], run func(ctx con
 		outs, sent, err := run(ctx, conn.Conn(), asks)
 		switch took := e.now().Sub(began); {
 		case err != nil || took > 4*quickGroup:
-			group.resize(func(n int) int { return max(n/2, 1) })
+			group.Resize(func(n int) int { return max(n/2, 1) })
 		case took < quickGroup && len(asks) > 1:
-			group.resize(func(n int) int { return min(n*2, mostTogether) })
+			group.Resize(func(n int) int { return min(n*2, mostTogether) })
 		case took < quickGroup:
-			group.resize(func(n int) int { return max(n, leastTogether) })
+			group.Resize(func(n int) int { return max(n, leastTogether) })
 		}
 		if err == nil {
 			return outs, nil

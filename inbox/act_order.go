@@ -34,7 +34,7 @@ func (e *Effects) ActOrdered(ctx context.Context, routeID int32, a OrderedAct) (
 	if group == nil {
 		return Settled{}, fmt.Errorf("acting for effect %s: route %d is not known", a.End.Effect, routeID)
 	}
-	settled, err := group.do(ctx, a)
+	settled, err := group.Do(ctx, a)
 	if err == nil && settled.locked {
 		e.locked.report(ctx, e.pool, a.End.RouteID, a.End.SequenceKeyHash)
 		return Settled{}, fmt.Errorf("acting for effect %s: %w", a.End.Effect, ErrLocked)

@@ -53,42 +53,42 @@ const (
 	AuditStreamUnblock AuditAction = "stream.unblock"
 )
 
-// audit is one entry to write.
-type audit struct {
-	at            time.Time
-	actor         string
-	action        AuditAction
-	object        string
-	reason        string
-	before, after any
+// AuditEntry is one entry to write.
+type AuditEntry struct {
+	At            time.Time
+	Actor         string
+	Action        AuditAction
+	Object        string
+	Reason        string
+	Before, After any
 }
 
 const insertAudit = `
 INSERT INTO audit (id, at, actor, action, object, reason, before, after) VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`
 
-// auditTx writes an entry in the transaction that does what it says.
-func auditTx(ctx context.Context, tx pgx.Tx, a audit) error {
+// WriteAuditTx writes an entry in the transaction that does what it says.
+func WriteAuditTx(ctx context.Context, tx pgx.Tx, a AuditEntry) error {
 	var b pgx.Batch
-	if err := a.queue(&b); err != nil {
+	if err := a.Queue(&b); err != nil {
 		return err
 	}
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-		return fmt.Errorf("auditing %s: %w", a.action, err)
+		return fmt.Errorf("auditing %s: %w", a.Action, err)
 	}
 	return nil
 }
 
 // queue queues the entry.
-func (a *audit) queue(b *pgx.Batch) error {
-	before, err := json.Marshal(a.before)
+func (a *AuditEntry) Queue(b *pgx.Batch) error {
+	before, err := json.Marshal(a.Before)
 	if err != nil {
-		return fmt.Errorf("auditing %s: %w", a.action, err)
+		return fmt.Errorf("auditing %s: %w", a.Action, err)
 	}
-	after, err := json.Marshal(a.after)
+	after, err := json.Marshal(a.After)
 	if err != nil {
-		return fmt.Errorf("auditing %s: %w", a.action, err)
+		return fmt.Errorf("auditing %s: %w", a.Action, err)
 	}
-	b.Queue(insertAudit, NewID(a.at), a.at, a.actor, a.action, a.object, a.reason, before, after)
+	b.Queue(insertAudit, NewID(a.At), a.At, a.Actor, a.Action, a.Object, a.Reason, before, after)
 	return nil
 }
 
@@ -102,7 +102,7 @@ const (
 // why, or saying it in what cannot be stored.
 var ErrUnexplained = errors.New("an actor of at most 128 bytes and a reason of at most 1024 are required, in one line of text")
 
-func explained(actor, reason string) error {
+func CheckExplanation(actor, reason string) error {
 	for text, limit := range map[string]int{actor: maxActor, reason: maxReason} {
 		if strings.TrimSpace(text) == "" || len(text) > limit || strings.ToValidUTF8(text, "") != text || strings.ContainsAny(text, "\x00\r\n") {
 			return ErrUnexplained
@@ -151,7 +151,7 @@ LIMIT $6`
 
 // Audit gives one page of what was done, newest first.
 func (l *Lister) Audit(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
-	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, pageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the audit: %w", err)
 	}

@@ -7,7 +7,7 @@ import "errors"
 // wanted under another key.
 var ErrCalledAgain = errors.New("a later call names the effect's operation as its parent: sent again, it may happen twice")
 
-// calledAgain says of an effect x whether a later call repeats it: an event whose
+// CalledAgain says of an effect x whether a later call repeats it: an event whose
 // `parent` is the event of x, or of a duplicate of x, or of such a later call. That
 // call counts if it has an effect of the same route, whatever became of it: done, it
 // happened; dead, it is the one to replay. With other routes it counts once all of it
@@ -18,7 +18,7 @@ var ErrCalledAgain = errors.New("a later call names the effect's operation as it
 // The index of parents is partial: of events that are no such calls, which are most,
 // this is two lookups that find nothing. A later call's effects are summed up in one
 // place, since the planner would rather hash those of the whole route.
-const calledAgain = `
+const CalledAgain = `
     CASE WHEN EXISTS (SELECT FROM inbox_event c WHERE c.parent IS NOT NULL AND c.parent = ANY (` + callsOf + `)) THEN EXISTS (
         WITH RECURSIVE later (id, admission, depth) AS (
             SELECT c.id, c.admission, 1

@@ -28,7 +28,7 @@ type claimAnswer struct {
 // wait for another one of its sequence, is of a kind inside the database and not
 // ordered, or of a route that this process does not know; Standing says which.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
-	answer, err := e.claims.do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
+	answer, err := e.claims.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	if err == nil && answer.claim == nil {
 		answer, err = e.claimInOrder(ctx, effect, jobID, answer)
 	}
@@ -51,7 +51,7 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 		if at.State == EffectHeld {
 			return asked, nil // until a person decides
 		}
-		return e.unnumbered.do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
+		return e.unnumbered.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	}
 	return e.claimInStream(ctx, orderAsk{effect: effect, token: e.token(), jobID: jobID, routeID: at.RouteID, hash: asked.hash})
 }
@@ -61,8 +61,8 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 // once.
 func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 4 {
-		answer, err := e.ordered.do(ctx, ask)
-		if isLocked(err) {
+		answer, err := e.ordered.Do(ctx, ask)
+		if IsLocked(err) {
 			answer, err = claimAnswer{locked: true, standing: Standing{Found: true, State: EffectPending, RouteID: ask.routeID, JobID: ask.jobID}}, nil
 		}
 		if err != nil || !answer.locked {
@@ -163,7 +163,7 @@ SET state = 'claimed', lease_token = d.token, lease_until = d.lease_until, next_
 FROM due d
 WHERE e.id = d.id`
 
-func (e *Effects) claimEffects(ctx context.Context, db batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
+func (e *Effects) claimEffects(ctx context.Context, db Batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
 	var b pgx.Batch
 	answers := e.queueClaims(&b, known, asks)
 	// Close answers for the commit.

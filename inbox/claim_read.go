@@ -160,12 +160,12 @@ func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID,
 		return
 	}
 	var errs [3]error
-	c.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), bodyKey, c.Event.Headers)
-	c.Event.Body, errs[1] = openPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
-	c.Rendered, errs[2] = keys.Open(renderedPlace(c.Effect), renderedKey, c.Rendered)
+	c.Event.Headers, errs[0] = keys.Open(Headers(bodyID), bodyKey, c.Event.Headers)
+	c.Event.Body, errs[1] = OpenPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
+	c.Rendered, errs[2] = keys.Open(Rendered(c.Effect), renderedKey, c.Rendered)
 	if err := errors.Join(errs[:]...); err != nil {
 		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
 		c.Event.BodyGone = true
-		c.Event.GoneReason, c.Event.MissingKey = unopened(err)
+		c.Event.GoneReason, c.Event.MissingKey = UnopenedReason(err)
 	}
 }

@@ -1,9 +1,9 @@
 package inbox
 
-// keptClass is the class of bodies that are needed beyond their day, and
+// KeptClass is the class of bodies that are needed beyond their day, and
 // erasedClass that of events whose body was erased: no body has it. Stored: never
 // change.
 const (
-	keptClass   = "kept"
-	erasedClass = "erased"
+	KeptClass   = "kept"
+	ErasedClass = "erased"
 )

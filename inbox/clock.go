@@ -41,7 +41,7 @@ const (
 // sender is asked of [Clock.Doubted].
 type Clock struct {
 	pool   *pgxpool.Pool
-	now    func() time.Time
+	Local  func() time.Time
 	every  time.Duration
 	log    *slog.Logger
 	offset atomic.Int64
@@ -58,7 +58,7 @@ type Clock struct {
 // NewClock makes a clock that corrects now by the database behind pool. It is
 // uncorrected until Start.
 func NewClock(pool *pgxpool.Pool, now func() time.Time) *Clock {
-	c := &Clock{pool: pool, now: now, every: time.Minute, log: slog.New(slog.DiscardHandler), asked: make(chan struct{}, 1)}
+	c := &Clock{pool: pool, Local: now, every: time.Minute, log: slog.New(slog.DiscardHandler), asked: make(chan struct{}, 1)}
 	next := make(chan struct{})
 	c.next.Store(&next)
 	return c
@@ -134,7 +134,7 @@ func (c *Clock) Stop() {
 
 // clock_timestamp is the instant of the call, where now() would be the start of
 // the transaction.
-const readClock = `SELECT clock_timestamp()`
+const ReadClock = `SELECT clock_timestamp()`
 
 func (c *Clock) measure(ctx context.Context) (err error) {
 	defer func() {
@@ -151,12 +151,12 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	defer conn.Release()
-	before := c.now()
+	before := c.Local()
 	var there time.Time
-	if err := conn.QueryRow(ctx, readClock).Scan(&there); err != nil {
+	if err := conn.QueryRow(ctx, ReadClock).Scan(&there); err != nil {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
-	after := c.now()
+	after := c.Local()
 	offset := there.Sub(before.Add(after.Sub(before) / 2))
 	if c.read.Load() != nil && (offset-c.Skew()).Abs() > MaxSkew {
 		c.moved.Store(&after)
@@ -205,7 +205,7 @@ func (c *Clock) trusted() bool {
 		if at == nil {
 			return false
 		}
-		age := c.now().Sub(*at)
+		age := c.Local().Sub(*at)
 		return age >= 0 && age <= span
 	}
 	return c.Check() == nil && within(c.read.Load(), clockTrusted) && !within(c.moved.Load(), clockMoved)
@@ -227,7 +227,7 @@ func (c *Clock) Stats() ClockStats {
 }
 
 // Now is the database's time, to within half a round trip of the last measurement.
-func (c *Clock) Now() time.Time { return c.now().Add(c.Skew()) }
+func (c *Clock) Now() time.Time { return c.Local().Add(c.Skew()) }
 
 // Skew is how far the database is ahead of this machine; negative if behind.
 func (c *Clock) Skew() time.Duration { return time.Duration(c.offset.Load()) }

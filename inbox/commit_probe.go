@@ -139,7 +139,7 @@ func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
 	if err == nil {
 		p.failing = time.Time{}
 	} else {
-		p.failed, p.problem = p.cfg.Now(), public(err)
+		p.failed, p.problem = p.cfg.Now(), PublicErrorText(err)
 		if first {
 			p.failing = p.failed
 		}
@@ -147,7 +147,7 @@ func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
 	p.mu.Unlock()
 	switch {
 	case err != nil && first:
-		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", public(err)))
+		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", PublicErrorText(err)))
 	case err == nil && !first:
 		p.cfg.Logger.InfoContext(ctx, "the database takes commits again")
 	}
@@ -178,7 +178,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	p.mu.Lock()
 	p.pid = session.PID(conn.Conn())
 	p.mu.Unlock()
-	takeWarning(conn.Conn())
+	TakeWarning(conn.Conn())
 	b := &pgx.Batch{}
 	committed := false
 	b.Queue("BEGIN")
@@ -195,7 +195,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 		_ = conn.Conn().Close(closing) // with what is left of the transaction
 		return err
 	}
-	if !committed || takeWarning(conn.Conn()) {
+	if !committed || TakeWarning(conn.Conn()) {
 		return errors.New("the commit was not confirmed")
 	}
 	return nil
@@ -242,10 +242,10 @@ func (p *CommitProbe) look(ctx context.Context) {
 	}
 }
 
-// public is an error in a text that names neither address nor user.
-func public(err error) string {
+// PublicErrorText is an error in a text that names neither address nor user.
+func PublicErrorText(err error) string {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return sanitized(pg)
+		return ErrorText(pg)
 	}
 	if errors.Is(err, session.ErrShared) {
 		return session.ErrShared.Error()

@@ -76,7 +76,7 @@ func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	if r.Pool == nil || r.Gate == nil || r.Clock == nil || r.Source == nil {
 		return out, errors.New("admitting a conflict: Pool, Gate, Clock and Source are required")
 	}
-	if err := explained(r.Actor, r.Reason); err != nil {
+	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("admitting conflict %s: %w", r.Conflict, err)
 	}
 	admission, err := r.read(ctx)
@@ -106,7 +106,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		eventID       string
 		sum           []byte
 		occurred      *time.Time
-		sequence      conflictSequence
+		sequence      ConflictSequence
 		sealed        []byte
 		sequenceKey   *int32
 		keyID         *int32
@@ -124,10 +124,10 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 	case source != r.Source.ID:
 		return nil, fmt.Errorf("it is not one of source %s", r.Source.Name)
 	}
-	if headers, body, err = openConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
+	if headers, body, err = OpenConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
 		return nil, err
 	}
-	if err := sequence.open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {
+	if err := sequence.Open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {
 		return nil, err
 	}
 	event.EventID, event.Length = AdmittedEventID(eventID, sum), len(body)
@@ -151,13 +151,13 @@ func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConf
 		return err
 	}
 	var b pgx.Batch
-	b.Queue(decideEffects, effects)
+	b.Queue(RaiseRevisions, effects)
 	b.Queue(markAdmitted, r.Conflict, out.Event)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
-	return auditTx(ctx, tx, audit{
-		at: r.Clock.Now(), actor: r.Actor, action: AuditConflictAdmit, object: "conflict/" + r.Conflict.String(), reason: r.Reason,
-		before: map[string]string{"source": r.Source.Name}, after: out,
+	return WriteAuditTx(ctx, tx, AuditEntry{
+		At: r.Clock.Now(), Actor: r.Actor, Action: AuditConflictAdmit, Object: "conflict/" + r.Conflict.String(), Reason: r.Reason,
+		Before: map[string]string{"source": r.Source.Name}, After: out,
 	})
 }

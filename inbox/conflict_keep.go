@@ -57,7 +57,7 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 		return err
 	case recorded == 0:
 		return errors.New("the event was removed while it was compared")
-	case takeWarning(conn.Conn()):
+	case TakeWarning(conn.Conn()):
 		return errors.New("the commit was not confirmed by the standby")
 	}
 	g.stats.displaced.Add(uint64(displaced))
@@ -66,13 +66,13 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 
 func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflicting, now time.Time) *pgx.QueuedQuery {
 	event, id := e.event(), NewID(now)
-	headers, body, keyID := sealConflict(g.cfg.Keyring, id, e.delivery.admission.Headers, c.body)
+	headers, body, keyID := SealConflict(g.cfg.Keyring, id, e.delivery.admission.Headers, c.body)
 	eventType := event.Type
-	if !usable(eventType) {
+	if !Storable(eventType) {
 		eventType = ""
 	}
-	sequence, sealed, sequenceKey := sealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
-	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, micros(event.OccurredAt), sequence.Key, sequence.Number,
+	sequence, sealed, sequenceKey := SealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
+	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, Micros(event.OccurredAt), sequence.Key, sequence.Number,
 		e.delivery.admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey)
 	return b.Queue(displaceConflicts, e.row, keptConflicts)
 }

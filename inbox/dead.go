@@ -105,7 +105,7 @@ func (f DeadFilter) IsZero() bool { return f == DeadFilter{} }
 
 // The filter on an effect e, its route r, its event v and the event's source s.
 // An effect's id is never older than its event's.
-const narrowEffects = `
+const NarrowEffects = `
         ($1::text = '' OR s.name = $1)
     AND ($2::text = '' OR v.type = $2)
     AND ($3::text = '' OR r.name = $3)
@@ -134,13 +134,13 @@ const narrowEvents = `
     AND ($10::uuid IS NULL OR v.id < $10)`
 
 // args are the parameters $1 to $10.
-func (f *DeadFilter) args() []any {
+func (f *DeadFilter) Args() []any {
 	until := pgtype.UUID{}
 	if !f.Until.IsZero() {
 		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
 	}
 	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, cleanText(f.Text, 1024), since(f.Since), until,
+		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, CleanText(f.Text, 1024), since(f.Since), until,
 	}
 }
 
@@ -180,7 +180,7 @@ FROM (
     JOIN route r ON r.id = e.route_id
     JOIN inbox_event v ON v.id = e.event_id
     JOIN source s ON s.id = v.source_id
-    WHERE e.state = 'dead' AND ($11::uuid IS NULL OR e.id < $11) AND ` + narrowEffects + `
+    WHERE e.state = 'dead' AND ($11::uuid IS NULL OR e.id < $11) AND ` + NarrowEffects + `
     ORDER BY e.id DESC
     LIMIT $12)
     UNION ALL
@@ -204,10 +204,10 @@ ORDER BY d.id DESC`
 // Dead gives one page of dead letters, newest first: those before the ID, or the
 // newest if it is zero.
 func (l *Lister) Dead(ctx context.Context, f DeadFilter, before ID, limit int) ([]DeadRow, error) {
-	if err := f.searchable(ctx, l.pool); err != nil {
+	if err := f.CheckText(ctx, l.pool); err != nil {
 		return nil, err
 	}
-	rows, err := l.pool.Query(ctx, listDead, append(f.args(), before, pageSize(limit))...)
+	rows, err := l.pool.Query(ctx, listDead, append(f.Args(), before, PageSize(limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("listing dead letters: %w", err)
 	}
@@ -230,7 +230,7 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 	if err != nil || keyID == nil {
 		return d, err
 	}
-	plain, err := l.keys.Open(excerptPlace(d.ID), keyID, sealed)
+	plain, err := l.keys.Open(Excerpt(d.ID), keyID, sealed)
 	if d.Said = string(plain); err != nil {
 		d.Said = "(" + err.Error() + ")"
 	}
@@ -249,7 +249,7 @@ SELECT EXISTS (
     WHERE e.state IN ('dead', 'indeterminate') AND t.excerpt_sealed IS NOT NULL)`
 
 // searchable refuses a filter by text where some of it is sealed.
-func (f *DeadFilter) searchable(ctx context.Context, pool *pgxpool.Pool) error {
+func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 	if f.Text == "" {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (f *DeadFilter) searchable(ctx context.Context, pool *pgxpool.Pool) error {
 // reading them page by page. It stops at the first error of do.
 func (l *Lister) EachDead(ctx context.Context, f DeadFilter, do func(*DeadRow) error) error {
 	for before := (ID{}); ; {
-		page, err := l.Dead(ctx, f, before, maxPage)
+		page, err := l.Dead(ctx, f, before, MaxPage)
 		if err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func (l *Lister) EachDead(ctx context.Context, f DeadFilter, do func(*DeadRow) e
 				return err
 			}
 		}
-		if len(page) < maxPage {
+		if len(page) < MaxPage {
 			return nil
 		}
 		before = page[len(page)-1].ID

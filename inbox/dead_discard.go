@@ -80,7 +80,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state = 'dead' AND ` + narrowEffects + `
+WHERE e.state = 'dead' AND ` + NarrowEffects + `
 ORDER BY e.id
 LIMIT $11)
 UNION ALL
@@ -119,7 +119,7 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 		return Discarded{}, ErrScope
 	}
 	if !d.DryRun {
-		if err := explained(d.Actor, d.Reason); err != nil {
+		if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 			return Discarded{}, err
 		}
 	}
@@ -181,10 +181,10 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	found := []Seen{}
 	var seen Seen
 	if len(d.IDs) == 0 {
-		if err := d.Filter.searchable(ctx, e.pool); err != nil {
+		if err := d.Filter.CheckText(ctx, e.pool); err != nil {
 			return nil, err
 		}
-		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.args(), d.Max+1)...)
+		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.Args(), d.Max+1)...)
 		if err != nil {
 			return nil, err
 		}
@@ -222,23 +222,23 @@ func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, al
 func (e *Effects) discardTx(
 	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(EffectState) bool,
 ) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: seenIDs(all)})
+	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
 	var group []Settlement
 	for _, seen := range all {
-		if h := held[seen.ID]; h != nil && h.revision == seen.Revision && may(h.state) {
+		if h := held[seen.ID]; h != nil && h.Revision == seen.Revision && may(h.State) {
 			group = append(group, Settlement{
-				Effect: seen.ID, From: h.state, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
-				RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+				Effect: seen.ID, From: h.State, Version: h.Version, State: EffectSkipped, Reason: ReasonDiscarded,
+				RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 			})
 		}
 	}
 	if len(group) == 0 {
 		return 0, missed, nil
 	}
-	settled, err := e.settle(ctx, tx, group, nil)
+	settled, err := e.SettleLocked(ctx, tx, group, nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -248,11 +248,11 @@ func (e *Effects) discardTx(
 			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
 		}
 		h := held[s.Effect]
-		a := audit{
-			at: h.now, actor: actor, action: AuditDiscard, object: "effect/" + s.Effect.String(), reason: reason,
-			before: h.snapshot(), after: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.attempts, Version: h.version, Revision: h.revision + 1},
+		a := AuditEntry{
+			At: h.Now, Actor: actor, Action: AuditDiscard, Object: "effect/" + s.Effect.String(), Reason: reason,
+			Before: h.snapshot(), After: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
 		}
-		if err := a.queue(&b); err != nil {
+		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -277,7 +277,7 @@ RETURNING v.id, v.admission, v.body_sha256, now()`
 
 func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
 	ids := seenIDs(all)
-	if _, err := tx.Exec(ctx, lockEvents, ids); err != nil {
+	if _, err := tx.Exec(ctx, LockOperations, ids); err != nil {
 		return 0, nil, err
 	}
 	rows, err := tx.Query(ctx, discardEvents, ids)
@@ -292,11 +292,11 @@ func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n i
 		now       time.Time
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &admission, &sha, &now}, func() error {
-		a := audit{
-			at: now, actor: d.Actor, action: AuditDiscardEvent, object: "event/" + id.String(), reason: d.Reason,
-			before: map[string]string{"admission": admission, "body_sha256": hex.EncodeToString(sha)}, after: map[string]any{"discarded_at": now},
+		a := AuditEntry{
+			At: now, Actor: d.Actor, Action: AuditDiscardEvent, Object: "event/" + id.String(), Reason: d.Reason,
+			Before: map[string]string{"admission": admission, "body_sha256": hex.EncodeToString(sha)}, After: map[string]any{"discarded_at": now},
 		}
-		return a.queue(&b)
+		return a.Queue(&b)
 	})
 	if err != nil || b.Len() == 0 {
 		return 0, nil, err

@@ -45,7 +45,7 @@ FROM (
         WHERE t.effect_id = e.id AND t.version = e.version
         ORDER BY t.attempt DESC
         LIMIT 1) t ON true
-    WHERE e.state = 'dead' AND ` + narrowEffects + `
+    WHERE e.state = 'dead' AND ` + NarrowEffects + `
     UNION ALL
     SELECT v.id, s.name, '', '', v.admission, '', v.received_at
     FROM inbox_event v
@@ -58,10 +58,10 @@ LIMIT $11`
 // DeadGroups sums dead letters up by source, route, reason and the target's code,
 // the largest group first.
 func (l *Lister) DeadGroups(ctx context.Context, f DeadFilter) ([]DeadGroup, error) {
-	if err := f.searchable(ctx, l.pool); err != nil {
+	if err := f.CheckText(ctx, l.pool); err != nil {
 		return nil, err
 	}
-	rows, err := l.pool.Query(ctx, groupDead, append(f.args(), maxGroups)...)
+	rows, err := l.pool.Query(ctx, groupDead, append(f.Args(), maxGroups)...)
 	if err != nil {
 		return nil, fmt.Errorf("grouping dead letters: %w", err)
 	}

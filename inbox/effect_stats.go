@@ -41,11 +41,11 @@ GROUP BY d.route_id`
 
 	readRestingEffects = `
 SELECT r.id, d.dead, i.indeterminate
-` + fromRestingEffects
+` + FromRestingEffects
 )
 
-// fromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
-const fromRestingEffects = `
+// FromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
+const FromRestingEffects = `
 FROM unnest($1::int[]) AS r (id)
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead

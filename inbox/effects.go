@@ -149,27 +149,27 @@ type Effects struct {
 	outside   knownRoutes // unordered routes whose effects are claimed in groups
 	inOrder   knownRoutes // ordered ones
 	unordered []int32
-	order     orderCounters
+	order     OrderCounters
 	unlocked  bool
 	locked    lockedStreams
 	patience  chan struct{} // of those that wait a moment for their streams
 
-	claims    grouped[claimAsk, claimAnswer]
-	starts    grouped[sendStart, heldRow]
-	owns      grouped[ownAsk, Owner]
-	postpones grouped[postponement, struct{}]
-	acts      map[int32]*grouped[GroupedAct, GroupedEnd] // by route
+	claims    Group[claimAsk, claimAnswer]
+	starts    Group[sendStart, heldRow]
+	owns      Group[ownAsk, Owner]
+	postpones Group[postponement, struct{}]
+	acts      map[int32]*Group[GroupedAct, GroupedEnd] // by route
 	// orderedActs are those of ordered routes, whose claims come first.
-	orderedActs map[int32]*grouped[OrderedAct, Settled]
-	settles     grouped[Settlement, Settled]
+	orderedActs map[int32]*Group[OrderedAct, Settled]
+	settles     Group[Settlement, Settled]
 
 	heldMu sync.Mutex // guards heldAt
 	heldAt heldCursor
 
-	unnumbered     grouped[claimAsk, claimAnswer]
-	ordered        grouped[orderAsk, claimAnswer]
-	orderedSettles grouped[Settlement, Settled]
-	goings         grouped[going, Settled]
+	unnumbered     Group[claimAsk, claimAnswer]
+	ordered        Group[orderAsk, claimAnswer]
+	orderedSettles Group[Settlement, Settled]
+	goings         Group[going, Settled]
 	goOnBy         string // the statement
 }
 
@@ -233,33 +233,33 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		}
 	}
 	// What is claimed together is settled together, or nearly so.
-	e.claims = grouped[claimAsk, claimAnswer]{run: e.claimGroup, size: size, flushers: flushers, apart: claimsApart, timeout: timeout}
-	e.starts = grouped[sendStart, heldRow]{run: e.startGroup, size: size, flushers: flushers, timeout: timeout}
-	e.postpones = grouped[postponement, struct{}]{run: e.postponeGroup, size: size, flushers: flushers, timeout: timeout}
-	e.owns = grouped[ownAsk, Owner]{run: e.ownGroup, size: size, flushers: flushers, timeout: timeout}
-	e.acts, e.orderedActs = map[int32]*grouped[GroupedAct, GroupedEnd]{}, map[int32]*grouped[OrderedAct, Settled]{}
+	e.claims = Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimsApart, Timeout: timeout}
+	e.starts = Group[sendStart, heldRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.postpones = Group[postponement, struct{}]{Run: e.postponeGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.owns = Group[ownAsk, Owner]{Run: e.ownGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.acts, e.orderedActs = map[int32]*Group[GroupedAct, GroupedEnd]{}, map[int32]*Group[OrderedAct, Settled]{}
 	for id, r := range e.routes {
 		if r.InDatabase {
 			// What a group's transaction locks it holds until all of it has acted.
 			limit := max(timeout, r.Lease/2)
 			var known knownRoutes
 			known.add(id, r.Lease)
-			acts := &grouped[GroupedAct, GroupedEnd]{size: leastTogether, flushers: 2, timeout: limit}
+			acts := &Group[GroupedAct, GroupedEnd]{Size: leastTogether, Flushers: 2, Timeout: limit}
 			together(e, acts, func(ctx context.Context, conn *pgx.Conn, asks []GroupedAct) ([]GroupedEnd, bool, error) {
 				return e.actTogether(ctx, conn, known, asks)
 			})
-			ordered := &grouped[OrderedAct, Settled]{size: leastTogether, flushers: 2, timeout: limit}
+			ordered := &Group[OrderedAct, Settled]{Size: leastTogether, Flushers: 2, Timeout: limit}
 			together(e, ordered, e.actInStreams)
 			e.acts[id], e.orderedActs[id] = acts, ordered
 		}
 	}
-	e.settles = grouped[Settlement, Settled]{run: e.settleGroup, size: size, flushers: flushers, timeout: timeout}
-	e.unnumbered = grouped[claimAsk, claimAnswer]{size: size, flushers: flushers, timeout: timeout, run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
+	e.settles = Group[Settlement, Settled]{Run: e.settleGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.unnumbered = Group[claimAsk, claimAnswer]{Size: size, Flushers: flushers, Timeout: timeout, Run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
 		return e.claimEffects(ctx, e.pool, e.inOrder, asks)
 	}}
-	e.ordered = grouped[orderAsk, claimAnswer]{run: e.claimOrdered, size: size, flushers: flushers, timeout: timeout}
-	e.orderedSettles = grouped[Settlement, Settled]{run: e.settleOrderedGroup, size: size, flushers: flushers, timeout: timeout}
-	e.goOnBy, e.goings = goOnInStreams, grouped[going, Settled]{run: e.goOn, size: size, flushers: flushers, timeout: timeout}
+	e.ordered = Group[orderAsk, claimAnswer]{Run: e.claimOrdered, Size: size, Flushers: flushers, Timeout: timeout}
+	e.orderedSettles = Group[Settlement, Settled]{Run: e.settleOrderedGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.goOnBy, e.goings = goOnInStreams, Group[going, Settled]{Run: e.goOn, Size: size, Flushers: flushers, Timeout: timeout}
 	return e, errors.Join(errs...)
 }
 
@@ -284,15 +284,15 @@ func (k *knownRoutes) add(id int32, lease time.Duration) {
 	k.leases = append(k.leases, lease.Microseconds())
 }
 
-// batcher is a pool or a transaction. Sent to a pool, a batch is a transaction
+// Batcher is a pool or a transaction. Sent to a pool, a batch is a transaction
 // of its own.
-type batcher interface {
+type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// cleanText makes what a target said storable: valid UTF-8 without NUL, at most
+// CleanText makes what a target said storable: valid UTF-8 without NUL, at most
 // n bytes, cut at a character.
-func cleanText(s string, n int) string {
+func CleanText(s string, n int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) <= n {
 		return s

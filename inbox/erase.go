@@ -152,11 +152,11 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 // erased. A delivery that is one event's goes unread, also under a lost key.
 func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error) {
 	var out Erased
-	if err := explained(r.Actor, r.Reason); err != nil {
+	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
 	}
 	var source int32
-	err := unlocked(ctx, func() error {
+	err := RetryLocked(ctx, func() error {
 		out = Erased{}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 			source, err = r.eraseTx(ctx, tx, &out)
@@ -229,7 +229,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err := r.eraseBody(ctx, tx, &d, body, out); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, decideEffects, effects); err != nil {
+	if _, err := tx.Exec(ctx, RaiseRevisions, effects); err != nil {
 		return 0, err
 	}
 	var events []ID
@@ -293,7 +293,7 @@ func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
 	for _, e := range all {
 		switch {
 		case e.id == id:
-		case e.class == erasedClass:
+		case e.class == ErasedClass:
 			d.gone = append(d.gone, e)
 		case e.overlaps(&all[i]):
 			d.going = append(d.going, e)
@@ -306,11 +306,11 @@ func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
 
 func (r *Erase) audit(ctx context.Context, tx pgx.Tx, step string, out *Erased) error {
 	var now time.Time
-	if err := tx.QueryRow(ctx, readClock).Scan(&now); err != nil {
+	if err := tx.QueryRow(ctx, ReadClock).Scan(&now); err != nil {
 		return err
 	}
-	return auditTx(ctx, tx, audit{
-		at: now, actor: r.Actor, action: AuditErase, object: "event/" + out.Event.String(), reason: r.Reason,
-		before: map[string]string{"source": r.Source, "step": step}, after: out,
+	return WriteAuditTx(ctx, tx, AuditEntry{
+		At: now, Actor: r.Actor, Action: AuditErase, Object: "event/" + out.Event.String(), Reason: r.Reason,
+		Before: map[string]string{"source": r.Source, "step": step}, After: out,
 	})
 }

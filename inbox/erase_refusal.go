@@ -47,7 +47,7 @@ func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source in
 		_, err = pgx.ForEachRow(rows, []any{&id, &url, &diagnosis, &keyID, &headers, &body}, func() error {
 			looked++
 			after = id
-			openHeaders, openBody, err := openRefusal(r.Keyring, id, keyID, headers, body)
+			openHeaders, openBody, err := OpenRefusal(r.Keyring, id, keyID, headers, body)
 			switch {
 			case err != nil:
 				out.Unreadable++

@@ -42,7 +42,7 @@ const (
 )
 
 // DeadArgs are the parameters of a filter, and those that follow them.
-func DeadArgs(f DeadFilter, more ...any) []any { return append(f.args(), more...) }
+func DeadArgs(f DeadFilter, more ...any) []any { return append(f.Args(), more...) }
 
 // WorkStatements are those that are given effects by their ids, for the tests of
 // their plans.
@@ -60,8 +60,8 @@ var EffectStatsStatements = map[string][]any{
 // StrandedStatements are what a start and its check count by, in the session that
 // [CheckSession] makes.
 var StrandedStatements = map[string][]any{
-	readStrandedRest: {[]int32{1, 2}, maxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {maxCounted + 1},
-	readRecipes: {[]int32{1, 2}, maxCounted + 1},
+	readStrandedRest: {[]int32{1, 2}, MaxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {MaxCounted + 1},
+	readRecipes: {[]int32{1, 2}, MaxCounted + 1},
 }
 
 // CheckSession is what is set before them.
@@ -114,8 +114,8 @@ func (e *Effects) Foreseen(s *Settlement) bool {
 
 // Grouped gives what commits concurrent calls together, by one flusher.
 func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []int) ([]int, error)) func(ctx context.Context, in int) (int, error) {
-	g := &grouped[int, int]{run: run, size: size, flushers: 1, apart: apart, timeout: time.Second}
-	return g.do
+	g := &Group[int, int]{Run: run, Size: size, Flushers: 1, Apart: apart, Timeout: time.Second}
+	return g.Do
 }
 
 // Peers counts the peers that the store remembers the shares of.

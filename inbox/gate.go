@@ -116,7 +116,7 @@ type Gate struct {
 	running sync.WaitGroup
 	stats   gateCounters
 	health  gateHealth
-	order   orderCounters
+	order   OrderCounters
 }
 
 // maxQueueEvents bounds the queue, whose places are made at once.
@@ -195,7 +195,7 @@ func (g *Gate) Accept(ctx context.Context, a *Admission) (Receipt, error) {
 		return Receipt{}, nil // an empty batch is a legal heartbeat
 	}
 	d := prepare(a, g.cfg.Clock.Now())
-	d.entered = g.cfg.Clock.now()
+	d.entered = g.cfg.Clock.Local()
 	d.seal(g.cfg.Keyring)
 	err := g.record(d)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 // left is how much of its deadline a delivery has left. It is measured by the
 // machine's own clock, which is not corrected while the delivery waits.
 func (g *Gate) left(d *delivery) time.Duration {
-	return min(g.cfg.Deadline-g.cfg.Clock.now().Sub(d.entered), g.cfg.Deadline)
+	return min(g.cfg.Deadline-g.cfg.Clock.Local().Sub(d.entered), g.cfg.Deadline)
 }
 
 // leftOf is the least that a delivery of the group has left.
@@ -39,7 +39,7 @@ func (g *Gate) commit(deliveries []*delivery) {
 	for _, d := range deliveries {
 		if g.left(d) < g.cfg.Deadline/8 {
 			g.stats.failed.Add(1)
-			g.health.failed(g.cfg.Clock.now(), "commits take longer than a delivery may")
+			g.health.failed(g.cfg.Clock.Local(), "commits take longer than a delivery may")
 			d.answer(fmt.Errorf("%w: the delivery waited for almost all of its deadline of %s", ErrUnavailable, g.cfg.Deadline))
 			continue
 		}

@@ -36,7 +36,7 @@ func newColumns(leads []*lead) *columns {
 	for _, l := range leads {
 		a, event := l.delivery.admission, l.event()
 		eventType := event.Type
-		if l.admission == admissionUnusable && !usable(eventType) {
+		if l.admission == AdmissionUnusable && !Storable(eventType) {
 			eventType = ""
 		}
 		c.ids = append(c.ids, l.id)
@@ -45,25 +45,25 @@ func newColumns(leads []*lead) *columns {
 		c.types = append(c.types, eventType)
 		c.shas = append(c.shas, l.sha[:])
 		c.canonicals = append(c.canonicals, l.canonical)
-		c.occurredAt = append(c.occurredAt, micros(event.OccurredAt))
-		c.receivedAt = append(c.receivedAt, micros(a.ReceivedAt))
+		c.occurredAt = append(c.occurredAt, Micros(event.OccurredAt))
+		c.receivedAt = append(c.receivedAt, Micros(a.ReceivedAt))
 		c.admissions = append(c.admissions, l.admission)
-		c.details = append(c.details, optional(l.detail))
+		c.details = append(c.details, Optional(l.detail))
 		c.classes = append(c.classes, a.Source.Class)
 		c.bodyIDs = append(c.bodyIDs, l.delivery.bodyID)
 		c.items = append(c.items, int32(l.item))
 		c.offsets = append(c.offsets, int32(event.Offset))
 		c.lengths = append(c.lengths, int32(event.Length))
 		c.dup = append(c.dup, int32(1+len(l.followers)))
-		c.traceparents = append(c.traceparents, optional(a.Traceparent))
-		c.unsigned = append(c.unsigned, a.IDUnsigned && l.admission != admissionUnusable)
+		c.traceparents = append(c.traceparents, Optional(a.Traceparent))
+		c.unsigned = append(c.unsigned, a.IDUnsigned && l.admission != AdmissionUnusable)
 		c.rearms = append(c.rearms, a.Source.Rearm >= 0 && !a.Source.Strict)
 		c.parents = append(c.parents, event.Parent)
 	}
 	return c
 }
 
-func optional(s string) *string {
+func Optional(s string) *string {
 	if s == "" {
 		return nil
 	}
@@ -100,8 +100,8 @@ func (c *bodyColumns) add(d *delivery) {
 	c.keyIDs = append(c.keyIDs, d.keyID)
 }
 
-// notNil keeps an empty body from becoming NULL.
-func notNil(b []byte) []byte {
+// NotNil keeps an empty body from becoming NULL.
+func NotNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}

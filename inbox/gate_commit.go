@@ -252,8 +252,8 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 	return wrote, len(wakes) > 0, nil
 }
 
-// micros is what PostgreSQL keeps of a time; nil for none.
-func micros(t time.Time) *time.Time {
+// Micros is what PostgreSQL keeps of a time; nil for none.
+func Micros(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

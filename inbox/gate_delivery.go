@@ -61,8 +61,8 @@ type effectRow struct {
 func prepare(a *Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
-		headers:   notNil(a.Headers),
-		body:      notNil(a.Body),
+		headers:   NotNil(a.Headers),
+		body:      NotNil(a.Body),
 		bodyID:    NewID(now),
 		queuedAt:  now,
 		entries:   make([]entry, len(a.Events)),
@@ -80,10 +80,10 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	bytes := a.Body[event.Offset : event.Offset+event.Length]
 	e := entry{
 		delivery: d, item: item, eventID: event.EventID, id: NewID(now),
-		sha: sha256.Sum256(bytes), admission: admissionOK, detail: event.Unusable,
+		sha: sha256.Sum256(bytes), admission: AdmissionOK, detail: event.Unusable,
 	}
-	if event.Unusable != "" || !usable(event.EventID) || !usable(event.Type) && event.Type != "" {
-		e.admission, e.eventID = admissionUnusable, "~"+hex.EncodeToString(e.sha[:])
+	if event.Unusable != "" || !Storable(event.EventID) || !Storable(event.Type) && event.Type != "" {
+		e.admission, e.eventID = AdmissionUnusable, "~"+hex.EncodeToString(e.sha[:])
 		if e.detail == "" {
 			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"
 		}
@@ -94,23 +94,23 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	}
 	if beyond(a.Source, event, now) {
 		// Still a duplicate, if its key is known after all; never taken for new.
-		e.admission = admissionBeyondRetention
+		e.admission = AdmissionBeyondRetention
 		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
 		return e
 	}
-	e.admission = admissionUnrouted
+	e.admission = AdmissionUnrouted
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
 		matches := route.Matches(event.Type)
 		if matches {
-			e.admission = admissionOK
+			e.admission = AdmissionOK
 		}
 		var at *place
 		if route.Order.Ordered() {
 			at = placeOf(a, item, route, matches)
 		}
 		if matches || at != nil {
-			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: idempotencyKey(a.Source.keyName(), e.eventID, route.keyName()), place: at})
+			e.effects = append(e.effects, effectRow{id: NewID(now), route: route, key: IdempotencyKey(a.Source.FirstName(), e.eventID, route.FirstName()), place: at})
 		}
 	}
 	return e

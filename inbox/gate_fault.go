@@ -103,18 +103,18 @@ func (g *Gate) makePartitions(group *group) error {
 func (g *Gate) fail(deliveries []*delivery, err error) {
 	first := &deliveries[0].entries[0]
 	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),
-		slog.Int("deliveries", len(deliveries)), slog.String("reason", sanitized(err)))
+		slog.Int("deliveries", len(deliveries)), slog.String("reason", ErrorText(err)))
 	g.stats.failed.Add(uint64(len(deliveries)))
 	if classify(err) != faultSplit {
-		g.health.failed(g.cfg.Clock.now(), public(err))
+		g.health.failed(g.cfg.Clock.Local(), PublicErrorText(err))
 	}
 	for _, d := range deliveries {
-		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, sanitized(err)))
+		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, ErrorText(err)))
 	}
 }
 
-// sanitized is the error without PostgreSQL's DETAIL, which quotes rows.
-func sanitized(err error) string {
+// ErrorText is the error without PostgreSQL's DETAIL, which quotes rows.
+func ErrorText(err error) string {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return "PostgreSQL " + pg.Code + " " + pg.Message
 	}
@@ -141,7 +141,7 @@ func (c poolConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	return c.Conn.SendBatch(ctx, b)
 }
 
-func (c poolConn) Warned() bool { return takeWarning(c.Conn.Conn()) }
+func (c poolConn) Warned() bool { return TakeWarning(c.Conn.Conn()) }
 
 func (c poolConn) Release(broken bool) {
 	if broken {

@@ -87,7 +87,7 @@ func (g *group) resolve() {
 func (e *entry) receipt(first bool, l *lead) {
 	out := &e.delivery.receipt.Items[e.item]
 	*out = ItemReceipt{
-		ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == admissionUnusable, BeyondRetention: l.admittedAs == admissionBeyondRetention,
+		ID: l.row, Outcome: Duplicate, Unusable: l.admittedAs == AdmissionUnusable, BeyondRetention: l.admittedAs == AdmissionBeyondRetention,
 	}
 	e.row = l.row
 	if first {

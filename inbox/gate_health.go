@@ -51,7 +51,7 @@ func (g *Gate) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if failing := h.last.Sub(h.first); !h.first.IsZero() && failing >= GateFailing {
-		return fmt.Errorf("deliveries have not been recorded for %s: %s", g.cfg.Clock.now().Sub(h.first).Truncate(time.Second), h.reason)
+		return fmt.Errorf("deliveries have not been recorded for %s: %s", g.cfg.Clock.Local().Sub(h.first).Truncate(time.Second), h.reason)
 	}
 	return nil
 }

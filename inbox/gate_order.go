@@ -13,7 +13,7 @@ import (
 // place is where an effect belongs in its sequence, as it is admitted.
 type place struct {
 	key      string // for people
-	label    label  // the same, as it is stored
+	label    Label  // the same, as it is stored
 	hash     []byte // nil without a key
 	number   string // empty without one
 	filtered bool
@@ -45,7 +45,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.key, p.hash = cleanText(key, labelLength), route.Series.KeyHash(a.Source.keyName(), route.keyName(), key)
+	p.key, p.hash = CleanText(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()
@@ -89,9 +89,9 @@ func (g *Gate) countPlaces(d *delivery) {
 			switch {
 			case e.place == nil:
 			case e.place.reason == ReasonNoKey:
-				g.order.of(e.route.ID).missingKeys.Add(1)
+				g.order.Of(e.route.ID).MissingKeys.Add(1)
 			case e.place.reason == ReasonNoNumber:
-				g.order.of(e.route.ID).missingNumbers.Add(1)
+				g.order.Of(e.route.ID).MissingNumbers.Add(1)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ type orderedColumns struct {
 type newStream struct {
 	routeID int32
 	hash    []byte
-	label   label
+	label   Label
 	series  int64
 }
 
@@ -159,7 +159,7 @@ func (c *orderedColumns) queue(b *pgx.Batch) {
 	for i, s := range c.streams {
 		if i == 0 || s.routeID != routes[len(routes)-1] || string(s.hash) != string(hashes[len(hashes)-1]) {
 			routes, hashes, series = append(routes, s.routeID), append(hashes, s.hash), append(series, s.series)
-			labels, sealed, keyIDs = append(labels, s.label.plain), append(sealed, s.label.sealed), append(keyIDs, s.label.keyID)
+			labels, sealed, keyIDs = append(labels, s.label.Plain), append(sealed, s.label.Sealed), append(keyIDs, s.label.KeyID)
 		}
 	}
 	if len(routes) > 0 {

@@ -6,12 +6,12 @@ import "github.com/oncegate/oncegate/inbox/seal"
 // that the flusher need not.
 func (d *delivery) seal(keys *seal.Keyring) {
 	ring := keys.Ring()
-	d.headers, _ = ring.Seal(headerPlace(d.bodyID), d.headers)
-	d.body, d.keyID = ring.Seal(bodyPlace(d.bodyID), d.body)
+	d.headers, _ = ring.Seal(Headers(d.bodyID), d.headers)
+	d.body, d.keyID = ring.Seal(Body(d.bodyID), d.body)
 	for i := range d.entries {
 		for j := range d.entries[i].effects {
 			if e := &d.entries[i].effects[j]; e.place != nil && e.place.hash != nil {
-				e.place.label = sealLabel(ring, e.route.ID, e.place.hash, e.place.key)
+				e.place.label = SealLabel(ring, e.route.ID, e.place.hash, e.place.key)
 			}
 		}
 	}

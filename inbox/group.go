@@ -9,24 +9,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// grouped commits what concurrent callers ask for together: whatever waits when
+// Group commits what concurrent callers ask for together: whatever waits when
 // a flush begins goes into it. A caller who comes alone does not wait for company,
-// unless a group of several has just begun ([grouped.apart]).
-type grouped[In, Out any] struct {
+// unless a group of several has just begun ([Group.apart]).
+type Group[In, Out any] struct {
 	// run does a group in one transaction; it answers in the order of in.
-	run func(ctx context.Context, in []In) ([]Out, error)
+	Run func(ctx context.Context, in []In) ([]Out, error)
 
 	// flushers is how many groups may be under way at once; size bounds a group.
-	flushers, size int
+	Flushers, Size int
 
 	// apart is the least time from the begin of a group of several to that of the next
 	// of its flusher: under a steady load most of a small group's cost is the group's.
 	// One that is full by then does not wait for it. 0 is none.
-	apart time.Duration
+	Apart time.Duration
 
 	// timeout bounds one flush, so that a caller that has gone cannot cancel what
 	// others wait for.
-	timeout time.Duration
+	Timeout time.Duration
 
 	mu      sync.Mutex
 	running int
@@ -42,11 +42,11 @@ type waiter[In, Out any] struct {
 
 // do returns when in was committed, or failed, or ctx ended; in the last case
 // the commit may still happen.
-func (g *grouped[In, Out]) do(ctx context.Context, in In) (Out, error) {
+func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	w := &waiter[In, Out]{in: in, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
-	if g.running < g.flushers {
+	if g.running < g.Flushers {
 		g.running++
 		go g.flush(context.WithoutCancel(ctx))
 	}
@@ -61,16 +61,16 @@ func (g *grouped[In, Out]) do(ctx context.Context, in In) (Out, error) {
 }
 
 // resize changes how large the next groups may be.
-func (g *grouped[In, Out]) resize(change func(size int) int) {
+func (g *Group[In, Out]) Resize(change func(size int) int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.size = change(g.size)
+	g.Size = change(g.Size)
 }
 
-func (g *grouped[In, Out]) flush(ctx context.Context) {
+func (g *Group[In, Out]) flush(ctx context.Context) {
 	for {
 		g.mu.Lock()
-		n := min(len(g.waiting), g.size)
+		n := min(len(g.waiting), g.Size)
 		if n == 0 {
 			g.running--
 			g.mu.Unlock()
@@ -81,8 +81,8 @@ func (g *grouped[In, Out]) flush(ctx context.Context) {
 		g.waiting = append(g.waiting[:0], g.waiting[n:]...)
 		g.mu.Unlock()
 		var next <-chan time.Time
-		if g.apart > 0 && n > 1 {
-			next = time.After(g.apart)
+		if g.Apart > 0 && n > 1 {
+			next = time.After(g.Apart)
 		}
 		g.answer(ctx, group)
 		if next != nil && !g.isFull() {
@@ -91,21 +91,21 @@ func (g *grouped[In, Out]) flush(ctx context.Context) {
 	}
 }
 
-func (g *grouped[In, Out]) isFull() bool {
+func (g *Group[In, Out]) isFull() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.waiting) >= g.size
+	return len(g.waiting) >= g.Size
 }
 
 // answer runs the group and, if the database refused it for something in it,
 // splits it down to single callers, so that one cannot fail its neighbours.
-func (g *grouped[In, Out]) answer(ctx context.Context, group []*waiter[In, Out]) {
+func (g *Group[In, Out]) answer(ctx context.Context, group []*waiter[In, Out]) {
 	in := make([]In, len(group))
 	for i, w := range group {
 		in[i] = w.in
 	}
-	timed, cancel := context.WithTimeout(ctx, g.timeout)
-	out, err := g.run(timed, in)
+	timed, cancel := context.WithTimeout(ctx, g.Timeout)
+	out, err := g.Run(timed, in)
 	cancel()
 	if err != nil && len(group) > 1 && divisible(err) {
 		half := len(group) / 2

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// idempotencyKey is made from what the effect means, so that every retry, on
+// IdempotencyKey is made from what the effect means, so that every retry, on
 // every layer and after every restore, sends the same one. The lengths keep
 // parts from running into each other. source and route are the names under which
 // they were first registered: a key does not change with a name.
-func idempotencyKey(source, eventID, route string) string {
+func IdempotencyKey(source, eventID, route string) string {
 	h := sha256.New()
 	for _, part := range []string{source, eventID, route} {
 		h.Write([]byte(strconv.Itoa(len(part))))

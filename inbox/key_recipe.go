@@ -53,7 +53,7 @@ type knownRecipe struct {
 // there: a call whose effect happened under an old key would make a new one, and it would
 // happen again. A recipe that the route had before is that of a process with an earlier
 // configuration.
-func checkRecipes(ctx context.Context, db batcher, decided *decidedNames, sources []SourceRow) error {
+func checkRecipes(ctx context.Context, db Batcher, decided *decidedNames, sources []SourceRow) error {
 	var ids []int32
 	for _, routes := range decided.routes {
 		for _, d := range routes {
@@ -62,7 +62,7 @@ func checkRecipes(ctx context.Context, db batcher, decided *decidedNames, source
 	}
 	known := map[int32][]knownRecipe{}
 	var b pgx.Batch
-	b.Queue(readRecipes, ids, maxCounted+1).Query(func(rows pgx.Rows) error {
+	b.Queue(readRecipes, ids, MaxCounted+1).Query(func(rows pgx.Rows) error {
 		var k knownRecipe
 		_, err := pgx.ForEachRow(rows, []any{&k.route, &k.Version, &k.Words, &k.keys}, func() error {
 			known[k.route] = append(known[k.route], k)

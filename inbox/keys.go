@@ -31,7 +31,7 @@ type KeyIDs struct {
 // outside of the database, so the entry is written before the change: an entry
 // without a change harms nobody.
 func RecordKeyChange(ctx context.Context, pool *pgxpool.Pool, c KeyChange) error {
-	if err := explained(c.Actor, c.Reason); err != nil {
+	if err := CheckExplanation(c.Actor, c.Reason); err != nil {
 		return fmt.Errorf("changing the keyring: %w", err)
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -39,8 +39,8 @@ func RecordKeyChange(ctx context.Context, pool *pgxpool.Pool, c KeyChange) error
 		if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
 			return fmt.Errorf("changing the keyring: %w", err)
 		}
-		return auditTx(ctx, tx, audit{
-			at: now, actor: c.Actor, action: c.Action, object: "keyring", reason: c.Reason, before: c.Before, after: c.After,
+		return WriteAuditTx(ctx, tx, AuditEntry{
+			At: now, Actor: c.Actor, Action: c.Action, Object: "keyring", Reason: c.Reason, Before: c.Before, After: c.After,
 		})
 	})
 }

@@ -95,7 +95,7 @@ ORDER BY e.id DESC`
 // Events gives one page of events, newest first.
 func (l *Lister) Events(ctx context.Context, f EventFilter) ([]EventRow, error) {
 	rows, err := l.pool.Query(ctx, listEvents,
-		f.Source, f.Type, f.State, f.Route, since(f.Since), f.Before, pageSize(f.Limit))
+		f.Source, f.Type, f.State, f.Route, since(f.Since), f.Before, PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing events: %w", err)
 	}
@@ -129,7 +129,7 @@ type EventDetail struct {
 }
 
 // Erased reports whether [EraseEvent] took the content of the event.
-func (e *EventDetail) Erased() bool { return e.Class == erasedClass }
+func (e *EventDetail) Erased() bool { return e.Class == ErasedClass }
 
 // Either by our id or by the event's key: both are unique indexes.
 const showEvent = `
@@ -160,7 +160,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading event %s: %w", ref, err)
 	}
-	d.EffectRows, err = l.effects(ctx, EffectFilter{Limit: maxPage}, d.ID)
+	d.EffectRows, err = l.effects(ctx, EffectFilter{Limit: MaxPage}, d.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
-	if body, err = openPart(l.keys, bodyID, keyID, body, offset, length); err != nil {
+	if body, err = OpenPart(l.keys, bodyID, keyID, body, offset, length); err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
 	return body, nil
@@ -211,14 +211,14 @@ func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 
 const (
 	defaultPage = 50
-	maxPage     = 1000
+	MaxPage     = 1000
 )
 
-func pageSize(limit int) int {
+func PageSize(limit int) int {
 	if limit <= 0 {
 		return defaultPage
 	}
-	return min(limit, maxPage)
+	return min(limit, MaxPage)
 }
 
 // since turns an instant into the smallest id made then: ids are made at

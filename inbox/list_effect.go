@@ -64,7 +64,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, erro
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
 	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, since(f.Since), f.Before, event, pageSize(f.Limit))
+		f.Source, f.Type, f.Route, f.State, since(f.Since), f.Before, event, PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing effects: %w", err)
 	}
@@ -162,7 +162,7 @@ func (l *Lister) attempt(r pgx.CollectableRow, effect ID) (AttemptRow, error) {
 	if err != nil || keyID == nil {
 		return a, err
 	}
-	plain, err := l.keys.Open(excerptPlace(effect), keyID, sealed)
+	plain, err := l.keys.Open(Excerpt(effect), keyID, sealed)
 	if a.Excerpt = string(plain); err != nil {
 		a.Excerpt = "(" + err.Error() + ")"
 	}

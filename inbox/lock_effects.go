@@ -10,26 +10,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockedEffect is an effect whose row the caller has locked, with its event and its
+// LockedEffect is an effect whose row the caller has locked, with its event and its
 // stream, before it moves it out of a state at rest.
-type lockedEffect struct {
-	effect, event ID
-	routeID       int32
-	state         EffectState
-	reason        Reason
-	attempts      int
-	version       int
-	revision      int
-	item          int
-	key           string
-	sequenceKey   []byte
-	bodySHA256    []byte
-	bodyKept      bool
-	rendered      bool
-	calledAgain   bool // a later call repeats its operation
-	routeGone     bool
-	sendStarted   *time.Time
-	now           time.Time
+type LockedEffect struct {
+	Effect, Event   ID
+	RouteID         int32
+	State           EffectState
+	Reason          Reason
+	Attempts        int
+	Version         int
+	Revision        int
+	Item            int
+	Key             string
+	SequenceKeyHash []byte
+	BodySHA256      []byte
+	BodyKept        bool
+	Rendered        bool
+	CalledAgain     bool // a later call repeats its operation
+	RouteGone       bool
+	SendStarted     *time.Time
+	Now             time.Time
 }
 
 // Results of operations are rendered under their events' locks, those of
@@ -70,41 +70,41 @@ WHERE e.id = ANY ($1::uuid[])`
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
     x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + calledAgain + `,
-    coalesce((SELECT ` + goneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + CalledAgain + `,
+    coalesce((SELECT ` + GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])
 ORDER BY x.id
 FOR UPDATE OF x SKIP LOCKED`
 
-// effectLocks says what to lock of effects. Each lookup that is spared is spared for
+// EffectLocks says what to lock of effects. Each lookup that is spared is spared for
 // each of them.
-type effectLocks struct {
-	effects []ID
+type EffectLocks struct {
+	Effects []ID
 
 	// events are those of the effects, where they are known, and any more; with none,
 	// they are looked up.
-	events []ID
+	Events []ID
 
 	// streamless: none of the effects is of a route that may be ordered.
-	streamless bool
+	Streamless bool
 }
 
-// lockEffectsTx locks effects in the order in which everybody does: their events,
+// LockEffectsTx locks effects in the order in which everybody does: their events,
 // their streams, themselves. An effect that somebody else has locked, or whose stream
 // is, is not waited for but among the missed; what is not there is in neither answer.
-func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*lockedEffect, missed []ID, err error) {
-	ids := l.effects
-	held = make(map[ID]*lockedEffect, len(ids))
+func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*LockedEffect, missed []ID, err error) {
+	ids := l.Effects
+	held = make(map[ID]*LockedEffect, len(ids))
 	obtained := map[string]bool{}
 	unknown := ids
-	if len(l.events) > 0 {
+	if len(l.Events) > 0 {
 		unknown = nil
 	}
 	var b pgx.Batch
-	b.Queue(lockEffectEvents, unknown, l.events, ids)
-	if !l.streamless {
+	b.Queue(lockEffectEvents, unknown, l.Events, ids)
+	if !l.Streamless {
 		b.Queue(lockEffectStreams, ids).Query(func(rows pgx.Rows) error {
 			var routeID int32
 			var hash []byte
@@ -117,13 +117,13 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*
 	}
 	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			h := new(lockedEffect)
-			err := rows.Scan(&h.effect, &h.event, &h.routeID, &h.state, &h.reason, &h.attempts, &h.version, &h.revision, &h.item, &h.key,
-				&h.sequenceKey, &h.bodySHA256, &h.rendered, &h.bodyKept, &h.calledAgain, &h.routeGone, &h.sendStarted, &h.now)
+			h := new(LockedEffect)
+			err := rows.Scan(&h.Effect, &h.Event, &h.RouteID, &h.State, &h.Reason, &h.Attempts, &h.Version, &h.Revision, &h.Item, &h.Key,
+				&h.SequenceKeyHash, &h.BodySHA256, &h.Rendered, &h.BodyKept, &h.CalledAgain, &h.RouteGone, &h.SendStarted, &h.Now)
 			if err != nil {
 				return err
 			}
-			held[h.effect] = h
+			held[h.Effect] = h
 		}
 		return rows.Err()
 	})
@@ -135,7 +135,7 @@ func lockEffectsTx(ctx context.Context, tx pgx.Tx, l effectLocks) (held map[ID]*
 		switch h := held[id]; {
 		case h == nil:
 			absent = append(absent, id)
-		case !l.streamless && h.sequenceKey != nil && !obtained[streamName(h.routeID, h.sequenceKey)]:
+		case !l.Streamless && h.SequenceKeyHash != nil && !obtained[streamName(h.RouteID, h.SequenceKeyHash)]:
 			streamless = append(streamless, id)
 		}
 	}
@@ -200,15 +200,15 @@ func those(ctx context.Context, tx pgx.Tx, statement string, ids []ID) ([]ID, er
 	return pgx.CollectRows(rows, pgx.RowTo[ID])
 }
 
-// bodyGone reports whether nothing could be sent any more: an item of a list was
+// BodyGone reports whether nothing could be sent any more: an item of a list was
 // rendered when it was written.
-func (h *lockedEffect) bodyGone() bool { return !h.bodyKept && (h.item == 0 || !h.rendered) }
+func (h *LockedEffect) BodyGone() bool { return !h.BodyKept && (h.Item == 0 || !h.Rendered) }
 
 // snapshot is the effect as an audit entry shows it.
-func (h *lockedEffect) snapshot() effectSnapshot {
+func (h *LockedEffect) snapshot() effectSnapshot {
 	return effectSnapshot{
-		State: h.state, Reason: string(h.reason), Attempts: h.attempts, Version: h.version, Revision: h.revision, SendStarted: h.sendStarted,
-		BodySHA256: hex.EncodeToString(h.bodySHA256),
+		State: h.State, Reason: string(h.Reason), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision, SendStarted: h.SendStarted,
+		BodySHA256: hex.EncodeToString(h.BodySHA256),
 	}
 }
 

@@ -49,7 +49,7 @@ type nameDecision struct {
 	// now is the row's name, if it was renamed since this configuration was written.
 	now string
 
-	// keyName is the name with which a new row makes its keys.
+	// FirstName is the name with which a new row makes its keys.
 	keyName string
 
 	// learned are the previous names that the row did not have in the database.

@@ -28,9 +28,9 @@ SELECT s.id, s.name, s.provider, s.providers,
 FROM source s
 ORDER BY s.name`
 
-func readHolders(ctx context.Context, db batcher) (out []keyHolder, err error) {
+func readHolders(ctx context.Context, db Batcher) (out []keyHolder, err error) {
 	var b pgx.Batch
-	b.Queue(readKeyHolders, maxCounted+1).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(readKeyHolders, MaxCounted+1).Query(func(rows pgx.Rows) (err error) {
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[keyHolder])
 		return err
 	})
@@ -84,12 +84,12 @@ func newBeside(s SourceRow, gone map[int32]keyHolder) error {
 		ErrNames, s.Name, strings.Join(holders, ", "), example, s.Name)
 }
 
-// capped is a count that stops at [maxCounted], as a person reads it.
+// capped is a count that stops at [MaxCounted], as a person reads it.
 func capped(n int, one, many string) string {
 	switch {
 	case n == 1:
 		return "1 " + one
-	case n > maxCounted:
+	case n > MaxCounted:
 		return "10,000+ " + many
 	}
 	return fmt.Sprintf("%d %s", n, many)

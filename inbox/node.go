@@ -72,7 +72,7 @@ func NewNode(cfg NodeConfig) (*Node, error) {
 	if cfg.Roles == nil {
 		cfg.Roles = []string{}
 	}
-	n := &Node{cfg: cfg, id: newToken(), routes: []int32{}}
+	n := &Node{cfg: cfg, id: NewToken(), routes: []int32{}}
 	n.peers = &Peers{pool: cfg.Pool, self: n.id}
 	return n, errors.Join(errs...)
 }

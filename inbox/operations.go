@@ -182,7 +182,7 @@ func (o *Operations) look(ctx context.Context, events []ID) {
 		documents, err := o.documents(ctx, chunk)
 		if err != nil {
 			if ctx.Err() == nil {
-				o.cfg.Logger.WarnContext(ctx, "reading results of operations failed", slog.String("error", sanitized(err)))
+				o.cfg.Logger.WarnContext(ctx, "reading results of operations failed", slog.String("error", ErrorText(err)))
 			}
 			return
 		}
@@ -279,7 +279,7 @@ func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, erro
 // Rendering takes the event's lock, as resolving does: a result is never stored
 // of effects that somebody is about to change. The owners of duplicates count as
 // their own.
-const lockEvents = `
+const LockOperations = `
 SELECT id FROM inbox_event
 WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
     SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
@@ -333,7 +333,7 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 }
 
 func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
-	if _, err := tx.Exec(ctx, lockEvents, events); err != nil {
+	if _, err := tx.Exec(ctx, LockOperations, events); err != nil {
 		return err
 	}
 	found, err := outcomes(ctx, tx, o.cfg.Keyring, events, false)
@@ -354,7 +354,7 @@ func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error
 		if err != nil {
 			return err
 		}
-		stored, key := o.cfg.Keyring.Seal(documentPlace(id), document)
+		stored, key := o.cfg.Keyring.Seal(Document(id), document)
 		ids, statuses = append(ids, id), append(statuses, string(status))
 		documents, keys = append(documents, stored), append(keys, key)
 	}
@@ -382,12 +382,12 @@ func (o *Operations) Find(ctx context.Context, source int32, credential, ref str
 		id = ID{}
 	}
 	var found ID
-	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, cleanText(ref, 1024), id, credential+":").Scan(&found)
+	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, CleanText(ref, 1024), id, credential+":").Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ID{}, ErrNotFound
 	case err != nil:
-		return ID{}, fmt.Errorf("finding an operation: %s", sanitized(err))
+		return ID{}, fmt.Errorf("finding an operation: %s", ErrorText(err))
 	}
 	return found, nil
 }

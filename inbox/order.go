@@ -247,7 +247,7 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 	if o.checking && s.unfinished(&plan) {
 		return false
 	}
-	counters := o.store.order.of(s.routeID)
+	counters := o.store.order.Of(s.routeID)
 	next := orderStream{routeID: s.routeID, id: s.id, applied: plan.Applied, gapSince: plan.GapSince, inFlight: s.inFlight}
 	if !s.busy {
 		next.inFlight = ID{}

@@ -65,7 +65,7 @@ func (e *Effects) ownTx(ctx context.Context, f func(conn *pgxpool.Conn, send fun
 	err = f(conn, func(ctx context.Context, b *pgx.Batch) error { return conn.SendBatch(ctx, b).Close() })
 	// A connection with an open transaction is not given back to the pool.
 	if err != nil && conn.Conn().PgConn().TxStatus() != 'I' {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.claims.timeout)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.claims.Timeout)
 		_, _ = conn.Exec(stop, "ROLLBACK")
 		cancel()
 	}

@@ -226,7 +226,7 @@ type OrderChange struct {
 }
 
 // MaxOrderCounted is how far streams and effects of an [OrderChange] are counted.
-const MaxOrderCounted = maxCounted
+const MaxOrderCounted = MaxCounted
 
 // String says what will happen.
 func (c OrderChange) String() string {

@@ -62,7 +62,7 @@ func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after
 	if err != nil || len(ids) == 0 {
 		return 0, after, err
 	}
-	jobIDs, err := e.reserveTx(ctx, tx, len(ids))
+	jobIDs, err := e.ReserveTx(ctx, tx, len(ids))
 	if err != nil {
 		return 0, after, err
 	}

@@ -157,9 +157,9 @@ func (l *lockedStreams) report(ctx context.Context, db interface {
 	return age
 }
 
-// isLocked reports whether the server refused a statement because it did not obtain a
+// IsLocked reports whether the server refused a statement because it did not obtain a
 // lock in time, or at once.
-func isLocked(err error) bool {
+func IsLocked(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
 }

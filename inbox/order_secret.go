@@ -99,7 +99,7 @@ func secretForTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring, route int32
 	if _, err := rand.Read(secret); err != nil {
 		return ID{}, err
 	}
-	id := newToken()
+	id := NewToken()
 	sealed, keyID := ring.Seal(orderSecretPlace(id), secret)
 	_, err = tx.Exec(ctx, insertKeyed, id, sealed, keyID)
 	return id, err

@@ -78,7 +78,7 @@ func (e *Effects) settleOrderedGroup(ctx context.Context, group []Settlement) ([
 func (e *Effects) settleOrderedAlone(ctx context.Context, s Settlement) (Settled, error) {
 	o := e.newOrder(nil)
 	o.patient = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.orderedSettles.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.orderedSettles.Timeout)
 	defer cancel()
 	out, err := e.settleOrdered(ctx, []Settlement{s}, o)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *orde
 }
 
 // settleOrderedTx does it in the caller's transaction.
-func (e *Effects) settleOrderedTx(ctx context.Context, db batcher, group []Settlement) ([]Settled, error) {
+func (e *Effects) settleOrderedTx(ctx context.Context, db Batcher, group []Settlement) ([]Settled, error) {
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return db.SendBatch(ctx, b).Close() })
 	var first, last pgx.Batch
 	settled, err := o.settle(ctx, &first, &last, group)
@@ -270,7 +270,7 @@ func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool,
 // settleLocked settles again and again what found its stream, or its effect's row,
 // locked by somebody else, until ctx ends. It keeps no connection while it waits, but
 // for a moment and beside few others: where a stream is merely busy, it gets its turn.
-func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *grouped[Settlement, Settled]) (Settled, error) {
+func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *Group[Settlement, Settled]) (Settled, error) {
 	const first, most = 2 * time.Millisecond, 250 * time.Millisecond
 	for pause := first; ; pause = min(2*pause, most) {
 		var out Settled
@@ -280,14 +280,14 @@ func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *grouped
 			if group == &e.orderedSettles {
 				out, err = e.settleOrderedAlone(ctx, s)
 			} else {
-				out, err = group.do(ctx, s)
+				out, err = group.Do(ctx, s)
 			}
 			<-e.patience
 		default:
-			out, err = group.do(ctx, s)
+			out, err = group.Do(ctx, s)
 		}
 		switch {
-		case isLocked(err):
+		case IsLocked(err):
 			out.locked = true
 		case err != nil, !out.locked:
 			return out, err

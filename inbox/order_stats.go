@@ -30,17 +30,17 @@ type OrderStats struct {
 	HeldRunnable uint64
 }
 
-// orderCounters are the counters behind [OrderStats], by route.
-type orderCounters struct {
+// OrderCounters are the counters behind [OrderStats], by route.
+type OrderCounters struct {
 	mu     sync.RWMutex
-	routes map[int32]*routeCounters
+	routes map[int32]*RouteCounters
 }
 
-type routeCounters struct {
-	held, superseded, filtered, longGaps, abandonedGaps, late, ties, missingKeys, missingNumbers, heldRunnable atomic.Uint64
+type RouteCounters struct {
+	held, superseded, filtered, longGaps, abandonedGaps, late, ties, MissingKeys, MissingNumbers, heldRunnable atomic.Uint64
 }
 
-func (c *orderCounters) of(route int32) *routeCounters {
+func (c *OrderCounters) Of(route int32) *RouteCounters {
 	c.mu.RLock()
 	r := c.routes[route]
 	c.mu.RUnlock()
@@ -50,31 +50,31 @@ func (c *orderCounters) of(route int32) *routeCounters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.routes == nil {
-		c.routes = map[int32]*routeCounters{}
+		c.routes = map[int32]*RouteCounters{}
 	}
 	if c.routes[route] == nil {
-		c.routes[route] = new(routeCounters)
+		c.routes[route] = new(RouteCounters)
 	}
 	return c.routes[route]
 }
 
-func (c *orderCounters) snapshot() map[int32]OrderStats {
+func (c *OrderCounters) Snapshot() map[int32]OrderStats {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out := make(map[int32]OrderStats, len(c.routes))
 	for id, r := range c.routes {
 		out[id] = OrderStats{
 			Held: r.held.Load(), Superseded: r.superseded.Load(), Filtered: r.filtered.Load(), LongGaps: r.longGaps.Load(),
-			AbandonedGaps: r.abandonedGaps.Load(), Late: r.late.Load(), Ties: r.ties.Load(), MissingKeys: r.missingKeys.Load(),
-			MissingNumbers: r.missingNumbers.Load(), HeldRunnable: r.heldRunnable.Load(),
+			AbandonedGaps: r.abandonedGaps.Load(), Late: r.late.Load(), Ties: r.ties.Load(), MissingKeys: r.MissingKeys.Load(),
+			MissingNumbers: r.MissingNumbers.Load(), HeldRunnable: r.heldRunnable.Load(),
 		}
 	}
 	return out
 }
 
 // OrderStats gives, by route, what order has done to effects of this process.
-func (e *Effects) OrderStats() map[int32]OrderStats { return e.order.snapshot() }
+func (e *Effects) OrderStats() map[int32]OrderStats { return e.order.Snapshot() }
 
 // OrderStats gives, by route, the effects that this process admitted without a
 // sequence key or number. The other counters are the store's.
-func (g *Gate) OrderStats() map[int32]OrderStats { return g.order.snapshot() }
+func (g *Gate) OrderStats() map[int32]OrderStats { return g.order.Snapshot() }

@@ -58,7 +58,7 @@ LIMIT $5`
 // Outbox gives one page of the emitted events that are not admitted yet, the oldest
 // first.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) ([]OutboxRow, error) {
-	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, micros(f.Since), pageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, Micros(f.Since), PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the outbox: %w", err)
 	}
@@ -102,7 +102,7 @@ const (
 // Run removes an emitted event that can never be admitted; the audit keeps what it
 // was, without its payload. It returns [ErrNotFound] or [ErrNotRefused].
 func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (row OutboxRow, err error) {
-	if err := explained(d.Actor, d.Reason); err != nil {
+	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 		return row, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -123,11 +123,11 @@ func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (row OutboxR
 			return err
 		}
 		var now time.Time
-		if err := tx.QueryRow(ctx, readClock).Scan(&now); err != nil {
+		if err := tx.QueryRow(ctx, ReadClock).Scan(&now); err != nil {
 			return err
 		}
-		return auditTx(ctx, tx, audit{
-			at: now, actor: d.Actor, action: AuditDiscardOutbox, object: fmt.Sprintf("outbox/%d", d.ID), reason: d.Reason, before: row,
+		return WriteAuditTx(ctx, tx, AuditEntry{
+			At: now, Actor: d.Actor, Action: AuditDiscardOutbox, Object: fmt.Sprintf("outbox/%d", d.ID), Reason: d.Reason, Before: row,
 		})
 	})
 	if err != nil {

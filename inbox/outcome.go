@@ -89,7 +89,7 @@ ORDER BY v.id, f.route, f.item`
 
 // outcomes reads where the events stand. Of one whose document is stored it
 // reads nothing else, unless effects is true.
-func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
+func outcomes(ctx context.Context, db Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
 	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses())
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, 
 				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
 			}
-			if o.document, o.sealed = keys.Open(documentPlace(id), documentKey, document); o.sealed != nil {
+			if o.document, o.sealed = keys.Open(Document(id), documentKey, document); o.sealed != nil {
 				o.document = nil
 			}
 			out[id] = o
@@ -123,7 +123,7 @@ func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, 
 		if route == nil {
 			continue
 		}
-		if result, err = keys.Open(resultPlace(resultOf), resultKey, result); err != nil {
+		if result, err = keys.Open(Result(resultOf), resultKey, result); err != nil {
 			o.sealed, result = err, nil
 		}
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
@@ -136,8 +136,8 @@ func outcomes(ctx context.Context, db querier, keys *seal.Keyring, events []ID, 
 	return out, rows.Err()
 }
 
-// querier is a pool or a transaction.
-type querier interface {
+// Querier is a pool or a transaction.
+type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
@@ -174,7 +174,7 @@ const (
 // and says so.
 func (o *EventOutcome) status() ResultStatus {
 	switch {
-	case o.admission != admissionOK:
+	case o.admission != AdmissionOK:
 		return ResultFailed
 	case o.unknown > 0:
 		return ResultIndeterminate
@@ -201,9 +201,9 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 		*EventOutcome
 	}{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
-		Retriable: status == ResultFailed && o.admission == admissionOK && o.final == 0,
+		Retriable: status == ResultFailed && o.admission == AdmissionOK && o.final == 0,
 	}
-	if o.admission != admissionOK {
+	if o.admission != AdmissionOK {
 		document.Detail = "no effect was recorded: " + o.admission
 	}
 	if !o.parent.IsZero() {

@@ -170,7 +170,7 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	if len(rewakes) == 0 {
 		return nil
 	}
-	jobIDs, err := e.reserveTx(ctx, tx, len(rewakes))
+	jobIDs, err := e.ReserveTx(ctx, tx, len(rewakes))
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 	if len(group) == 0 {
 		return nil, nil
 	}
-	jobIDs, err := e.reserveTx(ctx, tx, retries)
+	jobIDs, err := e.ReserveTx(ctx, tx, retries)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 			wakes = append(wakes, Wake{JobID: group[i].JobID, Kind: WakeEffect, ID: group[i].Effect})
 		}
 	}
-	if _, err := e.settle(ctx, tx, group, wakes); err != nil {
+	if _, err := e.SettleLocked(ctx, tx, group, wakes); err != nil {
 		return nil, fmt.Errorf("settling expired leases: %w", err)
 	}
 	return group, nil
@@ -254,7 +254,7 @@ func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 	return s
 }
 
-func (e *Effects) reserveTx(ctx context.Context, tx pgx.Tx, n int) ([]int64, error) {
+func (e *Effects) ReserveTx(ctx context.Context, tx pgx.Tx, n int) ([]int64, error) {
 	if n == 0 {
 		return nil, nil
 	}

@@ -51,7 +51,7 @@ func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, er
 		return owner, err
 	}
 	owner, err := untilUnlocked(ctx, func() (Owner, bool, error) {
-		owner, err := e.owns.do(ctx, e.ownAsk(claim, hash))
+		owner, err := e.owns.Do(ctx, e.ownAsk(claim, hash))
 		return owner, owner.locked, err
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ FROM unnest($1::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[],
 JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash`
 
 // ownKeys is one round trip; sent to a pool it is its own transaction.
-func ownKeys(ctx context.Context, db batcher, asks []ownAsk) ([]Owner, error) {
+func ownKeys(ctx context.Context, db Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
 	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
 	routes, received, keeps := make([]int32, n), make([]time.Time, n), make([]int64, n)

@@ -21,7 +21,7 @@ var className = regexp.MustCompile(`^[a-z][a-z0-9_]{0,24}$`)
 
 // CheckClassName returns [ErrClassName] unless name can name a class.
 func CheckClassName(name string) error {
-	if !className.MatchString(name) || name == keptClass || name == erasedClass {
+	if !className.MatchString(name) || name == KeptClass || name == ErasedClass {
 		return fmt.Errorf("class %q: %w", name, ErrClassName)
 	}
 	return nil

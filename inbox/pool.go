@@ -243,8 +243,8 @@ func rememberWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// takeWarning returns and forgets the connection's remembered warning.
-func takeWarning(conn *pgx.Conn) bool {
+// TakeWarning returns and forgets the connection's remembered warning.
+func TakeWarning(conn *pgx.Conn) bool {
 	data := conn.PgConn().CustomData()
 	_, warned := data[warningKey]
 	delete(data, warningKey)

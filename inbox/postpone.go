@@ -24,7 +24,7 @@ func (e *Effects) PostponeStray(ctx context.Context, effect ID, by time.Duration
 }
 
 func (e *Effects) postpone(ctx context.Context, p postponement) error {
-	if _, err := e.postpones.do(ctx, p); err != nil {
+	if _, err := e.postpones.Do(ctx, p); err != nil {
 		return fmt.Errorf("postponing effect %s: %w", p.effect, err)
 	}
 	return nil

@@ -267,7 +267,7 @@ func (p *Pruner) checkRun(run *PruneRun) error {
 	if p.cfg.Effects == nil {
 		return errors.New("pruning what is at rest needs the store of effects, which settles it")
 	}
-	return explained(run.Actor, run.Reason)
+	return CheckExplanation(run.Actor, run.Reason)
 }
 
 // everything takes one step after the other: what others point at goes after
@@ -309,15 +309,15 @@ func (s *pass) over(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.ends.IsZero() && !s.cfg.Now().Before(s.ends)
 }
 
-// audit says who had what taken that is otherwise left alone.
+// AuditEntry says who had what taken that is otherwise left alone.
 func (s *pass) audit(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
 			return err
 		}
-		return auditTx(ctx, tx, audit{
-			at: s.keep.now, actor: s.run.Actor, action: AuditPrune, object: "prune", reason: s.run.Reason,
-			before: map[string]any{"include": s.run.Include}, after: map[string]any{"rows": s.report.Rows},
+		return WriteAuditTx(ctx, tx, AuditEntry{
+			At: s.keep.now, Actor: s.run.Actor, Action: AuditPrune, Object: "prune", Reason: s.run.Reason,
+			Before: map[string]any{"include": s.run.Include}, After: map[string]any{"rows": s.report.Rows},
 		})
 	})
 }

@@ -22,7 +22,7 @@ const removableEvent = `
     AND NOT EXISTS (SELECT FROM conflict c WHERE c.event_id = e.id)
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + openItem + `)`
+        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + OpenItem + `)`
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.

@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state IN ('dead', 'indeterminate') AND e.state = ANY ($3::text[])
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-            WHERE NOT $4::boolean AND i.effect_id = e.id AND ` + openItem + `)
+            WHERE NOT $4::boolean AND i.effect_id = e.id AND ` + OpenItem + `)
     ORDER BY e.id
     LIMIT $5) f
 LIMIT $5`
@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state = 'held'
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-            WHERE NOT $3::boolean AND i.effect_id = e.id AND ` + openItem + `)
+            WHERE NOT $3::boolean AND i.effect_id = e.id AND ` + OpenItem + `)
     ORDER BY e.id
     LIMIT $4) f
 LIMIT $4`
@@ -118,10 +118,10 @@ func (s *pass) settleChunk(ctx context.Context, tx pgx.Tx, query string, args ..
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, lockEvents, events); err != nil {
+	if _, err := tx.Exec(ctx, LockOperations, events); err != nil {
 		return 0, err
 	}
-	ends, err := s.cfg.Effects.settle(ctx, tx, group, nil)
+	ends, err := s.cfg.Effects.SettleLocked(ctx, tx, group, nil)
 	if err != nil {
 		return 0, err
 	}

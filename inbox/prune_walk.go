@@ -133,7 +133,7 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 			continue
 		case contended(err):
 			s.report.Contended = append(s.report.Contended, w.name)
-			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", sanitized(err)))
+			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", ErrorText(err)))
 			return false, nil
 		default:
 			return false, fmt.Errorf("removing from %s: %w", w.table, err)

@@ -59,7 +59,7 @@ const rearmPatience = time.Second
 const lockDead = `
 SELECT x.route_id, x.version, x.rearms, coalesce(x.reason, ''), x.sequence_key_hash,
     x.rearmed_at IS NULL OR x.rearmed_at <= now() - $2::bigint * interval '1 microsecond',
-    coalesce((extract(epoch FROM now() - x.unknown_since) * 1000000)::bigint, -1), ` + calledAgain + `
+    coalesce((extract(epoch FROM now() - x.unknown_since) * 1000000)::bigint, -1), ` + CalledAgain + `
 FROM effect x
 WHERE x.id = $1 AND x.state = 'dead'
 FOR UPDATE OF x`
@@ -93,16 +93,16 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		if unknownFor >= 0 && route.KeyWindow > 0 && unknownFor >= route.KeyWindow.Microseconds() {
 			// It may have happened, and the target would not know it again.
 			s.State, s.Rearm, s.Reason = EffectIndeterminate, false, ReasonKeyWindow
-			_, err := e.settle(ctx, tx, []Settlement{s}, nil)
+			_, err := e.SettleLocked(ctx, tx, []Settlement{s}, nil)
 			return err
 		}
 		s.Reason = ""
-		jobIDs, err := e.reserveTx(ctx, tx, 1)
+		jobIDs, err := e.ReserveTx(ctx, tx, 1)
 		if err != nil {
 			return err
 		}
 		s.JobID = jobIDs[0]
-		out, err := e.settle(ctx, tx, []Settlement{s}, []Wake{{JobID: s.JobID, Kind: WakeEffect, ID: id}})
+		out, err := e.SettleLocked(ctx, tx, []Settlement{s}, []Wake{{JobID: s.JobID, Kind: WakeEffect, ID: id}})
 		if err != nil {
 			return err
 		}

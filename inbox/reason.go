@@ -196,9 +196,9 @@ func ReasonOf(s string) Reason {
 	return ReasonOther
 }
 
-// unopened says why something cannot be opened: a key that this process lacks,
+// UnopenedReason says why something cannot be opened: a key that this process lacks,
 // which another one may have, or content that no key opens.
-func unopened(err error) (why Reason, missing int32) {
+func UnopenedReason(err error) (why Reason, missing int32) {
 	if lost, ok := errors.AsType[*seal.LostError](err); ok {
 		return ReasonKeyMissing, lost.Key
 	}

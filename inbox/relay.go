@@ -139,7 +139,7 @@ func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
 		if r.cfg.Fits != nil && r.cfg.Fits() != nil {
 			// left to a newer process
 		} else if _, err := r.Run(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", sanitized(err)))
+			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", ErrorText(err)))
 		}
 		select {
 		case <-ctx.Done():

@@ -107,7 +107,7 @@ func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
 }
 
 func (r *Relay) left(ctx context.Context, events int, err error) {
-	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", sanitized(err)))
+	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", ErrorText(err)))
 }
 
 // admission is a delivery of the rows, which are of one source: the payload itself of

@@ -86,9 +86,9 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 		switch {
 		case row.Bytes > mostEmitted:
 			why = outboxTooLarge
-		case !usable(row.EventID) || strings.HasPrefix(row.EventID, "~"):
+		case !Storable(row.EventID) || strings.HasPrefix(row.EventID, "~"):
 			why = outboxEventID
-		case !usable(row.Type):
+		case !Storable(row.Type):
 			why = outboxType
 		}
 		if why == "" {

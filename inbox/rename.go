@@ -31,7 +31,7 @@ type knownNames struct {
 	pastRoute  map[int32][]pastName // by source
 }
 
-func readNames(ctx context.Context, db batcher) (*knownNames, error) {
+func readNames(ctx context.Context, db Batcher) (*knownNames, error) {
 	out := &knownNames{routes: map[int32][]namedRow{}, pastRoute: map[int32][]pastName{}}
 	var b pgx.Batch
 	b.Queue(readNamedSources).Query(func(rows pgx.Rows) error {

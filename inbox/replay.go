@@ -178,7 +178,7 @@ const readReplay = `SELECT ` + replayColumns + ` FROM replay WHERE id = $1`
 // its steps follow one another.
 const lockReplay = readReplay + ` FOR UPDATE`
 
-func oneReplay(ctx context.Context, db querier, sql string, id ID) (*Replay, error) {
+func oneReplay(ctx context.Context, db Querier, sql string, id ID) (*Replay, error) {
 	rows, err := db.Query(ctx, sql, id)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 			it.outcome = ItemBodyGone
 			return nil
 		}
-		e.id, e.key = NewID(now), idempotencyKey(source, eventID, route)
+		e.id, e.key = NewID(now), IdempotencyKey(source, eventID, route)
 		news = append(news, e)
 		return nil
 	})

@@ -112,9 +112,9 @@ const unmade = "unmade"
 // has moved it since, and nobody has decided anything about it. Of an item that does not
 // tell what the plan saw only that is known which a plan takes in by its options; what
 // has ended since then, or before, is not as planned, because a person may have ended it.
-func (i *planItem) asPlanned(h *lockedEffect, o *ReplayOptions) bool {
+func (i *planItem) asPlanned(h *LockedEffect, o *ReplayOptions) bool {
 	if i.state == "" {
-		return h.version == i.version && (h.state == EffectDead || h.state == EffectIndeterminate && o.IncludeIndeterminate)
+		return h.Version == i.version && (h.State == EffectDead || h.State == EffectIndeterminate && o.IncludeIndeterminate)
 	}
-	return h.version == i.version && h.state == i.state && h.reason == i.reason && h.revision == i.revision
+	return h.Version == i.version && h.State == i.state && h.Reason == i.reason && h.Revision == i.revision
 }

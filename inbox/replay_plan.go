@@ -71,14 +71,14 @@ func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 	if err := ask.Scope.check(ask.Options, r.judge != nil); err != nil {
 		return nil, err
 	}
-	if err := ask.Scope.searchable(ctx, r.pool); err != nil {
+	if err := ask.Scope.CheckText(ctx, r.pool); err != nil {
 		return nil, err
 	}
 	reason := ask.Reason
 	if reason == "" {
 		reason = "-"
 	}
-	if err := explained(ask.Actor, reason); err != nil {
+	if err := CheckExplanation(ask.Actor, reason); err != nil {
 		return nil, err
 	}
 	ask.Scope.Named = len(ask.Scope.IDs)
@@ -216,17 +216,17 @@ func (p *planning) finish(ctx context.Context) error {
 		return err
 	}
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		a := audit{actor: p.ask.Actor, action: AuditReplayPlan, object: "replay/" + p.id.String(), reason: p.ask.Reason, after: map[string]any{
+		a := AuditEntry{Actor: p.ask.Actor, Action: AuditReplayPlan, Object: "replay/" + p.id.String(), Reason: p.ask.Reason, After: map[string]any{
 			"scope": p.ask.Scope, "options": p.ask.Options, "items": p.summary.Items, "to_do": p.summary.ToDo, "digest": fmt.Sprintf("%x", p.digest.Sum(nil)),
 		}}
-		err := tx.QueryRow(ctx, markPlanned, p.id, p.digest.Sum(nil), summary, p.expiry.Microseconds()).Scan(&a.at)
+		err := tx.QueryRow(ctx, markPlanned, p.id, p.digest.Sum(nil), summary, p.expiry.Microseconds()).Scan(&a.At)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errPlanCancelled
 		}
 		if err != nil {
 			return err
 		}
-		return auditTx(ctx, tx, a)
+		return WriteAuditTx(ctx, tx, a)
 	})
 }
 

@@ -116,15 +116,15 @@ func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error
 	r.EffectsSince = since.Time // zero if it is null
 	if r.Delivery != nil {
 		var errs [2]error
-		r.Event.Headers, errs[0] = keys.Open(headerPlace(bodyID), keyID, r.Event.Headers)
-		r.Delivery, errs[1] = keys.Open(bodyPlace(bodyID), keyID, r.Delivery)
+		r.Event.Headers, errs[0] = keys.Open(Headers(bodyID), keyID, r.Event.Headers)
+		r.Delivery, errs[1] = keys.Open(Body(bodyID), keyID, r.Delivery)
 		err := errors.Join(errs[:]...)
 		if err == nil && r.Offset+r.Length > len(r.Delivery) {
 			err = seal.ErrDamaged
 		}
 		if err != nil {
 			r.Event.Headers, r.Delivery = nil, nil
-			r.Event.GoneReason, r.Event.MissingKey = unopened(err)
+			r.Event.GoneReason, r.Event.MissingKey = UnopenedReason(err)
 		}
 	}
 	if r.Event.BodyGone = r.Delivery == nil; !r.Event.BodyGone {
@@ -150,9 +150,9 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 		if err != nil {
 			return nil, err
 		}
-		if r.Rendered, err = keys.Open(renderedPlace(r.Effect), keyID, r.Rendered); err != nil {
+		if r.Rendered, err = keys.Open(Rendered(r.Effect), keyID, r.Rendered); err != nil {
 			r.Rendered, r.Lost = nil, true
-			_, r.MissingKey = unopened(err)
+			_, r.MissingKey = UnopenedReason(err)
 		}
 		if unknown.Valid {
 			r.UnknownSince = unknown.Time

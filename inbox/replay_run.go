@@ -53,7 +53,7 @@ const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 // returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrReplayState] if the
 // replay can no longer be run.
 func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
-	if err := explained(s.Actor, s.Reason); err != nil {
+	if err := CheckExplanation(s.Actor, s.Reason); err != nil {
 		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
 	}
 	if s.Rate < 0 || s.Rate > 1e6 {
@@ -86,9 +86,9 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 		if err := r.wakeTx(ctx, tx, s.ID); err != nil {
 			return false, err
 		}
-		return false, auditTx(ctx, tx, audit{
-			at: replay.Now, actor: s.Actor, action: AuditReplayRun, object: "replay/" + s.ID.String(), reason: s.Reason,
-			before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted()}, after: map[string]any{"state": replay.State, "woken": true},
+		return false, WriteAuditTx(ctx, tx, AuditEntry{
+			At: replay.Now, Actor: s.Actor, Action: AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
+			Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted()}, After: map[string]any{"state": replay.State, "woken": true},
 		})
 	case replay.State == ReplayExpired:
 		return true, nil
@@ -105,7 +105,7 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 	if sum != replay.Digest {
 		return false, fmt.Errorf("%w: its items are not those that were planned", ErrDigest)
 	}
-	ids, err := r.store.reserveTx(ctx, tx, 1)
+	ids, err := r.store.ReserveTx(ctx, tx, 1)
 	if err != nil {
 		return false, err
 	}
@@ -115,9 +115,9 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 	if err := r.enqueueTx(ctx, tx, s.ID, ids[0]); err != nil {
 		return false, err
 	}
-	return false, auditTx(ctx, tx, audit{
-		at: replay.Now, actor: s.Actor, action: AuditReplayRun, object: "replay/" + s.ID.String(), reason: s.Reason,
-		before: map[string]any{"state": replay.State}, after: map[string]any{"state": ReplayRunning, "digest": sum, "to_do": replay.Summary.ToDo, "rate": s.Rate},
+	return false, WriteAuditTx(ctx, tx, AuditEntry{
+		At: replay.Now, Actor: s.Actor, Action: AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
+		Before: map[string]any{"state": replay.State}, After: map[string]any{"state": ReplayRunning, "digest": sum, "to_do": replay.Summary.ToDo, "rate": s.Rate},
 	})
 }
 
@@ -168,7 +168,7 @@ func (r *Replays) enqueueTx(ctx context.Context, tx pgx.Tx, id ID, jobID int64) 
 }
 
 func (r *Replays) wakeTx(ctx context.Context, tx pgx.Tx, id ID) error {
-	ids, err := r.store.reserveTx(ctx, tx, 1)
+	ids, err := r.store.ReserveTx(ctx, tx, 1)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now(
 // everything else stays as it was. It waits for the step under way. It returns
 // [ErrNotFound], or [ErrReplayState] if the replay has ended.
 func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
-	err := explained(c.Actor, c.Reason)
+	err := CheckExplanation(c.Actor, c.Reason)
 	if err == nil {
 		err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 			replay, err := oneReplay(ctx, tx, lockReplay, c.ID)
@@ -238,10 +238,10 @@ func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
 			if _, err := tx.Exec(ctx, markCancelled, c.ID); err != nil {
 				return err
 			}
-			return auditTx(ctx, tx, audit{
-				at: replay.Now, actor: c.Actor, action: AuditReplayCancel, object: "replay/" + c.ID.String(), reason: c.Reason,
-				before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted(), "to_do": replay.Summary.ToDo},
-				after:  map[string]any{"state": ReplayCancelled},
+			return WriteAuditTx(ctx, tx, AuditEntry{
+				At: replay.Now, Actor: c.Actor, Action: AuditReplayCancel, Object: "replay/" + c.ID.String(), Reason: c.Reason,
+				Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted(), "to_do": replay.Summary.ToDo},
+				After:  map[string]any{"state": ReplayCancelled},
 			})
 		})
 	}
@@ -260,7 +260,7 @@ LIMIT $3`
 
 // List gives one page of replays, newest first; an empty state takes all.
 func (r *Replays) List(ctx context.Context, state ReplayState, before ID, limit int) ([]Replay, error) {
-	rows, err := r.pool.Query(ctx, listReplays, string(state), before, pageSize(limit))
+	rows, err := r.pool.Query(ctx, listReplays, string(state), before, PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing replays: %w", err)
 	}

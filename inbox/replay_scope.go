@@ -84,7 +84,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($11::text[]) AND ` + narrowEffects + scopeOrder
+WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($11::text[]) AND ` + NarrowEffects + scopeOrder
 
 	scopeSettledEffects = `
 SELECT e.id
@@ -92,7 +92,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state = ANY ($11::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + narrowEffects + scopeOrder
+WHERE e.state = ANY ($11::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + NarrowEffects + scopeOrder
 
 	scopeIDs = `
 SELECT e.id
@@ -137,7 +137,7 @@ func (s *ReplayScope) effects(o ReplayOptions) (sql string, args []any) {
 		return scopeIDs, []any{s.IDs}
 	}
 	states := s.states(o)
-	args = append(s.args(), states)
+	args = append(s.Args(), states)
 	if slices.ContainsFunc(states, func(state string) bool { return EffectState(state).Settled() }) {
 		return scopeSettledEffects, args
 	}
@@ -149,6 +149,6 @@ func (s *ReplayScope) newEvents(o ReplayOptions) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes}
 	}
-	all := s.args()
+	all := s.Args()
 	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted()}
 }

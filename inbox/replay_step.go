@@ -33,7 +33,7 @@ func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 }
 
 func (r *Replays) step(ctx context.Context, db interface {
-	batcher
+	Batcher
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, id ID, atMost float32,
 ) (ReplayStep, error) {
@@ -197,17 +197,17 @@ func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay
 			moved = append(moved, &items[i])
 		}
 	}
-	locks := effectLocks{streamless: true}
+	locks := EffectLocks{Streamless: true}
 	for i := range items {
-		locks.events = append(locks.events, items[i].event)
+		locks.Events = append(locks.Events, items[i].event)
 	}
 	for _, it := range moved {
-		locks.effects = append(locks.effects, it.effect)
+		locks.Effects = append(locks.Effects, it.effect)
 		if route, known := r.store.Route(it.route); !known || route.Order.Ordered() {
-			locks.streamless = false
+			locks.Streamless = false
 		}
 	}
-	held, missed, err := lockEffectsTx(ctx, tx, locks)
+	held, missed, err := LockEffectsTx(ctx, tx, locks)
 	if err != nil {
 		return err
 	}
@@ -257,18 +257,18 @@ WHERE e.id = a.id`
 
 // sortOut gives the items whose effects get fresh attempts, and those of which is to be
 // looked up whether somebody has decided about them since the plan.
-func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[ID]*lockedEffect) (going, doubted []*stepItem) {
+func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[ID]*LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
 		switch {
 		case h == nil:
 			it.outcome = ItemGone
 		case !it.asPlanned(h, &replay.Options):
-			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.state, h.version)
+			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.State, h.Version)
 			doubted = append(doubted, it)
-		case h.calledAgain && !replay.Options.IncludeCalledAgain:
+		case h.CalledAgain && !replay.Options.IncludeCalledAgain:
 			it.outcome, it.detail = ItemChanged, "a later call repeats its operation"
-		case h.bodyGone():
+		case h.BodyGone():
 			it.outcome = ItemBodyGone
 		default:
 			going = append(going, it)
@@ -282,7 +282,7 @@ func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[ID]*locked
 
 // replayTx gives the effects, which are locked, fresh attempts, one after the other
 // within a time: what goes out at once is in the way of what is delivered meanwhile.
-func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[ID]*lockedEffect, within time.Duration) error {
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[ID]*LockedEffect, within time.Duration) error {
 	going, doubted := r.sortOut(replay, items, held)
 	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(going), doubted)
 	if err != nil {
@@ -299,19 +299,19 @@ func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, repla
 	var keys []string
 	for i, it := range going {
 		h := held[it.effect]
-		ids[i], events[i] = it.effect, h.event
+		ids[i], events[i] = it.effect, h.Event
 		group[i] = Settlement{
-			Effect: it.effect, From: h.state, Version: h.version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
-			JobID: jobIDs[i], RouteID: h.routeID, SequenceKeyHash: h.sequenceKey, forgotten: true,
+			Effect: it.effect, From: h.State, Version: h.Version, State: EffectPending, Rearm: true, Trigger: TriggerReplay,
+			JobID: jobIDs[i], RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash, ResultsForgotten: true,
 		}
 		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: it.effect, Last: true, In: within * time.Duration(i) / time.Duration(len(going))}
 		if it.action == ActionNewKey {
-			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.key, h.version+1))
+			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.Key, h.Version+1))
 		} else if replay.Options.IncludeIndeterminate {
 			fresh, keys = append(fresh, it.effect), append(keys, "")
 		}
 	}
-	settled, err := r.store.settle(ctx, tx, group, wakes)
+	settled, err := r.store.SettleLocked(ctx, tx, group, wakes)
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 				plain, err := cfg.Keyring.Open(place, keyID, values[i])
 				if readable = readable && err == nil; !readable {
 					lost++
-					if _, id := unopened(err); id != 0 {
+					if _, id := UnopenedReason(err); id != 0 {
 						missing = append(missing, id)
 					}
 					break

@@ -60,7 +60,7 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
 	}
-	if err := explained(r.Actor, r.Reason); err != nil {
+	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
 	err := inChunks(ctx, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
@@ -77,7 +77,7 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 }
 
 func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: []ID{r.Effect}})
+	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: []ID{r.Effect}})
 	if err != nil || len(missed) > 0 {
 		return missed, err
 	}
@@ -85,16 +85,16 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed [
 	switch {
 	case h == nil:
 		return nil, ErrNotFound
-	case h.state != EffectIndeterminate:
-		return nil, fmt.Errorf("%w: it is %s, not indeterminate", ErrState, h.state)
-	case r.Version != 0 && (r.Version != h.version || r.Revision != h.revision):
+	case h.State != EffectIndeterminate:
+		return nil, fmt.Errorf("%w: it is %s, not indeterminate", ErrState, h.State)
+	case r.Version != 0 && (r.Version != h.Version || r.Revision != h.Revision):
 		return nil, fmt.Errorf("%w: it has changed since it was looked at", ErrState)
-	case h.routeGone && r.As == ResolveResend:
+	case h.RouteGone && r.As == ResolveResend:
 		return nil, ErrRouteGone
-	case h.calledAgain && r.As == ResolveResend && !r.CalledAgain:
+	case h.CalledAgain && r.As == ResolveResend && !r.CalledAgain:
 		return nil, ErrCalledAgain
 	}
-	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason}, []*lockedEffect{h})
+	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason}, []*LockedEffect{h})
 }
 
 // decision is what a person, or a probe, decided about indeterminate effects.
@@ -105,29 +105,29 @@ type decision struct {
 
 // resolveLockedTx carries a decision out for effects that the caller has locked, each
 // with an audit entry of its own.
-func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*lockedEffect) error {
+func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*LockedEffect) error {
 	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
 		return err
 	}
-	settled, err := e.settle(ctx, tx, group, wakes)
+	settled, err := e.SettleLocked(ctx, tx, group, wakes)
 	if err != nil {
 		return err
 	}
 	var b pgx.Batch
 	for i, h := range found {
 		if !settled[i].Applied {
-			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.effect)
+			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.Effect)
 		}
-		a := audit{
-			at: h.now, actor: d.actor, action: AuditResolveDone, object: "effect/" + h.effect.String(), reason: d.reason, before: h.snapshot(),
-			after: effectSnapshot{State: EffectDone, Attempts: h.attempts, Version: h.version, Revision: h.revision + 1, SendStarted: h.sendStarted},
+		a := AuditEntry{
+			At: h.Now, Actor: d.actor, Action: AuditResolveDone, Object: "effect/" + h.Effect.String(), Reason: d.reason, Before: h.snapshot(),
+			After: effectSnapshot{State: EffectDone, Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1, SendStarted: h.SendStarted},
 		}
 		if d.as == ResolveResend {
-			a.action = AuditResolveResend
-			a.after = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.version + 1, Revision: h.revision + 1}
+			a.Action = AuditResolveResend
+			a.After = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.Version + 1, Revision: h.Revision + 1}
 		}
-		if err := a.queue(&b); err != nil {
+		if err := a.Queue(&b); err != nil {
 			return err
 		}
 	}
@@ -140,14 +140,14 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_lease = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
-func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*lockedEffect) ([]Settlement, []Wake, error) {
+func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*LockedEffect) ([]Settlement, []Wake, error) {
 	group := make([]Settlement, len(found))
 	ids := make([]ID, len(found))
 	for i, h := range found {
-		ids[i] = h.effect
+		ids[i] = h.Effect
 		group[i] = Settlement{
-			Effect: h.effect, From: EffectIndeterminate, Version: h.version, State: EffectDone,
-			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			Effect: h.Effect, From: EffectIndeterminate, Version: h.Version, State: EffectDone,
+			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}
 	if as == ResolveDone {
@@ -156,7 +156,7 @@ func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, fou
 	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
 		return nil, nil, err
 	}
-	jobs, err := e.reserveTx(ctx, tx, len(group))
+	jobs, err := e.ReserveTx(ctx, tx, len(group))
 	if err != nil {
 		return nil, nil, err
 	}

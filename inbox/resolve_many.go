@@ -50,7 +50,7 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return out, fmt.Errorf("resolving effects: unknown resolution %q", r.As)
 	}
-	if err := explained(r.Actor, r.Reason); err != nil {
+	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
 	err := inChunks(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
@@ -82,18 +82,18 @@ func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, c
 	for i, u := range chunk {
 		ids[i] = u.Effect
 	}
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
 	if err != nil {
 		return 0, 0, 0, nil, err
 	}
-	var found []*lockedEffect
+	var found []*LockedEffect
 	for _, u := range chunk {
 		switch h := held[u.Effect]; {
 		case slices.Contains(missed, u.Effect):
-		case h == nil || h.state != EffectIndeterminate || h.version != u.Version || h.revision != u.Revision:
-		case h.routeGone && r.As == ResolveResend:
+		case h == nil || h.State != EffectIndeterminate || h.Version != u.Version || h.Revision != u.Revision:
+		case h.RouteGone && r.As == ResolveResend:
 			gone++
-		case h.calledAgain && r.As == ResolveResend:
+		case h.CalledAgain && r.As == ResolveResend:
 			again++
 		default:
 			found = append(found, h)

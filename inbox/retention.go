@@ -101,7 +101,7 @@ ORDER BY s.name`
 
 // readRetention reads the horizons that are registered. A class that was never
 // registered counts as the longest of each; if none ever was, nothing is due.
-func readRetention(ctx context.Context, db querier) (*retention, error) {
+func readRetention(ctx context.Context, db Querier) (*retention, error) {
 	r := &retention{classes: map[string]Horizons{}, routes: map[int32]Horizons{}}
 	rows, err := db.Query(ctx, readClasses)
 	if err != nil {

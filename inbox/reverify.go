@@ -102,7 +102,7 @@ func (r Reverify) Run(ctx context.Context) (ReverifyReport, error) {
 		return total, errors.New("reverifying refusals: Pool, Source, Verify and Gate are required")
 	}
 	if !r.DryRun {
-		if err := explained(r.Actor, r.Reason); err != nil {
+		if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 			return total, fmt.Errorf("reverifying refusals: %w", err)
 		}
 	}
@@ -269,9 +269,9 @@ func (r *Reverify) takeAwayTx(ctx context.Context, tx pgx.Tx, ids []ID, page Rev
 	if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
 		return err
 	}
-	return auditTx(ctx, tx, audit{
-		at: now, actor: r.Actor, action: AuditReverify, object: "source/" + r.Name, reason: r.Reason,
-		before: map[string]int{"refusals": len(ids)}, after: page,
+	return WriteAuditTx(ctx, tx, AuditEntry{
+		At: now, Actor: r.Actor, Action: AuditReverify, Object: "source/" + r.Name, Reason: r.Reason,
+		Before: map[string]int{"refusals": len(ids)}, After: page,
 	})
 }
 

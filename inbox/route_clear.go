@@ -49,7 +49,7 @@ type ClearedRoute struct {
 }
 
 const findGoneRoute = `
-SELECT r.id, r.version, r.target, ` + goneRoute + `
+SELECT r.id, r.version, r.target, ` + GoneRoute + `
 FROM route r
 JOIN source s ON s.id = r.source_id
 WHERE s.name = $1 AND r.name = $2`
@@ -90,7 +90,7 @@ type clearing struct {
 
 func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRoute, err error) {
 	if !c.DryRun {
-		if err := explained(c.Actor, c.Reason); err != nil {
+		if err := CheckExplanation(c.Actor, c.Reason); err != nil {
 			return out, err
 		}
 	}
@@ -192,17 +192,17 @@ RETURNING o.id`
 const releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[])`
 
 func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: seenIDs(all)})
+	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
 	var ids []ID
 	for _, seen := range all {
-		if h := held[seen.ID]; h != nil && h.revision == seen.Revision {
+		if h := held[seen.ID]; h != nil && h.Revision == seen.Revision {
 			ids = append(ids, seen.ID)
 		}
 	}
-	jobIDs, err := e.reserveTx(ctx, tx, len(ids))
+	jobIDs, err := e.ReserveTx(ctx, tx, len(ids))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -223,12 +223,12 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 	for i, id := range moved {
 		h := held[id]
 		wakes[i] = Wake{JobID: jobIDs[slices.Index(ids, id)], Kind: WakeEffect, ID: id, Last: true}
-		a := audit{
-			at: h.now, actor: c.ask.Actor, action: AuditMove, object: "effect/" + id.String(), reason: c.ask.Reason,
-			before: map[string]any{"route": c.ask.Route, "effect": h.snapshot()},
-			after:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.version + 1, Revision: h.revision + 1}},
+		a := AuditEntry{
+			At: h.Now, Actor: c.ask.Actor, Action: AuditMove, Object: "effect/" + id.String(), Reason: c.ask.Reason,
+			Before: map[string]any{"route": c.ask.Route, "effect": h.snapshot()},
+			After:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.Version + 1, Revision: h.Revision + 1}},
 		}
-		if err := a.queue(&b); err != nil {
+		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -41,7 +41,7 @@ const tokenMark = 0x6f67 // "og"
 
 // token makes a lease token that carries the routing of this process.
 func (e *Effects) token() ID {
-	token := newToken()
+	token := NewToken()
 	if e.routing > 0 {
 		binary.BigEndian.PutUint16(token[0:], tokenMark)
 		binary.BigEndian.PutUint32(token[2:], uint32(e.routing))

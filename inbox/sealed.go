@@ -9,32 +9,32 @@ import (
 // Where what is sealed is stored. The names are authenticated with the content.
 // Stored: never change.
 
-func bodyPlace(id [16]byte) seal.Place {
+func Body(id [16]byte) seal.Place {
 	return seal.Place{Table: "inbox_body", Column: "body", Row: id}
 }
-func headerPlace(id [16]byte) seal.Place {
+func Headers(id [16]byte) seal.Place {
 	return seal.Place{Table: "inbox_body", Column: "headers", Row: id}
 }
 
-func renderedPlace(effect [16]byte) seal.Place {
+func Rendered(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "rendered", Row: effect}
 }
 
-// resultPlace is that of the effect whose result it is: a duplicate's row holds
+// Result is that of the effect whose result it is: a duplicate's row holds
 // its owner's.
-func resultPlace(effect [16]byte) seal.Place {
+func Result(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "result", Row: effect}
 }
 
-func excerptPlace(effect [16]byte) seal.Place {
+func Excerpt(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect_attempt", Column: "excerpt", Row: effect}
 }
 
-func documentPlace(event [16]byte) seal.Place {
+func Document(event [16]byte) seal.Place {
 	return seal.Place{Table: "operation_result", Column: "document", Row: event}
 }
 
-func diffPlace(replay [16]byte, position int64) seal.Place {
+func Diff_(replay [16]byte, position int64) seal.Place {
 	return seal.Place{Table: "replay_item", Column: "diff", Row: replay, Item: position}
 }
 
@@ -42,7 +42,7 @@ func refusalPlace(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "refusal", Column: column, Row: id}
 }
 
-func conflictPlace(id [16]byte, column string) seal.Place {
+func ConflictOf(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "conflict", Column: column, Row: id}
 }
 
@@ -56,45 +56,45 @@ func conflictSequencePlace(id [16]byte) seal.Place {
 	return seal.Place{Table: "conflict", Column: "sequence", Row: id}
 }
 
-// label is the key of a stream as it is stored for people: in plain or sealed, or
+// Label is the key of a stream as it is stored for people: in plain or sealed, or
 // neither once it was erased.
-type label struct {
-	plain  *string
-	sealed []byte
-	keyID  *int32
+type Label struct {
+	Plain  *string
+	Sealed []byte
+	KeyID  *int32
 }
 
-func sealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) label {
+func SealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) Label {
 	if ring == nil {
-		return label{plain: &key}
+		return Label{Plain: &key}
 	}
 	sealed, keyID := ring.Seal(labelPlace(routeID, hash), []byte(key))
-	return label{sealed: sealed, keyID: keyID}
+	return Label{Sealed: sealed, KeyID: keyID}
 }
 
 // open gives the key for people. missing is the sealing key without which it cannot be
 // read.
-func (l *label) open(keys *seal.Keyring, routeID int32, hash []byte) (key string, missing int32) {
+func (l *Label) Open(keys *seal.Keyring, routeID int32, hash []byte) (key string, missing int32) {
 	switch {
-	case l.plain != nil:
-		return *l.plain, 0
-	case l.sealed == nil || l.keyID == nil:
+	case l.Plain != nil:
+		return *l.Plain, 0
+	case l.Sealed == nil || l.KeyID == nil:
 		return "", 0
 	}
-	plain, err := keys.Open(labelPlace(routeID, hash), l.keyID, l.sealed)
+	plain, err := keys.Open(labelPlace(routeID, hash), l.KeyID, l.Sealed)
 	if err != nil {
-		return "", *l.keyID
+		return "", *l.KeyID
 	}
 	return string(plain), 0
 }
 
-// openPart opens the bytes of one event: a plain body was cut by the database, a
+// OpenPart opens the bytes of one event: a plain body was cut by the database, a
 // sealed one is cut here.
-func openPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, offset, length int) ([]byte, error) {
+func OpenPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, offset, length int) ([]byte, error) {
 	if keyID == nil || stored == nil {
 		return stored, nil
 	}
-	body, err := keys.Open(bodyPlace(bodyID), keyID, stored)
+	body, err := keys.Open(Body(bodyID), keyID, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -104,14 +104,14 @@ func openPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, 
 	return body[offset : offset+length], nil
 }
 
-func sealRefusal(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
+func SealRefusal(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
 	sealedHeaders, _ = ring.Seal(refusalPlace(id, "headers"), headers)
-	sealedBody, keyID = ring.Seal(refusalPlace(id, "body"), notNil(body))
+	sealedBody, keyID = ring.Seal(refusalPlace(id, "body"), NotNil(body))
 	return sealedHeaders, sealedBody, keyID
 }
 
-func openRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
+func OpenRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
 	if openHeaders, err = keys.Open(refusalPlace(id, "headers"), keyID, headers); err != nil {
 		return nil, nil, err
 	}
@@ -119,31 +119,31 @@ func openRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []
 	return openHeaders, openBody, err
 }
 
-func sealConflict(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
+func SealConflict(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
-	sealedHeaders, _ = ring.Seal(conflictPlace(id, "headers"), notNil(headers))
-	sealedBody, keyID = ring.Seal(conflictPlace(id, "body"), notNil(body))
+	sealedHeaders, _ = ring.Seal(ConflictOf(id, "headers"), NotNil(headers))
+	sealedBody, keyID = ring.Seal(ConflictOf(id, "body"), NotNil(body))
 	return sealedHeaders, sealedBody, keyID
 }
 
-// conflictSequence is a sequence key and number as they came, which may be bytes that no
+// ConflictSequence is a sequence key and number as they came, which may be bytes that no
 // text column takes. It is sealed as JSON. Stored: never change.
-type conflictSequence struct{ Key, Number []byte }
+type ConflictSequence struct{ Key, Number []byte }
 
-// sealSequence gives what goes into the plain columns and what into the sealed one.
-func sealSequence(keys *seal.Keyring, id [16]byte, key, number string) (plain conflictSequence, sealed []byte, keyID *int32) {
-	plain = conflictSequence{Key: []byte(key), Number: []byte(number)}
+// SealSequence gives what goes into the plain columns and what into the sealed one.
+func SealSequence(keys *seal.Keyring, id [16]byte, key, number string) (plain ConflictSequence, sealed []byte, keyID *int32) {
+	plain = ConflictSequence{Key: []byte(key), Number: []byte(number)}
 	ring := keys.Ring()
 	if ring == nil || key == "" && number == "" {
 		return plain, nil, nil
 	}
 	text, _ := json.Marshal(plain) // bytes always marshal
 	sealed, keyID = ring.Seal(conflictSequencePlace(id), text)
-	return conflictSequence{Key: []byte{}, Number: []byte{}}, sealed, keyID
+	return ConflictSequence{Key: []byte{}, Number: []byte{}}, sealed, keyID
 }
 
 // open replaces what is empty in the plain columns by what was sealed.
-func (s *conflictSequence) open(keys *seal.Keyring, id [16]byte, keyID *int32, sealed []byte) error {
+func (s *ConflictSequence) Open(keys *seal.Keyring, id [16]byte, keyID *int32, sealed []byte) error {
 	if sealed == nil {
 		return nil
 	}
@@ -154,20 +154,20 @@ func (s *conflictSequence) open(keys *seal.Keyring, id [16]byte, keyID *int32, s
 	return json.Unmarshal(text, s)
 }
 
-func openConflict(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
-	if openHeaders, err = keys.Open(conflictPlace(id, "headers"), keyID, headers); err != nil {
+func OpenConflict(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
+	if openHeaders, err = keys.Open(ConflictOf(id, "headers"), keyID, headers); err != nil {
 		return nil, nil, err
 	}
-	openBody, err = keys.Open(conflictPlace(id, "body"), keyID, body)
+	openBody, err = keys.Open(ConflictOf(id, "body"), keyID, body)
 	return openHeaders, openBody, err
 }
 
-// sealExcerpt gives what goes into the text column and what into the sealed one.
-func sealExcerpt(keys *seal.Keyring, effect [16]byte, excerpt string) (text string, sealed []byte, keyID *int32) {
+// SealExcerpt gives what goes into the text column and what into the sealed one.
+func SealExcerpt(keys *seal.Keyring, effect [16]byte, excerpt string) (text string, sealed []byte, keyID *int32) {
 	if excerpt == "" {
 		return "", nil, nil
 	}
-	stored, keyID := keys.Seal(excerptPlace(effect), []byte(excerpt))
+	stored, keyID := keys.Seal(Excerpt(effect), []byte(excerpt))
 	if keyID == nil {
 		return excerpt, nil, nil
 	}

@@ -85,7 +85,7 @@ type Settlement struct {
 
 	// forgotten: the caller, who holds the events' locks, sees to the results that an
 	// effect which leaves a state at rest makes untrue.
-	forgotten bool
+	ResultsForgotten bool
 
 	// NewJob: the job that carried the effect was another's, so that it needs one of
 	// its own if it waits again. For ordered routes.
@@ -118,14 +118,14 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	var err error
 	if e.inStream(&s) {
 		if going, ok := e.foresee(&s); ok {
-			out, err = e.goings.do(ctx, going)
+			out, err = e.goings.Do(ctx, going)
 		}
 		group = &e.orderedSettles
 	}
 	if err == nil && !out.Applied {
-		out, err = group.do(ctx, s)
+		out, err = group.Do(ctx, s)
 	}
-	if isLocked(err) || err == nil && out.locked {
+	if IsLocked(err) || err == nil && out.locked {
 		out, err = e.settleLocked(ctx, s, group)
 	}
 	if err != nil {
@@ -138,8 +138,8 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 // [ErrLocked] if somebody else has locked the effect or its stream: the transaction
 // must be rolled back.
 func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settled, error) {
-	out, err := e.settle(ctx, tx, []Settlement{s}, nil)
-	if err != nil && !isLocked(err) {
+	out, err := e.SettleLocked(ctx, tx, []Settlement{s}, nil)
+	if err != nil && !IsLocked(err) {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
 	if err != nil || out[0].locked {
@@ -149,7 +149,7 @@ func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settle
 }
 
 func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settled, error) {
-	return e.settle(ctx, e.pool, group, nil)
+	return e.SettleLocked(ctx, e.pool, group, nil)
 }
 
 // The arrays of a group of settlements, and what they are called. $17 is the node.
@@ -229,7 +229,7 @@ SELECT place, false FROM reached WHERE fenced IS NOT TRUE`
 
 // A decision that leaves effects where they are moves their revision by this, so that no
 // plan of before sends them; any other one does so in settle. Their rows are locked.
-const decideEffects = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`
+const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`
 
 // fenceHolds says of a locked effect e whether it is as the settlement a wants it.
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
@@ -288,7 +288,7 @@ WHERE id = ANY ($1::uuid[])`
 // is its own transaction. The wakes are inserted with it. The order of locks is
 // event, stream, effect, effect key: a caller that has locked an effect has locked
 // its stream before.
-func (e *Effects) settle(ctx context.Context, db batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+func (e *Effects) SettleLocked(ctx context.Context, db Batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
 	out := make([]Settled, len(group))
 	var ordered, plain []Settlement
 	var orderedAt, plainAt []int
@@ -385,7 +385,7 @@ func queueAfterEnd(b *pgx.Batch, group []Settlement, ids any) {
 		duplicates, _ := outcomeColumns(group)
 		b.Queue(followOwners, ids, duplicates)
 	}
-	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.forgotten }) {
+	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.ResultsForgotten }) {
 		b.Queue(forgetIndeterminate, ids)
 	}
 }

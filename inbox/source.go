@@ -86,8 +86,8 @@ type Route struct {
 	Sequence func(a *Admission, event int) (key, number string)
 }
 
-func (s *Source) keyName() string { return cmp.Or(s.KeyName, s.Name) }
-func (r *Route) keyName() string  { return cmp.Or(r.KeyName, r.Name) }
+func (s *Source) FirstName() string { return cmp.Or(s.KeyName, s.Name) }
+func (r *Route) FirstName() string  { return cmp.Or(r.KeyName, r.Name) }
 
 // Matches reports whether the route takes events of the type.
 func (r *Route) Matches(eventType string) bool {
@@ -207,8 +207,8 @@ type Accepter interface {
 
 // How an event was admitted. Stored: never change.
 const (
-	admissionOK              = "ok"
-	admissionUnusable        = "unusable"
-	admissionBeyondRetention = "beyond_retention"
-	admissionUnrouted        = "unrouted"
+	AdmissionOK              = "ok"
+	AdmissionUnusable        = "unusable"
+	AdmissionBeyondRetention = "beyond_retention"
+	AdmissionUnrouted        = "unrouted"
 )

@@ -81,13 +81,13 @@ func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, erro
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, pageSize(f.Limit), MaxHeld, routes, hashes)
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, PageSize(f.Limit), MaxHeld, routes, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s StreamRow, err error) {
 		var key streamKey
-		err = row.Scan(&s.ID, &s.Source, &s.Route, &key.label.plain, &key.label.sealed, &key.label.keyID, &key.routeID, &key.hash, &s.Applied,
+		err = row.Scan(&s.ID, &s.Source, &s.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID, &key.routeID, &key.hash, &s.Applied,
 			&s.Held, &s.Undecided, &s.InFlight, &s.GapSince, &s.BlockedBy, &s.UpdatedAt)
 		s.Key, s.KeyMissing = key.open(l.keys)
 		return s, err

@@ -65,12 +65,12 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {
 		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
 	}
-	if err := explained(p.Actor, p.Reason); err != nil {
+	if err := CheckExplanation(p.Actor, p.Reason); err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
 	// A worker may have what is next in the stream at this very moment: what was looked at is
 	// compared anew.
-	err := unlocked(ctx, func() error {
+	err := RetryLocked(ctx, func() error {
 		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
 	})
 	if err != nil {
@@ -79,13 +79,13 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	return nil
 }
 
-// unlocked runs a transaction again while it meets rows that somebody else has locked, and
+// RetryLocked runs a transaction again while it meets rows that somebody else has locked, and
 // gives up with [ErrLocked].
-func unlocked(ctx context.Context, transaction func() error) error {
+func RetryLocked(ctx context.Context, transaction func() error) error {
 	for try := 0; ; try++ {
 		err := transaction()
 		switch {
-		case err == nil || !isLocked(err):
+		case err == nil || !IsLocked(err):
 			return err
 		case try >= lockedTries:
 			return ErrLocked
@@ -153,8 +153,8 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	if err != nil {
 		return err
 	}
-	return auditTx(ctx, tx, audit{
-		at: s.now, actor: p.Actor, action: action, object: streamObject(p.Stream), reason: p.Reason, before: s.before, after: after,
+	return WriteAuditTx(ctx, tx, AuditEntry{
+		At: s.now, Actor: p.Actor, Action: action, Object: streamObject(p.Stream), Reason: p.Reason, Before: s.before, After: after,
 	})
 }
 
@@ -180,7 +180,7 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	case p.Revision != nil && *p.Revision != revision:
 		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocks it has changed since it was looked at", ErrStream)
 	}
-	settled, err := e.settle(ctx, tx, []Settlement{out}, nil)
+	settled, err := e.SettleLocked(ctx, tx, []Settlement{out}, nil)
 	if err != nil {
 		return streamSnapshot{}, err
 	}
@@ -213,7 +213,7 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 	if s.before.Applied == "" || number == "" {
 		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)
 	}
-	if _, err := tx.Exec(ctx, decideEffects, []ID{p.Blocker}); err != nil {
+	if _, err := tx.Exec(ctx, RaiseRevisions, []ID{p.Blocker}); err != nil {
 		return streamSnapshot{}, err
 	}
 	return streamSnapshot{Applied: number, Effect: &p.Blocker, Revision: revision + 1}, e.moveStreamTx(ctx, tx, s, p.Stream, number)

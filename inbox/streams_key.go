@@ -12,11 +12,11 @@ import (
 type streamKey struct {
 	routeID int32
 	hash    []byte
-	label   label
+	label   Label
 }
 
 func (k *streamKey) open(keys *seal.Keyring) (key string, missing int32) {
-	return k.label.open(keys, k.routeID, k.hash)
+	return k.label.Open(keys, k.routeID, k.hash)
 }
 
 // A route has a row for each definition that its order had, or one without a definition.

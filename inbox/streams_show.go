@@ -100,9 +100,9 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}
 	var d StreamDetail
-	var stored label
+	var stored Label
 	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, hashes, MaxHeld).Scan(
-		&d.ID, &d.Source, &d.Route, &stored.plain, &stored.sealed, &stored.keyID, &d.Applied, &d.InFlight, &d.GapSince,
+		&d.ID, &d.Source, &d.Route, &stored.Plain, &stored.Sealed, &stored.KeyID, &d.Applied, &d.InFlight, &d.GapSince,
 		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held, &d.Undecided)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("stream %s: %w", ref, ErrNotFound)
@@ -110,7 +110,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}
-	d.Key, d.KeyMissing = stored.open(l.keys, d.routeID, d.keyHash)
+	d.Key, d.KeyMissing = stored.Open(l.keys, d.routeID, d.keyHash)
 	if err := l.streamEffects(ctx, &d); err != nil {
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}

@@ -30,8 +30,8 @@ type LongGap struct {
 	Since  time.Time
 }
 
-// maxCounted bounds what is counted for people.
-const maxCounted = 10_000
+// MaxCounted bounds what is counted for people.
+const MaxCounted = 10_000
 
 const (
 	maxLongGaps = 100
@@ -69,7 +69,7 @@ LIMIT $3`
 func ReadStreamStats(ctx context.Context, pool *pgxpool.Pool, route int32, long time.Duration) (StreamStats, error) {
 	var s StreamStats
 	var oldest int64
-	err := pool.QueryRow(ctx, readStreamStats, route, maxCounted).Scan(&s.Held, &s.Gaps, &s.Blocked, &oldest)
+	err := pool.QueryRow(ctx, readStreamStats, route, MaxCounted).Scan(&s.Held, &s.Gaps, &s.Blocked, &oldest)
 	if err != nil {
 		return s, fmt.Errorf("counting streams: %w", err)
 	}

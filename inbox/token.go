@@ -2,8 +2,8 @@ package inbox
 
 import "crypto/rand"
 
-// newToken makes a lease token: random, since it is compared and never sorted.
-func newToken() ID {
+// NewToken makes a lease token: random, since it is compared and never sorted.
+func NewToken() ID {
 	var id ID
 	if _, err := rand.Read(id[:]); err != nil {
 		panic("inbox: the system has no randomness: " + err.Error()) // crypto/rand never returns an error since Go 1.24

@@ -54,13 +54,13 @@ func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) ([
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, pageSize(f.Limit), routes, hashes)
+	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, PageSize(f.Limit), routes, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Undecided, err error) {
 		var key streamKey
-		err = row.Scan(&u.Effect, &u.Event, &u.EventID, &u.Source, &u.Route, &key.label.plain, &key.label.sealed, &key.label.keyID,
+		err = row.Scan(&u.Effect, &u.Event, &u.EventID, &u.Source, &u.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID,
 			&key.routeID, &key.hash, &u.Number, &u.Reason, &u.ReceivedAt, &u.Stream, &u.Revision)
 		u.Key, u.KeyMissing = key.open(l.keys)
 		return u, err

@@ -43,7 +43,7 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	if d.As != UndecidedApply && d.As != UndecidedSkip {
 		return 0, fmt.Errorf("ending the wait of effects: unknown way %q", d.As)
 	}
-	if err := explained(d.Actor, d.Reason); err != nil {
+	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 		return 0, fmt.Errorf("ending the wait of effects: %w", err)
 	}
 	err = inChunks(ctx, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
@@ -63,9 +63,9 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	return ended, nil
 }
 
-func (d *EndUndecided) changed(h *lockedEffect) bool {
-	revision, seen := d.Revisions[h.effect]
-	return seen && revision != h.revision
+func (d *EndUndecided) changed(h *LockedEffect) bool {
+	revision, seen := d.Revisions[h.Effect]
+	return seen && revision != h.Revision
 }
 
 const applyUndecided = `
@@ -75,7 +75,7 @@ FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE e.id = a.id`
 
 func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []ID) (n int, missed []ID, err error) {
-	held, missed, err := lockEffectsTx(ctx, tx, effectLocks{effects: ids})
+	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -83,14 +83,14 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	for _, id := range missed {
 		away[id] = true
 	}
-	var found []*lockedEffect
+	var found []*LockedEffect
 	for _, id := range ids {
 		switch h := held[id]; {
 		case away[id]:
 		case h == nil:
 			return 0, nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
-		case h.state != EffectHeld || !forPerson(h.reason):
-			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.state)
+		case h.State != EffectHeld || !forPerson(h.Reason):
+			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.State)
 		case d.changed(h):
 			return 0, nil, fmt.Errorf("%w: effect %s has changed since it was looked at", ErrState, id)
 		default:
@@ -110,11 +110,11 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	}
 	var b pgx.Batch
 	for _, h := range found {
-		after.Attempts, after.Version, after.Revision = h.attempts, h.version, h.revision+1
-		a := audit{
-			at: h.now, actor: d.Actor, action: action, object: "effect/" + h.effect.String(), reason: d.Reason, before: h.snapshot(), after: after,
+		after.Attempts, after.Version, after.Revision = h.Attempts, h.Version, h.Revision+1
+		a := AuditEntry{
+			At: h.Now, Actor: d.Actor, Action: action, Object: "effect/" + h.Effect.String(), Reason: d.Reason, Before: h.snapshot(), After: after,
 		}
-		if err := a.queue(&b); err != nil {
+		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -122,14 +122,14 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 }
 
 // applyUndecidedTx sets effects going; the worker that claims one finds its turn.
-func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*lockedEffect) error {
-	jobIDs, err := e.reserveTx(ctx, tx, len(found))
+func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
+	jobIDs, err := e.ReserveTx(ctx, tx, len(found))
 	if err != nil {
 		return err
 	}
 	ids, wakes := make([]ID, len(found)), make([]Wake, len(found))
 	for i, h := range found {
-		ids[i], wakes[i] = h.effect, Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: h.effect}
+		ids[i], wakes[i] = h.Effect, Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: h.Effect}
 	}
 	var b pgx.Batch
 	b.Queue(applyUndecided, ids, jobIDs)
@@ -137,15 +137,15 @@ func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*lock
 	return tx.SendBatch(ctx, &b).Close()
 }
 
-func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*lockedEffect) error {
+func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
 	group := make([]Settlement, len(found))
 	for i, h := range found {
 		group[i] = Settlement{
-			Effect: h.effect, From: EffectHeld, Version: h.version, State: EffectSkipped, Reason: ReasonDiscarded,
-			RouteID: h.routeID, SequenceKeyHash: h.sequenceKey,
+			Effect: h.Effect, From: EffectHeld, Version: h.Version, State: EffectSkipped, Reason: ReasonDiscarded,
+			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}
-	settled, err := e.settle(ctx, tx, group, nil)
+	settled, err := e.SettleLocked(ctx, tx, group, nil)
 	if err != nil {
 		return err
 	}

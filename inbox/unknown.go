@@ -25,7 +25,7 @@ func (f UnknownFilter) IsZero() bool { return f == UnknownFilter{} }
 
 func (f UnknownFilter) args() []any {
 	d := DeadFilter{Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until}
-	return d.args()
+	return d.Args()
 }
 
 // Unknown is an effect whose outcome is unknown, as it was found: at a version, and at a
@@ -42,7 +42,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state = 'indeterminate' AND ` + narrowEffects + `
+WHERE e.state = 'indeterminate' AND ` + NarrowEffects + `
 ORDER BY e.id
 LIMIT $11`
 
@@ -79,7 +79,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state = 'indeterminate' AND ` + narrowEffects + `
+WHERE e.state = 'indeterminate' AND ` + NarrowEffects + `
 GROUP BY s.name, r.name, r.target
 ORDER BY count(*) DESC, max(e.id::text) DESC
 LIMIT $11`

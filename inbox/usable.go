@@ -2,9 +2,9 @@ package inbox
 
 import "strings"
 
-// usable reports whether PostgreSQL can store the text in its bounded columns.
+// Storable reports whether PostgreSQL can store the text in its bounded columns.
 // Providers check this too; the gate must not depend on it, since one row that
 // cannot be stored fails its whole group.
-func usable(s string) bool {
+func Storable(s string) bool {
 	return len(s) >= 1 && len(s) <= 255 && strings.ToValidUTF8(s, "") == s && !strings.ContainsRune(s, 0)
 }
