@@ -309,7 +309,7 @@ func (s *pass) over(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.ends.IsZero() && !s.cfg.Now().Before(s.ends)
 }
 
-// AuditEntry says who had what taken that is otherwise left alone.
+// audit says who had what taken that is otherwise left alone.
 func (s *pass) audit(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
