@@ -53,7 +53,7 @@ type effectRow struct {
 	id    ID
 	route *Route
 	key   string
-	place *place // in its sequence; nil if the route is unordered
+	place *sequencePlace // in its sequence; nil if the route is unordered
 }
 
 // prepare gives the delivery its ids. The body's and its events' are made in the
@@ -105,7 +105,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		if matches {
 			e.admission = AdmissionOK
 		}
-		var at *place
+		var at *sequencePlace
 		if route.Order.Ordered() {
 			at = placeOf(a, item, route, matches)
 		}

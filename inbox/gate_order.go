@@ -11,7 +11,7 @@ import (
 )
 
 // place is where an effect belongs in its sequence, as it is admitted.
-type place struct {
+type sequencePlace struct {
 	key      string // for people
 	label    Label  // the same, as it is stored
 	hash     []byte // nil without a key
@@ -27,7 +27,7 @@ const labelLength = 128
 // placeOf finds an event's place in an ordered route's sequence. It is nil for an
 // event that the route does not take, unless it leaves a number behind that others
 // would wait for.
-func placeOf(a *Admission, event int, route *Route, matches bool) *place {
+func placeOf(a *Admission, event int, route *Route, matches bool) *sequencePlace {
 	filtered := !matches
 	if filtered && route.Order.Mode != sequence.Contiguous {
 		return nil
@@ -37,7 +37,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 		key, number = route.Sequence(a, event)
 	}
 	policy := route.Order.WithDefaults()
-	p := &place{state: EffectPending, filtered: filtered}
+	p := &sequencePlace{state: EffectPending, filtered: filtered}
 	if key == "" {
 		if filtered {
 			return nil
@@ -64,7 +64,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *place {
 }
 
 // stands is what becomes of an effect whose place is not known.
-func (p *place) stands(choice sequence.Choice, reason Reason) {
+func (p *sequencePlace) stands(choice sequence.Choice, reason Reason) {
 	p.reason = reason
 	switch choice {
 	case sequence.Hold:

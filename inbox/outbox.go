@@ -101,22 +101,22 @@ const (
 
 // Run removes an emitted event that can never be admitted; the audit keeps what it
 // was, without its payload. It returns [ErrNotFound] or [ErrNotRefused].
-func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (row OutboxRow, err error) {
+func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (discarded OutboxRow, err error) {
 	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
-		return row, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
+		return discarded, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, lockOutboxRow, d.ID)
 		if err != nil {
 			return err
 		}
-		row, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[OutboxRow])
+		discarded, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[OutboxRow])
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return ErrNotFound
 		case err != nil:
 			return err
-		case row.RefusedAt == nil:
+		case discarded.RefusedAt == nil:
 			return ErrNotRefused
 		}
 		if _, err := tx.Exec(ctx, deleteOutboxRow, d.ID); err != nil {
@@ -127,11 +127,11 @@ func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (row OutboxR
 			return err
 		}
 		return WriteAuditTx(ctx, tx, AuditEntry{
-			At: now, Actor: d.Actor, Action: AuditDiscardOutbox, Object: fmt.Sprintf("outbox/%d", d.ID), Reason: d.Reason, Before: row,
+			At: now, Actor: d.Actor, Action: AuditDiscardOutbox, Object: fmt.Sprintf("outbox/%d", d.ID), Reason: d.Reason, Before: discarded,
 		})
 	})
 	if err != nil {
-		return row, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
+		return discarded, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)
 	}
-	return row, nil
+	return discarded, nil
 }

@@ -81,22 +81,22 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 	var ids []int64
 	var refusals []string
 	for i := range rows {
-		row := &rows[i]
+		event := &rows[i]
 		why := ""
 		switch {
-		case row.Bytes > mostEmitted:
+		case event.Bytes > mostEmitted:
 			why = outboxTooLarge
-		case !Storable(row.EventID) || strings.HasPrefix(row.EventID, "~"):
+		case !Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
 			why = outboxEventID
-		case !Storable(row.Type):
+		case !Storable(event.Type):
 			why = outboxType
 		}
 		if why == "" {
-			left = append(left, *row)
+			left = append(left, *event)
 			continue
 		}
-		ids, refusals = append(ids, row.ID), append(refusals, why)
-		r.warn(ctx, row.Source, why, 1)
+		ids, refusals = append(ids, event.ID), append(refusals, why)
+		r.warn(ctx, event.Source, why, 1)
 	}
 	if len(ids) == 0 {
 		return rows, nil
