@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // GroupedAct is an effect inside the database that is one statement, and may
@@ -84,7 +86,7 @@ const (
 // together runs a group of one route in one transaction, on a connection of its own:
 // run says whether a COMMIT was on its way when it failed. What fails otherwise is
 // given up whole.
-func together[In, Out any](e *Effects, group *Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
+func together[In, Out any](e *Effects, group *row.Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
 	group.Run = func(ctx context.Context, asks []In) ([]Out, error) {
 		conn, err := e.pool.Acquire(ctx)
 		if err != nil {

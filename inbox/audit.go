@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // AuditAction is what somebody did. Stored: never change.
@@ -151,7 +153,7 @@ LIMIT $6`
 
 // Audit gives one page of what was done, newest first.
 func (l *Lister) Audit(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
-	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the audit: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 type claimAsk struct {
@@ -62,7 +64,7 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 4 {
 		answer, err := e.ordered.Do(ctx, ask)
-		if IsLocked(err) {
+		if row.IsLocked(err) {
 			answer, err = claimAnswer{locked: true, standing: Standing{Found: true, State: EffectPending, RouteID: ask.routeID, JobID: ask.jobID}}, nil
 		}
 		if err != nil || !answer.locked {
@@ -163,7 +165,7 @@ SET state = 'claimed', lease_token = d.token, lease_until = d.lease_until, next_
 FROM due d
 WHERE e.id = d.id`
 
-func (e *Effects) claimEffects(ctx context.Context, db Batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
+func (e *Effects) claimEffects(ctx context.Context, db row.Batcher, known knownRoutes, asks []claimAsk) ([]claimAnswer, error) {
 	var b pgx.Batch
 	answers := e.queueClaims(&b, known, asks)
 	// Close answers for the commit.

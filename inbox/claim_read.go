@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -160,9 +161,9 @@ func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID,
 		return
 	}
 	var errs [3]error
-	c.Event.Headers, errs[0] = keys.Open(Headers(bodyID), bodyKey, c.Event.Headers)
-	c.Event.Body, errs[1] = OpenPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
-	c.Rendered, errs[2] = keys.Open(Rendered(c.Effect), renderedKey, c.Rendered)
+	c.Event.Headers, errs[0] = keys.Open(place.Headers(bodyID), bodyKey, c.Event.Headers)
+	c.Event.Body, errs[1] = place.OpenPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
+	c.Rendered, errs[2] = keys.Open(place.Rendered(c.Effect), renderedKey, c.Rendered)
 	if err := errors.Join(errs[:]...); err != nil {
 		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
 		c.Event.BodyGone = true

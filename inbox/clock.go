@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // MaxSkew is how far this machine's clock may be from the database's before the
@@ -132,10 +134,6 @@ func (c *Clock) Stop() {
 	c.done.Wait()
 }
 
-// clock_timestamp is the instant of the call, where now() would be the start of
-// the transaction.
-const ReadClock = `SELECT clock_timestamp()`
-
 func (c *Clock) measure(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -153,7 +151,7 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 	defer conn.Release()
 	before := c.Local()
 	var there time.Time
-	if err := conn.QueryRow(ctx, ReadClock).Scan(&there); err != nil {
+	if err := conn.QueryRow(ctx, row.ReadClock).Scan(&there); err != nil {
 		return fmt.Errorf("reading the database's clock: %w", err)
 	}
 	after := c.Local()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A database whose clock can be set: its own clock_timestamp() is found before
@@ -48,7 +49,7 @@ func (s *said) String() string {
 func TestClockInDoubt(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	admin := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	admin := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	if _, err := admin.Exec(t.Context(), settableClock); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -139,7 +140,7 @@ func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
 	if err == nil {
 		p.failing = time.Time{}
 	} else {
-		p.failed, p.problem = p.cfg.Now(), PublicErrorText(err)
+		p.failed, p.problem = p.cfg.Now(), row.PublicErrorText(err)
 		if first {
 			p.failing = p.failed
 		}
@@ -147,7 +148,7 @@ func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
 	p.mu.Unlock()
 	switch {
 	case err != nil && first:
-		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", PublicErrorText(err)))
+		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", row.PublicErrorText(err)))
 	case err == nil && !first:
 		p.cfg.Logger.InfoContext(ctx, "the database takes commits again")
 	}
@@ -178,7 +179,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	p.mu.Lock()
 	p.pid = session.PID(conn.Conn())
 	p.mu.Unlock()
-	TakeWarning(conn.Conn())
+	session.TakeWarning(conn.Conn())
 	b := &pgx.Batch{}
 	committed := false
 	b.Queue("BEGIN")
@@ -195,7 +196,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 		_ = conn.Conn().Close(closing) // with what is left of the transaction
 		return err
 	}
-	if !committed || TakeWarning(conn.Conn()) {
+	if !committed || session.TakeWarning(conn.Conn()) {
 		return errors.New("the commit was not confirmed")
 	}
 	return nil
@@ -240,18 +241,4 @@ func (p *CommitProbe) look(ctx context.Context) {
 		}
 		p.mu.Unlock()
 	}
-}
-
-// PublicErrorText is an error in a text that names neither address nor user.
-func PublicErrorText(err error) string {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return ErrorText(pg)
-	}
-	if errors.Is(err, session.ErrShared) {
-		return session.ErrShared.Error()
-	}
-	if setting, ok := errors.AsType[*session.SettingError](err); ok {
-		return setting.Error()
-	}
-	return "it does not answer"
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -72,7 +74,7 @@ LIMIT $6`
 // Conflicts gives one page of the payloads that are kept, those first seen last
 // first.
 func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) ([]ConflictRow, error) {
-	rows, err := l.pool.Query(ctx, listConflicts, seal.Overhead, f.Source, f.Event, Micros(f.Since), f.Before, PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listConflicts, seal.Overhead, f.Source, f.Event, row.Micros(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing conflicts: %w", err)
 	}
@@ -114,7 +116,7 @@ func (l *Lister) ConflictBody(ctx context.Context, id ID) ([]byte, error) {
 		return nil, fmt.Errorf("payload of conflict %s: %w", id, ErrNotFound)
 	}
 	if err == nil {
-		body, err = l.keys.Open(ConflictOf(id, "body"), keyID, body)
+		body, err = l.keys.Open(place.Conflict(id, "body"), keyID, body)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the payload of conflict %s: %w", id, err)
@@ -136,7 +138,7 @@ func AdmittedEventID(eventID string, sum []byte) string {
 	if len(eventID)+len(suffix) > most {
 		own := sha256.Sum256([]byte(eventID))
 		suffix = "~" + hex.EncodeToString(own[:])[:admittedSum] + suffix
-		eventID = CleanText(eventID, most-len(suffix))
+		eventID = row.CleanText(eventID, most-len(suffix))
 	}
 	return eventID + suffix
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -106,7 +107,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		eventID       string
 		sum           []byte
 		occurred      *time.Time
-		sequence      ConflictSequence
+		sequence      place.ConflictSequence
 		sealed        []byte
 		sequenceKey   *int32
 		keyID         *int32
@@ -124,7 +125,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 	case source != r.Source.ID:
 		return nil, fmt.Errorf("it is not one of source %s", r.Source.Name)
 	}
-	if headers, body, err = OpenConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
+	if headers, body, err = place.OpenConflict(r.Keyring, r.Conflict, keyID, headers, body); err != nil {
 		return nil, err
 	}
 	if err := sequence.Open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {

@@ -7,6 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/session"
 )
 
 // keptConflicts is how many different payloads of one event are kept, beside those
@@ -57,7 +61,7 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 		return err
 	case recorded == 0:
 		return errors.New("the event was removed while it was compared")
-	case TakeWarning(conn.Conn()):
+	case session.TakeWarning(conn.Conn()):
 		return errors.New("the commit was not confirmed by the standby")
 	}
 	g.stats.displaced.Add(uint64(displaced))
@@ -66,13 +70,13 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 
 func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflicting, now time.Time) *pgx.QueuedQuery {
 	event, id := e.event(), NewID(now)
-	headers, body, keyID := SealConflict(g.cfg.Keyring, id, e.delivery.admission.Headers, c.body)
+	headers, body, keyID := place.SealConflict(g.cfg.Keyring, id, e.delivery.admission.Headers, c.body)
 	eventType := event.Type
-	if !Storable(eventType) {
+	if !row.Storable(eventType) {
 		eventType = ""
 	}
-	sequence, sealed, sequenceKey := SealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
-	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, Micros(event.OccurredAt), sequence.Key, sequence.Number,
+	sequence, sealed, sequenceKey := place.SealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
+	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, row.Micros(event.OccurredAt), sequence.Key, sequence.Number,
 		e.delivery.admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey)
 	return b.Queue(displaceConflicts, e.row, keptConflicts)
 }

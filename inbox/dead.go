@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ErrorClass is what kind of thing kept an effect from happening: coarser than its
@@ -140,7 +143,7 @@ func (f *DeadFilter) Args() []any {
 		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
 	}
 	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, CleanText(f.Text, 1024), since(f.Since), until,
+		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, row.CleanText(f.Text, 1024), since(f.Since), until,
 	}
 }
 
@@ -207,7 +210,7 @@ func (l *Lister) Dead(ctx context.Context, f DeadFilter, before ID, limit int) (
 	if err := f.CheckText(ctx, l.pool); err != nil {
 		return nil, err
 	}
-	rows, err := l.pool.Query(ctx, listDead, append(f.Args(), before, PageSize(limit))...)
+	rows, err := l.pool.Query(ctx, listDead, append(f.Args(), before, row.PageSize(limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("listing dead letters: %w", err)
 	}
@@ -230,7 +233,7 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 	if err != nil || keyID == nil {
 		return d, err
 	}
-	plain, err := l.keys.Open(Excerpt(d.ID), keyID, sealed)
+	plain, err := l.keys.Open(place.Excerpt(d.ID), keyID, sealed)
 	if d.Said = string(plain); err != nil {
 		d.Said = "(" + err.Error() + ")"
 	}
@@ -267,7 +270,7 @@ func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 // reading them page by page. It stops at the first error of do.
 func (l *Lister) EachDead(ctx context.Context, f DeadFilter, do func(*DeadRow) error) error {
 	for before := (ID{}); ; {
-		page, err := l.Dead(ctx, f, before, MaxPage)
+		page, err := l.Dead(ctx, f, before, row.MaxPage)
 		if err != nil {
 			return err
 		}
@@ -276,7 +279,7 @@ func (l *Lister) EachDead(ctx context.Context, f DeadFilter, do func(*DeadRow) e
 				return err
 			}
 		}
-		if len(page) < MaxPage {
+		if len(page) < row.MaxPage {
 			return nil
 		}
 		before = page[len(page)-1].ID

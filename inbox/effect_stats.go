@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // EffectStats is how the effects of one route stand. Each count goes up to [MaxCountedEffects].
@@ -41,28 +43,8 @@ GROUP BY d.route_id`
 
 	readRestingEffects = `
 SELECT r.id, d.dead, i.indeterminate
-` + FromRestingEffects
+` + row.FromRestingEffects
 )
-
-// FromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
-const FromRestingEffects = `
-FROM unnest($1::int[]) AS r (id)
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead
-    FROM (
-        SELECT e.state
-        FROM effect e
-        WHERE e.route_id = r.id AND e.state IN ('dead', 'indeterminate')
-        ORDER BY e.route_id, e.id
-        LIMIT $2) x) d
-CROSS JOIN LATERAL (
-    SELECT count(*) AS indeterminate
-    FROM (
-        SELECT
-        FROM effect e
-        WHERE e.route_id = r.id AND e.state = 'indeterminate'
-        ORDER BY e.route_id, e.id
-        LIMIT $2) x) i`
 
 // A gauge is never worth a walk over the table, whatever the statistics say.
 const readByIndex = `

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 func TestReadEffectStats(t *testing.T) {
@@ -51,7 +52,7 @@ func TestEffectStatsPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
+			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 			for _, sql := range prepare {
 				exec(t, pool, sql)
 			}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -154,22 +153,22 @@ type Effects struct {
 	locked    lockedStreams
 	patience  chan struct{} // of those that wait a moment for their streams
 
-	claims    Group[claimAsk, claimAnswer]
-	starts    Group[sendStart, heldRow]
-	owns      Group[ownAsk, Owner]
-	postpones Group[postponement, struct{}]
-	acts      map[int32]*Group[GroupedAct, GroupedEnd] // by route
+	claims    row.Group[claimAsk, claimAnswer]
+	starts    row.Group[sendStart, heldRow]
+	owns      row.Group[ownAsk, Owner]
+	postpones row.Group[postponement, struct{}]
+	acts      map[int32]*row.Group[GroupedAct, GroupedEnd] // by route
 	// orderedActs are those of ordered routes, whose claims come first.
-	orderedActs map[int32]*Group[OrderedAct, Settled]
-	settles     Group[Settlement, Settled]
+	orderedActs map[int32]*row.Group[OrderedAct, Settled]
+	settles     row.Group[Settlement, Settled]
 
 	heldMu sync.Mutex // guards heldAt
 	heldAt heldCursor
 
-	unnumbered     Group[claimAsk, claimAnswer]
-	ordered        Group[orderAsk, claimAnswer]
-	orderedSettles Group[Settlement, Settled]
-	goings         Group[going, Settled]
+	unnumbered     row.Group[claimAsk, claimAnswer]
+	ordered        row.Group[orderAsk, claimAnswer]
+	orderedSettles row.Group[Settlement, Settled]
+	goings         row.Group[going, Settled]
 	goOnBy         string // the statement
 }
 
@@ -233,33 +232,33 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		}
 	}
 	// What is claimed together is settled together, or nearly so.
-	e.claims = Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimsApart, Timeout: timeout}
-	e.starts = Group[sendStart, heldRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.postpones = Group[postponement, struct{}]{Run: e.postponeGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.owns = Group[ownAsk, Owner]{Run: e.ownGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.acts, e.orderedActs = map[int32]*Group[GroupedAct, GroupedEnd]{}, map[int32]*Group[OrderedAct, Settled]{}
+	e.claims = row.Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimsApart, Timeout: timeout}
+	e.starts = row.Group[sendStart, heldRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.postpones = row.Group[postponement, struct{}]{Run: e.postponeGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.owns = row.Group[ownAsk, Owner]{Run: e.ownGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.acts, e.orderedActs = map[int32]*row.Group[GroupedAct, GroupedEnd]{}, map[int32]*row.Group[OrderedAct, Settled]{}
 	for id, r := range e.routes {
 		if r.InDatabase {
 			// What a group's transaction locks it holds until all of it has acted.
 			limit := max(timeout, r.Lease/2)
 			var known knownRoutes
 			known.add(id, r.Lease)
-			acts := &Group[GroupedAct, GroupedEnd]{Size: leastTogether, Flushers: 2, Timeout: limit}
+			acts := &row.Group[GroupedAct, GroupedEnd]{Size: leastTogether, Flushers: 2, Timeout: limit}
 			together(e, acts, func(ctx context.Context, conn *pgx.Conn, asks []GroupedAct) ([]GroupedEnd, bool, error) {
 				return e.actTogether(ctx, conn, known, asks)
 			})
-			ordered := &Group[OrderedAct, Settled]{Size: leastTogether, Flushers: 2, Timeout: limit}
+			ordered := &row.Group[OrderedAct, Settled]{Size: leastTogether, Flushers: 2, Timeout: limit}
 			together(e, ordered, e.actInStreams)
 			e.acts[id], e.orderedActs[id] = acts, ordered
 		}
 	}
-	e.settles = Group[Settlement, Settled]{Run: e.settleGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.unnumbered = Group[claimAsk, claimAnswer]{Size: size, Flushers: flushers, Timeout: timeout, Run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
+	e.settles = row.Group[Settlement, Settled]{Run: e.settleGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.unnumbered = row.Group[claimAsk, claimAnswer]{Size: size, Flushers: flushers, Timeout: timeout, Run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
 		return e.claimEffects(ctx, e.pool, e.inOrder, asks)
 	}}
-	e.ordered = Group[orderAsk, claimAnswer]{Run: e.claimOrdered, Size: size, Flushers: flushers, Timeout: timeout}
-	e.orderedSettles = Group[Settlement, Settled]{Run: e.settleOrderedGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.goOnBy, e.goings = goOnInStreams, Group[going, Settled]{Run: e.goOn, Size: size, Flushers: flushers, Timeout: timeout}
+	e.ordered = row.Group[orderAsk, claimAnswer]{Run: e.claimOrdered, Size: size, Flushers: flushers, Timeout: timeout}
+	e.orderedSettles = row.Group[Settlement, Settled]{Run: e.settleOrderedGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.goOnBy, e.goings = goOnInStreams, row.Group[going, Settled]{Run: e.goOn, Size: size, Flushers: flushers, Timeout: timeout}
 	return e, errors.Join(errs...)
 }
 
@@ -282,23 +281,4 @@ type knownRoutes struct {
 func (k *knownRoutes) add(id int32, lease time.Duration) {
 	k.ids = append(k.ids, id)
 	k.leases = append(k.leases, lease.Microseconds())
-}
-
-// Batcher is a pool or a transaction. Sent to a pool, a batch is a transaction
-// of its own.
-type Batcher interface {
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
-// CleanText makes what a target said storable: valid UTF-8 without NUL, at most
-// n bytes, cut at a character.
-func CleanText(s string, n int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

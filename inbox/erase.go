@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -293,7 +294,7 @@ func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
 	for _, e := range all {
 		switch {
 		case e.id == id:
-		case e.class == ErasedClass:
+		case e.class == row.ErasedClass:
 			d.gone = append(d.gone, e)
 		case e.overlaps(&all[i]):
 			d.going = append(d.going, e)
@@ -306,7 +307,7 @@ func siblings(ctx context.Context, tx pgx.Tx, id, body ID) (d torn, err error) {
 
 func (r *Erase) audit(ctx context.Context, tx pgx.Tx, step string, out *Erased) error {
 	var now time.Time
-	if err := tx.QueryRow(ctx, ReadClock).Scan(&now); err != nil {
+	if err := tx.QueryRow(ctx, row.ReadClock).Scan(&now); err != nil {
 		return err
 	}
 	return WriteAuditTx(ctx, tx, AuditEntry{

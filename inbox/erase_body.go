@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 const (
@@ -26,11 +29,11 @@ const (
 func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *torn, body ID, out *Erased) error {
 	var classes []string
 	for _, e := range slices.Concat(d.going, d.left) {
-		if e.class != ErasedClass && !slices.Contains(classes, e.class) {
+		if e.class != row.ErasedClass && !slices.Contains(classes, e.class) {
 			classes = append(classes, e.class)
 		}
 	}
-	if slices.Contains(classes, KeptClass) {
+	if slices.Contains(classes, row.KeptClass) {
 		// Between its copying and the end of its day nobody points at the other one.
 		rows, err := tx.Query(ctx, readOtherClasses, classes)
 		if err != nil {
@@ -87,17 +90,17 @@ func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id ID, d *to
 	}
 	if keyID != nil {
 		ring := r.Keyring.Ring() // one ring for both: it may be reloaded meanwhile
-		headers, _ = ring.Seal(Headers(id), headers)
-		content, keyID = ring.Seal(Body(id), content)
+		headers, _ = ring.Seal(place.Headers(id), headers)
+		content, keyID = ring.Seal(place.Body(id), content)
 	}
 	_, err = tx.Exec(ctx, writeErasedBody, class, id, headers, content, keyID)
 	return true, err
 }
 
 func (r *Erase) openDelivery(id ID, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
-	if openHeaders, err = r.Keyring.Open(Headers(id), keyID, headers); err != nil {
+	if openHeaders, err = r.Keyring.Open(place.Headers(id), keyID, headers); err != nil {
 		return nil, nil, err
 	}
-	openBody, err = r.Keyring.Open(Body(id), keyID, body)
+	openBody, err = r.Keyring.Open(place.Body(id), keyID, body)
 	return openHeaders, openBody, err
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
 // leastID is the shortest event id that refusals are searched for: a shorter one
@@ -47,7 +49,7 @@ func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source in
 		_, err = pgx.ForEachRow(rows, []any{&id, &url, &diagnosis, &keyID, &headers, &body}, func() error {
 			looked++
 			after = id
-			openHeaders, openBody, err := OpenRefusal(r.Keyring, id, keyID, headers, body)
+			openHeaders, openBody, err := place.OpenRefusal(r.Keyring, id, keyID, headers, body)
 			switch {
 			case err != nil:
 				out.Unreadable++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -62,7 +63,7 @@ func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int
 		if rendered[i], err = render(item); err != nil {
 			return false, err
 		}
-		rendered[i], keyIDs[i] = e.keys.Seal(Rendered(ids[i]), rendered[i])
+		rendered[i], keyIDs[i] = e.keys.Seal(place.Rendered(ids[i]), rendered[i])
 	}
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		var hold pgx.Batch

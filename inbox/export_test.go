@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Statements of the gate, for the tests of their plans.
@@ -60,8 +62,8 @@ var EffectStatsStatements = map[string][]any{
 // StrandedStatements are what a start and its check count by, in the session that
 // [CheckSession] makes.
 var StrandedStatements = map[string][]any{
-	readStrandedRest: {[]int32{1, 2}, MaxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {MaxCounted + 1},
-	readRecipes: {[]int32{1, 2}, MaxCounted + 1},
+	readStrandedRest: {[]int32{1, 2}, row.MaxCounted + 1}, readStrandedDue: {[]int32{1, 2}, strandedDue}, readKeyHolders: {row.MaxCounted + 1},
+	readRecipes: {[]int32{1, 2}, row.MaxCounted + 1},
 }
 
 // CheckSession is what is set before them.
@@ -114,7 +116,7 @@ func (e *Effects) Foreseen(s *Settlement) bool {
 
 // Grouped gives what commits concurrent calls together, by one flusher.
 func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []int) ([]int, error)) func(ctx context.Context, in int) (int, error) {
-	g := &Group[int, int]{Run: run, Size: size, Flushers: 1, Apart: apart, Timeout: time.Second}
+	g := &row.Group[int, int]{Run: run, Size: size, Flushers: 1, Apart: apart, Timeout: time.Second}
 	return g.Do
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // bundle is a gate that has not been started: deliveries queue up, so that a
@@ -28,9 +29,9 @@ type bundle struct {
 func setup(t *testing.T, change func(*inbox.GateConfig)) *bundle {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
-	b := &bundle{pool: inboxtest.Open(t, url, schema, inbox.PoolAdmin, 8)}
+	b := &bundle{pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}
 	b.source = inboxtest.Source(t, b.pool, "stripe")
-	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 8), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, b.pool)}
+	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, b.pool)}
 	b.gatePool = cfg.Pool
 	if change != nil {
 		change(&cfg)
@@ -399,7 +400,7 @@ func TestGateTakesAnUnconfirmedCommitForAmbiguous(t *testing.T) {
 func TestGateConnectionsNeverCancel(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	for role, refused := range map[inbox.PoolRole]bool{inbox.PoolGate: true, inbox.PoolAdmin: false} {
+	for role, refused := range map[session.PoolRole]bool{session.PoolGate: true, session.PoolAdmin: false} {
 		conn, err := inboxtest.Open(t, url, schema, role, 1).Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -416,7 +417,7 @@ func TestGateConnectionsNeverCancel(t *testing.T) {
 func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned on one connection, one after the other
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolGate, 1)
+	pool := inboxtest.Open(t, url, schema, session.PoolGate, 1)
 	inboxtest.Source(t, pool, "stripe")
 	for name, test := range map[string]struct { //nolint:paralleltest // as above
 		sql, types string

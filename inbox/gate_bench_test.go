@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // BenchmarkGate admits deliveries of 2 KB from 64 goroutines; ./scripts/bench
@@ -17,10 +18,10 @@ func BenchmarkGate(b *testing.B) {
 	for _, name := range []string{"unique", "half"} {
 		b.Run(name, func(b *testing.B) {
 			url, schema := inboxtest.Schema(b)
-			pool := inboxtest.Open(b, url, schema, inbox.PoolAdmin, 4)
+			pool := inboxtest.Open(b, url, schema, session.PoolAdmin, 4)
 			source := inboxtest.Source(b, pool, "stripe")
 			gate := newGate(b, inboxtest.Bench{
-				Pool: inboxtest.Open(b, url, schema, inbox.PoolGate, 8), Clock: inboxtest.Clock(b, pool), Queue: newQueue(),
+				Pool: inboxtest.Open(b, url, schema, session.PoolGate, 8), Clock: inboxtest.Clock(b, pool), Queue: newQueue(),
 			})
 			body := []byte(`{"pad":"` + string(bytes.Repeat([]byte("0123456789abcdef"), 127)) + `"}`)
 			var n atomic.Int64

@@ -3,6 +3,8 @@ package inbox
 import (
 	"slices"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // columns are the events of a group as arrays, one for each parameter of
@@ -36,7 +38,7 @@ func newColumns(leads []*lead) *columns {
 	for _, l := range leads {
 		a, event := l.delivery.admission, l.event()
 		eventType := event.Type
-		if l.admission == AdmissionUnusable && !Storable(eventType) {
+		if l.admission == AdmissionUnusable && !row.Storable(eventType) {
 			eventType = ""
 		}
 		c.ids = append(c.ids, l.id)
@@ -45,29 +47,22 @@ func newColumns(leads []*lead) *columns {
 		c.types = append(c.types, eventType)
 		c.shas = append(c.shas, l.sha[:])
 		c.canonicals = append(c.canonicals, l.canonical)
-		c.occurredAt = append(c.occurredAt, Micros(event.OccurredAt))
-		c.receivedAt = append(c.receivedAt, Micros(a.ReceivedAt))
+		c.occurredAt = append(c.occurredAt, row.Micros(event.OccurredAt))
+		c.receivedAt = append(c.receivedAt, row.Micros(a.ReceivedAt))
 		c.admissions = append(c.admissions, l.admission)
-		c.details = append(c.details, Optional(l.detail))
+		c.details = append(c.details, row.Optional(l.detail))
 		c.classes = append(c.classes, a.Source.Class)
 		c.bodyIDs = append(c.bodyIDs, l.delivery.bodyID)
 		c.items = append(c.items, int32(l.item))
 		c.offsets = append(c.offsets, int32(event.Offset))
 		c.lengths = append(c.lengths, int32(event.Length))
 		c.dup = append(c.dup, int32(1+len(l.followers)))
-		c.traceparents = append(c.traceparents, Optional(a.Traceparent))
+		c.traceparents = append(c.traceparents, row.Optional(a.Traceparent))
 		c.unsigned = append(c.unsigned, a.IDUnsigned && l.admission != AdmissionUnusable)
 		c.rearms = append(c.rearms, a.Source.Rearm >= 0 && !a.Source.Strict)
 		c.parents = append(c.parents, event.Parent)
 	}
 	return c
-}
-
-func Optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func (c *columns) insertArgs() []any {
@@ -98,14 +93,6 @@ func (c *bodyColumns) add(d *delivery) {
 	c.headers = append(c.headers, d.headers)
 	c.bodies = append(c.bodies, d.body)
 	c.keyIDs = append(c.keyIDs, d.keyID)
-}
-
-// NotNil keeps an empty body from becoming NULL.
-func NotNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 type effectColumns struct {

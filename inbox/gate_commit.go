@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -250,13 +249,4 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
 	}
 	return wrote, len(wakes) > 0, nil
-}
-
-// Micros is what PostgreSQL keeps of a time; nil for none.
-func Micros(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC().Truncate(time.Microsecond)
-	return &t
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // What a conflict records of the differences: the number of paths, and the bytes of
@@ -61,13 +64,13 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *ItemReceipt) e
 	}
 	c, err := g.compareFirst(ctx, e)
 	if err != nil {
-		return fmt.Errorf("%w: comparing %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, ErrorText(err))
+		return fmt.Errorf("%w: comparing %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, row.ErrorText(err))
 	}
 	if c == nil {
 		return nil
 	}
 	if err := g.keepConflict(ctx, e, c); err != nil {
-		return fmt.Errorf("%w: keeping the conflicting payload of %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, ErrorText(err))
+		return fmt.Errorf("%w: keeping the conflicting payload of %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, row.ErrorText(err))
 	}
 	out.Outcome, out.Paths = Conflict, c.paths
 	return nil
@@ -109,7 +112,7 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflicting, error)
 		other.sum = sha256.Sum256(b)
 	}
 	// A body under a lost key opens as nil: it counts as pruned, and nothing can be compared.
-	if body, _ = g.cfg.Keyring.Open(Body(bodyID), keyID, body); body == nil {
+	if body, _ = g.cfg.Keyring.Open(place.Body(bodyID), keyID, body); body == nil {
 		return other, nil
 	}
 	first := body[offset : offset+length]
@@ -122,7 +125,7 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflicting, error)
 			if len(other.paths) == maxPaths {
 				break
 			}
-			other.paths = append(other.paths, CleanText(path, maxPath))
+			other.paths = append(other.paths, row.CleanText(path, maxPath))
 		}
 	}
 	return other, nil

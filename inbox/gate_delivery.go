@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // delivery is an admission on its way through the queue. Everything that takes
@@ -61,8 +63,8 @@ type effectRow struct {
 func prepare(a *Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
-		headers:   NotNil(a.Headers),
-		body:      NotNil(a.Body),
+		headers:   row.NotNil(a.Headers),
+		body:      row.NotNil(a.Body),
 		bodyID:    NewID(now),
 		queuedAt:  now,
 		entries:   make([]entry, len(a.Events)),
@@ -82,7 +84,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		delivery: d, item: item, eventID: event.EventID, id: NewID(now),
 		sha: sha256.Sum256(bytes), admission: AdmissionOK, detail: event.Unusable,
 	}
-	if event.Unusable != "" || !Storable(event.EventID) || !Storable(event.Type) && event.Type != "" {
+	if event.Unusable != "" || !row.Storable(event.EventID) || !row.Storable(event.Type) && event.Type != "" {
 		e.admission, e.eventID = AdmissionUnusable, "~"+hex.EncodeToString(e.sha[:])
 		if e.detail == "" {
 			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"

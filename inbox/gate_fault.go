@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -103,22 +104,14 @@ func (g *Gate) makePartitions(group *group) error {
 func (g *Gate) fail(deliveries []*delivery, err error) {
 	first := &deliveries[0].entries[0]
 	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),
-		slog.Int("deliveries", len(deliveries)), slog.String("reason", ErrorText(err)))
+		slog.Int("deliveries", len(deliveries)), slog.String("reason", row.ErrorText(err)))
 	g.stats.failed.Add(uint64(len(deliveries)))
 	if classify(err) != faultSplit {
-		g.health.failed(g.cfg.Clock.Local(), PublicErrorText(err))
+		g.health.failed(g.cfg.Clock.Local(), row.PublicErrorText(err))
 	}
 	for _, d := range deliveries {
-		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, ErrorText(err)))
+		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, row.ErrorText(err)))
 	}
-}
-
-// ErrorText is the error without PostgreSQL's DETAIL, which quotes rows.
-func ErrorText(err error) string {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return "PostgreSQL " + pg.Code + " " + pg.Message
-	}
-	return err.Error()
 }
 
 // poolConn is a [Conn] of a pool.
@@ -141,7 +134,7 @@ func (c poolConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	return c.Conn.SendBatch(ctx, b)
 }
 
-func (c poolConn) Warned() bool { return TakeWarning(c.Conn.Conn()) }
+func (c poolConn) Warned() bool { return session.TakeWarning(c.Conn.Conn()) }
 
 func (c poolConn) Release(broken bool) {
 	if broken {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // failing is a connection all of whose batches fail in the same way.
@@ -37,7 +38,7 @@ func (f failed) Close() error { return f.err }
 func TestWhatMakesAGateNotReady(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 	source := inboxtest.Source(t, pool, "stripe")
 	for _, test := range []struct {
 		name   string
@@ -56,7 +57,7 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			now := func() time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(ahead.Load())) }
 			after := func(d time.Duration) time.Time { ahead.Add(int64(d)); return now() }
 			var working atomic.Bool
-			connections := inboxtest.Open(t, url, schema, inbox.PoolGate, 4)
+			connections := inboxtest.Open(t, url, schema, session.PoolGate, 4)
 			direct := new(inboxtest.Fault).Acquire(connections)
 			gate, err := inbox.NewGate(inbox.GateConfig{
 				Pool: connections, Enqueuer: newQueue(), Clock: inbox.NewClock(pool, now),

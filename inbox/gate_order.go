@@ -7,15 +7,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // place is where an effect belongs in its sequence, as it is admitted.
 type sequencePlace struct {
-	key      string // for people
-	label    Label  // the same, as it is stored
-	hash     []byte // nil without a key
-	number   string // empty without one
+	key      string      // for people
+	label    place.Label // the same, as it is stored
+	hash     []byte      // nil without a key
+	number   string      // empty without one
 	filtered bool
 	state    EffectState
 	reason   Reason
@@ -45,7 +47,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *sequencePlace
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.key, p.hash = CleanText(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
+	p.key, p.hash = row.CleanText(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()
@@ -126,7 +128,7 @@ type orderedColumns struct {
 type newStream struct {
 	routeID int32
 	hash    []byte
-	label   Label
+	label   place.Label
 	series  int64
 }
 

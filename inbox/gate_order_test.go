@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Where the gate puts an event in its sequence, by what the event has and what the
@@ -53,12 +54,12 @@ func TestPlacesAtTheGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 			source := inboxtest.Source(t, pool, "shop")
 			route := &source.Routes[0]
 			route.Order, route.Types = c.policy, []string{"test.*"}
 			gate, err := inbox.NewGate(inbox.GateConfig{
-				Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 4), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, pool),
+				Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, pool),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +118,7 @@ func TestPlacesAtTheGate(t *testing.T) {
 func TestABatchHasManyPlaces(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 	source := inboxtest.Source(t, pool, "shop")
 	first, second := source.Routes[0], source.Routes[0]
 	second.ID, second.Name = first.ID+1, "other"
@@ -128,7 +129,7 @@ func TestABatchHasManyPlaces(t *testing.T) {
 	second.Order = sequence.Policy{Mode: sequence.Arrival}
 	source.Routes = []inbox.Route{first, second}
 	gate := newGate(t, inboxtest.Bench{
-		Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 4), Clock: inboxtest.Clock(t, pool), Queue: newQueue(),
+		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, pool), Queue: newQueue(),
 	})
 	a := inboxtest.Batch(source, "b1", "a1", "b2", "a2", "c1")
 	for i := range a.Events {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ErrRecipe is returned by [Register] for a route whose key is made in another way than
@@ -53,7 +55,7 @@ type knownRecipe struct {
 // there: a call whose effect happened under an old key would make a new one, and it would
 // happen again. A recipe that the route had before is that of a process with an earlier
 // configuration.
-func checkRecipes(ctx context.Context, db Batcher, decided *decidedNames, sources []SourceRow) error {
+func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, sources []SourceRow) error {
 	var ids []int32
 	for _, routes := range decided.routes {
 		for _, d := range routes {
@@ -62,7 +64,7 @@ func checkRecipes(ctx context.Context, db Batcher, decided *decidedNames, source
 	}
 	known := map[int32][]knownRecipe{}
 	var b pgx.Batch
-	b.Queue(readRecipes, ids, MaxCounted+1).Query(func(rows pgx.Rows) error {
+	b.Queue(readRecipes, ids, row.MaxCounted+1).Query(func(rows pgx.Rows) error {
 		var k knownRecipe
 		_, err := pgx.ForEachRow(rows, []any{&k.route, &k.Version, &k.Words, &k.keys}, func() error {
 			known[k.route] = append(known[k.route], k)

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -95,7 +97,7 @@ ORDER BY e.id DESC`
 // Events gives one page of events, newest first.
 func (l *Lister) Events(ctx context.Context, f EventFilter) ([]EventRow, error) {
 	rows, err := l.pool.Query(ctx, listEvents,
-		f.Source, f.Type, f.State, f.Route, since(f.Since), f.Before, PageSize(f.Limit))
+		f.Source, f.Type, f.State, f.Route, since(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing events: %w", err)
 	}
@@ -129,7 +131,7 @@ type EventDetail struct {
 }
 
 // Erased reports whether [EraseEvent] took the content of the event.
-func (e *EventDetail) Erased() bool { return e.Class == ErasedClass }
+func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 
 // Either by our id or by the event's key: both are unique indexes.
 const showEvent = `
@@ -160,7 +162,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading event %s: %w", ref, err)
 	}
-	d.EffectRows, err = l.effects(ctx, EffectFilter{Limit: MaxPage}, d.ID)
+	d.EffectRows, err = l.effects(ctx, EffectFilter{Limit: row.MaxPage}, d.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -203,22 +205,10 @@ func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
-	if body, err = OpenPart(l.keys, bodyID, keyID, body, offset, length); err != nil {
+	if body, err = place.OpenPart(l.keys, bodyID, keyID, body, offset, length); err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)
 	}
 	return body, nil
-}
-
-const (
-	defaultPage = 50
-	MaxPage     = 1000
-)
-
-func PageSize(limit int) int {
-	if limit <= 0 {
-		return defaultPage
-	}
-	return min(limit, MaxPage)
 }
 
 // since turns an instant into the smallest id made then: ids are made at

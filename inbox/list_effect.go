@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // EffectFilter narrows a list of effects; a zero field does not.
@@ -64,7 +67,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, erro
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
 	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, since(f.Since), f.Before, event, PageSize(f.Limit))
+		f.Source, f.Type, f.Route, f.State, since(f.Since), f.Before, event, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing effects: %w", err)
 	}
@@ -162,7 +165,7 @@ func (l *Lister) attempt(r pgx.CollectableRow, effect ID) (AttemptRow, error) {
 	if err != nil || keyID == nil {
 		return a, err
 	}
-	plain, err := l.keys.Open(Excerpt(effect), keyID, sealed)
+	plain, err := l.keys.Open(place.Excerpt(effect), keyID, sealed)
 	if a.Excerpt = string(plain); err != nil {
 		a.Excerpt = "(" + err.Error() + ")"
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // RefusalFilter narrows a list of refusals; a zero field does not.
@@ -55,7 +58,7 @@ LIMIT $6`
 
 // Refusals gives one page of refused deliveries, newest first.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) ([]RefusalRow, error) {
-	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, since(f.Since), f.Before, PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, since(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing refusals: %w", err)
 	}
@@ -95,7 +98,7 @@ func (l *Lister) Refusal(ctx context.Context, id ID) (*RefusalDetail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading refusal %s: %w", id, err)
 	}
-	if headers, d.Body, err = OpenRefusal(l.keys, id, keyID, headers, d.Body); err != nil {
+	if headers, d.Body, err = place.OpenRefusal(l.keys, id, keyID, headers, d.Body); err != nil {
 		return nil, fmt.Errorf("reading refusal %s: %w", id, err)
 	}
 	if len(headers) > 0 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // LockedEffect is an effect whose row the caller has locked, with its event and its
@@ -70,8 +72,8 @@ WHERE e.id = ANY ($1::uuid[])`
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
     x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + CalledAgain + `,
-    coalesce((SELECT ` + GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + row.CalledAgain + `,
+    coalesce((SELECT ` + row.GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])

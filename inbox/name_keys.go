@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // keyHolder is a source of the database with the keys that it holds.
@@ -28,9 +30,9 @@ SELECT s.id, s.name, s.provider, s.providers,
 FROM source s
 ORDER BY s.name`
 
-func readHolders(ctx context.Context, db Batcher) (out []keyHolder, err error) {
+func readHolders(ctx context.Context, db row.Batcher) (out []keyHolder, err error) {
 	var b pgx.Batch
-	b.Queue(readKeyHolders, MaxCounted+1).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(readKeyHolders, row.MaxCounted+1).Query(func(rows pgx.Rows) (err error) {
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[keyHolder])
 		return err
 	})
@@ -89,7 +91,7 @@ func capped(n int, one, many string) string {
 	switch {
 	case n == 1:
 		return "1 " + one
-	case n > MaxCounted:
+	case n > row.MaxCounted:
 		return "10,000+ " + many
 	}
 	return fmt.Sprintf("%d %s", n, many)

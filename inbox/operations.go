@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -182,7 +184,7 @@ func (o *Operations) look(ctx context.Context, events []ID) {
 		documents, err := o.documents(ctx, chunk)
 		if err != nil {
 			if ctx.Err() == nil {
-				o.cfg.Logger.WarnContext(ctx, "reading results of operations failed", slog.String("error", ErrorText(err)))
+				o.cfg.Logger.WarnContext(ctx, "reading results of operations failed", slog.String("error", row.ErrorText(err)))
 			}
 			return
 		}
@@ -354,7 +356,7 @@ func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error
 		if err != nil {
 			return err
 		}
-		stored, key := o.cfg.Keyring.Seal(Document(id), document)
+		stored, key := o.cfg.Keyring.Seal(place.Document(id), document)
 		ids, statuses = append(ids, id), append(statuses, string(status))
 		documents, keys = append(documents, stored), append(keys, key)
 	}
@@ -382,12 +384,12 @@ func (o *Operations) Find(ctx context.Context, source int32, credential, ref str
 		id = ID{}
 	}
 	var found ID
-	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, CleanText(ref, 1024), id, credential+":").Scan(&found)
+	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, row.CleanText(ref, 1024), id, credential+":").Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ID{}, ErrNotFound
 	case err != nil:
-		return ID{}, fmt.Errorf("finding an operation: %s", ErrorText(err))
+		return ID{}, fmt.Errorf("finding an operation: %s", row.ErrorText(err))
 	}
 	return found, nil
 }

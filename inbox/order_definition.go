@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -226,7 +227,7 @@ type OrderChange struct {
 }
 
 // MaxOrderCounted is how far streams and effects of an [OrderChange] are counted.
-const MaxOrderCounted = MaxCounted
+const MaxOrderCounted = row.MaxCounted
 
 // String says what will happen.
 func (c OrderChange) String() string {

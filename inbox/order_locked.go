@@ -2,14 +2,12 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // LockedStream is a stream whose row somebody has kept locked for so long that its
@@ -155,11 +153,4 @@ func (l *lockedStreams) report(ctx context.Context, db interface {
 	}
 	l.tell(ctx, told)
 	return age
-}
-
-// IsLocked reports whether the server refused a statement because it did not obtain a
-// lock in time, or at once.
-func IsLocked(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == "55P03"
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -245,7 +246,7 @@ func (w *orderWrites) queueStreams(b *pgx.Batch) {
 	ids, applied, inFlight := make([]int64, n), make([]string, n), make([]ID, n)
 	gaps, warned, blocked := make([]*time.Time, n), make([]*time.Time, n), make([]ID, n)
 	for i, s := range w.streams {
-		ids[i], applied[i], inFlight[i], gaps[i], warned[i], blocked[i] = s.id, s.applied.String(), s.inFlight, Micros(s.gapSince), Micros(s.warnedAt), s.blockedBy
+		ids[i], applied[i], inFlight[i], gaps[i], warned[i], blocked[i] = s.id, s.applied.String(), s.inFlight, row.Micros(s.gapSince), row.Micros(s.warnedAt), s.blockedBy
 	}
 	b.Queue(updateStreams, ids, applied, inFlight, gaps, warned, blocked)
 }
@@ -259,7 +260,7 @@ func (w *orderWrites) queueMoves(b *pgx.Batch) {
 	nexts, reasons, jobs := make([]*time.Time, n), make([]string, n), make([]int64, n)
 	var released []ID
 	for i, m := range w.moves {
-		ids[i], states[i], tokens[i], nexts[i], reasons[i], jobs[i] = m.id, string(m.state), m.token, Micros(m.nextAt), string(m.reason), m.jobID
+		ids[i], states[i], tokens[i], nexts[i], reasons[i], jobs[i] = m.id, string(m.state), m.token, row.Micros(m.nextAt), string(m.reason), m.jobID
 		if m.state == EffectSuperseded || m.state == EffectSkipped {
 			released = append(released, m.id)
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // How effects of streams are settled: their streams are locked, and those whose
@@ -112,7 +114,7 @@ func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *orde
 }
 
 // settleOrderedTx does it in the caller's transaction.
-func (e *Effects) settleOrderedTx(ctx context.Context, db Batcher, group []Settlement) ([]Settled, error) {
+func (e *Effects) settleOrderedTx(ctx context.Context, db row.Batcher, group []Settlement) ([]Settled, error) {
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return db.SendBatch(ctx, b).Close() })
 	var first, last pgx.Batch
 	settled, err := o.settle(ctx, &first, &last, group)
@@ -270,7 +272,7 @@ func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool,
 // settleLocked settles again and again what found its stream, or its effect's row,
 // locked by somebody else, until ctx ends. It keeps no connection while it waits, but
 // for a moment and beside few others: where a stream is merely busy, it gets its turn.
-func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *Group[Settlement, Settled]) (Settled, error) {
+func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *row.Group[Settlement, Settled]) (Settled, error) {
 	const first, most = 2 * time.Millisecond, 250 * time.Millisecond
 	for pause := first; ; pause = min(2*pause, most) {
 		var out Settled
@@ -287,7 +289,7 @@ func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *Group[S
 			out, err = group.Do(ctx, s)
 		}
 		switch {
-		case IsLocked(err):
+		case row.IsLocked(err):
 			out.locked = true
 		case err != nil, !out.locked:
 			return out, err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // AuditDiscardOutbox: an emitted event that can never be admitted was discarded.
@@ -58,7 +60,7 @@ LIMIT $5`
 // Outbox gives one page of the emitted events that are not admitted yet, the oldest
 // first.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) ([]OutboxRow, error) {
-	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, Micros(f.Since), PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, row.Micros(f.Since), row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the outbox: %w", err)
 	}
@@ -123,7 +125,7 @@ func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (discarded O
 			return err
 		}
 		var now time.Time
-		if err := tx.QueryRow(ctx, ReadClock).Scan(&now); err != nil {
+		if err := tx.QueryRow(ctx, row.ReadClock).Scan(&now); err != nil {
 			return err
 		}
 		return WriteAuditTx(ctx, tx, AuditEntry{

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -89,7 +89,7 @@ ORDER BY v.id, f.route, f.item`
 
 // outcomes reads where the events stand. Of one whose document is stored it
 // reads nothing else, unless effects is true.
-func outcomes(ctx context.Context, db Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
+func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
 	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses())
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func outcomes(ctx context.Context, db Querier, keys *seal.Keyring, events []ID, 
 				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
 			}
-			if o.document, o.sealed = keys.Open(Document(id), documentKey, document); o.sealed != nil {
+			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
 				o.document = nil
 			}
 			out[id] = o
@@ -123,7 +123,7 @@ func outcomes(ctx context.Context, db Querier, keys *seal.Keyring, events []ID, 
 		if route == nil {
 			continue
 		}
-		if result, err = keys.Open(Result(resultOf), resultKey, result); err != nil {
+		if result, err = keys.Open(place.Result(resultOf), resultKey, result); err != nil {
 			o.sealed, result = err, nil
 		}
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
@@ -134,11 +134,6 @@ func outcomes(ctx context.Context, db Querier, keys *seal.Keyring, events []ID, 
 		o.Omitted = total - len(o.Effects)
 	}
 	return out, rows.Err()
-}
-
-// Querier is a pool or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 func embeddable(result []byte) json.RawMessage {

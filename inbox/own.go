@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Owner is which effect has a key, after [Effects.Own].
@@ -167,7 +169,7 @@ FROM unnest($1::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[],
 JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash`
 
 // ownKeys is one round trip; sent to a pool it is its own transaction.
-func ownKeys(ctx context.Context, db Batcher, asks []ownAsk) ([]Owner, error) {
+func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
 	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
 	routes, received, keeps := make([]int32, n), make([]time.Time, n), make([]int64, n)

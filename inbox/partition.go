@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // PartitionDays is how many days of body partitions are made ahead.
@@ -21,7 +23,7 @@ var className = regexp.MustCompile(`^[a-z][a-z0-9_]{0,24}$`)
 
 // CheckClassName returns [ErrClassName] unless name can name a class.
 func CheckClassName(name string) error {
-	if !className.MatchString(name) || name == KeptClass || name == ErasedClass {
+	if !className.MatchString(name) || name == row.KeptClass || name == row.ErasedClass {
 		return fmt.Errorf("class %q: %w", name, ErrClassName)
 	}
 	return nil

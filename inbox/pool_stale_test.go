@@ -10,9 +10,9 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 type staleArgs struct{}
@@ -27,8 +27,8 @@ func TestPreparedStatementsSurviveASchemaMadeAnew(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
 	const size = 4
-	work := inboxtest.Open(t, url, schema, inbox.PoolWork, size)
-	queue := inboxtest.Open(t, url, schema, inbox.PoolQueue, size)
+	work := inboxtest.Open(t, url, schema, session.PoolWork, size)
+	queue := inboxtest.Open(t, url, schema, session.PoolQueue, size)
 	client, err := river.NewClient(riverpgxv5.New(queue), &river.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,13 +87,13 @@ func TestPreparedStatementsSurviveASchemaMadeAnew(t *testing.T) {
 		make func() error
 	}{
 		{"made anew", func() error {
-			if _, err := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1).Exec(t.Context(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+			if _, err := inboxtest.Open(t, url, schema, session.PoolAdmin, 1).Exec(t.Context(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
 				return err
 			}
 			return migrations.Up(t.Context(), url, schema)
 		}},
 		{"changed", func() error {
-			_, err := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1).Exec(t.Context(), "ALTER TABLE effect ADD COLUMN new int")
+			_, err := inboxtest.Open(t, url, schema, session.PoolAdmin, 1).Exec(t.Context(), "ALTER TABLE effect ADD COLUMN new int")
 			return err
 		}},
 	} {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // partition is one day of bodies of one class.
@@ -40,7 +42,7 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.
 ORDER BY c.relname`
 
 // partitions gives the days of bodies, the oldest first.
-func partitions(ctx context.Context, db Querier) ([]partition, error) {
+func partitions(ctx context.Context, db row.Querier) ([]partition, error) {
 	rows, err := db.Query(ctx, listPartitions)
 	if err != nil {
 		return nil, fmt.Errorf("listing the partitions of bodies: %w", err)
@@ -175,7 +177,7 @@ func (s *pass) ddl(ctx context.Context, p *partition, sql string) error {
 			continue
 		case contended(err):
 			s.report.Contended = append(s.report.Contended, p.name)
-			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", p.name), slog.String("error", ErrorText(err)))
+			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", p.name), slog.String("error", row.ErrorText(err)))
 			return errPassOver
 		}
 		return fmt.Errorf("removing %s: %w", p.name, err)
@@ -197,7 +199,7 @@ const neededEvent = `(
         OFFSET 0)
     OR EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE i.event_id = e.id AND ` + OpenItem + `
+        WHERE i.event_id = e.id AND ` + row.OpenItem + `
         OFFSET 0)
     OR EXISTS (SELECT FROM unnest($1::int[], $2::uuid[]) AS l (id, since) WHERE l.id = e.source_id AND e.id >= l.since))`
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // PruneCount is what a pass would remove of one table, of one class.
@@ -35,10 +37,10 @@ conflicts AS MATERIALIZED (
     SELECT c.id, c.source_id FROM conflict c JOIN sources s ON s.id = c.source_id WHERE c.last_seen_at < s.bodies),
 replayed AS MATERIALIZED (
     SELECT i.event_id, i.effect_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-    WHERE ` + OpenItem + ` AND NOT $11::boolean),
+    WHERE ` + row.OpenItem + ` AND NOT $11::boolean),
 made AS MATERIALIZED (
     SELECT i.event_id, i.route_id FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-    WHERE i.action = 'create' AND ` + OpenItem + `),
+    WHERE i.action = 'create' AND ` + row.OpenItem + `),
 keys AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
@@ -224,7 +226,7 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []PruneCount, er
 		c.Rows -= c.Stays
 		out = append(out, c)
 	}
-	c := PruneCount{Class: KeptClass, Table: "inbox_body"}
+	c := PruneCount{Class: row.KeptClass, Table: "inbox_body"}
 	if err := tx.QueryRow(ctx, countKept, sources, since).Scan(&c.Rows, &c.Stays); err != nil {
 		return nil, err
 	}

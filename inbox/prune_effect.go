@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // An effect goes when it has been settled for longer than its horizon, and
@@ -26,10 +28,10 @@ const removableEffect = `
             AND (s.gap_since IS NOT NULL OR s.blocked_by IS NOT NULL OR s.in_flight IS NOT NULL))
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE NOT $2::boolean AND i.effect_id = e.id AND ` + OpenItem + `)
+        WHERE NOT $2::boolean AND i.effect_id = e.id AND ` + row.OpenItem + `)
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE i.event_id = e.event_id AND i.action = 'create' AND i.route_id = e.route_id AND ` + OpenItem + `)`
+        WHERE i.event_id = e.event_id AND i.action = 'create' AND i.route_id = e.route_id AND ` + row.OpenItem + `)`
 
 const lockDueEffects = `
 WITH page AS MATERIALIZED (

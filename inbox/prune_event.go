@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // An event's row is its tombstone. It goes when it is past its horizon, counted
@@ -22,7 +24,7 @@ const removableEvent = `
     AND NOT EXISTS (SELECT FROM conflict c WHERE c.event_id = e.id)
     AND NOT EXISTS (
         SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + OpenItem + `)`
+        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + row.OpenItem + `)`
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // A key goes when its window has passed and its tombstone's horizon too ($1 to
@@ -99,7 +101,7 @@ func (s *pass) keys(ctx context.Context) error {
 				dueRoutes []int32
 				dueHashes [][]byte
 			)
-			err = tx.QueryRow(ctx, lockDueKeys, b.routes, b.received, b.asked, after.expires, after.route, NotNil(after.hash), n).
+			err = tx.QueryRow(ctx, lockDueKeys, b.routes, b.received, b.asked, after.expires, after.route, row.NotNil(after.hash), n).
 				Scan(&got.examined, &last, &lastRoute, &lastHash, &dueRoutes, &dueHashes)
 			if err != nil {
 				return stretch{}, err
@@ -120,7 +122,7 @@ func (s *pass) keys(ctx context.Context) error {
 
 // keyBounds reads the bounds. included are states that are about to be settled. ok
 // is false if too much is under way to tell.
-func (r *retention) keyBounds(ctx context.Context, db Querier, included []string) (b keyBounds, ok bool, err error) {
+func (r *retention) keyBounds(ctx context.Context, db row.Querier, included []string) (b keyBounds, ok bool, err error) {
 	oldest := map[int32]time.Time{}
 	var route int32
 	var event ID

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Every statement of prune and erase finds its rows through an index, also on
@@ -18,7 +19,7 @@ import (
 func TestPrunePlans(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 	inboxtest.Source(t, pool, "stripe")
 	if _, err := pool.Exec(t.Context(), inbox.PrepareSession); err != nil {
 		t.Fatal(err)

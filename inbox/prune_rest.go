@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // restChunk is how many effects at rest one transaction settles: it holds the
@@ -23,7 +25,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state IN ('dead', 'indeterminate') AND e.state = ANY ($3::text[])
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-            WHERE NOT $4::boolean AND i.effect_id = e.id AND ` + OpenItem + `)
+            WHERE NOT $4::boolean AND i.effect_id = e.id AND ` + row.OpenItem + `)
     ORDER BY e.id
     LIMIT $5) f
 LIMIT $5`
@@ -37,7 +39,7 @@ CROSS JOIN LATERAL (
     WHERE e.route_id = r.id AND e.id < r.cutoff AND e.state = 'held'
         AND NOT EXISTS (
             SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-            WHERE NOT $3::boolean AND i.effect_id = e.id AND ` + OpenItem + `)
+            WHERE NOT $3::boolean AND i.effect_id = e.id AND ` + row.OpenItem + `)
     ORDER BY e.id
     LIMIT $4) f
 LIMIT $4`

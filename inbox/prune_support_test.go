@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 const day = 24 * time.Hour
@@ -28,12 +29,12 @@ var keepDefault = inbox.Horizons{Body: 7 * day, Tombstone: 30 * day, Effects: 14
 func newPast(tb testing.TB) *past {
 	tb.Helper()
 	url, schema := inboxtest.Schema(tb)
-	p := &past{pool: inboxtest.Open(tb, url, schema, inbox.PoolAdmin, 8)}
+	p := &past{pool: inboxtest.Open(tb, url, schema, session.PoolAdmin, 8)}
 	p.source = inboxtest.Source(tb, p.pool, "stripe")
 	p.register(tb, inbox.ClassRow{Name: "default", Horizons: keepDefault})
 	var err error
 	p.gate, err = inbox.NewGate(inbox.GateConfig{
-		Pool: inboxtest.Open(tb, url, schema, inbox.PoolGate, 6), Enqueuer: newQueue(),
+		Pool: inboxtest.Open(tb, url, schema, session.PoolGate, 6), Enqueuer: newQueue(),
 		Clock: inbox.NewClock(p.pool, func() time.Time { return time.Unix(0, p.at.Load()) }),
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // walk goes through one table in the order of an index. It goes on where the
@@ -133,7 +135,7 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 			continue
 		case contended(err):
 			s.report.Contended = append(s.report.Contended, w.name)
-			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", ErrorText(err)))
+			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", row.ErrorText(err)))
 			return false, nil
 		default:
 			return false, fmt.Errorf("removing from %s: %w", w.table, err)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Without locks: each is checked again under its own. A duplicate's owner acts for
@@ -59,7 +61,7 @@ const rearmPatience = time.Second
 const lockDead = `
 SELECT x.route_id, x.version, x.rearms, coalesce(x.reason, ''), x.sequence_key_hash,
     x.rearmed_at IS NULL OR x.rearmed_at <= now() - $2::bigint * interval '1 microsecond',
-    coalesce((extract(epoch FROM now() - x.unknown_since) * 1000000)::bigint, -1), ` + CalledAgain + `
+    coalesce((extract(epoch FROM now() - x.unknown_since) * 1000000)::bigint, -1), ` + row.CalledAgain + `
 FROM effect x
 WHERE x.id = $1 AND x.state = 'dead'
 FOR UPDATE OF x`

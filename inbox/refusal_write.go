@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
 // refusalRecount is how long a writer trusts what it believes a source holds;
@@ -108,7 +110,7 @@ func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 		sizes[i] = int32(refusal.size)
 		peers[i], findings[i] = refusal.peer, refusal.finding
 		if refusal.Whole {
-			headers[i], bodies[i], keys[i] = SealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
+			headers[i], bodies[i], keys[i] = place.SealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
 		}
 	}
 	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // RelayConfig configures a [Relay]. Pool, Clock and Logger are required, and Gate
@@ -139,7 +141,7 @@ func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
 		if r.cfg.Fits != nil && r.cfg.Fits() != nil {
 			// left to a newer process
 		} else if _, err := r.Run(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", ErrorText(err)))
+			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", row.ErrorText(err)))
 		}
 		select {
 		case <-ctx.Done():

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Rows are taken in the order of their ids, which is not that of their commits:
@@ -107,7 +109,7 @@ func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
 }
 
 func (r *Relay) left(ctx context.Context, events int, err error) {
-	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", ErrorText(err)))
+	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", row.ErrorText(err)))
 }
 
 // admission is a delivery of the rows, which are of one source: the payload itself of

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Emitted rows that can never be admitted. Stored: never change.
@@ -86,9 +88,9 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 		switch {
 		case event.Bytes > mostEmitted:
 			why = outboxTooLarge
-		case !Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
+		case !row.Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
 			why = outboxEventID
-		case !Storable(event.Type):
+		case !row.Storable(event.Type):
 			why = outboxType
 		}
 		if why == "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // outbox is a source open to emit, a gate that runs and what makes relays.
@@ -30,12 +31,12 @@ type outbox struct {
 func newOutbox(t *testing.T) *outbox {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
-	o := &outbox{bundle: &bundle{pool: inboxtest.Open(t, url, schema, inbox.PoolAdmin, 8)}, schema: schema}
+	o := &outbox{bundle: &bundle{pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}, schema: schema}
 	o.source = inboxtest.Source(t, o.pool, "orders")
 	exec(t, o.pool, `UPDATE source SET emit = true`)
-	o.clock, o.work = inboxtest.Clock(t, o.pool), inboxtest.Open(t, url, schema, inbox.PoolWork, 8)
+	o.clock, o.work = inboxtest.Clock(t, o.pool), inboxtest.Open(t, url, schema, session.PoolWork, 8)
 	var err error
-	o.gate, err = inbox.NewGate(inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 8), Enqueuer: newQueue(), Clock: o.clock})
+	o.gate, err = inbox.NewGate(inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: newQueue(), Clock: o.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // decidedNames are the rows that sources have, and the routes of each, by configured
@@ -31,7 +33,7 @@ type knownNames struct {
 	pastRoute  map[int32][]pastName // by source
 }
 
-func readNames(ctx context.Context, db Batcher) (*knownNames, error) {
+func readNames(ctx context.Context, db row.Batcher) (*knownNames, error) {
 	out := &knownNames{routes: map[int32][]namedRow{}, pastRoute: map[int32][]pastName{}}
 	var b pgx.Batch
 	b.Queue(readNamedSources).Query(func(rows pgx.Rows) error {

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ReplayOptions are what a plan takes in beside dead effects.
@@ -178,7 +180,7 @@ const readReplay = `SELECT ` + replayColumns + ` FROM replay WHERE id = $1`
 // its steps follow one another.
 const lockReplay = readReplay + ` FOR UPDATE`
 
-func oneReplay(ctx context.Context, db Querier, sql string, id ID) (*Replay, error) {
+func oneReplay(ctx context.Context, db row.Querier, sql string, id ID) (*Replay, error) {
 	rows, err := db.Query(ctx, sql, id)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // candidate is an effect of the scope as it stands, or its owner if it is a
@@ -27,7 +29,7 @@ const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
     NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
-    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + CalledAgain + `
+    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + row.CalledAgain + `
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
 JOIN effect e ON e.id = a.id
 LEFT JOIN effect x ON x.id = coalesce(e.duplicate_of, e.id)

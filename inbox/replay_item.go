@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -39,12 +41,6 @@ func (i *planItem) digest(h hash.Hash) {
 	fmt.Fprintln(h)
 }
 
-// An item i that its plan may still act on: what is needed for it must not go. A plan that
-// has expired cannot be run any more, whether or not anybody has marked it yet; one that
-// runs has no end but its own, even if nobody works on it.
-const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position)))
-    AND (plan.state = 'running' OR plan.state IN ('planning', 'planned') AND (plan.expires_at IS NULL OR plan.expires_at > now()))`
-
 // Written once: what becomes of an item is a row of its own.
 const insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
@@ -69,7 +65,7 @@ func queueItems(b *pgx.Batch, keys *seal.Keyring, replay ID, items []planItem) {
 		actions[i], leftOut[i], verdicts[i], diffs[i] = string(it.action), string(it.leftOut), string(it.verdict), it.diff
 		states[i], reasons[i], revisions[i] = string(it.state), string(it.reason), int32(it.revision)
 		if it.diff != nil {
-			diffs[i], diffKeys[i] = ring.Seal(Diff_(replay, it.position), it.diff)
+			diffs[i], diffKeys[i] = ring.Seal(place.Diff(replay, it.position), it.diff)
 		}
 	}
 	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys,
@@ -147,7 +143,7 @@ LIMIT $8`
 // Items gives one page of a replay's items, in the order in which they are carried
 // out, with their diffs.
 func (r *Replays) Items(ctx context.Context, id ID, f ItemFilter) ([]ReplayItem, error) {
-	rows, err := r.pool.Query(ctx, listItems, id, f.After, string(f.Action), string(f.LeftOut), string(f.Verdict), string(f.Outcome), f.Open, PageSize(f.Limit))
+	rows, err := r.pool.Query(ctx, listItems, id, f.After, string(f.Action), string(f.LeftOut), string(f.Verdict), string(f.Outcome), f.Open, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}
@@ -166,7 +162,7 @@ func (r *Replays) Items(ctx context.Context, id ID, f ItemFilter) ([]ReplayItem,
 		if err != nil || diff == nil {
 			return i, err
 		}
-		if i.Diff, err = r.store.keys.Open(Diff_(id, i.Position), keyID, diff); err != nil {
+		if i.Diff, err = r.store.keys.Open(place.Diff(id, i.Position), keyID, diff); err != nil {
 			i.Diff, i.Detail = nil, strings.TrimSpace(i.Detail+" (diff: "+err.Error()+")")
 		}
 		return i, nil

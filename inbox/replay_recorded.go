@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -116,8 +117,8 @@ func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error
 	r.EffectsSince = since.Time // zero if it is null
 	if r.Delivery != nil {
 		var errs [2]error
-		r.Event.Headers, errs[0] = keys.Open(Headers(bodyID), keyID, r.Event.Headers)
-		r.Delivery, errs[1] = keys.Open(Body(bodyID), keyID, r.Delivery)
+		r.Event.Headers, errs[0] = keys.Open(place.Headers(bodyID), keyID, r.Event.Headers)
+		r.Delivery, errs[1] = keys.Open(place.Body(bodyID), keyID, r.Delivery)
 		err := errors.Join(errs[:]...)
 		if err == nil && r.Offset+r.Length > len(r.Delivery) {
 			err = seal.ErrDamaged
@@ -150,7 +151,7 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 		if err != nil {
 			return nil, err
 		}
-		if r.Rendered, err = keys.Open(Rendered(r.Effect), keyID, r.Rendered); err != nil {
+		if r.Rendered, err = keys.Open(place.Rendered(r.Effect), keyID, r.Rendered); err != nil {
 			r.Rendered, r.Lost = nil, true
 			_, r.MissingKey = UnopenedReason(err)
 		}

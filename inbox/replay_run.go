@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // StartReplay asks for a planned replay to be run. Everything is required but
@@ -260,7 +262,7 @@ LIMIT $3`
 
 // List gives one page of replays, newest first; an empty state takes all.
 func (r *Replays) List(ctx context.Context, state ReplayState, before ID, limit int) ([]Replay, error) {
-	rows, err := r.pool.Query(ctx, listReplays, string(state), before, PageSize(limit))
+	rows, err := r.pool.Query(ctx, listReplays, string(state), before, row.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing replays: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ReplayStep is what one step of a run did.
@@ -33,7 +35,7 @@ func (r *Replays) Step(ctx context.Context, id ID) (ReplayStep, error) {
 }
 
 func (r *Replays) step(ctx context.Context, db interface {
-	Batcher
+	row.Batcher
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, id ID, atMost float32,
 ) (ReplayStep, error) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Horizons are how long things are kept. What is older than its horizon is due
@@ -101,7 +103,7 @@ ORDER BY s.name`
 
 // readRetention reads the horizons that are registered. A class that was never
 // registered counts as the longest of each; if none ever was, nothing is due.
-func readRetention(ctx context.Context, db Querier) (*retention, error) {
+func readRetention(ctx context.Context, db row.Querier) (*retention, error) {
 	r := &retention{classes: map[string]Horizons{}, routes: map[int32]Horizons{}}
 	rows, err := db.Query(ctx, readClasses)
 	if err != nil {

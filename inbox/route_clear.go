@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ClearRoute is a decision about all effects that wait for a route that is gone.
@@ -49,7 +51,7 @@ type ClearedRoute struct {
 }
 
 const findGoneRoute = `
-SELECT r.id, r.version, r.target, ` + GoneRoute + `
+SELECT r.id, r.version, r.target, ` + row.GoneRoute + `
 FROM route r
 JOIN source s ON s.id = r.source_id
 WHERE s.name = $1 AND r.name = $2`

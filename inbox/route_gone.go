@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // ErrRouteGone is returned for sending an effect again whose route neither the server
@@ -16,13 +18,6 @@ var ErrRouteGone = errors.New("the route is gone from the configuration: nobody 
 // ErrRouteKnown is returned for taking the effects of a route away from servers that
 // carry them out.
 var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")
-
-// GoneRoute says of a route r that the server that started last does not have it, and no
-// process that lives works it: in a rolling deploy an old process may start last, and the
-// routes of the new ones are not gone. Each server registers all its sources and routes in
-// one transaction, whose time they get. The interval is [NodeSilence].
-const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
-    AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
 
 // RouteBacklog is a route with what is not settled of it.
 type RouteBacklog struct {
@@ -51,7 +46,7 @@ WITH unsettled AS (
     SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.state = 'held' AND e.next_at IS NULL
     UNION ALL
     SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.state IN ('dead', 'indeterminate'))
-SELECT s.name, r.name, r.target, ` + GoneRoute + `,
+SELECT s.name, r.name, r.target, ` + row.GoneRoute + `,
     count(*) FILTER (WHERE u.state IN ('pending', 'retry', 'held')), count(*) FILTER (WHERE u.state = 'claimed'),
     count(*) FILTER (WHERE u.state = 'dead'), count(*) FILTER (WHERE u.state = 'indeterminate'),
     min(v.received_at) FILTER (WHERE u.state IN ('pending', 'retry', 'held'))

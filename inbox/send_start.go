@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
 type sendStart struct {
@@ -21,7 +23,7 @@ type sendStart struct {
 // began. It reports false if the claim is no longer the caller's: nothing may
 // be sent then.
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
-	sealed, keyID := e.keys.Seal(Rendered(claim.Effect), rendered)
+	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), rendered)
 	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started}
 	ok, err := untilUnlocked(ctx, func() (bool, bool, error) {
 		out, err := e.starts.Do(ctx, start)

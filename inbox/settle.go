@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Settlement is one way out of an unfinished attempt or of a state at rest.
@@ -125,7 +127,7 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	if err == nil && !out.Applied {
 		out, err = group.Do(ctx, s)
 	}
-	if IsLocked(err) || err == nil && out.locked {
+	if row.IsLocked(err) || err == nil && out.locked {
 		out, err = e.settleLocked(ctx, s, group)
 	}
 	if err != nil {
@@ -139,7 +141,7 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 // must be rolled back.
 func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settled, error) {
 	out, err := e.SettleLocked(ctx, tx, []Settlement{s}, nil)
-	if err != nil && !IsLocked(err) {
+	if err != nil && !row.IsLocked(err) {
 		return Settled{}, fmt.Errorf("settling effect %s: %w", s.Effect, err)
 	}
 	if err != nil || out[0].locked {
@@ -288,7 +290,7 @@ WHERE id = ANY ($1::uuid[])`
 // is its own transaction. The wakes are inserted with it. The order of locks is
 // event, stream, effect, effect key: a caller that has locked an effect has locked
 // its stream before.
-func (e *Effects) SettleLocked(ctx context.Context, db Batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
+func (e *Effects) SettleLocked(ctx context.Context, db row.Batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
 	out := make([]Settled, len(group))
 	var ordered, plain []Settlement
 	var orderedAt, plainAt []int

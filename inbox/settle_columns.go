@@ -3,6 +3,9 @@ package inbox
 import (
 	"slices"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // settleArguments are the parameters of [settleEffects], the effects' ids first.
@@ -56,10 +59,10 @@ func (e *Effects) settleColumns(group []Settlement) (columns, sealed []any) {
 		s := &group[i]
 		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
 		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
-		reasons[i], codes[i], excerpts[i] = string(s.Reason), CleanText(s.Code, 64), CleanText(s.Excerpt, 2048)
+		reasons[i], codes[i], excerpts[i] = string(s.Reason), row.CleanText(s.Code, 64), row.CleanText(s.Excerpt, 2048)
 		outcomes[i], triggers[i] = string(s.Outcome), string(s.Trigger)
-		results[i], resultKeys[i] = e.keys.Seal(Result(s.Effect), s.Result)
-		excerpts[i], sealedExcerpts[i], excerptKeys[i] = SealExcerpt(e.keys, s.Effect, excerpts[i])
+		results[i], resultKeys[i] = e.keys.Seal(place.Result(s.Effect), s.Result)
+		excerpts[i], sealedExcerpts[i], excerptKeys[i] = place.SealExcerpt(e.keys, s.Effect, excerpts[i])
 		starts[i], unfinished[i], rearms[i], jobs[i] = s.StartedAt, s.Unfinished, s.Rearm, s.JobID
 	}
 	return []any{ids, tokens, froms, versions, states, afters, reasons, codes, excerpts, results, outcomes, triggers,

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // RegistrationCheck is what a registration would change, and what nobody would look
@@ -108,7 +110,7 @@ func (r StrandedRoute) String() string {
 const (
 	readStrandedRest = `
 SELECT r.id, d.dead, i.indeterminate, h.held, h.streams
-` + FromRestingEffects + `
+` + row.FromRestingEffects + `
 CROSS JOIN LATERAL (
     SELECT count(*) AS held, count(DISTINCT x.sequence_key_hash) AS streams
     FROM (
@@ -245,7 +247,7 @@ func (c *RegistrationCheck) strand(ctx context.Context, tx pgx.Tx, known *knownN
 }
 
 func countStranded(ctx context.Context, tx pgx.Tx, ids []int32, routes map[int32]StrandedRoute) error {
-	rows, err := tx.Query(ctx, readStrandedRest, ids, MaxCounted+1)
+	rows, err := tx.Query(ctx, readStrandedRest, ids, row.MaxCounted+1)
 	if err != nil {
 		return err
 	}
@@ -265,7 +267,7 @@ func countStranded(ctx context.Context, tx pgx.Tx, ids []int32, routes map[int32
 	}
 	_, err = pgx.ForEachRow(rows, []any{&id, &rest.Pending, &rest.Retry, &rest.Claimed}, func() error {
 		r := routes[id]
-		r.Pending, r.Retry, r.Claimed = min(rest.Pending, MaxCounted+1), min(rest.Retry, MaxCounted+1), min(rest.Claimed, MaxCounted+1)
+		r.Pending, r.Retry, r.Claimed = min(rest.Pending, row.MaxCounted+1), min(rest.Retry, row.MaxCounted+1), min(rest.Claimed, row.MaxCounted+1)
 		routes[id] = r
 		return nil
 	})
@@ -315,5 +317,5 @@ const readGoneRoutes = `
 SELECT r.id, s.name, r.name
 FROM route r
 JOIN source s ON s.id = r.source_id
-WHERE ` + GoneRoute + `
+WHERE ` + row.GoneRoute + `
 ORDER BY s.name, r.name`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A route that left the configuration had its effects put off for ever without a word.
@@ -126,7 +127,7 @@ SELECT gen_random_uuid(), 1, n::text, 't', sha256(''), now(), 'ok', 'default', g
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
+			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 			for _, sql := range prepare {
 				exec(t, pool, sql)
 			}

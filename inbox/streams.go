@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // StreamFilter narrows a list of streams; a zero field does not.
@@ -81,7 +83,7 @@ func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, erro
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, PageSize(f.Limit), MaxHeld, routes, hashes)
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, row.PageSize(f.Limit), MaxHeld, routes, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // StreamPass is how a stream goes on that stands still.
@@ -85,7 +87,7 @@ func RetryLocked(ctx context.Context, transaction func() error) error {
 	for try := 0; ; try++ {
 		err := transaction()
 		switch {
-		case err == nil || !IsLocked(err):
+		case err == nil || !row.IsLocked(err):
 			return err
 		case try >= lockedTries:
 			return ErrLocked

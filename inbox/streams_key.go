@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -12,7 +13,7 @@ import (
 type streamKey struct {
 	routeID int32
 	hash    []byte
-	label   Label
+	label   place.Label
 }
 
 func (k *streamKey) open(keys *seal.Keyring) (key string, missing int32) {

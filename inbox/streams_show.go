@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
 // StreamEffect is an effect that waits in a stream, is in flight or blocks it.
@@ -100,7 +102,7 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 		return nil, fmt.Errorf("reading stream %s: %w", ref, err)
 	}
 	var d StreamDetail
-	var stored Label
+	var stored place.Label
 	err = l.pool.QueryRow(ctx, showStream, parsed.id, parsed.source, parsed.route, hashes, MaxHeld).Scan(
 		&d.ID, &d.Source, &d.Route, &stored.Plain, &stored.Sealed, &stored.KeyID, &d.Applied, &d.InFlight, &d.GapSince,
 		&d.BlockedBy, &d.UpdatedAt, &d.StartedAt, &d.routeID, &d.keyHash, &d.Held, &d.Undecided)

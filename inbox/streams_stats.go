@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // StreamStats is how the streams of one route stand.
@@ -29,9 +31,6 @@ type LongGap struct {
 	Stream int64
 	Since  time.Time
 }
-
-// MaxCounted bounds what is counted for people.
-const MaxCounted = 10_000
 
 const (
 	maxLongGaps = 100
@@ -69,7 +68,7 @@ LIMIT $3`
 func ReadStreamStats(ctx context.Context, pool *pgxpool.Pool, route int32, long time.Duration) (StreamStats, error) {
 	var s StreamStats
 	var oldest int64
-	err := pool.QueryRow(ctx, readStreamStats, route, MaxCounted).Scan(&s.Held, &s.Gaps, &s.Blocked, &oldest)
+	err := pool.QueryRow(ctx, readStreamStats, route, row.MaxCounted).Scan(&s.Held, &s.Gaps, &s.Blocked, &oldest)
 	if err != nil {
 		return s, fmt.Errorf("counting streams: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 func TestID(t *testing.T) {
@@ -165,7 +166,7 @@ func TestPoolsAskForDurability(t *testing.T) {
 	if !strings.Contains(url, "?") {
 		url += "?"
 	}
-	for _, role := range []inbox.PoolRole{inbox.PoolGate, inbox.PoolWork, inbox.PoolAdmin} {
+	for _, role := range []session.PoolRole{session.PoolGate, session.PoolWork, session.PoolAdmin} {
 		var value string
 		pool := inboxtest.Open(t, url+"&synchronous_commit=off", schema, role, 1)
 		if err := pool.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&value); err != nil {

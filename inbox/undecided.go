@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Undecided is an effect that is held for a person: it has no sequence key or number,
@@ -54,7 +56,7 @@ func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) ([
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, PageSize(f.Limit), routes, hashes)
+	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, row.PageSize(f.Limit), routes, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}

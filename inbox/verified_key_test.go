@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // What has verified something last comes first, the document that was fetched last is the
@@ -14,7 +15,7 @@ import (
 func TestVerifiedKeys(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	key := func(n byte, document string, fetched, verified time.Duration) inbox.VerifiedKey {
 		return inbox.VerifiedKey{

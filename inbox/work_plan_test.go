@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
 )
 
 // nothingDue is a history of which everything is at rest: what the planner has
@@ -32,7 +33,7 @@ func TestWorkPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			pool := inboxtest.Open(t, url, schema, session.PoolWork, 1)
 			for _, sql := range prepare {
 				if _, err := pool.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
@@ -90,7 +91,7 @@ func TestReplayStepPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			pool := inboxtest.Open(t, url, schema, session.PoolWork, 1)
 			for _, sql := range prepare {
 				if _, err := pool.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
@@ -119,7 +120,7 @@ func TestDecisionsPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolWork, 1)
+			pool := inboxtest.Open(t, url, schema, session.PoolWork, 1)
 			for _, sql := range prepare {
 				if _, err := pool.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/session"
 )
 
 // The routes of every bundle, by what their target is like.
@@ -59,9 +60,9 @@ func setup(tb testing.TB) *bundle {
 	url, schema := inboxtest.Schema(tb)
 	b := &bundle{
 		tb: tb, schema: schema,
-		pool:  inboxtest.Open(tb, url, schema, inbox.PoolAdmin, 4),
-		work:  inboxtest.Open(tb, url, schema, inbox.PoolWork, 8),
-		river: inboxtest.Open(tb, url, schema, inbox.PoolQueue, 8),
+		pool:  inboxtest.Open(tb, url, schema, session.PoolAdmin, 4),
+		work:  inboxtest.Open(tb, url, schema, session.PoolWork, 8),
+		river: inboxtest.Open(tb, url, schema, session.PoolQueue, 8),
 		queue: jobs.NewQueue(jobs.QueueConfig{}),
 		lease: 30 * time.Second,
 		retry: inbox.RetryPolicy{Attempts: 5, Base: time.Millisecond, Max: 10 * time.Millisecond},

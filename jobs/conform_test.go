@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
+	"github.com/oncegate/oncegate/session"
 )
 
 func database(tb testing.TB, build effecttest.NewTransactional) effecttest.Kind {
 	tb.Helper()
 	url, schema := inboxtest.Schema(tb)
-	return effecttest.Database(inboxtest.Open(tb, url, schema, inbox.PoolAdmin, 6), build)
+	return effecttest.Database(inboxtest.Open(tb, url, schema, session.PoolAdmin, 6), build)
 }
 
 func TestSQLConforms(t *testing.T) { //nolint:paralleltest // Run makes it parallel

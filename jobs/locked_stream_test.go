@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/session"
 )
 
 // patientWork replaces the bundle's pool by one whose connections wait for locks
@@ -267,7 +268,7 @@ func TestAVanishedHostLetsGoOfItsStreams(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1"}}
-	pool, err := inbox.OpenPool(t.Context(), b.pool.Config().ConnString(), b.schema, inbox.PoolWork, 1, inbox.VanishAfter(time.Second))
+	pool, err := session.OpenPool(t.Context(), b.pool.Config().ConnString(), b.schema, session.PoolWork, 1, session.VanishAfter(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

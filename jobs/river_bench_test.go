@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
+	"github.com/oncegate/oncegate/session"
 )
 
 const applyFunction = `
@@ -60,8 +61,8 @@ func BenchmarkSQL(b *testing.B) {
 	})
 	b.Run("river", func(b *testing.B) {
 		url, schema := inboxtest.Schema(b)
-		pool := inboxtest.Open(b, url, schema, inbox.PoolAdmin, 8)
-		own := inboxtest.Open(b, url, schema, inbox.PoolAdmin, 8)
+		pool := inboxtest.Open(b, url, schema, session.PoolAdmin, 8)
+		own := inboxtest.Open(b, url, schema, session.PoolAdmin, 8)
 		if _, err := pool.Exec(b.Context(), applyFunction); err != nil {
 			b.Fatal(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A migrator that dies at any message it sends, before the server has it or after,
@@ -17,7 +17,7 @@ import (
 func TestMigratorDiesAnywhere(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	before := dumped(t, pool)
 	table := [2]string{
 		says(migrations.Version) + "CREATE TABLE later (a int); INSERT INTO later SELECT generate_series(1, 100); ALTER TABLE node ADD COLUMN later int",

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A migration that has run somewhere never changes: two databases of one version would
@@ -115,7 +115,7 @@ var leftBehind = map[int]string{7: "index CREATE INDEX replay_item_event_idx ON 
 func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	before := ""
 	for version := 1; version <= migrations.Version; version++ {
 		m, err := migrations.New(migrations.Config{URL: url, Schema: schema}.To(version))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // connected is a connection of somebody who is in a migration's way.
@@ -69,7 +69,7 @@ var wantsNode = [2]string{says(migrations.Version) + "CREATE TABLE later (); ALT
 func TestLockWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	before := dumped(t, pool)
 	holder := connected(t, url, schema, "a long report")
 	run(t, holder, "BEGIN")
@@ -144,7 +144,7 @@ func TestWaitForAnotherMigrationIsBounded(t *testing.T) {
 	if err := migrations.Up(t.Context(), url, schema); err != nil {
 		t.Errorf("after the stop: %v", err)
 	}
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	if err := migrations.Validate(t.Context(), pool); err != nil {
 		t.Errorf("after the stop: %v", err)
 	}
@@ -184,7 +184,7 @@ func TestIndexesAreResumed(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
 	conn := connected(t, url, schema, "test")
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	const node = `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat)
 		VALUES (gen_random_uuid(), 'a', '1', '{}', '', '{}', '{}', now(), now())`
 	run(t, conn, node)

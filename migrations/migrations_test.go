@@ -11,9 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // dumped gives everything in the schema but partitions, in order.
@@ -29,7 +29,7 @@ func dumped(t *testing.T, pool *pgxpool.Pool) string {
 func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 
 	first := dumped(t, pool)
 	if !strings.Contains(first, "inbox_event_key UNIQUE (source_id, event_id)") {
@@ -82,7 +82,7 @@ func TestFourConcurrentUps(t *testing.T) {
 			t.Errorf("up %d: %v", i, err)
 		}
 	}
-	if err := migrations.Validate(t.Context(), inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)); err != nil {
+	if err := migrations.Validate(t.Context(), inboxtest.Open(t, url, schema, session.PoolAdmin, 2)); err != nil {
 		t.Error(err)
 	}
 }
@@ -139,7 +139,7 @@ func TestConstraintsAreNamed(t *testing.T) {
 func TestOutcomesOfReplaysAreMoved(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 func migrator(t *testing.T, cfg migrations.Config) *migrations.Migrator {
@@ -28,7 +28,7 @@ func says(oldest int) string { return fmt.Sprintf("-- oncegate:oldest %d\n", old
 func TestOlderProgramStaysWhereItMay(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	cfg := migrations.Config{URL: url, Schema: schema}
 	expand := [2]string{says(migrations.Version) + "ALTER TABLE node ADD COLUMN later int", "ALTER TABLE node DROP COLUMN later"}
 	contract := [2]string{says(migrations.Version+1) + "CREATE TABLE later ()", "DROP TABLE later"}
@@ -90,7 +90,7 @@ func TestOlderProgramStaysOnRiversTablesWhereItMay(t *testing.T) {
 func TestFailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	before := dumped(t, pool)
 	cfg := migrations.Config{URL: url, Schema: schema}
 	down := "DROP TABLE later"
@@ -116,7 +116,7 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 func TestRepairDecidesFromFacts(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	cfg := migrations.Config{URL: url, Schema: schema}
 	for at := 1; at <= migrations.Version; at++ {
 		if err := migrator(t, cfg.To(at)).Up(t.Context()); err != nil {
@@ -179,7 +179,7 @@ func TestRepairDecidesFromFacts(t *testing.T) {
 func TestLossesAreNamed(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	m := migrator(t, migrations.Config{URL: url, Schema: schema}.Add([2]string{
 		says(migrations.Version) + "CREATE TABLE later (a int); CREATE TABLE empty (a int); ALTER TABLE node ADD COLUMN later int; INSERT INTO later VALUES (1), (2)",
 		"DROP TABLE later, empty; ALTER TABLE node DROP COLUMN later",

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Gate is what [Exercise] tests: the gate, or one of the museum.
@@ -102,7 +103,7 @@ type bench struct {
 
 func newBench(e *exercise, name string, fault *Fault) *bench {
 	url, schema := Schema(e.TB)
-	b := &bench{TB: e.TB, name: name, e: e, url: url, schema: schema, pool: Open(e.TB, url, schema, inbox.PoolAdmin, 4)}
+	b := &bench{TB: e.TB, name: name, e: e, url: url, schema: schema, pool: Open(e.TB, url, schema, session.PoolAdmin, 4)}
 	b.source = Source(e.TB, b.pool, "stripe")
 	b.build(fault)
 	return b
@@ -111,7 +112,7 @@ func newBench(e *exercise, name string, fault *Fault) *bench {
 // build puts a new gate with a new fault on the same schema.
 func (b *bench) build(fault *Fault) {
 	b.Helper()
-	b.buildOn(Open(b.TB, b.url, b.schema, inbox.PoolGate, 16), fault)
+	b.buildOn(Open(b.TB, b.url, b.schema, session.PoolGate, 16), fault)
 }
 
 // buildPatient is build with connections that wait a minute for a lock, where others give up after
@@ -119,7 +120,7 @@ func (b *bench) build(fault *Fault) {
 // is always reported as one, and a transaction that takes its time on a busy machine is not refused.
 func (b *bench) buildPatient(fault *Fault) {
 	b.Helper()
-	config := Open(b.TB, b.url, b.schema, inbox.PoolGate, 16).Config()
+	config := Open(b.TB, b.url, b.schema, session.PoolGate, 16).Config()
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SET lock_timeout = '60s'")
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // URL is the database the tests use. A test without one fails, it never skips.
@@ -83,13 +83,13 @@ func Schema(tb testing.TB) (url, schema string) {
 func Pool(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	url, schema := Schema(tb)
-	return Open(tb, url, schema, inbox.PoolAdmin, 8)
+	return Open(tb, url, schema, session.PoolAdmin, 8)
 }
 
 // Open opens a pool on a schema and closes it at the end of the test.
-func Open(tb testing.TB, url, schema string, role inbox.PoolRole, conns int32) *pgxpool.Pool {
+func Open(tb testing.TB, url, schema string, role session.PoolRole, conns int32) *pgxpool.Pool {
 	tb.Helper()
-	pool, err := inbox.OpenPool(tb.Context(), url, schema, role, conns)
+	pool, err := session.OpenPool(tb.Context(), url, schema, role, conns)
 	if err != nil {
 		tb.Fatalf("opening a pool on schema %s: %v", schema, err)
 	}

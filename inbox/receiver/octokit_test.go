@@ -20,6 +20,7 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
+	"github.com/oncegate/oncegate/session"
 )
 
 // TestOctokitExamplesAreRecordedOnce sends every payload that GitHub's own
@@ -30,13 +31,13 @@ func TestOctokitExamplesAreRecordedOnce(t *testing.T) {
 	t.Parallel()
 	const secret = "It's a Secret to Everybody"
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 	all, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	gate, err := inbox.NewGate(inbox.GateConfig{
-		Pool: inboxtest.Open(t, url, schema, inbox.PoolGate, 4), Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: inboxtest.Clock(t, pool),
+		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: inboxtest.Clock(t, pool),
 	})
 	if err != nil {
 		t.Fatal(err)

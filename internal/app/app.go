@@ -189,7 +189,7 @@ func build(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 // openDatabase opens the pools and refuses a schema that does not fit.
 func (a *App) openDatabase(ctx context.Context) error {
 	var err error
-	if a.adminPool, err = a.openPool(ctx, "admin pool", inbox.PoolAdmin, 4); err != nil {
+	if a.adminPool, err = a.openPool(ctx, "admin pool", session.PoolAdmin, 4); err != nil {
 		return err
 	}
 	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now).WithLogger(a.log)
@@ -221,16 +221,16 @@ func (a *App) openDatabase(ctx context.Context) error {
 	return a.clock.Start(ctx)
 }
 
-func (a *App) openPool(ctx context.Context, name string, role inbox.PoolRole, size int32) (*pgxpool.Pool, error) {
+func (a *App) openPool(ctx context.Context, name string, role session.PoolRole, size int32) (*pgxpool.Pool, error) {
 	return a.openPoolWithin(ctx, name, role, size, 0)
 }
 
-func (a *App) openPoolWithin(ctx context.Context, name string, role inbox.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
-	options := []inbox.PoolOption{inbox.GuardedBy(&a.sessions)}
-	if role == inbox.PoolWork || role == inbox.PoolQueue {
-		options = append(options, inbox.VanishAfter(a.settings.Work.Lease))
+func (a *App) openPoolWithin(ctx context.Context, name string, role session.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
+	options := []session.PoolOption{session.GuardedBy(&a.sessions)}
+	if role == session.PoolWork || role == session.PoolQueue {
+		options = append(options, session.VanishAfter(a.settings.Work.Lease))
 	}
-	pool, err := inbox.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence, options...)
+	pool, err := session.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -27,6 +26,7 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
+	"github.com/oncegate/oncegate/session"
 )
 
 // entry is one provider of the catalogue, as a source that takes one delivery.
@@ -260,7 +260,7 @@ func TestEveryEntryStartsFromItsPageAndRecords(t *testing.T) {
 		}
 	}
 	t.Logf("%d entries, %d of them signed here", len(all), signed)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 	rows, err := pool.Query(t.Context(), `SELECT s.name, count(e.id), count(e.id) FILTER (WHERE e.admission = 'unusable') FROM source s LEFT JOIN inbox_event e ON e.source_id = s.id GROUP BY s.name`)
 	if err != nil {
 		t.Fatal(err)

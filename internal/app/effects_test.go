@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const effectsFile = `
@@ -70,7 +70,7 @@ func TestWhatTargetsGet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &operated{a: newApp(t, cfg), schema: schema, pool: inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)}
+	o := &operated{a: newApp(t, cfg), schema: schema, pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 2)}
 	if err := o.a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 // judged is what the tests' configurations have in common: two targets and one
@@ -96,7 +97,7 @@ func judgeOf(t *testing.T, c *verdictCase) (*app.Judge, func() *inbox.RecordedEv
 	}
 	today := judgeConfig(t, url, schema, judged+c.today, c.secret)
 	registered(t, today)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	now := c.now
 	if now.IsZero() {
 		now = time.Unix(1700000060, 0)
@@ -168,7 +169,7 @@ func TestAnOwnedKey(t *testing.T) {
 	cfg := judgeConfig(t, url, schema, judged+`      - { name: a, types: ["invoice.*"], target: billing, assume_idempotent: true, key: [body.data.object.id] }
 `, "whsec_test")
 	registered(t, cfg)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	judge, err := app.NewJudge(t.Context(), app.JudgeConfig{Settings: cfg, Pool: pool, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func TestAJudgeTellsWhatTheServersDoNotKnow(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
 	registered(t, judgeConfig(t, url, schema, judged+forwardRoute, "whsec_test"))
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	today := judgeConfig(t, url, schema, judged+strings.ReplaceAll(forwardRoute, "billing", "other")+`      - { name: late, target: other }
 `, "whsec_test")
 	judge, err := app.NewJudge(t.Context(), app.JudgeConfig{Settings: today, Pool: pool, Logger: slog.New(slog.DiscardHandler)})

@@ -24,6 +24,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/session"
 )
 
 // notifier signs messages of a topic in a region that does not exist, so that its
@@ -92,7 +93,7 @@ func TestVerifiedKeysOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	n := newNotifier(t)
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	digest := sha256.Sum256([]byte(n.address + "\n"))
 	earlier := time.Now().Add(-26 * time.Hour)
 	stored := &inbox.VerifiedKey{Digest: digest[:], URL: n.address, Document: n.pem, FetchedAt: time.Now().Add(-time.Hour * 2), VerifiedAt: earlier}
@@ -170,7 +171,7 @@ func TestVerifiedKeysOutliveTheProcess(t *testing.T) {
 func TestReverifyGoesOnWithoutAKey(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	if _, err := pool.Exec(t.Context(), `INSERT INTO source (id, name, provider, class) OVERRIDING SYSTEM VALUE VALUES (7, 'a', 'p', 'default')`); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const nodeFile = `
@@ -46,7 +47,7 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 			keys, err := seal.New(func() ([]byte, error) { return []byte(c.other), nil }, nil)
 			if err != nil {
 				t.Fatal(err)

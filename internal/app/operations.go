@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
+	"github.com/oncegate/oncegate/session"
 )
 
 // outcomeConnections is the size of the pool that answers what became of events.
@@ -29,7 +30,7 @@ func (a *App) makeOperations() error {
 	if !wanted {
 		return nil
 	}
-	pool, err := a.openPool(context.Background(), "outcome pool", inbox.PoolWork, outcomeConnections)
+	pool, err := a.openPool(context.Background(), "outcome pool", session.PoolWork, outcomeConnections)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (a *App) makeGate() error {
 		return nil
 	}
 	var err error
-	if a.gatePool, err = a.openPool(context.Background(), "gate pool", inbox.PoolGate, a.settings.Database.GateConnections); err != nil {
+	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
 		return err
 	}
 	limits := a.settings.Gate

@@ -16,11 +16,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const operationsFile = `
@@ -66,7 +66,7 @@ func newOperated(t *testing.T, answer func(w http.ResponseWriter, r *http.Reques
 	}))
 	t.Cleanup(target.Close)
 	url, schema := inboxtest.Schema(t)
-	o.schema, o.pool = schema, inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+	o.schema, o.pool = schema, inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 	cat, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const orderedSettings = `
@@ -66,7 +67,7 @@ func TestSequencesAreReadAtAdmission(t *testing.T) {
 			t.Fatalf("%s: %d, %v", w.number, status, err)
 		}
 	}
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	read := func(route, id string) (number string, hash []byte) {
 		t.Helper()
 		if err := pool.QueryRow(t.Context(), `SELECT coalesce(e.sequence_number::text, ''), e.sequence_key_hash

@@ -15,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -87,12 +86,12 @@ func TestAPoolerInSessionModeChangesNothing(t *testing.T) {
 			if err := migrations.Up(t.Context(), pooler.DSN(), schema); err != nil {
 				t.Fatal(err)
 			}
-			direct := inboxtest.Open(t, server.DSN(), schema, inbox.PoolAdmin, 2)
+			direct := inboxtest.Open(t, server.DSN(), schema, session.PoolAdmin, 2)
 			var elsewhere int
 			if err := direct.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&elsewhere); err != nil || elsewhere != 0 {
 				t.Errorf("%d tables (%v) are in public", elsewhere, err)
 			}
-			for _, role := range []inbox.PoolRole{inbox.PoolGate, inbox.PoolWork, inbox.PoolQueue, inbox.PoolAdmin} {
+			for _, role := range []session.PoolRole{session.PoolGate, session.PoolWork, session.PoolQueue, session.PoolAdmin} {
 				var commits, path, locks string
 				pool := inboxtest.Open(t, pooler.DSN(), schema, role, 1)
 				if err := pool.QueryRow(t.Context(), `SELECT current_setting('synchronous_commit'), current_setting('search_path'),
@@ -127,7 +126,7 @@ func TestTheQueueIsWokenThroughASession(t *testing.T) {
 	t.Parallel()
 	server := asynchronous(t)
 	pooler := devpgtest.Pooler(t, devpg.PoolerConfig{Server: server.DSN()})
-	listener := inboxtest.Open(t, pooler.DSN(), "public", inbox.PoolQueue, 1)
+	listener := inboxtest.Open(t, pooler.DSN(), "public", session.PoolQueue, 1)
 	conn, err := listener.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +135,7 @@ func TestTheQueueIsWokenThroughASession(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "LISTEN jobs"); err != nil {
 		t.Fatal(err)
 	}
-	other := inboxtest.Open(t, pooler.DSN(), "public", inbox.PoolQueue, 1)
+	other := inboxtest.Open(t, pooler.DSN(), "public", session.PoolQueue, 1)
 	for i := range 20 {
 		if _, err := other.Exec(t.Context(), "SELECT pg_notify('jobs', $1)", fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
@@ -173,7 +172,7 @@ func TestSharedSessionsAreRefusedAtTheStart(t *testing.T) {
 					for range processes {
 						together.Go(func() {
 							var guard session.Guard
-							pool, err := inbox.OpenPool(t.Context(), pooler.DSN(), schema, inbox.PoolAdmin, 4, inbox.GuardedBy(&guard))
+							pool, err := session.OpenPool(t.Context(), pooler.DSN(), schema, session.PoolAdmin, 4, session.GuardedBy(&guard))
 							if err != nil {
 								t.Error(err)
 								return
@@ -217,7 +216,7 @@ func TestNoFalseAlarmInSessionMode(t *testing.T) {
 				together.Go(func() {
 					for range 15 {
 						var guard session.Guard
-						pool, err := inbox.OpenPool(t.Context(), pooler.DSN(), "public", inbox.PoolAdmin, 3, inbox.GuardedBy(&guard))
+						pool, err := session.OpenPool(t.Context(), pooler.DSN(), "public", session.PoolAdmin, 3, session.GuardedBy(&guard))
 						if err != nil {
 							t.Error(err)
 							return

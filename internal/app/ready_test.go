@@ -22,6 +22,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // primary is a server of the test's own with the tables on it, and a pool of the superuser.
@@ -35,7 +36,7 @@ func primary(t *testing.T, schema string) (*devpg.Server, *pgxpool.Pool) {
 	if err := migrations.Up(t.Context(), server.DSN(), schema); err != nil {
 		t.Fatal(err)
 	}
-	return server, inboxtest.Open(t, server.DSN(), schema, inbox.PoolAdmin, 2)
+	return server, inboxtest.Open(t, server.DSN(), schema, session.PoolAdmin, 2)
 }
 
 // standbyOf is a standby that streams from the server.
@@ -90,7 +91,7 @@ func TestAFrozenStandbyIsNotReady(t *testing.T) {
 	}
 
 	var receiver int
-	there := inboxtest.Open(t, standby.DSN(), schema, inbox.PoolAdmin, 1)
+	there := inboxtest.Open(t, standby.DSN(), schema, session.PoolAdmin, 1)
 	inboxtest.Until(t, "the standby streams", func() bool {
 		return there.QueryRow(t.Context(), `SELECT pid FROM pg_stat_wal_receiver`).Scan(&receiver) == nil
 	})
@@ -147,7 +148,7 @@ func TestAFailoverIsNoticed(t *testing.T) {
 	if status := send("evt_1"); status != http.StatusOK {
 		t.Fatalf("a delivery was answered %d", status)
 	}
-	there := inboxtest.Open(t, standby.DSN(), schema, inbox.PoolAdmin, 1)
+	there := inboxtest.Open(t, standby.DSN(), schema, session.PoolAdmin, 1)
 	inboxtest.Until(t, "the standby has the event", func() bool {
 		var n int
 		return there.QueryRow(t.Context(), `SELECT count(*) FROM inbox_event`).Scan(&n) == nil && n == 1
@@ -234,7 +235,7 @@ func (s *switched) lead(t *testing.T, dsn string) {
 func TestAGateThatOnlyFailsIsNotReady(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 	a, send := started(t, url, schema, quiet(t))
 	untilCheck(t, a, "gate", "ok")
 	tx, err := pool.Begin(t.Context())
@@ -274,7 +275,7 @@ func TestTablesThatWereMadeAnewAskForARestart(t *testing.T) {
 	url, schema := inboxtest.Schema(t)
 	a, send := started(t, url, schema, quiet(t))
 	untilCheck(t, a, "schema", "ok")
-	if _, err := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 1).Exec(t.Context(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
+	if _, err := inboxtest.Open(t, url, schema, session.PoolAdmin, 1).Exec(t.Context(), "DROP SCHEMA "+schema+" CASCADE"); err != nil {
 		t.Fatal(err)
 	}
 	if err := migrations.Up(t.Context(), url, schema); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A botched rotation: the sender signs with a secret that the server does not
@@ -35,7 +36,7 @@ targets: { there: { kind: forward, url: "` + target.URL + `", idempotent: true }
 sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a, target: there }] } }
 `
 	botched, mended := judgeConfig(t, url, schema, file, "whsec_old"), judgeConfig(t, url, schema, file, "whsec_new")
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	a := newApp(t, botched)
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 func TestReverifyTakesNothingAwayBeforeTheGateHasIt(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	refused := make([]inbox.ID, 5)
 	for i := range refused {
 		refused[i] = inbox.NewID(time.Now())

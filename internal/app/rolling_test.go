@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/session"
 )
 
 // A deploy rolls over a fleet: the process of before still fetches jobs when the new one
@@ -21,7 +22,7 @@ func TestARollingDeployOfANewRoute(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(target.Close)
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	before, after := settings(t, url, schema, target.URL), settings(t, url, schema, target.URL)
 	before.Sources[0].Routes = nil // the route is new
 	running := func(a *app.App) (stop func()) {

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const sealedFile = `
@@ -69,7 +69,7 @@ func TestNothingSealedIsInPlain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
-			pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 4)
+			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 			log, metrics := runWithCanary(t, url, schema, pool, keyring)
 			for what, text := range map[string]string{"the log": log, "the metrics": metrics} {
 				if strings.Contains(text, canary) {

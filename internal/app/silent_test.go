@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 const silentFile = `
@@ -37,7 +37,7 @@ func TestSilentConnectionsHoldUpNothingForLong(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(target.Close)
 	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, inbox.PoolAdmin, 2)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	if _, err := pool.Exec(t.Context(), `CREATE FUNCTION silent_apply(document jsonb) RETURNS void LANGUAGE sql AS ''`); err != nil {
 		t.Fatal(err)
 	}

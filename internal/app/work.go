@@ -15,6 +15,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
+	"github.com/oncegate/oncegate/session"
 )
 
 // The bounds of how long a connection of the workers may owe an answer.
@@ -31,11 +32,11 @@ func (a *App) makeWork() error {
 	// A statement of a user's may take as long as its attempt, which ends before the
 	// lease. River's are short, and some of them have no deadline of their own.
 	lease := cmp.Or(a.settings.Work.Lease, inbox.DefaultLease)
-	if a.workPool, err = a.openPoolWithin(ctx, "work pool", inbox.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence)); err != nil {
+	if a.workPool, err = a.openPoolWithin(ctx, "work pool", session.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence)); err != nil {
 		return err
 	}
 	silence := min(max(lease/3, leastSilence), mostSilence)
-	if a.queuePool, err = a.openPoolWithin(ctx, "queue pool", inbox.PoolQueue, a.settings.Database.QueueConnections, silence); err != nil {
+	if a.queuePool, err = a.openPoolWithin(ctx, "queue pool", session.PoolQueue, a.settings.Database.QueueConnections, silence); err != nil {
 		return err
 	}
 	targets, err := a.targets()

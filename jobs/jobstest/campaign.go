@@ -19,6 +19,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Campaign is one trial. URL and Schema name a migrated schema of its own; Keys and
@@ -139,7 +140,7 @@ type campaign struct {
 func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	r := &campaign{Campaign: c.withDefaults()}
 	r.random = rand.New(rand.NewPCG(r.Seed, 1))
-	admin, err := inbox.OpenPool(ctx, r.URL, r.Schema, inbox.PoolAdmin, 4)
+	admin, err := session.OpenPool(ctx, r.URL, r.Schema, session.PoolAdmin, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +315,7 @@ func (c *campaign) deliveries() []event {
 }
 
 func (c *campaign) admit(ctx context.Context) error {
-	pool, err := inbox.OpenPool(ctx, c.URL, c.Schema, inbox.PoolGate, 6)
+	pool, err := session.OpenPool(ctx, c.URL, c.Schema, session.PoolGate, 6)
 	if err != nil {
 		return err
 	}

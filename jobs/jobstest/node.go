@@ -15,6 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/session"
 )
 
 // node is a process's worth of workers. Cut off, it is what the others see of one
@@ -112,7 +113,7 @@ func (t *tracer) pool(ctx context.Context, like *pgxpool.Pool, w *wire) (*pgxpoo
 func (c *campaign) startNode(ctx context.Context, name string) error {
 	n := &node{wire: &wire{conns: map[net.Conn]bool{}}}
 	for range 2 {
-		like, err := inbox.OpenPool(ctx, c.URL, c.Schema, inbox.PoolWork, 8)
+		like, err := session.OpenPool(ctx, c.URL, c.Schema, session.PoolWork, 8)
 		if err != nil {
 			return err
 		}

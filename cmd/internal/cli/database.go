@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
@@ -86,7 +85,7 @@ func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Poo
 		return nil, err
 	}
 	var guard session.Guard
-	pool, err := inbox.OpenPool(ctx, db.URL, db.Schema, inbox.PoolAdmin, connections, inbox.GuardedBy(&guard))
+	pool, err := session.OpenPool(ctx, db.URL, db.Schema, session.PoolAdmin, connections, session.GuardedBy(&guard))
 	if err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -44,7 +44,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
-		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, inbox.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
+		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
 	case errors.As(err, &later), errors.Is(err, inbox.ErrStandby), unreachable(err):
 		return exitTryLater

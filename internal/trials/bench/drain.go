@@ -19,6 +19,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
+	"github.com/oncegate/oncegate/session"
 )
 
 // What is drained.
@@ -216,7 +217,7 @@ func (d *drains) settle(ctx context.Context) error {
 
 // startRiver inserts the jobs and starts a process that only works them.
 func (d *drains) startRiver(ctx context.Context, s drainSubject) (*rig.Process, error) {
-	pool, err := inbox.OpenPool(ctx, d.server.DSN(), schema, inbox.PoolAdmin, 2)
+	pool, err := session.OpenPool(ctx, d.server.DSN(), schema, session.PoolAdmin, 2)
 	if err != nil {
 		return nil, err
 	}

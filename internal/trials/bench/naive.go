@@ -20,6 +20,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 // naive is the receiver that one would write first: a transaction for each
@@ -135,7 +136,7 @@ func serveNaive(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	pool, err := inbox.OpenPool(ctx, *database, schema, inbox.PoolWork, int32(*connections))
+	pool, err := session.OpenPool(ctx, *database, schema, session.PoolWork, int32(*connections))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/session"
 )
 
 // pruneOptions are what can be chosen for the benchmark of prune.
@@ -99,7 +100,7 @@ func measurePruning(ctx context.Context, args []string) error {
 		if err != nil {
 			return nil, err
 		}
-		pool, err := inbox.OpenPool(ctx, s.server.DSN(), schema, inbox.PoolAdmin, 4)
+		pool, err := session.OpenPool(ctx, s.server.DSN(), schema, session.PoolAdmin, 4)
 		if err != nil {
 			return nil, err
 		}

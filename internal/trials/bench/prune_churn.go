@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // The churn: cohorts of events come, are worked on and are pruned a few rounds
@@ -116,7 +117,7 @@ func (b *pruneBench) newChurned(ctx context.Context, name string) (*churned, err
 	if err := migrations.Up(ctx, b.server.DSN(), name); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)
 	}
-	pool, err := inbox.OpenPool(ctx, b.server.DSN(), name, inbox.PoolAdmin, 2)
+	pool, err := session.OpenPool(ctx, b.server.DSN(), name, session.PoolAdmin, 2)
 	if err != nil {
 		return nil, err
 	}

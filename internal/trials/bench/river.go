@@ -15,9 +15,9 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/session"
 )
 
 // What our own effects are compared with: River as one would use it without us,
@@ -84,12 +84,12 @@ func workRiver(ctx context.Context, args []string) error {
 		return err
 	}
 	// The admin role leaves the planner as it is, which is what others have.
-	pool, err := inbox.OpenPool(ctx, *database, schema, inbox.PoolAdmin, int32(*connections))
+	pool, err := session.OpenPool(ctx, *database, schema, session.PoolAdmin, int32(*connections))
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	own, err := inbox.OpenPool(ctx, *database, schema, inbox.PoolAdmin, 8)
+	own, err := session.OpenPool(ctx, *database, schema, session.PoolAdmin, 8)
 	if err != nil {
 		return err
 	}

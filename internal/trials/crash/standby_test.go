@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/session"
 )
 
 // TestNothingIsAcknowledgedBeforeTheStandbyHasIt waits for a synchronous standby
@@ -30,12 +31,12 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	if err := migrations.Up(t.Context(), server.DSN(), schema); err != nil {
 		t.Fatal(err)
 	}
-	admin := inboxtest.Open(t, server.DSN(), schema, inbox.PoolAdmin, 4)
+	admin := inboxtest.Open(t, server.DSN(), schema, session.PoolAdmin, 4)
 	source := inboxtest.Source(t, admin, "stripe")
 	gate := func(deadline time.Duration) *inbox.Gate {
 		t.Helper()
 		g, err := inbox.NewGate(inbox.GateConfig{
-			Pool: inboxtest.Open(t, server.DSN(), schema, inbox.PoolGate, 4), Clock: inboxtest.Clock(t, admin),
+			Pool: inboxtest.Open(t, server.DSN(), schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, admin),
 			Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Deadline: deadline,
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package inbox
+package session
 
 import (
 	"cmp"
@@ -16,8 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/oncegate/oncegate/session"
 )
 
 // PoolRole says what a pool is for; it decides the server-side timeouts and is
@@ -54,10 +52,10 @@ func CheckSchemaName(name string) error {
 
 // settings are those of each role's connections; what a role does not name stays as the
 // server has it.
-func (r PoolRole) settings() session.Settings {
+func (r PoolRole) settings() Settings {
 	switch r {
 	case PoolGate:
-		return session.Settings{
+		return Settings{
 			"lock_timeout":                        "1000",
 			"statement_timeout":                   "0",
 			"idle_in_transaction_session_timeout": "10000",
@@ -70,7 +68,7 @@ func (r PoolRole) settings() session.Settings {
 			"plan_cache_mode":  "force_generic_plan",
 		}
 	case PoolWork:
-		return session.Settings{
+		return Settings{
 			"lock_timeout":                        "5000",
 			"idle_in_transaction_session_timeout": "60000",
 			// As for the gate. An effect that acts inside the database has the planner
@@ -84,7 +82,7 @@ func (r PoolRole) settings() session.Settings {
 			"plan_cache_mode":   "force_generic_plan",
 		}
 	case PoolQueue:
-		return session.Settings{
+		return Settings{
 			"lock_timeout": "5000",
 			// River's statements and the sweeper's are short. Cut off at a COMMIT that waits
 			// for a standby, they only wake somebody twice.
@@ -101,7 +99,7 @@ func (r PoolRole) settings() session.Settings {
 			"random_page_cost": "1.1",
 		}
 	default:
-		return session.Settings{"lock_timeout": "5000", "statement_timeout": "60000", "idle_in_transaction_session_timeout": "60000"}
+		return Settings{"lock_timeout": "5000", "statement_timeout": "60000", "idle_in_transaction_session_timeout": "60000"}
 	}
 }
 
@@ -109,8 +107,8 @@ func (r PoolRole) settings() session.Settings {
 type PoolOption func(*poolOptions)
 
 type poolOptions struct {
-	settings session.Settings
-	guard    *session.Guard
+	settings Settings
+	guard    *Guard
 }
 
 // leastIdle is the least time after which the server ends an idle transaction: a
@@ -128,7 +126,7 @@ func VanishAfter(lease time.Duration) PoolOption {
 
 // GuardedBy has the pool hand out no connections while the guard knows that a pooler
 // shares sessions. Pools without the option have a guard of their own.
-func GuardedBy(guard *session.Guard) PoolOption {
+func GuardedBy(guard *Guard) PoolOption {
 	return func(o *poolOptions) { o.guard = guard }
 }
 
@@ -162,8 +160,8 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	if maxConns > 0 {
 		cfg.MaxConns = maxConns
 	}
-	o := poolOptions{settings: role.settings(), guard: new(session.Guard)}
-	maps.Copy(o.settings, session.Settings{
+	o := poolOptions{settings: role.settings(), guard: new(Guard)}
+	maps.Copy(o.settings, Settings{
 		"search_path": schema,
 		// Whoever does not say so makes no stream of a route whose sequence keys are hashed
 		// under a secret; see migration 28.
@@ -192,9 +190,9 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	w.now = time.Now
 	cfg.ConnConfig.DialFunc = w.dial
 	// After the timeout is known, by which a session is set up.
-	session.Prepare(cfg.ConnConfig, o.settings)
+	Prepare(cfg.ConnConfig, o.settings)
 	o.guard.Watch(cfg, cfg.PingTimeout)
-	session.RenewStale(cfg.ConnConfig, w.stale)
+	RenewStale(cfg.ConnConfig, w.stale)
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)

@@ -1,4 +1,4 @@
-package inbox
+package session
 
 import (
 	"context"

@@ -1,8 +1,9 @@
-package inbox
+package place
 
 import (
 	"encoding/json"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -34,7 +35,7 @@ func Document(event [16]byte) seal.Place {
 	return seal.Place{Table: "operation_result", Column: "document", Row: event}
 }
 
-func Diff_(replay [16]byte, position int64) seal.Place {
+func Diff(replay [16]byte, position int64) seal.Place {
 	return seal.Place{Table: "replay_item", Column: "diff", Row: replay, Item: position}
 }
 
@@ -42,7 +43,7 @@ func refusalPlace(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "refusal", Column: column, Row: id}
 }
 
-func ConflictOf(id [16]byte, column string) seal.Place {
+func Conflict(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "conflict", Column: column, Row: id}
 }
 
@@ -107,7 +108,7 @@ func OpenPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, 
 func SealRefusal(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
 	sealedHeaders, _ = ring.Seal(refusalPlace(id, "headers"), headers)
-	sealedBody, keyID = ring.Seal(refusalPlace(id, "body"), NotNil(body))
+	sealedBody, keyID = ring.Seal(refusalPlace(id, "body"), row.NotNil(body))
 	return sealedHeaders, sealedBody, keyID
 }
 
@@ -121,8 +122,8 @@ func OpenRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []
 
 func SealConflict(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
-	sealedHeaders, _ = ring.Seal(ConflictOf(id, "headers"), NotNil(headers))
-	sealedBody, keyID = ring.Seal(ConflictOf(id, "body"), NotNil(body))
+	sealedHeaders, _ = ring.Seal(Conflict(id, "headers"), row.NotNil(headers))
+	sealedBody, keyID = ring.Seal(Conflict(id, "body"), row.NotNil(body))
 	return sealedHeaders, sealedBody, keyID
 }
 
@@ -155,10 +156,10 @@ func (s *ConflictSequence) Open(keys *seal.Keyring, id [16]byte, keyID *int32, s
 }
 
 func OpenConflict(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
-	if openHeaders, err = keys.Open(ConflictOf(id, "headers"), keyID, headers); err != nil {
+	if openHeaders, err = keys.Open(Conflict(id, "headers"), keyID, headers); err != nil {
 		return nil, nil, err
 	}
-	openBody, err = keys.Open(ConflictOf(id, "body"), keyID, body)
+	openBody, err = keys.Open(Conflict(id, "body"), keyID, body)
 	return openHeaders, openBody, err
 }
 

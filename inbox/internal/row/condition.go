@@ -1,0 +1,81 @@
+package row
+
+// CalledAgain says of an effect x whether a later call repeats it: an event whose
+// `parent` is the event of x, or of a duplicate of x, or of such a later call. That
+// call counts if it has an effect of the same route, whatever became of it: done, it
+// happened; dead, it is the one to replay. With other routes it counts once all of it
+// is settled; its effects may be pruned by then, which only happens to settled ones.
+// A later call whose effect was discarded, or is x itself under the same effect key,
+// does not count. A chain is followed for 16 calls.
+//
+// The index of parents is partial: of events that are no such calls, which are most,
+// this is two lookups that find nothing. A later call's effects are summed up in one
+// place, since the planner would rather hash those of the whole route.
+const CalledAgain = `
+    CASE WHEN EXISTS (SELECT FROM inbox_event c WHERE c.parent IS NOT NULL AND c.parent = ANY (` + callsOf + `)) THEN EXISTS (
+        WITH RECURSIVE later (id, admission, depth) AS (
+            SELECT c.id, c.admission, 1
+            FROM inbox_event c
+            WHERE c.parent IS NOT NULL AND c.parent = ANY (` + callsOf + `)
+            UNION
+            SELECT c.id, c.admission, l.depth + 1
+            FROM later l
+            JOIN inbox_event c ON c.parent = l.id AND c.parent IS NOT NULL
+            WHERE l.depth < 16)
+        SELECT
+        FROM later l
+        CROSS JOIN LATERAL (
+            SELECT coalesce(bool_or(f.route_id = x.route_id AND coalesce(o.id, f.id) <> x.id AND coalesce(o.state, f.state) <> 'skipped'), false) AS same,
+                coalesce(bool_and(coalesce(o.state, f.state) IN ('done', 'superseded', 'skipped') AND coalesce(o.id, f.id) <> x.id
+                    AND coalesce(o.reason, f.reason, '') <> 'discarded'), l.admission = 'ok') AS settled
+            FROM effect f
+            LEFT JOIN effect o ON o.id = f.duplicate_of
+            WHERE f.event_id = l.id) k
+        WHERE k.same OR k.settled OR coalesce((SELECT d.status FROM operation_result d WHERE d.event_id = l.id), '') = 'done')
+    ELSE false END`
+
+// callsOf are the calls that an effect x is of: its own, and those of its duplicates.
+const callsOf = `ARRAY (
+        SELECT x.event_id
+        UNION ALL
+        SELECT d.event_id FROM effect d WHERE d.duplicate_of = x.id AND d.duplicate_of IS NOT NULL)`
+
+// clock_timestamp is the instant of the call, where now() would be the start of
+// the transaction.
+const ReadClock = `SELECT clock_timestamp()`
+
+// FromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
+const FromRestingEffects = `
+FROM unnest($1::int[]) AS r (id)
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE x.state = 'dead') AS dead
+    FROM (
+        SELECT e.state
+        FROM effect e
+        WHERE e.route_id = r.id AND e.state IN ('dead', 'indeterminate')
+        ORDER BY e.route_id, e.id
+        LIMIT $2) x) d
+CROSS JOIN LATERAL (
+    SELECT count(*) AS indeterminate
+    FROM (
+        SELECT
+        FROM effect e
+        WHERE e.route_id = r.id AND e.state = 'indeterminate'
+        ORDER BY e.route_id, e.id
+        LIMIT $2) x) i`
+
+// An item i that its plan may still act on: what is needed for it must not go. A plan that
+// has expired cannot be run any more, whether or not anybody has marked it yet; one that
+// runs has no end but its own, even if nobody works on it.
+const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position)))
+    AND (plan.state = 'running' OR plan.state IN ('planning', 'planned') AND (plan.expires_at IS NULL OR plan.expires_at > now()))`
+
+// GoneRoute says of a route r that the server that started last does not have it, and no
+// process that lives works it: in a rolling deploy an old process may start last, and the
+// routes of the new ones are not gone. Each server registers all its sources and routes in
+// one transaction, whose time they get. The interval is [NodeSilence].
+const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
+    AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
+
+// MaxCounted bounds what is counted for people.
+const MaxCounted = 10_000

@@ -1,0 +1,46 @@
+package row
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/session"
+)
+
+// PublicErrorText is an error in a text that names neither address nor user.
+func PublicErrorText(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return ErrorText(pg)
+	}
+	if errors.Is(err, session.ErrShared) {
+		return session.ErrShared.Error()
+	}
+	if setting, ok := errors.AsType[*session.SettingError](err); ok {
+		return setting.Error()
+	}
+	return "it does not answer"
+}
+
+// CleanText makes what a target said storable: valid UTF-8 without NUL, at most
+// n bytes, cut at a character.
+func CleanText(s string, n int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// ErrorText is the error without PostgreSQL's DETAIL, which quotes rows.
+func ErrorText(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return "PostgreSQL " + pg.Code + " " + pg.Message
+	}
+	return err.Error()
+}
