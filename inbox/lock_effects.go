@@ -85,11 +85,11 @@ FOR UPDATE OF x SKIP LOCKED`
 type EffectLocks struct {
 	Effects []ID
 
-	// events are those of the effects, where they are known, and any more; with none,
+	// Events are those of the effects, where they are known, and any more; with none,
 	// they are looked up.
 	Events []ID
 
-	// streamless: none of the effects is of a route that may be ordered.
+	// Streamless says that none of the effects is of a route that may be ordered.
 	Streamless bool
 }
 

@@ -85,7 +85,7 @@ type Settlement struct {
 	// it spares the settlement a round trip.
 	Of *Claim
 
-	// forgotten: the caller, who holds the events' locks, sees to the results that an
+	// ResultsForgotten says that the caller, who holds the events' locks, sees to the results that an
 	// effect which leaves a state at rest makes untrue.
 	ResultsForgotten bool
 

@@ -13,18 +13,18 @@ import (
 // a flush begins goes into it. A caller who comes alone does not wait for company,
 // unless a group of several has just begun ([Group.apart]).
 type Group[In, Out any] struct {
-	// run does a group in one transaction; it answers in the order of in.
+	// Run does a group in one transaction; it answers in the order of in.
 	Run func(ctx context.Context, in []In) ([]Out, error)
 
-	// flushers is how many groups may be under way at once; size bounds a group.
+	// Flushers is how many groups may be under way at once; Size bounds a group.
 	Flushers, Size int
 
-	// apart is the least time from the begin of a group of several to that of the next
+	// Apart is the least time from the begin of a group of several to that of the next
 	// of its flusher: under a steady load most of a small group's cost is the group's.
 	// One that is full by then does not wait for it. 0 is none.
 	Apart time.Duration
 
-	// timeout bounds one flush, so that a caller that has gone cannot cancel what
+	// Timeout bounds one flush, so that a caller that has gone cannot cancel what
 	// others wait for.
 	Timeout time.Duration
 

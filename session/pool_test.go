@@ -1,4 +1,4 @@
-package inbox_test
+package session_test
 
 import (
 	"context"

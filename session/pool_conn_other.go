@@ -1,6 +1,6 @@
 //go:build !linux
 
-package inbox
+package session
 
 import "syscall"
 
