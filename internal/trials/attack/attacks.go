@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -100,12 +99,12 @@ func (a *attack) hold(ctx context.Context, connections int, pause time.Duration,
 	var wait sync.WaitGroup
 	for n := range connections {
 		if n%50 == 49 {
-			rest(ctx, 50*time.Millisecond) // no more than 1,000 a second
+			rig.Pause(ctx, 50*time.Millisecond) // no more than 1,000 a second
 		}
 		wait.Go(func() {
 			for ctx.Err() == nil {
 				a.send(ctx, of(n))
-				rest(ctx, pause+time.Duration(rand.Int64N(int64(time.Second)))) //nolint:gosec // a pause
+				rig.Pause(ctx, pause+time.Duration(rand.Int64N(int64(time.Second)))) //nolint:gosec // a pause
 			}
 		})
 	}
@@ -166,18 +165,9 @@ func (a *attack) send(ctx context.Context, s shape) {
 	}
 }
 
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
 // forge delivers what nobody has signed, 200 times a second.
 func forge(ctx context.Context, a *attack) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	client := rig.NewClient(8, 10*time.Second)
 	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -198,7 +188,7 @@ func forge(ctx context.Context, a *attack) {
 		wait.Go(func() {
 			defer func() { <-limit }()
 			a.made.Add(1)
-			_, _ = rig.Deliver(ctx, client, fmt.Sprintf("http://%s/in/s%02d", a.target, n%sources), "whsec_nobody_knows_this_one", body(time.Now(), n, 4<<10))
+			_, _ = rig.Deliver(ctx, client, "http://"+a.target+"/in/"+sourceName(n), "whsec_nobody_knows_this_one", body(time.Now(), n, 4<<10))
 		})
 	}
 }

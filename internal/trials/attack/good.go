@@ -18,59 +18,33 @@ const senders = 64
 // them by connections of their own. What is due is delivered at its time, however long
 // others take, and its latency counts from then.
 func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (measured, error) {
-	kept := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	kept := rig.NewClient(senders, 15*time.Second)
 	fresh := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	defer kept.CloseIdleConnections()
-	type task struct {
-		n   int
-		due time.Time
-	}
 	var mu sync.Mutex
 	var m measured
-	work := make(chan task, rate*int(length.Seconds()+1))
-	var wait sync.WaitGroup
-	for range senders {
-		wait.Go(func() {
-			for t := range work {
-				client := kept
-				if t.n%2 == 1 {
-					client = fresh
-				}
-				size := 2 << 10
-				if t.n%20 == 10 {
-					size = 200 << 10
-				}
-				status, err := rig.Deliver(ctx, client, w.url(t.n%sources), secret, body(t.due, t.n, size))
-				took := time.Since(t.due)
-				mu.Lock()
-				m.sent++
-				if err != nil || status/100 != 2 {
-					if m.failed++; m.first == "" {
-						m.first = fmt.Sprintf("status %d, %v", status, err)
-					}
-				}
-				m.latency = append(m.latency, took)
-				mu.Unlock()
+	pace := rig.Pace{PerSecond: rate, Length: length, Senders: senders}
+	pace.Run(ctx, time.Now(), func(n int, due time.Time) {
+		client := kept
+		if n%2 == 1 {
+			client = fresh
+		}
+		size := 2 << 10
+		if n%20 == 10 {
+			size = 200 << 10
+		}
+		status, err := rig.Deliver(ctx, client, w.node.SourceURL(sourceName(n)), secret, body(due, n, size))
+		took := time.Since(due)
+		mu.Lock()
+		defer mu.Unlock()
+		m.sent++
+		if err != nil || status/100 != 2 {
+			if m.failed++; m.first == "" {
+				m.first = fmt.Sprintf("status %d, %v", status, err)
 			}
-		})
-	}
-	began := time.Now()
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	for n := 0; n < int(length.Seconds()*float64(rate)) && ctx.Err() == nil; {
-		due := began.Add(time.Duration(n) * time.Second / time.Duration(rate))
-		if time.Until(due) <= 0 {
-			work <- task{n, due}
-			n++
-			continue
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
-	}
-	close(work)
-	wait.Wait()
+		m.latency = append(m.latency, took)
+	})
 	return m, context.Cause(ctx)
 }
 

@@ -71,8 +71,8 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	if o.empty, err = fitting(o.empty); err != nil {
 		return false, err
 	}
-	fmt.Printf("attacks on %s: %d good deliveries a second beside each, %d times\n", w.public, o.rate, o.rounds)
-	before, err := w.metrics(ctx)
+	fmt.Printf("attacks on %s: %d good deliveries a second beside each, %d times\n", w.node.Public, o.rate, o.rounds)
+	before, err := w.node.Metrics(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	for _, name := range o.phases {
 		r, err := w.phase(ctx, name, o)
 		if err != nil {
-			return false, rig.Early(err, "./scripts/attack -phases "+name, w.log())
+			return false, rig.ExplainFailure(err, "./scripts/attack -phases "+name, w.Logs("")...)
 		}
 		results = append(results, r)
 		fmt.Println(r.line())
@@ -111,7 +111,7 @@ func (w *world) phase(ctx context.Context, name string, o options) (result, erro
 			return r, err
 		}
 		attacking, stop := context.WithCancel(ctx)
-		a := newAttack(w.public, o.empty)
+		a := newAttack(w.node.Public, o.empty)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -123,8 +123,8 @@ func (w *world) phase(ctx context.Context, name string, o options) (result, erro
 		if err != nil {
 			return r, err
 		}
-		if !w.process.Running() {
-			return r, fmt.Errorf("the process ended by itself: %w", errors.Join(w.process.Err(), rig.ErrEnded))
+		if !w.node.Running() {
+			return r, fmt.Errorf("the process ended by itself: %w", errors.Join(w.node.Err(), rig.ErrEnded))
 		}
 		r.rounds = append(r.rounds, round{quiet, attacked})
 		r.connections = max(r.connections, a.connections())

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 const (
@@ -26,70 +20,56 @@ const (
 	sources = 20
 )
 
-// world is the binary that is attacked, with a PostgreSQL of its own.
+// sourceName is the name of the n-th source; they take turns.
+func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
+
+// world is the node that is attacked, with a PostgreSQL of its own.
 type world struct {
-	*rig.Ground
-	public, admin string
-	process       *rig.Process
-	client        *http.Client
+	*rig.World
+	node *rig.Node
 }
 
 // newWorld builds and starts it all. What it started is in the world also when it fails.
 func newWorld(ctx context.Context, binary string, files int) (*world, error) {
-	ground, err := rig.NewGround(ctx, "attack", devpg.Config{Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"}})
-	if ground == nil {
+	started, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
+		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
+	}})
+	if started == nil {
 		return nil, err
 	}
-	w := &world{Ground: ground, client: &http.Client{Timeout: 10 * time.Second}}
+	w := &world{World: started}
 	if err != nil {
 		return w, err
 	}
-	if binary == "" {
-		binary = w.Binary
+	db, err := w.Prepare(ctx, schema)
+	if err != nil {
+		return w, err
 	}
-	if err := migrations.Up(ctx, w.Server.DSN(), schema); err != nil {
-		return w, fmt.Errorf("migrating: %w", err)
+	if err := db.Close(ctx); err != nil {
+		return w, fmt.Errorf("closing the connection: %w", err)
 	}
-	for _, address := range []*string{&w.public, &w.admin} {
-		if *address, err = rig.FreeAddress(); err != nil {
-			return w, err
-		}
-	}
-	var config strings.Builder
-	config.WriteString("targets: { nothing: { kind: noop } }\nsources:\n")
+	var text strings.Builder
+	text.WriteString("targets: { nothing: { kind: noop } }\nsources:\n")
 	for n := range sources {
-		fmt.Fprintf(&config, "  s%02d: { provider: stripe, secrets: [env:ATTACK_SECRET], routes: [{ name: nothing, target: nothing }] }\n", n)
+		fmt.Fprintf(&text, "  %s: { provider: stripe, secrets: [env:ATTACK_SECRET], routes: [{ name: nothing, target: nothing }] }\n", sourceName(n))
 	}
-	path := filepath.Join(w.Dir, "oncegate.yml")
-	if err := os.WriteFile(path, []byte(config.String()), 0o600); err != nil {
-		return w, fmt.Errorf("writing the configuration: %w", err)
-	}
-	w.process, err = rig.Start(w.log(), []string{
-		"DATABASE_URL=" + w.Server.DSN(), "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_CONFIG=" + path, "ONCEGATE_PUBLIC=" + w.public,
-		"ONCEGATE_ADMIN=" + w.admin, "ATTACK_SECRET=" + secret, "LOG_LEVEL=warn",
-	}, "/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" serve --role receive`, files), binary)
+	config, err := w.WriteFile("oncegate.yml", text.String())
 	if err != nil {
 		return w, err
 	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := w.process.Ready(ready, "http://"+w.admin+"/readyz"); err != nil {
-		return w, rig.Early(err, "./scripts/attack", w.log())
-	}
-	return w, nil
+	w.node, err = w.Serve(ctx, rig.NodeConfig{
+		Name: "serve", Config: config, Schema: schema, Role: "receive", OpenFiles: files, Env: []string{"ATTACK_SECRET=" + secret, "LOG_LEVEL=warn"},
+	})
+	return w, rig.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
 }
-
-func (w *world) log() string { return filepath.Join(w.Dir, "serve.log") }
-
-func (w *world) url(source int) string { return fmt.Sprintf("http://%s/in/s%02d", w.public, source) }
 
 // Close ends what was started.
 func (w *world) Close() error {
 	var err error
-	if w.process != nil {
-		err = w.process.Stop(30 * time.Second)
+	if w.node != nil {
+		err = w.node.Stop(30 * time.Second)
 	}
-	return errors.Join(err, w.Ground.Close())
+	return errors.Join(err, w.World.Close())
 }
 
 // fitting is how many connections at once fit into the limit of open files, of this
@@ -110,32 +90,10 @@ func fitting(wanted int) (int, error) {
 	return wanted, nil
 }
 
-// metrics are those of the binary that have no labels, by name.
-func (w *world) metrics(ctx context.Context) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.admin+"/metrics", nil)
-	if err != nil {
-		return nil, fmt.Errorf("asking for metrics: %w", err)
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("asking for metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	out := map[string]float64{}
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), " ")
-		if value, err := strconv.ParseFloat(text, 64); err == nil {
-			out[name] = value
-		}
-	}
-	return out, lines.Err()
-}
-
 // leftover waits until nothing is left of the attacks and says what is.
 func (w *world) leftover(ctx context.Context, before map[string]float64) error {
 	for limit := time.Now().Add(2 * time.Minute); ; {
-		now, err := w.metrics(ctx)
+		now, err := w.node.Metrics(ctx)
 		if err != nil {
 			return err
 		}
@@ -153,6 +111,6 @@ func (w *world) leftover(ctx context.Context, before map[string]float64) error {
 		if time.Now().After(limit) || ctx.Err() != nil {
 			return errors.Join(left...)
 		}
-		rest(ctx, 200*time.Millisecond)
+		rig.Pause(ctx, 200*time.Millisecond)
 	}
 }

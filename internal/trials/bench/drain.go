@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -42,9 +41,8 @@ type drainSubject struct {
 type drains struct {
 	effectsOptions
 	*stand
-	sink        *http.Server
-	sinkAddress string
-	runs        uint32
+	target *rig.Target
+	runs   uint32
 }
 
 func (d *drains) subjects() []drainSubject {
@@ -52,7 +50,7 @@ func (d *drains) subjects() []drainSubject {
 		{subjectRiverNoop, "River, jobs that do nothing", ""},
 		{subjectSQL, "oncegate, one row each, exactly once", "{ kind: sql, call: bench.apply_event }"},
 		{subjectRiverSQL, "River, the same SQL and JobCompleteTx", ""},
-		{subjectForward, "oncegate, a local target that answers at once", fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", d.sinkAddress)},
+		{subjectForward, "oncegate, a local target that answers at once", fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", d.target.Address)},
 	}
 	for _, s := range all {
 		if s.name == d.only {
@@ -73,19 +71,12 @@ func (d *drains) setUp(ctx context.Context) error {
 		return fmt.Errorf("making the target's table: %w", err)
 	}
 	var err error
-	if d.sinkAddress, err = rig.FreeAddress(); err != nil {
+	d.target, err = rig.StartTarget(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a caller that went away is no concern of the target's
+	}))
+	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", d.sinkAddress) //nolint:noctx // binds at once or fails
-	if err != nil {
-		return fmt.Errorf("listening: %w", err)
-	}
-	// For longer than a run: connections that were opened and not yet used would be closed
-	// in the middle of one, and requests on them fail.
-	d.sink = &http.Server{ReadHeaderTimeout: 10 * time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a caller that went away is no concern of the target's
-	})}
-	go func() { _ = d.sink.Serve(listener) }() // ends when it is closed
 	if d.only != "" && len(d.subjects()) != 1 {
 		return fmt.Errorf("--only %q is unknown; known are %s", d.only, strings.Join([]string{subjectSQL, subjectForward, subjectRiverSQL, subjectRiverNoop}, ", "))
 	}
@@ -118,15 +109,15 @@ func (d *drains) take(ctx context.Context, s drainSubject, out *drained) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
-	postgres, err := rig.FamilyCPU(d.server.PID())
+	postgres, err := rig.FamilyCPU(d.Server.PID())
 	if err != nil {
 		return err
 	}
-	if err := d.empty(ctx, worker); err != nil {
+	if err := d.finish(ctx, worker, drainLeft); err != nil {
 		return err
 	}
 	own, err1 := rig.CPU(worker.PID())
-	after, err2 := rig.FamilyCPU(d.server.PID())
+	after, err2 := rig.FamilyCPU(d.Server.PID())
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -161,37 +152,30 @@ FROM oncegate.river_job`
 const drainLeft = `
 SELECT EXISTS (SELECT FROM oncegate.river_job WHERE state IN ('available', 'running', 'scheduled', 'retryable'))`
 
-// empty waits until there is nothing left to work.
-func (d *drains) empty(ctx context.Context, worker *rig.Process) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for left := true; left; {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the backlog: %w", ctx.Err())
-		case <-worker.Done():
-			return fmt.Errorf("the worker ended: %w (log: %s)", worker.Err(), d.tail("work.log")+d.tail("river.log"))
-		case <-time.After(100 * time.Millisecond):
+// finish waits until a query says that nothing is left for the worker.
+func (d *drains) finish(ctx context.Context, worker *rig.Process, countsLeft string) error {
+	return rig.Poll(ctx, 100*time.Millisecond, 5*time.Minute, "the backlog", func() (bool, error) {
+		if !worker.Running() {
+			return false, fmt.Errorf("the worker ended: %w (log: %s)", worker.Err(), rig.TailFile(d.log("work"))+rig.TailFile(d.log("river")))
 		}
-		if err := d.db.QueryRow(ctx, drainLeft).Scan(&left); err != nil {
-			return fmt.Errorf("waiting for the backlog: %w", err)
-		}
-	}
-	return nil
+		var left bool
+		err := d.db.QueryRow(ctx, countsLeft).Scan(&left)
+		return !left, err
+	})
 }
 
 // startOurs takes the deliveries over HTTP, and then starts the worker.
 func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, error) {
-	config, err := d.write(s.name+".yml", fmt.Sprintf(drainConfiguration, s.target, s.name))
+	config, err := d.WriteFile(s.name+".yml", fmt.Sprintf(drainConfiguration, s.target, s.name))
 	if err != nil {
 		return nil, err
 	}
-	receiver, address, err := d.serve(ctx, config, "receive", d.env...)
+	receiver, err := d.serve(ctx, config, "receive", d.env...)
 	if err != nil {
 		return nil, err
 	}
 	d.runs++
-	if err := deliver(ctx, address, d.runs, d.effects); err != nil {
+	if err := deliver(ctx, receiver.Public, d.runs, d.effects); err != nil {
 		return nil, err
 	}
 	if err := receiver.Stop(30 * time.Second); err != nil {
@@ -200,8 +184,11 @@ func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, e
 	if err := d.settle(ctx); err != nil {
 		return nil, err
 	}
-	worker, _, err := d.serve(ctx, config, "work", d.env...)
-	return worker, err
+	worker, err := d.serve(ctx, config, "work", d.env...)
+	if err != nil {
+		return nil, err
+	}
+	return worker.Process, nil
 }
 
 // settle lets the server write what it still has to, and tells its planner of
@@ -217,7 +204,7 @@ func (d *drains) settle(ctx context.Context) error {
 
 // startRiver inserts the jobs and starts a process that only works them.
 func (d *drains) startRiver(ctx context.Context, s drainSubject) (*rig.Process, error) {
-	pool, err := session.OpenPool(ctx, d.server.DSN(), schema, session.PoolAdmin, 2)
+	pool, err := session.OpenPool(ctx, d.DSN(), schema, session.PoolAdmin, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +229,7 @@ func (d *drains) startRiver(ctx context.Context, s drainSubject) (*rig.Process, 
 	if err := d.settle(ctx); err != nil {
 		return nil, err
 	}
-	return d.self(ctx, s.name)
+	return d.self("river", "--database", d.DSN())
 }
 
 // riverArgs are those of one job: nothing but a number, or what our own sql
@@ -268,7 +255,7 @@ func (d *drains) idling(ctx context.Context) (perSecond float64, err error) {
 	if _, err := d.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job`); err != nil {
 		return 0, fmt.Errorf("emptying the tables: %w", err)
 	}
-	p, _, err := d.serve(ctx, filepath.Join(d.dir, subjectForward+".yml"), "receive,work", d.env...)
+	p, err := d.serve(ctx, filepath.Join(d.Dir, subjectForward+".yml"), "receive,work", d.env...)
 	if err != nil {
 		return 0, err
 	}

@@ -79,7 +79,7 @@ func measureEffects(ctx context.Context, args []string) error {
 		if err := d.setUp(ctx); err != nil {
 			return nil, err
 		}
-		defer d.sink.Close()
+		defer d.target.Close()
 		return d.measure(ctx)
 	})
 }

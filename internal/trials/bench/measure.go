@@ -134,7 +134,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 	}
 	var got *outcome
 	var receiver, postgres time.Duration
-	watched, address := b.gate, b.gateAddress
+	watched, address := b.gate.Process, b.gate.Public
 	switch c.Subject {
 	case subjectPgbench:
 		watched = nil
@@ -142,7 +142,7 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 		watched, address = b.naive, b.naiveAddress
 	case subjectGate:
 	case subjectWorked:
-		worker, _, err := b.start(ctx, "work")
+		worker, err := b.start(ctx, "work")
 		if worker != nil {
 			defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
 		}
@@ -206,7 +206,7 @@ func (b *bench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err
 			return 0, 0, err
 		}
 	}
-	postgres, err = rig.FamilyCPU(b.server.PID())
+	postgres, err = rig.FamilyCPU(b.Server.PID())
 	return receiver, postgres, err
 }
 
@@ -239,7 +239,7 @@ func (b *bench) memory(ctx context.Context, r *receiveReport) error {
 	}
 	b.runs++
 	w := workload{connections: 256, kind: unique, bodySize: 64 << 10, warmUp: 500 * time.Millisecond, measured: 3 * time.Second}
-	got, err := generate(ctx, b.gateAddress, b.runs, w, func() {}, func() {})
+	got, err := generate(ctx, b.gate.Public, b.runs, w, func() {}, func() {})
 	if err != nil {
 		return fmt.Errorf("measuring memory: %w", err)
 	}

@@ -123,7 +123,7 @@ func measureOrder(ctx context.Context, args []string) error {
 		if err := d.setUp(ctx); err != nil {
 			return nil, err
 		}
-		defer d.sink.Close()
+		defer d.target.Close()
 		return d.measure(ctx)
 	})
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -32,7 +30,7 @@ sources:
 func (o *orders) configuration(s *orderSubject) (string, error) {
 	target := "{ kind: sql, call: bench.apply_event }"
 	if s.kind == subjectForward {
-		target = fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", o.sinkAddress)
+		target = fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", o.target.Address)
 	}
 	order := s.order
 	switch order {
@@ -41,7 +39,7 @@ func (o *orders) configuration(s *orderSubject) (string, error) {
 	case "contiguous":
 		order += ", key: body.key, number: body.number, start: 1"
 	}
-	return o.write("order.yml", fmt.Sprintf(orderConfiguration, target, order))
+	return o.WriteFile("order.yml", fmt.Sprintf(orderConfiguration, target, order))
 }
 
 const emptyOrderTables = `
@@ -67,31 +65,31 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 	if err != nil {
 		return 0, err
 	}
-	receiver, address, err := o.serve(ctx, config, "receive", o.orderOptions.env...)
+	receiver, err := o.serve(ctx, config, "receive", o.orderOptions.env...)
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(o.deliver(ctx, address, s), receiver.Stop(30*time.Second)); err != nil {
+	if err := errors.Join(o.deliver(ctx, receiver, s), receiver.Stop(30*time.Second)); err != nil {
 		return 0, err
 	}
 	if err := o.settle(ctx); err != nil {
 		return 0, err
 	}
-	worker, _, err := o.serve(ctx, config, "work", o.orderOptions.env...)
+	worker, err := o.serve(ctx, config, "work", o.orderOptions.env...)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
-	postgres, err := rig.FamilyCPU(o.server.PID())
+	postgres, err := rig.FamilyCPU(o.Server.PID())
 	if err != nil {
 		return 0, err
 	}
-	if err := o.settled(ctx, worker); err != nil {
+	if err := o.finish(ctx, worker.Process, orderLeft); err != nil {
 		return 0, err
 	}
 	own, err1 := rig.CPU(worker.PID())
-	after, err2 := rig.FamilyCPU(o.server.PID())
-	memory, err3 := peak(worker)
+	after, err2 := rig.FamilyCPU(o.Server.PID())
+	memory, err3 := peak(worker.Process)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return 0, err
 	}
@@ -114,28 +112,9 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 const orderLeft = `
 SELECT EXISTS (SELECT FROM oncegate.effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`
 
-// settled waits until nothing is left to be done.
-func (o *orders) settled(ctx context.Context, worker *rig.Process) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for left := true; left; {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the backlog: %w", ctx.Err())
-		case <-worker.Done():
-			return fmt.Errorf("the worker ended: %w (log: %s)", worker.Err(), o.tail("work.log"))
-		case <-time.After(200 * time.Millisecond):
-		}
-		if err := o.db.QueryRow(ctx, orderLeft).Scan(&left); err != nil {
-			return fmt.Errorf("waiting for the backlog: %w", err)
-		}
-	}
-	return nil
-}
-
 // deliver sends the backlog, the numbers of all keys beside each other and
 // roughly in order: several senders share the list.
-func (o *orders) deliver(ctx context.Context, address string, s *orderSubject) error {
+func (o *orders) deliver(ctx context.Context, receiver *rig.Node, s *orderSubject) error {
 	const senders = 64
 	created := time.Now().Unix()
 	filler := strings.Repeat("x", bodySize-200)
@@ -145,26 +124,18 @@ func (o *orders) deliver(ctx context.Context, address string, s *orderSubject) e
 	}
 	o.runs++
 	run := o.runs
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	client := rig.NewClient(senders, 30*time.Second)
 	defer client.CloseIdleConnections()
-	var next atomic.Int64
-	var all sync.WaitGroup
-	errs := make([]error, senders)
-	for i := range senders {
-		all.Go(func() {
-			for n := int(next.Add(1)) - 1; n < o.orderOptions.effects && errs[i] == nil; n = int(next.Add(1)) - 1 {
-				body := fmt.Appendf(nil, `{"id":"evt_%08d%08d","object":"event","created":%d,"type":"invoice.paid","key":"k%d","number":%d,"filler":"%s"}`,
-					run, n, created, n%keys, n/keys+1, filler)
-				status, err := rig.Deliver(ctx, client, "http://"+address+"/in/"+sourceName, secretValue, body)
-				if err == nil && status != http.StatusOK {
-					err = fmt.Errorf("a new event was answered %d", status)
-				}
-				errs[i] = err
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := rig.SendEach(ctx, o.orderOptions.effects, senders, func(ctx context.Context, n int) error {
+		body := fmt.Appendf(nil, `{"id":"evt_%08d%08d","object":"event","created":%d,"type":"invoice.paid","key":"k%d","number":%d,"filler":"%s"}`,
+			run, n, created, n%keys, n/keys+1, filler)
+		status, err := rig.Deliver(ctx, client, receiver.SourceURL(sourceName), secretValue, body)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("a new event was answered %d", status)
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("delivering: %w", err)
 	}
 	return nil

@@ -26,7 +26,7 @@ INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r
 // many clients, so the transactions are counted by its log, from when begin is
 // called until end is.
 func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
-	dir, err := os.MkdirTemp(b.dir, "pgbench-")
+	dir, err := os.MkdirTemp(b.Dir, "pgbench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for pgbench: %w", err)
 	}
@@ -34,17 +34,17 @@ func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration
 	if err := os.WriteFile(script, []byte(pgbenchScript), 0o600); err != nil {
 		return nil, fmt.Errorf("writing pgbench's script: %w", err)
 	}
-	conn, err := pgx.ParseConfig(b.server.DSN())
+	conn, err := pgx.ParseConfig(b.DSN())
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's address: %w", err)
 	}
 	connecting := time.Second + time.Duration(clients/64)*time.Second
 	seconds := int((connecting+measured)/time.Second) + 1
-	cmd := exec.CommandContext(ctx, b.server.Binaries().Path("pgbench"), "-n", "-M", "prepared", //nolint:gosec // a program of the installation we found
+	cmd := exec.CommandContext(ctx, b.Server.Binaries().Path("pgbench"), "-n", "-M", "prepared", //nolint:gosec // a program of the installation we found
 		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(seconds),
 		"-f", script, "-D", "body="+string(newBody(bodySize)), "-l", "--log-prefix="+filepath.Join(dir, "log"))
 	cmd.Dir = dir
-	cmd.Env = append(b.server.Binaries().Env(),
+	cmd.Env = append(b.Server.Binaries().Env(),
 		"PGHOST="+conn.Host, "PGPORT="+strconv.Itoa(int(conn.Port)), "PGUSER="+conn.User, "PGPASSWORD="+conn.Password, "PGDATABASE="+conn.Database)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -92,20 +92,20 @@ func measurePruning(ctx context.Context, args []string) error {
 		return err
 	}
 	return onStand(ctx, o.output, func(s *stand) (report, error) {
-		config, err := s.write("oncegate.yml", configuration)
+		config, err := s.WriteFile("oncegate.yml", configuration)
 		if err != nil {
 			return nil, err
 		}
-		_, address, err := s.serve(ctx, config, "receive")
+		receiver, err := s.serve(ctx, config, "receive")
 		if err != nil {
 			return nil, err
 		}
-		pool, err := session.OpenPool(ctx, s.server.DSN(), schema, session.PoolAdmin, 4)
+		pool, err := session.OpenPool(ctx, s.DSN(), schema, session.PoolAdmin, 4)
 		if err != nil {
 			return nil, err
 		}
 		defer pool.Close()
-		b := &pruneBench{pruneOptions: o, stand: s, address: address, pool: pool}
+		b := &pruneBench{pruneOptions: o, stand: s, address: receiver.Public, pool: pool}
 		r := &pruneReport{Rows: o.rows, Expired: o.expired}
 		return r, b.measure(ctx, r)
 	})

@@ -114,10 +114,10 @@ func (b *pruneBench) theChurn(ctx context.Context, r *pruneReport) error {
 
 // newChurned migrates a schema and gives it the source of the configuration.
 func (b *pruneBench) newChurned(ctx context.Context, name string) (*churned, error) {
-	if err := migrations.Up(ctx, b.server.DSN(), name); err != nil {
+	if err := migrations.Up(ctx, b.DSN(), name); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)
 	}
-	pool, err := session.OpenPool(ctx, b.server.DSN(), name, session.PoolAdmin, 2)
+	pool, err := session.OpenPool(ctx, b.DSN(), name, session.PoolAdmin, 2)
 	if err != nil {
 		return nil, err
 	}

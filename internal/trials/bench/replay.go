@@ -99,9 +99,9 @@ func measureReplay(ctx context.Context, args []string) error {
 		if err := r.setUp(ctx); err != nil {
 			return nil, err
 		}
-		defer r.sink.Close()
-		target := fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.sinkAddress)
-		if r.config, err = r.write("replay.yml", fmt.Sprintf(drainConfiguration, target, subjectForward)); err != nil {
+		defer r.target.Close()
+		target := fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.target.Address)
+		if r.config, err = r.WriteFile("replay.yml", fmt.Sprintf(drainConfiguration, target, subjectForward)); err != nil {
 			return nil, err
 		}
 		for _, part := range []func(context.Context) error{r.planning, r.running, r.disturbing} {
@@ -138,7 +138,7 @@ func (r *replays) planning(ctx context.Context) error {
 func (r *replays) running(ctx context.Context) error {
 	for round := range r.rounds {
 		live := drained{}
-		subject := drainSubject{name: subjectForward, target: fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.sinkAddress)}
+		subject := drainSubject{name: subjectForward, target: fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.target.Address)}
 		if err := r.take(ctx, subject, &live); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	worker, _, err := r.serve(ctx, r.config, "work")
+	worker, err := r.serve(ctx, r.config, "work")
 	if err != nil {
 		return 0, err
 	}
@@ -203,7 +203,7 @@ func (r *replays) disturbing(ctx context.Context) error {
 	if err := r.backlog(ctx, max(wanted, 100)); err != nil {
 		return err
 	}
-	p, address, err := r.serve(ctx, r.config, "receive,work")
+	p, err := r.serve(ctx, r.config, "receive,work")
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (r *replays) disturbing(ctx context.Context) error {
 	for pair := range r.pairs {
 		for half := range 2 {
 			with := (pair+half)%2 == 0
-			p99, busy, err := r.acknowledged(ctx, p, address, with)
+			p99, busy, err := r.acknowledged(ctx, p, with)
 			if err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func (r *replays) attained(ctx context.Context, p planned) (perSecond float64, e
 }
 
 // acknowledged is one half of a pair.
-func (r *replays) acknowledged(ctx context.Context, p *rig.Process, address string, with bool) (p99, busy float64, err error) {
+func (r *replays) acknowledged(ctx context.Context, p *rig.Node, with bool) (p99, busy float64, err error) {
 	if err := r.kill(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -260,9 +260,9 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Process, address stri
 	r.runs++
 	var before, after time.Duration
 	var err1, err2 error
-	out, err := generate(ctx, address, r.runs, workload{
+	out, err := generate(ctx, p.Public, r.runs, workload{
 		connections: openConnections, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: r.each, rate: r.live,
-	}, func() { before, err1 = r.spent(p) }, func() { after, err2 = r.spent(p) })
+	}, func() { before, err1 = r.spent(p.Process) }, func() { after, err2 = r.spent(p.Process) })
 	if err := errors.Join(err, err1, err2); err != nil {
 		return 0, 0, err
 	}
@@ -274,7 +274,7 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Process, address stri
 		r.report.Attained = append(r.report.Attained, perSecond)
 	}
 	if out.failed > 0 || out.acked() == 0 {
-		return 0, 0, fmt.Errorf("%d deliveries were acknowledged, %d failed (log: %s)", out.acked(), out.failed, r.tail("receive,work.log"))
+		return 0, 0, fmt.Errorf("%d deliveries were acknowledged, %d failed (log: %s)", out.acked(), out.failed, rig.TailFile(r.log("receive,work")))
 	}
 	return out.quantile(.99), (after - before).Seconds() / r.each.Seconds(), nil
 }

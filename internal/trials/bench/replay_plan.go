@@ -20,12 +20,12 @@ func (r *replays) backlog(ctx context.Context, n int) error {
 	if _, err := r.db.Exec(ctx, empty); err != nil {
 		return fmt.Errorf("emptying the tables: %w", err)
 	}
-	receiver, address, err := r.serve(ctx, r.config, "receive")
+	receiver, err := r.serve(ctx, r.config, "receive")
 	if err != nil {
 		return err
 	}
 	r.runs++
-	if err := deliver(ctx, address, r.runs, n); err != nil {
+	if err := deliver(ctx, receiver.Public, r.runs, n); err != nil {
 		return err
 	}
 	return receiver.Stop(30 * time.Second)
@@ -98,8 +98,8 @@ func (r *replays) cancel(ctx context.Context, p planned) error {
 
 // oncegate runs a command to its end and gives what it wrote and its largest memory.
 func (r *replays) oncegate(ctx context.Context, args ...string) (out []byte, memory int64, err error) {
-	cmd := exec.CommandContext(ctx, r.binary, append(args, "--config", r.config, "--output", "json")...) //nolint:gosec // the binary that was built
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "DATABASE_URL=" + r.server.DSN(), "STRIPE_SECRET=" + secretValue, "ONCEGATE_ACTOR=bench"}
+	cmd := exec.CommandContext(ctx, r.Binary, append(args, "--config", r.config, "--output", "json")...) //nolint:gosec // the binary that was built
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "DATABASE_URL=" + r.DSN(), "STRIPE_SECRET=" + secretValue, "ONCEGATE_ACTOR=bench"}
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	pipe, err := cmd.StdoutPipe()
@@ -132,22 +132,10 @@ func (r *replays) oncegate(ctx context.Context, args ...string) (out []byte, mem
 
 // until waits until a query says true.
 func (r *replays) until(ctx context.Context, query string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for {
-		var ok bool
-		if err := r.db.QueryRow(ctx, query).Scan(&ok); err != nil {
-			return fmt.Errorf("waiting for the replay: %w", err)
-		}
-		if ok {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the replay: %w", ctx.Err())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return rig.Poll(ctx, 100*time.Millisecond, 5*time.Minute, "the replay", func() (yes bool, err error) {
+		err = r.db.QueryRow(ctx, query).Scan(&yes)
+		return yes, err
+	})
 }
 
 func (r *replayReport) writeTable(w io.Writer) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +14,6 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/session"
 )
@@ -59,20 +57,6 @@ func (w *sqlWorker) Work(ctx context.Context, job *river.Job[sqlArgs]) error {
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 		return err
 	})
-}
-
-// self starts this program as a process that works River's jobs.
-func (d *drains) self(ctx context.Context, subject string) (*rig.Process, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
-	p, err := rig.Start(filepath.Join(d.dir, "river.log"), nil, program, "river", "--database", d.server.DSN())
-	if err != nil {
-		return nil, err
-	}
-	d.processes = append(d.processes, p)
-	return p, ctx.Err()
 }
 
 // workRiver works River's jobs until SIGTERM.

@@ -55,11 +55,11 @@ func measureSealing(ctx context.Context, args []string) error {
 }
 
 func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured time.Duration) error {
-	config, err := s.write("oncegate.yml", configuration)
+	config, err := s.WriteFile("oncegate.yml", configuration)
 	if err != nil {
 		return err
 	}
-	keyring, err := s.write("keyring", string((*seal.Ring)(nil).With(seal.NewKey(1), true).Text()))
+	keyring, err := s.WriteFile("keyring", string((*seal.Ring)(nil).With(seal.NewKey(1), true).Text()))
 	if err != nil {
 		return err
 	}
@@ -67,15 +67,14 @@ func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured
 		env       []string
 		perSecond *[]float64
 		cpu       *[]float64
-		process   *rig.Process
-		address   string
+		node      *rig.Node
 	}{
 		{perSecond: &r.Plain, cpu: &r.PlainCPU},
 		{perSecond: &r.Sealed, cpu: &r.SealedCPU, env: []string{"ONCEGATE_KEYRING_FILE=" + keyring}},
 	}
 	for i := range receivers {
 		x := &receivers[i]
-		if x.process, x.address, err = s.serve(ctx, config, "receive", x.env...); err != nil {
+		if x.node, err = s.serve(ctx, config, "receive", x.env...); err != nil {
 			return err
 		}
 	}
@@ -84,7 +83,7 @@ func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured
 		for i := range receivers {
 			x := &receivers[(i+round)%2]
 			run++
-			perSecond, cpu, err := s.receive(ctx, x.process, x.address, run, measured)
+			perSecond, cpu, err := s.receive(ctx, x.node, run, measured)
 			if err != nil {
 				return err
 			}
@@ -102,7 +101,7 @@ func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured
 }
 
 // receive measures one receiver on empty tables.
-func (s *stand) receive(ctx context.Context, p *rig.Process, address string, run uint32, measured time.Duration) (perSecond, cpu float64, err error) {
+func (s *stand) receive(ctx context.Context, p *rig.Node, run uint32, measured time.Duration) (perSecond, cpu float64, err error) {
 	if _, err := s.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.river_job`); err != nil {
 		return 0, 0, fmt.Errorf("emptying the tables: %w", err)
 	}
@@ -112,7 +111,7 @@ func (s *stand) receive(ctx context.Context, p *rig.Process, address string, run
 	var before, after time.Duration
 	var err1, err2 error
 	w := workload{connections: 64, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: measured}
-	got, err := generate(ctx, address, run, w, func() { before, err1 = rig.CPU(p.PID()) }, func() { after, err2 = rig.CPU(p.PID()) })
+	got, err := generate(ctx, p.Public, run, w, func() { before, err1 = rig.CPU(p.PID()) }, func() { after, err2 = rig.CPU(p.PID()) })
 	if err := errors.Join(err, err1, err2); err != nil {
 		return 0, 0, err
 	}

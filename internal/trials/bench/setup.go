@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -23,8 +21,9 @@ type bench struct {
 	done    int // measurements
 	planned int
 
-	naive, gate               *rig.Process
-	naiveAddress, gateAddress string
+	gate         *rig.Node
+	naive        *rig.Process
+	naiveAddress string
 }
 
 // setUp starts everything on the stand.
@@ -37,10 +36,10 @@ func setUp(ctx context.Context, o options, s *stand) (*bench, error) {
 	// As the gate's own bodies, where the server can.
 	_, _ = b.db.Exec(ctx, `ALTER TABLE bench.row ALTER COLUMN body SET COMPRESSION lz4`)
 	var err error
-	if b.config, err = b.write("oncegate.yml", configuration); err != nil {
+	if b.config, err = b.WriteFile("oncegate.yml", configuration); err != nil {
 		return nil, err
 	}
-	if b.gate, b.gateAddress, err = b.start(ctx, "receive"); err != nil {
+	if b.gate, err = b.start(ctx, "receive"); err != nil {
 		return nil, err
 	}
 	return b, b.startNaive(ctx)
@@ -57,7 +56,7 @@ sources:
 `
 
 // start starts the real binary in one role.
-func (b *bench) start(ctx context.Context, role string) (*rig.Process, string, error) {
+func (b *bench) start(ctx context.Context, role string) (*rig.Node, error) {
 	env := append([]string{"ONCEGATE_GATE_CONNECTIONS=" + strconv.Itoa(poolSize), "ONCEGATE_WORKERS=500"}, b.env...)
 	return b.serve(ctx, b.config, role, env...)
 }
@@ -67,21 +66,15 @@ func (b *bench) startNaive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
 	b.naiveAddress = address
-	b.naive, err = rig.Start(filepath.Join(b.dir, "naive.log"), nil, self, "naive", "--listen", address,
-		"--database", b.server.DSN(), "--secret", secretValue, "--connections", strconv.Itoa(poolSize))
+	b.naive, err = b.self("naive", "--listen", address, "--database", b.DSN(), "--secret", secretValue, "--connections", strconv.Itoa(poolSize))
 	if err != nil {
 		return err
 	}
-	b.processes = append(b.processes, b.naive)
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if err := b.naive.Listening(ctx, address); err != nil {
-		return fmt.Errorf("starting the naive receiver: %w (log: %s)", err, b.tail("naive.log"))
+		return fmt.Errorf("starting the naive receiver: %w (log: %s)", err, rig.TailFile(b.log("naive")))
 	}
 	return nil
 }

@@ -2,16 +2,10 @@ package crash
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"os"
-	"path/filepath"
+	"math/rand/v2"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -79,15 +73,16 @@ func (s *Summary) String() string {
 // Campaign is one run on a schema of its own.
 type Campaign struct {
 	options       Options
-	world         *World
+	world         *rig.World
 	schema        string
 	config        string
 	public, admin string
-	random        *mathrand.Rand
+	random        *rand.Rand
 	summary       Summary
 	ledger        *Ledger
 	sink          *Sink
-	process       *process
+	target        *rig.Target // serves the sink
+	node          *rig.Node
 	pooler        *devpg.Pooler // nil without one
 	proxy         *rig.Proxy
 	dsn           string // through the proxy
@@ -97,7 +92,7 @@ type Campaign struct {
 // Result is what a campaign leaves behind.
 type Result struct {
 	Summary    Summary
-	Violations []Violation
+	Violations []rig.Violation
 	Sent       map[string]Sent
 	Calls      map[string]Calls
 	Database   *Database
@@ -107,23 +102,21 @@ type Result struct {
 }
 
 // Run runs a campaign.
-func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	started := time.Now()
-	var id [4]byte
-	rand.Read(id[:])
-	run := hex.EncodeToString(id[:])
+	run := rig.RunID()
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
 	c := &Campaign{
-		options: o, world: w, schema: "crash_" + run, config: filepath.Join(w.dir, run+".yml"), ledger: newLedger(run),
-		beforeKill: func() {}, random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
+		options: o, world: w, schema: "crash_" + run, ledger: newLedger(run),
+		beforeKill: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	defer func() {
-		err = rig.Early(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
 	}()
 	if o.Pooler {
-		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.server.DSN(), Settings: map[string]string{
+		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.DSN(), Settings: map[string]string{
 			"ignore_startup_parameters": ignoring, "server_login_retry": "0.1",
 		}}); err != nil {
 			return nil, err
@@ -133,10 +126,10 @@ func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.sink.close(), c.proxy.Close()) }()
+	defer func() { err = errors.Join(err, c.target.Close(), c.proxy.Close()) }()
 	defer func() {
-		if c.process != nil {
-			err = errors.Join(err, c.process.Kill())
+		if c.node != nil {
+			err = errors.Join(err, c.node.Kill())
 		}
 	}()
 	if err := c.kill(ctx); err != nil {
@@ -168,12 +161,7 @@ func (c *Campaign) reached() string {
 	if c.pooler != nil {
 		return c.pooler.DSN()
 	}
-	return c.world.server.DSN()
-}
-
-// Connect opens a connection whose search_path is the schema.
-func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	return rig.Connect(ctx, w.server.DSN(), schema)
+	return c.world.DSN()
 }
 
 // A function that is called twice leaves two rows: nothing here is unique.
@@ -190,17 +178,13 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if err := migrations.Up(ctx, c.reached(), c.schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
-	db, err := c.world.Connect(ctx, c.schema)
+	// The binary has to ask for what it promises, whatever the database is set to.
+	db, err := c.world.Prepare(ctx, c.schema, makeTarget, "ALTER DATABASE oncegate SET synchronous_commit = off")
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx))
-	if _, err := db.Exec(ctx, makeTarget); err != nil {
-		return fmt.Errorf("making the target: %w", err)
-	}
-	// The binary has to ask for what it promises, whatever the database is set to.
-	if _, err := db.Exec(ctx, "ALTER DATABASE oncegate SET synchronous_commit = off"); err != nil {
-		return fmt.Errorf("setting synchronous_commit: %w", err)
+	if err := db.Close(ctx); err != nil {
+		return fmt.Errorf("closing the connection: %w", err)
 	}
 	if c.public, err = rig.FreeAddress(); err != nil {
 		return err
@@ -211,11 +195,12 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if c.proxy, c.dsn, err = rig.StartProxy(c.reached(), gatePool); err != nil {
 		return err
 	}
-	if c.sink, err = startSink(); err != nil {
+	c.sink = newSink()
+	if c.target, err = rig.StartTarget(c.sink); err != nil {
 		return errors.Join(err, c.proxy.Close())
 	}
-	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.sink.address), 0o600); err != nil {
-		return errors.Join(fmt.Errorf("writing the configuration: %w", err), c.sink.close(), c.proxy.Close())
+	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
+		return errors.Join(err, c.target.Close(), c.proxy.Close())
 	}
 	return nil
 }
@@ -250,16 +235,14 @@ func (c *Campaign) kill(ctx context.Context) error {
 	if err := c.rest(timed); err != nil {
 		return err
 	}
-	if err := c.process.Stop(30 * time.Second); err != nil {
+	if err := c.node.Stop(30 * time.Second); err != nil {
 		return err
 	}
-	if err := c.process.Err(); err != nil {
-		return fmt.Errorf("the binary did not stop in order: %w: %s", err, c.logTail())
+	if err := c.node.Err(); err != nil {
+		return fmt.Errorf("the binary did not stop in order: %w: %s", err, c.node.Tail())
 	}
 	return nil
 }
-
-const unfinished = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`
 
 // rest waits until no effect is under way, or ctx ends: then the check says what
 // is left.
@@ -269,13 +252,9 @@ func (c *Campaign) rest(ctx context.Context) error {
 		return err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	for pause(ctx, 100*time.Millisecond) {
-		var left int
-		if err := db.QueryRow(ctx, unfinished).Scan(&left); err != nil {
-			return fmt.Errorf("waiting for the effects: %w", err)
-		}
-		if left == 0 {
-			return nil
+	for rig.Pause(ctx, 100*time.Millisecond) {
+		if left, err := rig.Unfinished(ctx, db); err != nil || left == 0 {
+			return err
 		}
 	}
 	return nil
@@ -293,7 +272,7 @@ func (c *Campaign) sum(r *Result) {
 	for _, calls := range r.Calls {
 		s.Forwarded += calls.Count
 	}
-	s.Lost, s.Doubled = Count(r.Violations, Lost), Count(r.Violations, Doubled)
-	s.Altered, s.Alien = Count(r.Violations, Altered), Count(r.Violations, Alien)
+	s.Lost, s.Doubled = rig.CountKind(r.Violations, Lost), rig.CountKind(r.Violations, Doubled)
+	s.Altered, s.Alien = rig.CountKind(r.Violations, Altered), rig.CountKind(r.Violations, Alien)
 	s.Other = len(r.Violations) - s.Lost - s.Doubled - s.Altered - s.Alien
 }

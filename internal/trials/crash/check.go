@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // Recorded is an event as the database has it.
@@ -38,11 +40,6 @@ type Database struct {
 // Kept is a payload that is kept beside its event.
 type Kept struct{ SHA, BodySHA []byte }
 
-// Querier is a connection or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 const readEvents = `
 SELECT e.event_id, e.body_sha256, sha256(substring(b.body FROM e.body_offset + 1 FOR e.body_length)), e.admission,
     (SELECT count(*) FROM effect f WHERE f.event_id = e.id),
@@ -56,7 +53,7 @@ const readKept = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict c JO
 const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
 
 // Read reads the database; its search_path must be the campaign's schema.
-func Read(ctx context.Context, db Querier) (*Database, error) {
+func Read(ctx context.Context, db rig.Querier) (*Database, error) {
 	d := &Database{}
 	rows, err := db.Query(ctx, readEvents)
 	if err == nil {
@@ -65,17 +62,17 @@ func Read(ctx context.Context, db Querier) (*Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
-	if d.Applied, err = counts(ctx, db, readApplied); err != nil {
+	if d.Applied, err = rig.CountBy(ctx, db, readApplied); err != nil {
 		return nil, err
 	}
 	if d.Kept, err = kept(ctx, db); err != nil {
 		return nil, err
 	}
-	d.Unfinished, err = counts(ctx, db, readUnfinished)
+	d.Unfinished, err = rig.CountBy(ctx, db, readUnfinished)
 	return d, err
 }
 
-func kept(ctx context.Context, db Querier) (map[string][]Kept, error) {
+func kept(ctx context.Context, db rig.Querier) (map[string][]Kept, error) {
 	rows, err := db.Query(ctx, readKept)
 	if err != nil {
 		return nil, fmt.Errorf("reading conflicts: %w", err)
@@ -93,47 +90,21 @@ func kept(ctx context.Context, db Querier) (map[string][]Kept, error) {
 	return out, nil
 }
 
-func counts(ctx context.Context, db Querier, sql string) (map[string]int, error) {
-	rows, err := db.Query(ctx, sql)
-	if err != nil {
-		return nil, fmt.Errorf("counting: %w", err)
-	}
-	out := map[string]int{}
-	var name string
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { out[name] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("counting: %w", err)
-	}
-	return out, nil
-}
-
-// Kind says which part of the promise was broken.
-type Kind string
-
 // The kinds of violation.
 const (
-	Lost       Kind = "lost"       // acknowledged and not recorded, or recorded and not carried out
-	Doubled    Kind = "doubled"    // recorded or carried out more than once
-	Altered    Kind = "altered"    // recorded or sent with other bytes
-	Alien      Kind = "alien"      // recorded or carried out without a signed delivery
-	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
-	Misjudged  Kind = "misjudged"  // a signed delivery refused, a forged one accepted, an odd answer
+	Lost       rig.Kind = "lost"       // acknowledged and not recorded, or recorded and not carried out
+	Doubled    rig.Kind = "doubled"    // recorded or carried out more than once
+	Altered    rig.Kind = "altered"    // recorded or sent with other bytes
+	Alien      rig.Kind = "alien"      // recorded or carried out without a signed delivery
+	Unfinished rig.Kind = "unfinished" // not at its end after everything has come to rest
+	Misjudged  rig.Kind = "misjudged"  // a signed delivery refused, a forged one accepted, an odd answer
 )
-
-// Violation is one way in which the promise was broken.
-type Violation struct {
-	Kind   Kind
-	Detail string
-}
-
-// String is the violation in one line.
-func (v Violation) String() string { return string(v.Kind) + ": " + v.Detail }
 
 // EffectsEach is how many effects the routes of a campaign give an event.
 const EffectsEach = 2
 
 // Check compares the ledgers of the senders and the target with the database.
-func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []Violation {
+func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []rig.Violation {
 	c := &checker{}
 	recorded := make(map[string]bool, len(db.Events))
 	for i := range db.Events {
@@ -162,14 +133,14 @@ func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []Violati
 	for state, n := range db.Unfinished {
 		c.add(Unfinished, "%d effects are %s", n, state)
 	}
-	slices.SortFunc(c.found, func(a, b Violation) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
+	slices.SortFunc(c.found, func(a, b rig.Violation) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
 	return c.found
 }
 
-type checker struct{ found []Violation }
+type checker struct{ found []rig.Violation }
 
-func (c *checker) add(kind Kind, format string, args ...any) {
-	c.found = append(c.found, Violation{kind, fmt.Sprintf(format, args...)})
+func (c *checker) add(kind rig.Kind, format string, args ...any) {
+	c.found = append(c.found, rig.NewViolation(kind, format, args...))
 }
 
 func (c *checker) event(row *Recorded, sent map[string]Sent) {
@@ -271,15 +242,4 @@ func (c *checker) sender(id string, e *Sent, recorded bool) {
 	if e.Odd > 0 {
 		c.add(Misjudged, "%s got %d odd answers", id, e.Odd)
 	}
-}
-
-// Count says how many violations are of a kind.
-func Count(violations []Violation, kind Kind) int {
-	n := 0
-	for _, v := range violations {
-		if v.Kind == kind {
-			n++
-		}
-	}
-	return n
 }

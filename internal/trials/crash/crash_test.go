@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"maps"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,21 +31,15 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			t.Error(err)
 		}
 	})
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
+	*seed = rig.DrawSeed(*seed)
 
-	result, err := world.Run(rig.InTime(t), crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
+	result, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Log(result.Summary.String())
-	for i, v := range result.Violations {
-		if i == 20 {
-			t.Errorf("and %d more", len(result.Violations)-i)
-			break
-		}
-		t.Error(v)
+	for _, line := range rig.List(result.Violations) {
+		t.Error(line)
 	}
 	if t.Failed() {
 		return
@@ -59,7 +52,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	// for in its startup message: whoever asks only there loses what was acknowledged.
 	t.Run("nothing is lost behind a pooler", func(t *testing.T) {
 		devpgtest.NeedPooler(t)
-		r, err := world.Run(rig.InTime(t), crash.Options{Cycles: 4, Seed: *seed, Pooler: true, PostgresOnly: true, Progress: t.Logf})
+		r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, PostgresOnly: true, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +82,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			// that lost nothing is followed by another.
 			lost := 0
 			for try := uint64(0); lost == 0 && try < 5; try++ {
-				r, err := world.Run(rig.InTime(t), crash.Options{Cycles: 2, Seed: *seed + try, Wrong: wrong})
+				r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Wrong: wrong})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +114,7 @@ func acknowledgedInVain(r *crash.Result) int {
 // mutant is damage done to the ledgers after a campaign that was in order.
 type mutant struct {
 	name string
-	want crash.Kind
+	want rig.Kind
 	// sql is run on the database, in a transaction that is rolled back.
 	sql string
 	// damage changes the ledgers of one event.
@@ -195,7 +188,7 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 		sent[victim], calls[victim] = e, c
 	}
 	found := crash.Check(sent, now, calls)
-	if crash.Count(found, m.want) == 0 {
+	if rig.CountKind(found, m.want) == 0 {
 		t.Errorf("not noticed as %s; found %v", m.want, found)
 	}
 }

@@ -72,11 +72,11 @@ func (c *Campaign) failpoint(s step) string {
 // restart starts the binary so that it fits the step that comes next.
 func (c *Campaign) restart(ctx context.Context, next step) error {
 	c.summary.Starts++
-	p, err := c.serve(ctx, c.failpoint(next))
+	n, err := c.serve(ctx, c.failpoint(next))
 	if err != nil {
 		return err
 	}
-	c.process = p
+	c.node = n
 	return nil
 }
 
@@ -88,14 +88,14 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	}
 	switch s {
 	case killRandom:
-		pause(ctx, load)
+		rig.Pause(ctx, load)
 		c.beforeKill()
 		c.summary.Random++
-		if err := c.process.Kill(); err != nil {
+		if err := c.node.Kill(); err != nil {
 			return err
 		}
 	case killPostgres:
-		pause(ctx, load)
+		rig.Pause(ctx, load)
 		c.beforeKill()
 		c.summary.Postgres++
 		if err := c.postgres(ctx); err != nil {
@@ -112,26 +112,26 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 			return err
 		}
 	case silence:
-		pause(ctx, load)
+		rig.Pause(ctx, load)
 		c.summary.Silences++
 		c.proxy.Silence()
 		if done, err := c.survived(ctx, next); done || err != nil {
 			return err
 		}
 	case killBoth:
-		pause(ctx, load)
+		rig.Pause(ctx, load)
 		c.beforeKill()
 		c.summary.Both++
-		if err := errors.Join(c.process.Kill(), c.postgres(ctx)); err != nil {
+		if err := errors.Join(c.node.Kill(), c.postgres(ctx)); err != nil {
 			return err
 		}
 	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
 		select {
-		case <-c.process.Done():
+		case <-c.node.Done():
 			c.summary.FailPoints++
 		case <-ctx.Done():
 		case <-time.After(time.Minute): // a machine that is busy otherwise commits a few groups a second
-			return fmt.Errorf("the fail point %s was not reached", c.process.failpoint)
+			return fmt.Errorf("the fail point %s was not reached", c.node.Failpoint())
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -144,15 +144,13 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 // comes back by itself. It is only stopped, and done is false, if the next step
 // wants it started with a fail point.
 func (c *Campaign) survived(ctx context.Context, next step) (done bool, err error) {
-	if !c.process.Running() {
-		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.process.Err(), c.logTail())
+	if !c.node.Running() {
+		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.node.Err(), c.node.Tail())
 	}
 	if c.failpoint(next) == "" {
-		timed, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		return true, c.process.Ready(timed, "http://"+c.admin+"/readyz")
+		return true, c.node.WaitReady(ctx)
 	}
-	return false, c.process.Stop(30 * time.Second)
+	return false, c.node.Stop(30 * time.Second)
 }
 
 // cut drops the connection of a group at its COMMIT, so that the gate cannot know
@@ -175,9 +173,9 @@ func (c *Campaign) cut(ctx context.Context, s step) error {
 
 // postgres kills PostgreSQL and starts it again.
 func (c *Campaign) postgres(ctx context.Context) error {
-	if err := c.world.server.Kill(); err != nil {
+	if err := c.world.Server.Kill(); err != nil {
 		return err
 	}
-	pause(ctx, time.Duration(c.random.IntN(200))*time.Millisecond)
-	return c.world.server.Restart(ctx)
+	rig.Pause(ctx, time.Duration(c.random.IntN(200))*time.Millisecond)
+	return c.world.Server.Restart(ctx)
 }

@@ -1,11 +1,9 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -38,17 +36,17 @@ func newSenders(ledger *Ledger, address string) *senders {
 	return &senders{
 		ledger: ledger,
 		url:    "http://" + address + "/in/stripe",
-		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4 * senderCount}},
+		client: rig.NewClient(4*senderCount, 15*time.Second),
 	}
 }
 
 // start sets them going until ctx ends.
 func (s *senders) start(ctx context.Context, seed uint64) {
 	for i := range senderCount {
-		random := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // a schedule is no secret
+		random := rig.Random(seed, uint64(i))
 		s.wait.Go(func() {
 			wait := time.Duration(0)
-			for pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
+			for rig.Pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
 				if wait = 0; !s.step(ctx, random) {
 					wait = 100 * time.Millisecond // nobody is there, or the database is not
 				}
@@ -72,7 +70,7 @@ func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
 		id := s.ledger.add(random, false)
 		var together sync.WaitGroup
 		for range 2 + random.IntN(3) {
-			own := rand.New(rand.NewPCG(random.Uint64(), 0)) //nolint:gosec // a schedule is no secret
+			own := rig.Random(random.Uint64(), 0)
 			together.Go(func() { s.deliver(ctx, own, id) })
 		}
 		together.Wait()
@@ -82,7 +80,7 @@ func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
 		if !ok {
 			return true
 		}
-		a := s.post(ctx, body, rig.StripeSignature(secret, time.Now(), body))
+		a := s.post(ctx, body, secret)
 		s.ledger.noteConflict(id, body, from, a)
 		return a.status != 0 && a.status/100 != 5
 	case n < 97:
@@ -112,7 +110,7 @@ func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 	if forged {
 		key = wrongSecret
 	}
-	a := s.post(ctx, body, rig.StripeSignature(key, time.Now(), body))
+	a := s.post(ctx, body, key)
 	s.ledger.note(id, a)
 	if !a.acknowledged() && !forged && random.IntN(10) > 0 {
 		s.mu.Lock()
@@ -122,51 +120,29 @@ func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 	return a.status != 0 && a.status/100 != 5
 }
 
-func (s *senders) post(ctx context.Context, body []byte, signature string) answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+func (s *senders) post(ctx context.Context, body []byte, secret string) answer {
+	status, content, err := rig.PostOnce(ctx, s.client, s.url, body, rig.StripeHeader(secret, time.Now(), body))
 	if err != nil {
-		return answer{}
-	}
-	req.GetBody = nil // else the transport sends again by itself, unseen by the ledger
-	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	req.Header.Set("Stripe-Signature", signature)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return answer{unsent: errors.Is(err, syscall.ECONNREFUSED)}
-	}
-	defer resp.Body.Close()
-	content, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{} // an acknowledgement that did not arrive is none
+		return answer{unsent: errors.Is(err, syscall.ECONNREFUSED)} // an acknowledgement that did not arrive is none
 	}
 	var receipt struct {
 		Status string `json:"status"`
 	}
-	if resp.StatusCode/100 == 2 && json.Unmarshal(content, &receipt) != nil {
+	if status/100 == 2 && json.Unmarshal(content, &receipt) != nil {
 		receipt.Status = "not JSON"
 	}
-	return answer{status: resp.StatusCode, says: receipt.Status}
+	return answer{status: status, says: receipt.Status}
 }
 
 // finish delivers what is still unanswered until it is acknowledged or ctx ends.
 func (s *senders) finish(ctx context.Context, seed uint64) {
 	s.wait.Wait()
-	random := rand.New(rand.NewPCG(seed, senderCount)) //nolint:gosec // a schedule is no secret
+	random := rig.Random(seed, senderCount)
 	for ctx.Err() == nil {
 		id, ok := s.unanswered()
 		if !ok {
 			return
 		}
 		s.deliver(ctx, random, id)
-	}
-}
-
-// pause waits and reports whether ctx is still good.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

@@ -1,19 +1,13 @@
 package crash
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
-	"time"
-
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // Calls is what a target has been told about one event.
@@ -26,29 +20,11 @@ type Calls struct {
 // Sink is a target that deduplicates by Idempotency-Key. It writes down every
 // call, and sometimes fails after it has: with 503, or by hanging up.
 type Sink struct {
-	server  *http.Server
-	address string
-
 	mu    sync.Mutex
 	calls map[string]*Calls
 }
 
-func startSink() (*Sink, error) {
-	s := &Sink{calls: map[string]*Calls{}}
-	var err error
-	if s.address, err = rig.FreeAddress(); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", s.address) //nolint:noctx // binds at once or fails
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = s.server.Serve(listener) }() // ends when it is closed
-	return s, nil
-}
-
-func (s *Sink) close() error { return s.server.Shutdown(context.Background()) }
+func newSink() *Sink { return &Sink{calls: map[string]*Calls{}} }
 
 // ServeHTTP implements [http.Handler].
 func (s *Sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {

@@ -2,21 +2,15 @@ package kills
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 // Options choose what a campaign does.
@@ -67,7 +61,7 @@ func (s *Summary) String() string {
 // Result is what a campaign leaves behind.
 type Result struct {
 	Summary    Summary
-	Violations []Violation
+	Violations []rig.Violation
 
 	// Sent are the bodies that were acknowledged, by event.
 	Sent  map[string][]byte
@@ -91,37 +85,34 @@ const (
 // Campaign is one run on a schema of its own.
 type Campaign struct {
 	options  Options
-	world    *World
+	world    *rig.World
 	run      string
 	schema   string
 	config   string
-	random   *mathrand.Rand
+	random   *rand.Rand
 	db       *pgx.Conn
 	ledger   *Ledger
 	script   *script
 	sent     map[string][]byte
 	certain  map[string]bool // events of which it is certain that nothing of them is in doubt
 	seats    [2]*seat
-	public   string
-	receiver *rig.Process
+	receiver *rig.Node
 	summary  Summary
 }
 
 // Run runs a campaign.
-func (w *World) Run(ctx context.Context, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	started := time.Now()
-	var id [4]byte
-	rand.Read(id[:])
 	c := &Campaign{
-		options: o, world: w, run: hex.EncodeToString(id[:]), ledger: newLedger(), script: newScript(), sent: map[string][]byte{}, certain: map[string]bool{},
-		random: mathrand.New(mathrand.NewPCG(o.Seed, 0)), summary: Summary{Cycles: o.Cycles, Seed: o.Seed}, //nolint:gosec // a schedule is no secret
+		options: o, world: w, run: rig.RunID(), ledger: newLedger(), script: newScript(), sent: map[string][]byte{}, certain: map[string]bool{},
+		random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	if c.options.Progress == nil {
 		c.options.Progress = func(string, ...any) {}
 	}
-	c.schema, c.config = "kills_"+c.run, filepath.Join(w.dir, c.run+".yml")
+	c.schema = "kills_" + c.run
 	defer func() {
-		err = rig.Early(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), filepath.Join(w.dir, c.schema+"*.log"), w.server.LogPath())
+		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
 	}()
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {
@@ -163,30 +154,24 @@ func (c *Campaign) close() error {
 	return errors.Join(errs...)
 }
 
-// The cycles read what the workers log, so that nothing may be folded.
-func (c *Campaign) environment() []string {
-	return []string{"ONCEGATE_SCHEMA=" + c.schema, "KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
+// environ is common to all nodes. The cycles read what the workers log, so that nothing may be folded.
+func (c *Campaign) environ() []string {
+	return []string{"KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
 }
 
 // prepare makes the schema, the targets and the configuration, and starts
 // everything.
 func (c *Campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.world.server.DSN(), c.schema); err != nil {
-		return fmt.Errorf("migrating: %w", err)
-	}
 	var err error
-	if c.db, err = c.world.Connect(ctx, c.schema); err != nil {
+	if c.db, err = c.world.Prepare(ctx, c.schema, makeTable); err != nil {
 		return err
-	}
-	if _, err := c.db.Exec(ctx, makeTable); err != nil {
-		return fmt.Errorf("making the target: %w", err)
 	}
 	precedes := "429"
 	if c.options.Wrong == RetryBusy {
 		precedes += ", 503"
 	}
-	if err := os.WriteFile(c.config, fmt.Appendf(nil, configuration, c.options.Wrong == RetryOnce, precedes), 0o600); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
+	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.options.Wrong == RetryOnce, precedes)); err != nil {
+		return err
 	}
 	for i := range c.seats {
 		if c.seats[i], err = c.newSeat(i); err != nil {
@@ -199,34 +184,20 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	return c.receive(ctx, "")
 }
 
-// receive starts the process that takes the events; it is never killed.
-func (c *Campaign) receive(ctx context.Context, failpoint string) error {
-	admin, err := rig.FreeAddress()
-	if err != nil {
+// receive starts the node that takes the events; it is never killed. Its targets are those of the first seat, which it
+// sends nothing to.
+func (c *Campaign) receive(ctx context.Context, failpoint string) (err error) {
+	cfg := rig.NodeConfig{
+		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.seats[0].node.Env,
+	}
+	if failpoint == "" {
+		c.receiver, err = c.world.Serve(ctx, cfg)
 		return err
 	}
-	if c.public, err = rig.FreeAddress(); err != nil {
+	if c.receiver, err = c.world.Start(cfg); err != nil {
 		return err
 	}
-	log := filepath.Join(c.world.dir, c.schema+"-receive.log")
-	env := append(slices.Clip(c.seats[0].env),
-		"DATABASE_URL="+c.world.server.DSN(), "ONCEGATE_ADMIN="+admin, "ONCEGATE_PUBLIC="+c.public)
-	binary := c.world.shipped
-	if failpoint != "" {
-		binary, env = c.world.failing, append(env, "ONCEGATE_FAILPOINT="+failpoint)
-	}
-	if c.receiver, err = rig.Start(log, env, binary, "serve", "--config", c.config, "--role", "receive"); err != nil {
-		return err
-	}
-	timed, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if failpoint != "" {
-		return c.alarmed(timed, c.receiver, admin, log)
-	}
-	if err := c.receiver.Ready(timed, "http://"+admin+"/readyz"); err != nil {
-		return fmt.Errorf("starting the receiver: %w: %s", err, tail(log))
-	}
-	return nil
+	return c.alarmed(ctx, c.receiver)
 }
 
 // cycles takes as many steps as are asked for.
@@ -251,17 +222,14 @@ func (c *Campaign) cycles(ctx context.Context) error {
 	return nil
 }
 
-const unfinished = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`
-
 // rest waits until no effect is under way, or patience ends: then the check says
 // what is left.
 func (c *Campaign) rest(ctx context.Context) error {
-	err := c.until(ctx, "the effects to come to rest", func() (bool, error) {
-		var left int
-		err := c.db.QueryRow(ctx, unfinished).Scan(&left)
+	err := rig.Until(ctx, patience, "the effects to come to rest", func() (bool, error) {
+		left, err := rig.Unfinished(ctx, c.db)
 		return left == 0, err
 	})
-	if errors.Is(err, errPatience) {
+	if errors.Is(err, rig.ErrTimeout) {
 		return nil
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // Effect is an effect as the database has it at the end.
@@ -24,11 +25,6 @@ type Effect struct {
 	Applied  int // rows of the function in the database
 }
 
-// Querier is a connection or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 const readEffects = `
 SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), e.idempotency_key,
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id),
@@ -37,7 +33,7 @@ SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), e.idempotency_key,
 FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id`
 
 // Read reads the effects; the search_path must be the campaign's schema.
-func Read(ctx context.Context, db Querier) ([]Effect, error) {
+func Read(ctx context.Context, db rig.Querier) ([]Effect, error) {
 	rows, err := db.Query(ctx, readEffects, lease)
 	if err != nil {
 		return nil, fmt.Errorf("reading effects: %w", err)
@@ -49,46 +45,23 @@ func Read(ctx context.Context, db Querier) ([]Effect, error) {
 	return effects, nil
 }
 
-// Kind says which part of the promise was broken.
-type Kind string
-
 // The kinds of violation.
 const (
-	Lost       Kind = "lost"       // done, and its target knows nothing of it
-	Doubled    Kind = "doubled"    // more than once, or under more than one key
-	Altered    Kind = "altered"    // other bytes than were received, or than in another attempt
-	Resent     Kind = "resent"     // sent again within one attempt
-	Misstated  Kind = "misstated"  // an uncertain end that is not indeterminate
-	Early      Kind = "early"      // taken over before the lease had ended
-	Unfinished Kind = "unfinished" // not at its end after everything has come to rest
+	Lost       rig.Kind = "lost"       // done, and its target knows nothing of it
+	Doubled    rig.Kind = "doubled"    // more than once, or under more than one key
+	Altered    rig.Kind = "altered"    // other bytes than were received, or than in another attempt
+	Resent     rig.Kind = "resent"     // sent again within one attempt
+	Misstated  rig.Kind = "misstated"  // an uncertain end that is not indeterminate
+	Early      rig.Kind = "early"      // taken over before the lease had ended
+	Unfinished rig.Kind = "unfinished" // not at its end after everything has come to rest
 
 	// Unexplained: indeterminate for a reason that no fault of the campaign brings about.
-	Unexplained Kind = "unexplained"
+	Unexplained rig.Kind = "unexplained"
 )
-
-// Violation is one way in which the promise was broken.
-type Violation struct {
-	Kind   Kind
-	Detail string
-}
-
-// String is the violation in one line.
-func (v Violation) String() string { return string(v.Kind) + ": " + v.Detail }
-
-// Count says how many violations are of a kind.
-func Count(violations []Violation, kind Kind) int {
-	n := 0
-	for _, v := range violations {
-		if v.Kind == kind {
-			n++
-		}
-	}
-	return n
-}
 
 // Check compares what was sent to us and what the targets have heard with the
 // effects. Those of certain events must not be indeterminate.
-func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]Heard) []Violation {
+func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]Heard) []rig.Violation {
 	c := &checker{}
 	known := map[string]bool{}
 	for i := range effects {
@@ -115,23 +88,23 @@ func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, he
 	}
 	for event := range sent {
 		if !known[event] {
-			c.found = append(c.found, Violation{Lost, event + " was acknowledged and has no effect"})
+			c.found = append(c.found, rig.Violation{Kind: Lost, Detail: event + " was acknowledged and has no effect"})
 		}
 	}
 	for event := range heard {
 		if _, ok := sent[event]; !ok {
-			c.found = append(c.found, Violation{Doubled, event + " was never sent to us"})
+			c.found = append(c.found, rig.Violation{Kind: Doubled, Detail: event + " was never sent to us"})
 		}
 	}
-	slices.SortFunc(c.found, func(a, b Violation) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(c.found, func(a, b rig.Violation) int { return strings.Compare(a.String(), b.String()) })
 	return c.found
 }
 
-type checker struct{ found []Violation }
+type checker struct{ found []rig.Violation }
 
-func (c *checker) add(kind Kind, e *Effect, format string, args ...any) {
+func (c *checker) add(kind rig.Kind, e *Effect, format string, args ...any) {
 	detail := fmt.Sprintf("%s (%s, %s %s after %d attempts) %s", e.Event, e.Route, e.State, e.Reason, e.Attempts, fmt.Sprintf(format, args...))
-	c.found = append(c.found, Violation{kind, detail})
+	c.found = append(c.found, rig.Violation{Kind: kind, Detail: detail})
 }
 
 // idempotent: one key and the same bytes until it is known to have happened.

@@ -1,11 +1,9 @@
 package kills
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -15,25 +13,6 @@ import (
 
 // client delivers, and asks whether a process is ready.
 var client = &http.Client{Timeout: 10 * time.Second}
-
-// errPatience is wrapped by what says that something did not happen in time.
-var errPatience = errors.New("it did not happen")
-
-// until asks again and again.
-func (c *Campaign) until(ctx context.Context, what string, happened func() (bool, error)) error {
-	timed, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		if yes, err := happened(); err != nil || yes {
-			return err
-		}
-		select {
-		case <-timed.Done():
-			return fmt.Errorf("waiting for %s: %w", what, errPatience)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
 
 // event makes a new event for a route. Its body says whether the function in the
 // database is to wait.
@@ -50,29 +29,17 @@ func (c *Campaign) event(route Route, hold bool) string {
 
 // deliver brings an event to the receiver, until it is acknowledged.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
-	return c.until(ctx, "an acknowledgement", func() (bool, error) {
-		status, err := c.post(ctx, event, time.Now())
-		return status/100 == 2, err
+	return rig.Until(ctx, patience, "an acknowledgement", func() (bool, error) {
+		return c.post(ctx, event, time.Now())/100 == 2, nil
 	})
 }
 
 // post brings an event to the receiver once, signed at a time, and gives the status of
 // the answer; 0 if there was none.
-func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int, err error) {
+func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int) {
 	body := c.sent[event]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.public+"/in/stripe", bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Stripe-Signature", rig.StripeSignature(secret, signed, body))
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, nil // the receiver may be away
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // the status says it all
-	return resp.StatusCode, nil
+	status, _, _ = rig.Post(ctx, client, c.receiver.SourceURL("stripe"), body, rig.StripeHeader(secret, signed, body)) // the receiver may be away
+	return status
 }
 
 // background gives the workers something else to do as well, but for the route
@@ -163,21 +130,21 @@ func (c *Campaign) hit(ctx context.Context, event string) (*held, error) {
 	case h := <-c.script.held:
 		return h, nil
 	case <-time.After(patience):
-		return nil, fmt.Errorf("waiting for a request: %w", errPatience)
+		return nil, fmt.Errorf("waiting for a request: %w", rig.ErrTimeout)
 	}
 }
 
 // killItself lets a worker pass a fail point, in a seat drawn for it.
 func (c *Campaign) killItself(ctx context.Context, route Route, failpoint string) error {
 	s := c.seats[c.random.IntN(len(c.seats))]
-	if err := s.process.Stop(30 * time.Second); err != nil {
+	if err := s.worker.Stop(30 * time.Second); err != nil {
 		return err
 	}
 	if err := c.take(ctx, s, failpoint); err != nil {
 		return err
 	}
-	err := c.until(ctx, "the fail point", func() (bool, error) {
-		if !s.process.Running() {
+	err := rig.Until(ctx, patience, "the fail point", func() (bool, error) {
+		if !s.worker.Running() {
 			return true, nil
 		}
 		return false, c.deliver(ctx, c.event(route, false)) // either worker may get it
@@ -202,27 +169,27 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 		return err
 	}
 	s := c.seats[h.seat]
-	if err := s.process.Pause(); err != nil {
+	if err := s.worker.Pause(); err != nil {
 		return err
 	}
 	c.summary.Stops++
 	h.release <- true // the answer waits for it
 	var effect string
 	var state inbox.EffectState
-	err = c.until(ctx, "the lease to end", func() (bool, error) {
+	err = rig.Until(ctx, patience, "the lease to end", func() (bool, error) {
 		err := c.db.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
 		return state == inbox.EffectDone || state == inbox.EffectIndeterminate, err
 	})
-	if err := errors.Join(err, s.process.Continue()); err != nil {
+	if err := errors.Join(err, s.worker.Continue()); err != nil {
 		return err
 	}
-	err = c.until(ctx, "the worker that was stopped to be refused", func() (bool, error) {
-		refused, err1 := said(s.log, "effect was taken over", effect)
-		gaveUp, err2 := said(s.log, "wake-up put off", "settling", effect) // what is left of the lease is short
+	err = rig.Until(ctx, patience, "the worker that was stopped to be refused", func() (bool, error) {
+		refused, err1 := s.worker.Logged("effect was taken over", effect)
+		gaveUp, err2 := s.worker.Logged("wake-up put off", "settling", effect) // what is left of the lease is short
 		return refused || gaveUp, errors.Join(err1, err2)
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, tail(s.log))
+		return fmt.Errorf("%w: %s", err, s.worker.Tail())
 	}
 	return nil
 }
@@ -244,7 +211,7 @@ func (c *Campaign) reset(ctx context.Context, event string, a act) error {
 		}
 		return nil
 	case <-time.After(patience):
-		return fmt.Errorf("waiting for a request: %w", errPatience)
+		return fmt.Errorf("waiting for a request: %w", rig.ErrTimeout)
 	}
 }
 
@@ -252,7 +219,7 @@ func (c *Campaign) reset(ctx context.Context, event string, a act) error {
 func (c *Campaign) resetKept(ctx context.Context, route Route) error {
 	c.script.onReused()
 	c.summary.Resets++
-	return c.until(ctx, "a connection kept alive", func() (bool, error) {
+	return rig.Until(ctx, patience, "a connection kept alive", func() (bool, error) {
 		select {
 		case <-c.script.done:
 			return true, nil
@@ -267,7 +234,7 @@ func (c *Campaign) resetKept(ctx context.Context, route Route) error {
 func (c *Campaign) cut(ctx context.Context, where rig.Cut) error {
 	first, second := c.seats[0].proxy.CutNext(where, applyName), c.seats[1].proxy.CutNext(where, applyName)
 	c.summary.Cuts++
-	err := c.until(ctx, "a COMMIT", func() (bool, error) {
+	err := rig.Until(ctx, patience, "a COMMIT", func() (bool, error) {
 		select {
 		case <-first:
 			return true, nil
@@ -277,8 +244,8 @@ func (c *Campaign) cut(ctx context.Context, where rig.Cut) error {
 			return false, c.deliver(ctx, c.event(Table, false))
 		}
 	})
-	c.seats[0].proxy.Spare()
-	c.seats[1].proxy.Spare()
+	c.seats[0].proxy.CancelCut()
+	c.seats[1].proxy.CancelCut()
 	return err
 }
 
@@ -299,7 +266,7 @@ func (c *Campaign) killActing(ctx context.Context) error {
 	err := c.deliver(ctx, c.event(Table, true))
 	var s *seat
 	if err == nil {
-		err = c.until(ctx, "an effect to act", func() (bool, error) {
+		err = rig.Until(ctx, patience, "an effect to act", func() (bool, error) {
 			var port int
 			err := c.db.QueryRow(ctx, readWaiting).Scan(&port)
 			for _, candidate := range c.seats {
@@ -311,7 +278,7 @@ func (c *Campaign) killActing(ctx context.Context) error {
 		})
 	}
 	if err == nil {
-		err = s.process.Kill()
+		err = s.worker.Kill()
 	}
 	if _, unlocked := c.db.Exec(ctx, unlockTable); unlocked != nil {
 		err = errors.Join(err, unlocked)

@@ -3,7 +3,6 @@ package kills_test
 import (
 	"flag"
 	"maps"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -27,22 +26,16 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 			t.Error(err)
 		}
 	})
-	if *seed == 0 {
-		*seed = rand.Uint64()
-	}
+	*seed = rig.DrawSeed(*seed)
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()
-		result, err := world.Run(rig.InTime(t), kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Log(result.Summary.String())
-		for i, v := range result.Violations {
-			if i == 20 {
-				t.Errorf("and %d more", len(result.Violations)-i)
-				break
-			}
-			t.Error(v)
+		for _, line := range rig.List(result.Violations) {
+			t.Error(line)
 		}
 		if s := &result.Summary; *cycles >= 26 && (s.Repeated < 5 || s.Uncertain < 7 || s.Stops < 2 || s.Cuts < 4) {
 			t.Errorf("too little happened to prove anything: %s", s)
@@ -55,11 +48,11 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	for wrong, kind := range kills.Noticed {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
-			result, err := world.Run(rig.InTime(t), kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
+			result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kills.Count(result.Violations, kind) == 0 {
+			if rig.CountKind(result.Violations, kind) == 0 {
 				t.Errorf("not noticed as %s; found %v", kind, result.Violations)
 			}
 		})
@@ -72,7 +65,7 @@ func damaged(t *testing.T, r *kills.Result) {
 	t.Helper()
 	for _, m := range []struct {
 		name   string
-		want   kills.Kind
+		want   rig.Kind
 		route  kills.Route
 		state  inbox.EffectState
 		damage func(*kills.Effect, *kills.Heard)
@@ -115,7 +108,7 @@ func damaged(t *testing.T, r *kills.Result) {
 				hit = true
 			}
 		}
-		if found := kills.Check(r.Sent, certain, effects, heard); !hit || kills.Count(found, m.want) == 0 {
+		if found := kills.Check(r.Sent, certain, effects, heard); !hit || rig.CountKind(found, m.want) == 0 {
 			t.Errorf("%s: not noticed as %s; found %v", m.name, m.want, found)
 		}
 	}

@@ -3,12 +3,8 @@ package kills
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
@@ -17,27 +13,21 @@ import (
 // its targets and its way to PostgreSQL are its own.
 type seat struct {
 	number  int
-	admin   string
-	log     string
-	env     []string
+	node    rig.NodeConfig
 	proxy   *rig.Proxy
 	targets []*target
-	process *rig.Process
+	worker  *rig.Node
 }
 
 // newSeat makes a seat that nobody has taken. What it opened is in the seat also
 // when it fails.
 func (c *Campaign) newSeat(number int) (*seat, error) {
-	s := &seat{number: number, log: filepath.Join(c.world.dir, c.schema+"-"+strconv.Itoa(number)+".log")}
+	s := &seat{number: number}
 	var dsn string
 	var err error
-	if s.proxy, dsn, err = rig.StartProxy(c.world.server.DSN(), applyName, startWord); err != nil {
+	if s.proxy, dsn, err = rig.StartProxy(c.world.DSN(), applyName, startWord); err != nil {
 		return s, err
 	}
-	if s.admin, err = rig.FreeAddress(); err != nil {
-		return s, err
-	}
-	s.env = append(c.environment(), "DATABASE_URL="+dsn, "ONCEGATE_ADMIN="+s.admin)
 	for _, r := range []Route{Idempotent, Once, Mail} {
 		t, err := startTarget(number, r, c.ledger, c.script)
 		if err != nil {
@@ -45,15 +35,18 @@ func (c *Campaign) newSeat(number int) (*seat, error) {
 		}
 		s.targets = append(s.targets, t)
 	}
-	s.env = append(s.env, "KILLS_IDEMPOTENT=http://"+s.targets[0].address()+"/", "KILLS_ONCE=http://"+s.targets[1].address()+"/",
-		"KILLS_MAIL=smtp://"+s.targets[2].address(), "FAILPOINT_URL=http://"+s.targets[0].address()+"/")
+	s.node = rig.NodeConfig{
+		Name: c.schema + "-" + strconv.Itoa(number), Config: c.config, Schema: c.schema, Role: "work", DSN: dsn,
+		Env: append(c.environ(), "KILLS_IDEMPOTENT=http://"+s.targets[0].address()+"/", "KILLS_ONCE=http://"+s.targets[1].address()+"/",
+			"KILLS_MAIL=smtp://"+s.targets[2].address(), "FAILPOINT_URL=http://"+s.targets[0].address()+"/"),
+	}
 	return s, nil
 }
 
 func (s *seat) close() error {
 	var errs []error
-	if s.process != nil {
-		errs = append(errs, s.process.Kill())
+	if s.worker != nil {
+		errs = append(errs, s.worker.Kill())
 	}
 	for _, t := range s.targets {
 		errs = append(errs, t.close())
@@ -66,38 +59,26 @@ func (s *seat) close() error {
 
 // take starts a worker in the seat and waits until it is ready. settings are more of
 // its environment.
-func (c *Campaign) take(ctx context.Context, s *seat, failpoint string, settings ...string) error {
-	binary, env := c.world.shipped, append(slices.Clip(s.env), settings...)
-	if failpoint == "" {
-		failpoint = c.options.Wrong.failpoint()
+func (c *Campaign) take(ctx context.Context, s *seat, failpoint string, settings ...string) (err error) {
+	cfg := s.node
+	cfg.Env = slices.Concat(cfg.Env, settings)
+	if cfg.Failpoint = failpoint; failpoint == "" {
+		cfg.Failpoint = c.options.Wrong.failpoint()
 	}
-	if failpoint != "" {
-		binary, env = c.world.failing, append(env, "ONCEGATE_FAILPOINT="+failpoint)
-	}
-	p, err := rig.Start(s.log, env, binary, "serve", "--config", c.config, "--role", "work")
-	if err != nil {
+	c.summary.Starts++
+	if failpoint != clockAhead {
+		s.worker, err = c.world.Serve(ctx, cfg)
 		return err
 	}
-	s.process = p
-	c.summary.Starts++
-	timed, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if failpoint == clockAhead {
-		return c.alarmed(timed, p, s.admin, s.log)
+	if s.worker, err = c.world.Start(cfg); err != nil {
+		return err
 	}
-	err = p.Ready(timed, "http://"+s.admin+"/readyz")
-	if failpoint != "" && errors.Is(err, rig.ErrEnded) {
-		return nil // it passed the point at once
-	}
-	if err != nil {
-		return fmt.Errorf("starting worker %d: %w: %s", s.number, err, tail(s.log))
-	}
-	return nil
+	return c.alarmed(ctx, s.worker)
 }
 
 // again kills the worker of the seat, lets the target go on, and starts another.
 func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
-	if err := s.process.Kill(); err != nil {
+	if err := s.worker.Kill(); err != nil {
 		return err
 	}
 	c.summary.Kills++
@@ -105,12 +86,4 @@ func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
 		h.release <- false
 	}
 	return c.take(ctx, s, "")
-}
-
-func tail(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(content[max(0, len(content)-2000):])
 }

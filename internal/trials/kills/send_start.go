@@ -25,7 +25,7 @@ func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
 	first, second := c.seats[0].proxy.CutNext(where, startWord), c.seats[1].proxy.CutNext(where, startWord)
 	c.summary.Cuts++
 	var events []string
-	err := c.until(ctx, "the start of a send", func() (bool, error) {
+	err := rig.Until(ctx, patience, "the start of a send", func() (bool, error) {
 		select {
 		case <-first:
 			return true, nil
@@ -38,12 +38,12 @@ func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
 			return false, c.deliver(ctx, event)
 		}
 	})
-	c.seats[0].proxy.Spare()
-	c.seats[1].proxy.Spare()
+	c.seats[0].proxy.CancelCut()
+	c.seats[1].proxy.CancelCut()
 	if err != nil {
 		return err
 	}
-	err = c.until(ctx, "the effects of the cut", func() (bool, error) {
+	err = rig.Until(ctx, patience, "the effects of the cut", func() (bool, error) {
 		var left int
 		err := c.db.QueryRow(ctx, unsettledOf, events).Scan(&left)
 		return left == 0, err
@@ -57,7 +57,7 @@ func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
 // exchange stops both workers and starts others, with more settings.
 func (c *Campaign) exchange(ctx context.Context, settings ...string) error {
 	for _, s := range c.seats {
-		if err := s.process.Stop(30 * time.Second); err != nil {
+		if err := s.worker.Stop(30 * time.Second); err != nil {
 			return err
 		}
 		if err := c.take(ctx, s, "", settings...); err != nil {

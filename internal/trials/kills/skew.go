@@ -1,12 +1,10 @@
 package kills
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -24,7 +22,7 @@ const (
 // they are not ready.
 func (c *Campaign) skew(ctx context.Context, route Route) error {
 	s := c.seats[c.random.IntN(len(c.seats))]
-	err := errors.Join(s.process.Stop(30*time.Second), c.receiver.Stop(30*time.Second))
+	err := errors.Join(s.worker.Stop(30*time.Second), c.receiver.Stop(30*time.Second))
 	if err == nil {
 		err = errors.Join(c.take(ctx, s, clockAhead), c.receive(ctx, clockBehind))
 	}
@@ -37,14 +35,14 @@ func (c *Campaign) skew(ctx context.Context, route Route) error {
 		}
 		if h.seat != s.number {
 			elsewhere++
-			<-time.After(lease / 2) // in which the wrong clock sweeps
+			rig.Pause(ctx, lease/2) // in which the wrong clock sweeps
 		}
 		h.release <- true
 	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.process.Stop(30*time.Second), c.receiver.Stop(30*time.Second)); err != nil {
+	if err := errors.Join(s.worker.Stop(30*time.Second), c.receiver.Stop(30*time.Second)); err != nil {
 		return err
 	}
 	return errors.Join(c.take(ctx, s, ""), c.receive(ctx, ""))
@@ -62,11 +60,7 @@ func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	for range 20 {
 		event := c.event(route, false)
 		events = append(events, event)
-		status, err := c.post(ctx, event, time.Now().Add(-10*time.Minute))
-		if err != nil {
-			return err
-		}
-		if status != http.StatusServiceUnavailable {
+		if status := c.post(ctx, event, time.Now().Add(-10*time.Minute)); status != http.StatusServiceUnavailable {
 			return fmt.Errorf("a genuine delivery was answered %d while the database's clock is wrong, not 503", status)
 		}
 	}
@@ -81,38 +75,20 @@ func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	return nil
 }
 
-// alarmed waits until a process listens and, asked whether it is ready, says that
+// alarmed waits until a node listens and, asked whether it is ready, says that
 // its clock is wrong.
-func (c *Campaign) alarmed(ctx context.Context, p *rig.Process, admin, log string) error {
-	if err := p.Listening(ctx, admin); err != nil {
-		return fmt.Errorf("starting with a wrong clock: %w: %s", err, tail(log))
+func (c *Campaign) alarmed(ctx context.Context, n *rig.Node) error {
+	if err := n.WaitListening(ctx, n.Admin); err != nil {
+		return err
 	}
-	return c.until(ctx, "the alarm about the clock", func() (bool, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
+	return rig.Until(ctx, patience, "the alarm about the clock", func() (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
 		}
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
-		return said(log, "not ready", `"clock"`)
+		return n.Logged("not ready", `"clock"`)
 	})
-}
-
-// said reports whether a log has a line with all the words.
-func said(log string, words ...string) (bool, error) {
-	content, err := os.ReadFile(log)
-	if err != nil {
-		return false, fmt.Errorf("reading a log: %w", err)
-	}
-lines:
-	for line := range bytes.Lines(content) {
-		for _, w := range words {
-			if !bytes.Contains(line, []byte(w)) {
-				continue lines
-			}
-		}
-		return true, nil
-	}
-	return false, nil
 }

@@ -1,5 +1,7 @@
 package kills
 
+import "github.com/oncegate/oncegate/internal/trials/rig"
+
 // how is what happens to a worker, or to what it is connected to.
 type how string
 
@@ -83,7 +85,7 @@ const (
 )
 
 // Noticed is how the check is to notice each of them.
-var Noticed = map[Wrong]Kind{
+var Noticed = map[Wrong]rig.Kind{
 	SettleFirst: Lost, RetryOnce: Doubled, RetryBusy: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
 }
 

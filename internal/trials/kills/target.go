@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -29,12 +28,9 @@ type target struct {
 
 func startTarget(seat int, route Route, ledger *Ledger, s *script) (*target, error) {
 	t := &target{seat: seat, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
-	address, err := rig.FreeAddress()
-	if err != nil {
+	var err error
+	if t.listener, err = rig.Listen(); err != nil {
 		return nil, err
-	}
-	if t.listener, err = net.Listen("tcp", address); err != nil { //nolint:noctx // binds at once or fails
-		return nil, fmt.Errorf("listening: %w", err)
 	}
 	t.running.Go(t.accept)
 	return t, nil

@@ -2,53 +2,18 @@ package kills
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// World is what campaigns share: a PostgreSQL and the binaries.
-type World struct {
-	dir string
-
-	// shipped is the binary as it is shipped, failing the same with fail points.
-	shipped, failing string
-
-	server *devpg.Server
-}
-
 // NewWorld builds the binaries and starts PostgreSQL, under dir. PostgreSQL is
 // not killed, so it need not be durable.
-func NewWorld(ctx context.Context, dir string) (*World, error) {
-	w := &World{dir: dir, shipped: filepath.Join(dir, "oncegate"), failing: filepath.Join(dir, "oncegate-failpoint")}
-	if err := rig.Build(ctx, "./cmd/oncegate", w.shipped); err != nil {
-		return nil, err
-	}
-	if err := rig.Build(ctx, "./cmd/oncegate", w.failing, "failpoint"); err != nil {
-		return nil, err
-	}
-	var err error
-	if w.server, err = devpg.Start(ctx, devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "400"}}); err != nil {
-		return nil, fmt.Errorf("starting PostgreSQL: %w", err)
-	}
-	return w, nil
-}
-
-// Close stops PostgreSQL and removes its data.
-func (w *World) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return w.server.Stop(ctx)
-}
-
-// Connect opens a connection whose search_path is the schema.
-func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	return rig.Connect(ctx, w.server.DSN(), schema)
+func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
+	return rig.NewWorld(ctx, rig.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
+		Volatile: true, Settings: map[string]string{"max_connections": "400"},
+	}})
 }
 
 // lease is that of the configuration.

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 // Options choose how long a night is.
@@ -31,14 +29,14 @@ type Options struct {
 
 // Night is one night in progress.
 type Night struct {
-	options       Options
-	binary        string
-	config        string
-	public, admin string
-	target        *target
-	db            *pgx.Conn
-	process       *rig.Process
-	evidence      *Evidence
+	options  Options
+	world    *rig.World
+	config   rig.NodeConfig
+	target   *target
+	server   *rig.Target // serves the target
+	db       *pgx.Conn
+	node     *rig.Node
+	evidence *Evidence
 }
 
 const yesterday = `
@@ -106,17 +104,17 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
-	n := &Night{options: o, binary: filepath.Join(o.Dir, "oncegate"), config: filepath.Join(o.Dir, "oncegate.yml"), evidence: &Evidence{Address: map[string]string{
+	n := &Night{options: o, target: newTarget(), evidence: &Evidence{Address: map[string]string{
 		"billing": pathBilling, "moved": pathMoved, "archive": pathArchive,
 	}}}
 	if err := n.prepare(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if n.process != nil {
-			err = errors.Join(err, n.process.Kill())
+		if n.node != nil {
+			err = errors.Join(err, n.node.Kill())
 		}
-		err = errors.Join(err, n.target.close(), n.db.Close(context.WithoutCancel(ctx)))
+		err = errors.Join(err, n.server.Close(), n.db.Close(context.WithoutCancel(ctx)))
 	}()
 	for _, part := range []struct {
 		name string
@@ -131,61 +129,39 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
-			return nil, rig.Early(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.log())
+			return nil, rig.ExplainFailure(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.world.Logs("")...)
 		}
 		o.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
 	}
 	return n.evidence, nil
 }
 
-func (n *Night) prepare(ctx context.Context) error {
-	if err := rig.Build(ctx, "./cmd/oncegate", n.binary); err != nil {
+func (n *Night) prepare(ctx context.Context) (err error) {
+	o := n.options
+	if n.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL}); err != nil {
 		return err
 	}
-	if err := migrations.Up(ctx, n.options.URL, n.options.Schema); err != nil {
-		return fmt.Errorf("migrating: %w", err)
-	}
-	var err error
-	if n.db, err = rig.Connect(ctx, n.options.URL, n.options.Schema); err != nil {
+	if n.db, err = n.world.Prepare(ctx, o.Schema, makeTable); err != nil {
 		return err
 	}
-	if _, err := n.db.Exec(ctx, makeTable); err != nil {
-		return fmt.Errorf("making the table: %w", err)
+	n.config = rig.NodeConfig{
+		Name: "serve", Config: filepath.Join(o.Dir, configurationFile), Schema: o.Schema,
+		Env: []string{"LOG_LEVEL=warn", "ONCEGATE_ACTOR=night", "STRIPE_SECRET=" + stripeSecret, "GITHUB_SECRET=" + githubSecret, "ORDERS_SECRET=" + ordersSecret()},
 	}
-	if n.public, err = rig.FreeAddress(); err != nil {
-		return err
-	}
-	if n.admin, err = rig.FreeAddress(); err != nil {
-		return err
-	}
-	n.target, err = startTarget()
+	n.server, err = rig.StartTarget(n.target)
 	return err
 }
 
-func (n *Night) environ() []string {
-	return []string{
-		"DATABASE_URL=" + n.options.URL, "ONCEGATE_SCHEMA=" + n.options.Schema, "LOG_LEVEL=warn", "ONCEGATE_CONFIG=" + n.config,
-		"ONCEGATE_PUBLIC=" + n.public, "ONCEGATE_ADMIN=" + n.admin, "ONCEGATE_ACTOR=night",
-		"STRIPE_SECRET=" + stripeSecret, "GITHUB_SECRET=" + githubSecret, "ORDERS_SECRET=" + ordersSecret(),
-	}
-}
+const configurationFile = "oncegate.yml"
 
 // serve starts the binary with a configuration and waits until it is ready.
-func (n *Night) serve(ctx context.Context, configuration string) error {
-	if err := os.WriteFile(n.config, fmt.Appendf(nil, configuration, n.target.address), 0o600); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
-	}
-	p, err := rig.Start(n.log(), n.environ(), n.binary, "serve")
-	if err != nil {
+func (n *Night) serve(ctx context.Context, configuration string) (err error) {
+	if _, err := n.world.WriteFile(configurationFile, fmt.Sprintf(configuration, n.server.Address)); err != nil {
 		return err
 	}
-	n.process = p
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return p.Ready(ctx, "http://"+n.admin+"/readyz")
+	n.node, err = n.world.Serve(ctx, n.config)
+	return err
 }
-
-func (n *Night) log() string { return filepath.Join(n.options.Dir, "serve.log") }
 
 // outage delivers a fifth while billing is up, and the rest in each way in which
 // it is down; then it is up again.
@@ -217,7 +193,7 @@ func (n *Night) outage(ctx context.Context) error {
 
 // change stops the process and starts it with other routes.
 func (n *Night) change(ctx context.Context) error {
-	if err := n.process.Stop(30 * time.Second); err != nil {
+	if err := n.node.Stop(30 * time.Second); err != nil {
 		return err
 	}
 	return n.serve(ctx, today)
@@ -225,7 +201,7 @@ func (n *Night) change(ctx context.Context) error {
 
 // still waits until no effect is under way.
 func (n *Night) still(ctx context.Context) error {
-	return n.until(ctx, "no effect is under way", func() (bool, error) {
+	return n.until(ctx, "the effects to come to rest", func() (bool, error) {
 		var busy bool
 		err := n.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`).Scan(&busy)
 		return !busy, err
@@ -234,16 +210,5 @@ func (n *Night) still(ctx context.Context) error {
 
 // until waits for a condition, for as long as the night may take.
 func (n *Night) until(ctx context.Context, what string, holds func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond)
-	defer cancel()
-	for {
-		if ok, err := holds(); err != nil || ok {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return rig.Until(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond, what, holds)
 }

@@ -17,7 +17,7 @@ var deliveries = flag.Int("deliveries", 300, "events that are delivered in the n
 func TestNight(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	evidence, err := night.Run(rig.InTime(t), night.Options{
+	evidence, err := night.Run(rig.TestContext(t), night.Options{
 		Deliveries: *deliveries, URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf,
 	})
 	if err != nil {
@@ -34,11 +34,7 @@ func TestNight(t *testing.T) {
 			t.Error("too little happened to prove anything")
 		}
 	}
-	for i, line := range night.Check(evidence) {
-		if i == 20 {
-			t.Error("and more")
-			break
-		}
+	for _, line := range rig.List(night.Check(evidence)) {
 		t.Error(line)
 	}
 	if t.Failed() {

@@ -16,17 +16,17 @@ import (
 
 // oncegate runs one command as an operator would and reads the JSON it writes.
 func (n *Night) oncegate(ctx context.Context, into any, args ...string) error {
-	ran, err := rig.Run(ctx, n.environ(), 0, n.binary, append(args, "--output", "json")...)
+	result, err := rig.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
 	if err != nil {
 		return err
 	}
-	if ran.Code != 0 {
-		return fmt.Errorf("oncegate %v: exit status %d: %s", args, ran.Code, ran.Complaints)
+	if result.ExitCode != 0 {
+		return fmt.Errorf("oncegate %v: exit status %d: %s", args, result.ExitCode, result.Stderr)
 	}
 	if into == nil {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(ran.Out), into); err != nil {
+	if err := json.Unmarshal([]byte(result.Stdout), into); err != nil {
 		return fmt.Errorf("reading what oncegate %v wrote: %w", args, err)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (n *Night) run(ctx context.Context, rate int) error {
 // acted waits until a run has acted on a share of its items.
 func (n *Night) acted(ctx context.Context, percent int) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
-	return n.until(ctx, fmt.Sprintf("%d %% of the items had their turn", percent), func() (bool, error) {
+	return n.until(ctx, fmt.Sprintf("%d %% of the items to have their turn", percent), func() (bool, error) {
 		var acted int
 		err := n.db.QueryRow(ctx, `SELECT count(*) FROM replay_outcome WHERE replay_id = $1`, p.Replay.ID).Scan(&acted)
 		return acted*100 >= p.Replay.Summary.ToDo*percent, err
@@ -115,7 +115,7 @@ func (n *Night) interrupted(ctx context.Context) error {
 	if err := n.acted(ctx, 25); err != nil {
 		return err
 	}
-	if err := n.process.Kill(); err != nil {
+	if err := n.node.Kill(); err != nil {
 		return err
 	}
 	if err := n.serve(ctx, today); err != nil {

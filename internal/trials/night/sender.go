@@ -1,13 +1,11 @@
 package night
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -80,52 +78,25 @@ const senders = 16
 // deliver delivers the events, every twentieth twice, and fails unless each is
 // acknowledged.
 func (n *Night) deliver(ctx context.Context, events []Event) error {
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	client := rig.NewClient(senders, 30*time.Second)
 	defer client.CloseIdleConnections()
-	work := make(chan *Event)
-	var wait sync.WaitGroup
-	errs := make(chan error, senders)
-	for range senders {
-		wait.Go(func() {
-			for e := range work {
-				if err := n.post(ctx, client, e); err != nil {
-					select {
-					case errs <- err:
-					default:
-					}
-				}
-			}
-		})
-	}
+	var deliveries []*Event
 	for i := range events {
-		work <- &events[i]
+		deliveries = append(deliveries, &events[i])
 		if i%20 == 0 {
-			work <- &events[i]
+			deliveries = append(deliveries, &events[i])
 		}
 	}
-	close(work)
-	wait.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+	return rig.SendEach(ctx, len(deliveries), senders, func(ctx context.Context, i int) error { return n.post(ctx, client, deliveries[i]) })
 }
 
 func (n *Night) post(ctx context.Context, client *http.Client, e *Event) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.public+"/in/"+e.Source, bytes.NewReader(e.body))
-	if err != nil {
-		return err
+	status, _, err := rig.Post(ctx, client, n.node.SourceURL(e.Source), e.body, e.sign())
+	if err == nil && status/100 != 2 {
+		err = fmt.Errorf("it was answered %d", status)
 	}
-	req.Header = e.sign()
-	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("delivering %s/%s: %w", e.Source, e.ID, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("delivering %s/%s: %s", e.Source, e.ID, resp.Status)
 	}
 	return nil
 }

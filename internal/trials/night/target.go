@@ -3,9 +3,7 @@ package night
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -50,31 +48,14 @@ type Request struct {
 // target keeps the books of all targets: what was asked, and what was done. It
 // does what a key asks for once.
 type target struct {
-	server  *http.Server
-	address string
-	mode    atomic.Int32
+	mode atomic.Int32
 
 	mu       sync.Mutex
 	requests []Request
 	done     map[string]int // by key
 }
 
-func startTarget() (*target, error) {
-	t := &target{done: map[string]int{}}
-	var err error
-	if t.address, err = rig.FreeAddress(); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", t.address) //nolint:noctx // binds at once or fails
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	t.server = &http.Server{Handler: t, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = t.server.Serve(listener) }() // ends when it is closed
-	return t, nil
-}
-
-func (t *target) close() error { return t.server.Close() }
+func newTarget() *target { return &target{done: map[string]int{}} }
 
 func (t *target) set(mode Mode) { t.mode.Store(int32(mode)) }
 
@@ -97,10 +78,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case Unavailable:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case Hanging:
-		select { // until the caller gives up
-		case <-req.Context().Done():
-		case <-time.After(time.Minute):
-		}
+		rig.Pause(req.Context(), time.Minute) // until the caller gives up
 		panic(http.ErrAbortHandler)
 	case Resetting:
 		panic(http.ErrAbortHandler)

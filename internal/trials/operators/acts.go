@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // kind is one kind of act, and how often it is drawn beside the others. It reports false
@@ -104,10 +105,10 @@ func (o *operator) discard(ctx context.Context) (bool, error) {
 	}
 	var out inbox.Discarded
 	a, err := o.oncegate(ctx, how{kind: "dead discard", decides: true, asks: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, ids...)...)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
 		if out.Discarded+out.Changed != len(ids) {
-			o.violate(violation{kind: miscounted, detail: fmt.Sprintf("%s was asked for %d dead letters and says %+v", a, len(ids), out)})
+			o.violate(rig.NewViolation(miscounted, "%s was asked for %d dead letters and says %+v", a, len(ids), out))
 		}
 	}
 	return true, err
@@ -125,7 +126,7 @@ func (o *operator) filter() []string {
 func (o *operator) discardMany(ctx context.Context) (bool, error) {
 	var out inbox.Discarded
 	a, err := o.oncegate(ctx, how{kind: "dead discard --filter", decides: true, asks: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, o.filter()...)...)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
 	}
 	return true, err
@@ -146,7 +147,7 @@ func (o *operator) resolve(ctx context.Context) (bool, error) {
 	}
 	flag, action := o.verdict()
 	a, err := o.oncegate(ctx, how{kind: "effects resolve " + flag, decides: true, asks: true, action: action}, &struct{}{}, "effects", "resolve", id, flag)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = 1
 	}
 	return true, err
@@ -157,7 +158,7 @@ func (o *operator) resolveMany(ctx context.Context) (bool, error) {
 	var out inbox.ResolvedMany
 	a, err := o.oncegate(ctx, how{kind: "effects resolve --filter " + flag, decides: true, asks: true, action: action}, &out,
 		append([]string{"effects", "resolve", flag}, o.filter()...)...)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Resolved
 	}
 	return true, err
@@ -198,7 +199,7 @@ func (o *operator) undecided(ctx context.Context) (bool, error) {
 	}
 	var out struct{ Ended int }
 	a, err := o.oncegate(ctx, how{kind: "streams " + as + " <effect>", decides: true, asks: true, action: string(action)}, &out, "streams", as, id)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Ended
 	}
 	return true, err
@@ -219,7 +220,7 @@ func (o *operator) erase(ctx context.Context) (bool, error) {
 func (o *operator) eraseKey(ctx context.Context, key string, struck bool) error {
 	source, id, _ := strings.Cut(key, "/")
 	a, err := o.oncegate(ctx, how{kind: "erase", decides: true, asks: true, struck: struck}, &struct{}{}, "erase", "--source", source, "--key", id)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		o.deliveries.mu.Lock()
 		if e := o.deliveries.events[key]; e != nil {
 			e.erased = append(e.erased, a.span())
@@ -254,7 +255,7 @@ func (o *operator) clear(ctx context.Context) (bool, error) {
 		h, args = how{kind: "routes move", decides: true, asks: true, action: string(inbox.AuditMove)}, []string{"routes", "move", "pay/extra", "--to", "charge"}
 	}
 	a, err := o.oncegate(ctx, h, &out, args...)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Cleared
 	}
 	return true, err
@@ -303,8 +304,8 @@ func (o *operator) look(ctx context.Context) (bool, error) {
 	}
 	args := all[o.random.IntN(len(all))]
 	a, err := o.oncegate(ctx, how{kind: "look", spared: true}, new(any), args...)
-	if err == nil && a.Code != 0 {
-		o.violate(violation{kind: exited, detail: fmt.Sprintf("%s only looks, and failed: %s", a, a.Complaints)})
+	if err == nil && a.ExitCode != 0 {
+		o.violate(rig.NewViolation(exited, "%s only looks, and failed: %s", a, a.Stderr))
 	}
 	return true, err
 }

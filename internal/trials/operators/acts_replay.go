@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // replay is a plan as its command gave it.
@@ -65,7 +66,7 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 	}
 	var out inbox.Replay
 	a, err := o.oncegate(ctx, how{kind: "replay plan", decides: true}, &out, args...)
-	if err != nil || a.Code != 0 {
+	if err != nil || a.ExitCode != 0 {
 		return true, err
 	}
 	_, err = o.planned(ctx, a, &out)
@@ -76,7 +77,7 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 	var out inbox.Replay
 	a, err := o.oncegate(ctx, how{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
-	if err != nil || a.Code != 0 {
+	if err != nil || a.ExitCode != 0 {
 		return true, err
 	}
 	r, err := o.planned(ctx, a, &out)
@@ -139,7 +140,7 @@ func (o *operator) run(ctx context.Context) (bool, error) {
 
 // ran notes that a plan may run from now on.
 func (o *operator) ran(r *replay, a *act) {
-	if a.Code != 0 && !a.killed {
+	if a.ExitCode != 0 && !a.killed {
 		return
 	}
 	o.mu.Lock()
@@ -154,7 +155,7 @@ func (o *operator) cancel(ctx context.Context) (bool, error) {
 	}
 	var out inbox.Replay
 	a, err := o.oncegate(ctx, how{kind: "replay cancel", decides: true}, &out, "replay", "cancel", r.id)
-	if err == nil && a.Code == 0 {
+	if err == nil && a.ExitCode == 0 {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		r.cancelled = append(r.cancelled, a)
@@ -178,10 +179,10 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	if a.Code == 0 {
+	if a.ExitCode == 0 {
 		var out inbox.Replay
 		if err := json.Unmarshal(raw, &out); err != nil {
-			o.violate(violation{kind: exited, detail: fmt.Sprintf("%s wrote what is no replay: %v", a, err)})
+			o.violate(rig.NewViolation(exited, "%s wrote what is no replay: %v", a, err))
 			return true, nil
 		}
 		r, err := o.planned(ctx, a, &out)
@@ -205,5 +206,5 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 
 // permit is what a run of the plan permits its effects, from an act on.
 func (r *replay) permit(a *act) permit {
-	return permit{decided: r.planned, from: a.From, covers: r.covers(), by: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
+	return permit{decided: r.planned, from: a.Started, covers: r.covers(), by: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // standing is an effect as the database has it in the end.
@@ -44,7 +45,7 @@ func (c *campaign) books(ctx context.Context) error {
 		}
 		h := c.histories[s.id]
 		if h == nil {
-			c.violate(violation{unbalanced, fmt.Sprintf("effect %s was never seen before", s.id)})
+			c.violate(rig.NewViolation(unbalanced, "effect %s was never seen before", s.id))
 			return nil
 		}
 		c.violate(balance(h, &s, c.kills > 0)...)
@@ -59,8 +60,8 @@ func (c *campaign) books(ctx context.Context) error {
 
 // balance compares one effect's end with what was sent and what people decided.
 func balance(h *history, s *standing, kills bool) (out []violation) {
-	add := func(kind, format string, args ...any) {
-		out = append(out, violation{kind, fmt.Sprintf("%s is %s %s: %s", h.about(), s.state, s.reason, fmt.Sprintf(format, args...))})
+	add := func(kind rig.Kind, format string, args ...any) {
+		out = append(out, rig.NewViolation(kind, "%s is %s %s: %s", h.about(), s.state, s.reason, fmt.Sprintf(format, args...)))
 	}
 	answered := func(fit func(*request) bool) int {
 		n := 0
@@ -172,12 +173,12 @@ func missing(events map[string]*event, there, effects map[string]bool) (out []vi
 			continue
 		}
 		if !there[key] {
-			out = append(out, violation{lost, key + " was acknowledged and is not there"})
+			out = append(out, violation{Kind: lost, Detail: key + " was acknowledged and is not there"})
 			continue
 		}
 		for _, route := range expected(e.source, e.sent[0].Type) {
 			if !effects[key+"/"+route] {
-				out = append(out, violation{lost, key + " was acknowledged and never had an effect for " + route})
+				out = append(out, violation{Kind: lost, Detail: key + " was acknowledged and never had an effect for " + route})
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // campaign is one run.
 type campaign struct {
 	options
-	world      *rig.Ground
+	world      *rig.World
 	db         *pgxpool.Pool
 	sink       *sink
 	deliveries *deliveries
@@ -53,7 +53,7 @@ type campaign struct {
 	final map[string]map[string]int
 }
 
-func newCampaign(o options, w *rig.Ground) *campaign {
+func newCampaign(o options, w *rig.World) *campaign {
 	return &campaign{
 		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, told: map[string]bool{},
 		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, ran: map[string]int{},
@@ -96,7 +96,7 @@ func (c *campaign) ended(a *act) {
 	case a.killed:
 		c.kinds["command killed"]++
 		c.kinds["killed: "+a.kind]++
-	case a.Code == 0:
+	case a.ExitCode == 0:
 		c.kinds["act: "+a.kind]++
 	default:
 		c.kinds["refused: "+a.kind]++
@@ -137,13 +137,13 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 		if c.servers[i], err = newServer(c.world, i+1); err != nil {
 			return err
 		}
-		if err := writeWhole(c.servers[i].config, variants[0].text("", c.sink.addresses)); err != nil {
+		if err := c.servers[i].configure(variants[0].text("", c.sink.addresses())); err != nil {
 			return err
 		}
 	}
-	ran, err := rig.Run(ctx, environment(c.world, c.servers[0].config), 0, c.world.Binary, "migrate", "up")
-	if err != nil || ran.Code != 0 {
-		return fmt.Errorf("migrating: %w: %s", err, ran.Complaints)
+	ran, err := rig.RunCommand(ctx, c.servers[0].environ(), 0, c.world.Binary, "migrate", "up")
+	if err != nil || ran.ExitCode != 0 {
+		return fmt.Errorf("migrating: %w: %s", err, ran.Stderr)
 	}
 	cfg, err := pgxpool.ParseConfig(c.world.Server.DSN())
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text("", c.sink.addresses)); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text("", c.sink.addresses())); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (c *campaign) progress() func(round int) {
 
 // source is the source of what is drawn in a part of a round.
 func (c *campaign) source(round, part int) *rand.Rand {
-	return rand.New(rand.NewPCG(c.seed, uint64(round)<<8|uint64(part))) //nolint:gosec // a schedule is no secret
+	return rig.Random(c.seed, uint64(round)<<8|uint64(part))
 }
 
 // together runs parts of a round at the same time.
@@ -329,7 +329,7 @@ func (o *operator) storm(context.Context) []func(context.Context) error {
 				return err
 			}
 			last := o.known()[len(o.known())-1]
-			return o.findGone(ctx, o.brief, span{last.From, time.Now()}, "prune in a storm")
+			return o.findGone(ctx, o.brief, span{last.Started, time.Now()}, "prune in a storm")
 		}),
 	}
 }
@@ -349,7 +349,7 @@ func (c *campaign) seal(ctx context.Context) error {
 	c.ring = filepath.Join(c.world.Dir, "keyring")
 	c.mu.Unlock()
 	for _, s := range c.servers {
-		if err := writeWhole(s.config, variants[0].text(c.ring, c.sink.addresses)); err != nil {
+		if err := s.configure(variants[0].text(c.ring, c.sink.addresses())); err != nil {
 			return err
 		}
 	}
@@ -358,7 +358,7 @@ func (c *campaign) seal(ctx context.Context) error {
 		return err
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text(c.ring, c.sink.addresses)); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text(c.ring, c.sink.addresses())); err != nil {
 			return err
 		}
 	}

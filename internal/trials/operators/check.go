@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // violation is one way in which a promise was broken.
-type violation struct{ kind, detail string }
+type violation = rig.Violation
 
 // The kinds of violation.
 const (
@@ -33,9 +35,6 @@ const (
 	crashed     = "crashed"     // a server ended by itself
 	unending    = "unending"    // a replay does not end, or acts after its end
 )
-
-// String is the violation in one line.
-func (v violation) String() string { return v.kind + ": " + v.detail }
 
 // about names an effect in a violation.
 func (h *history) about() string {
@@ -78,19 +77,19 @@ func judge(h *history) []violation {
 		for j := range h.endings {
 			e := &h.endings[j]
 			if e.to.Before(r.at) && !h.permitted(e, r.at) {
-				out = append(out, violation{overridden, fmt.Sprintf("%s was sent at %s although it was %s by %s, and nobody asked for it afterwards%s",
+				out = append(out, violation{Kind: overridden, Detail: fmt.Sprintf("%s was sent at %s although it was %s by %s, and nobody asked for it afterwards%s",
 					h.about(), r.at.Format(clock), e.how, e.by, h.story())})
 				break
 			}
 		}
 		if i > 0 && r.once {
 			if before := h.requests[i-1]; !before.certain() && !h.resent(before.at, r.at) {
-				out = append(out, violation{doubled, fmt.Sprintf("%s was sent at %s and, after an answer of %d, again at %s, and nobody asked for it%s",
+				out = append(out, violation{Kind: doubled, Detail: fmt.Sprintf("%s was sent at %s and, after an answer of %d, again at %s, and nobody asked for it%s",
 					h.about(), before.at.Format(clock), before.answer, r.at.Format(clock), h.story())})
 			}
 		}
 		if body, ok := bodies[r.key]; ok && body != r.body {
-			out = append(out, violation{altered, fmt.Sprintf("%s was sent at %s with other bytes than before under key %s", h.about(), r.at.Format(clock), r.key)})
+			out = append(out, rig.NewViolation(altered, "%s was sent at %s with other bytes than before under key %s", h.about(), r.at.Format(clock), r.key))
 		}
 		bodies[r.key] = r.body
 	}
@@ -121,12 +120,12 @@ func (s *stream) passed(number int, r *request) bool {
 func (s *stream) judge(r *request, h *history) (out []violation) {
 	switch {
 	case r.Number < s.highest && !h.asked(r.at):
-		out = append(out, violation{disordered, fmt.Sprintf("%s, number %d of %s, was sent at %s, behind number %d, and nobody asked for it",
+		out = append(out, violation{Kind: disordered, Detail: fmt.Sprintf("%s, number %d of %s, was sent at %s, behind number %d, and nobody asked for it",
 			h.about(), r.Number, r.Order, r.at.Format(clock), s.highest)})
 	case r.Number > s.highest:
 		for n := 1; n < r.Number; n++ {
 			if !s.passed(n, r) {
-				out = append(out, violation{disordered, fmt.Sprintf("%s, number %d of %s, was sent at %s, and number %d had neither happened nor been given up",
+				out = append(out, violation{Kind: disordered, Detail: fmt.Sprintf("%s, number %d of %s, was sent at %s, and number %d had neither happened nor been given up",
 					h.about(), r.Number, r.Order, r.at.Format(clock), n)})
 				break
 			}
@@ -138,14 +137,14 @@ func (s *stream) judge(r *request, h *history) (out []violation) {
 
 // reports compares what a command says with its entries in the audit.
 func (a *act) reports() (out []violation) {
-	if a.action == "" || a.Code != 0 || a.reported < 0 {
+	if a.action == "" || a.ExitCode != 0 || a.reported < 0 {
 		return nil
 	}
 	switch n := len(a.decided[a.action]); {
 	case n < a.reported:
-		out = append(out, violation{undecided, fmt.Sprintf("%s says that it decided %d, and the audit has %d", a, a.reported, n)})
+		out = append(out, rig.NewViolation(undecided, "%s says that it decided %d, and the audit has %d", a, a.reported, n))
 	case n > a.reported:
-		out = append(out, violation{miscounted, fmt.Sprintf("%s says that it decided %d, and the audit has %d", a, a.reported, n)})
+		out = append(out, rig.NewViolation(miscounted, "%s says that it decided %d, and the audit has %d", a, a.reported, n))
 	}
 	return out
 }

@@ -28,7 +28,7 @@ func call(second float64, answer int) *request {
 func kindsOf(found []violation) string {
 	kinds := make([]string, len(found))
 	for i, v := range found {
-		kinds[i] = v.kind
+		kinds[i] = string(v.Kind)
 	}
 	slices.Sort(kinds)
 	return strings.Join(slices.Compact(kinds), " ")
@@ -203,16 +203,16 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 		want  bool
 	}{
 		"success":                      {act: act{}},
-		"a refusal":                    {act: act{Ran: rig.Ran{Code: 1, Complaints: "oncegate: it is not dead\n"}}},
-		"try later":                    {act: act{Ran: rig.Ran{Code: 75, Complaints: "oncegate: try again later\n"}}},
-		"a kill by the campaign":       {act: act{Ran: rig.Ran{Code: -1}, killed: true}},
-		"a kill by somebody else":      {act: act{Ran: rig.Ran{Code: -1}}, want: true},
-		"a status of its own":          {act: act{Ran: rig.Ran{Code: 3, Complaints: "oncegate: no\n"}}, want: true},
-		"wrong usage that is right":    {act: act{Ran: rig.Ran{Code: 2, Complaints: "oncegate: say either --done or --resend\n"}}, want: true},
-		"usage that is expected":       {act: act{Ran: rig.Ran{Code: 2, Complaints: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
-		"a panic":                      {act: act{Ran: rig.Ran{Code: 2, Complaints: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
-		"a failure without a word":     {act: act{Ran: rig.Ran{Code: 1}}, want: true},
-		"a failure of the database's ": {act: act{Ran: rig.Ran{Code: 1, Complaints: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
+		"a refusal":                    {act: act{CommandResult: rig.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead\n"}}},
+		"try later":                    {act: act{CommandResult: rig.CommandResult{ExitCode: 75, Stderr: "oncegate: try again later\n"}}},
+		"a kill by the campaign":       {act: act{CommandResult: rig.CommandResult{ExitCode: -1}, killed: true}},
+		"a kill by somebody else":      {act: act{CommandResult: rig.CommandResult{ExitCode: -1}}, want: true},
+		"a status of its own":          {act: act{CommandResult: rig.CommandResult{ExitCode: 3, Stderr: "oncegate: no\n"}}, want: true},
+		"wrong usage that is right":    {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "oncegate: say either --done or --resend\n"}}, want: true},
+		"usage that is expected":       {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
+		"a panic":                      {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
+		"a failure without a word":     {act: act{CommandResult: rig.CommandResult{ExitCode: 1}}, want: true},
+		"a failure of the database's ": {act: act{CommandResult: rig.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
 	} {
 		if got := complaint(&c.act, c.usage); (got != "") != c.want {
 			t.Errorf("%s: found %q", name, got)
@@ -232,7 +232,7 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 func TestReplaysThatDoNotEndAreNoticed(t *testing.T) {
 	t.Parallel()
 	acted := at(10)
-	cancelled := &act{Ran: rig.Ran{From: at(4), To: at(5)}}
+	cancelled := &act{CommandResult: rig.CommandResult{Started: at(4), Ended: at(5)}}
 	for name, c := range map[string]struct {
 		end     replayEnd
 		cancels []*act

@@ -19,7 +19,7 @@ type act struct {
 	who   string
 	kind  string
 	args  []string
-	rig.Ran
+	rig.CommandResult
 
 	// killed: the campaign ended it.
 	killed bool
@@ -33,18 +33,18 @@ type act struct {
 	decided map[string][]string
 }
 
-func (a *act) span() span { return span{a.From, a.To} }
+func (a *act) span() span { return span{a.Started, a.Ended} }
 
 // reason is the reason that a command is given: by it the audit tells whose a decision was.
 func (a *act) reason() string { return fmt.Sprintf("act-%06d", a.id) }
 
 // String is the act in one line.
 func (a *act) String() string {
-	how := fmt.Sprintf("exit %d", a.Code)
+	how := fmt.Sprintf("exit %d", a.ExitCode)
 	if a.killed {
 		how = "killed"
 	}
-	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.who, a.From.Format("15:04:05.000"), a.To.Format("05.000"), how, strings.Join(a.args, " "))
+	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.who, a.Started.Format("15:04:05.000"), a.Ended.Format("05.000"), how, strings.Join(a.args, " "))
 }
 
 // operator is one person in one round.
@@ -84,21 +84,21 @@ func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string
 	server := o.servers[o.random.IntN(2)]
 	a.args = args
 	var err error
-	a.Ran, err = rig.Run(ctx, append(environment(o.world, server.config), "ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
+	a.CommandResult, err = rig.RunCommand(ctx, server.environ("ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return a, err
 	}
-	a.killed = a.Code == -1 && strike
-	if a.Code == 0 && into != nil {
-		if err := json.Unmarshal([]byte(a.Out), into); err != nil {
-			o.violate(violation{kind: exited, detail: fmt.Sprintf("%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Out)})
+	a.killed = a.ExitCode == -1 && strike
+	if a.ExitCode == 0 && into != nil {
+		if err := json.Unmarshal([]byte(a.Stdout), into); err != nil {
+			o.violate(rig.NewViolation(exited, "%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Stdout))
 		}
 	}
 	if detail := complaint(a, h.usage); detail != "" {
-		o.violate(violation{kind: exited, detail: detail})
+		o.violate(violation{Kind: exited, Detail: detail})
 	}
 	o.ended(a)
 	return a, nil
@@ -113,28 +113,28 @@ var (
 // complaint says what is wrong with how a command ended, if anything: its status is one of
 // those that are documented, a failure is explained in one line, and that is one for people.
 func complaint(a *act, usage string) string {
-	lines := strings.Split(strings.TrimSpace(a.Complaints), "\n")
+	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	last := lines[len(lines)-1]
 	switch {
-	case a.killed, a.Code == 0:
+	case a.killed, a.ExitCode == 0:
 		return ""
-	case a.Code == -1 && a.To.Sub(a.From) >= patience:
+	case a.ExitCode == -1 && a.Ended.Sub(a.Started) >= patience:
 		return fmt.Sprintf("%s did not end within %s", a, patience)
-	case a.Code != 1 && a.Code != 2 && a.Code != 75:
-		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Complaints)
-	case a.Code == 2 && (usage == "" || !strings.Contains(last, usage)):
+	case a.ExitCode != 1 && a.ExitCode != 2 && a.ExitCode != 75:
+		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Stderr)
+	case a.ExitCode == 2 && (usage == "" || !strings.Contains(last, usage)):
 		return fmt.Sprintf("%s was called right and says that it was not: %s", a, last)
-	case internal.MatchString(a.Complaints):
-		return fmt.Sprintf("%s failed with what no person can use: %s", a, a.Complaints)
+	case internal.MatchString(a.Stderr):
+		return fmt.Sprintf("%s failed with what no person can use: %s", a, a.Stderr)
 	case !strings.HasPrefix(last, "oncegate: "):
-		return fmt.Sprintf("%s failed without a word: %q", a, a.Complaints)
+		return fmt.Sprintf("%s failed without a word: %q", a, a.Stderr)
 	}
 	return ""
 }
 
 // refusal is why a command refused, without what varies.
 func refusal(a *act) string {
-	lines := strings.Split(strings.TrimSpace(a.Complaints), "\n")
+	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	text := variable.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")
 	return a.kind + ": " + text
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -95,17 +94,6 @@ func (v *variant) text(keyring string, addresses [2]string) string {
 		turns = "latest, key: body.order, number: body.number, no_number: apply"
 	}
 	return fmt.Sprintf(configuration, seal, address, patienceOfTargets, extra, turns)
-}
-
-// writeWhole replaces a file in one step: a command may be reading it.
-func writeWhole(path, text string) error {
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		return fmt.Errorf("writing a configuration: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("writing a configuration: %w", err)
-	}
-	return nil
 }
 
 func secret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(secretKey)) }

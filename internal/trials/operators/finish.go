@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // patience is how long everything may take to come to rest.
@@ -29,19 +30,13 @@ func (c *campaign) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	for began := time.Now(); ; {
+	err := rig.Until(ctx, patience, "everything to come to rest", func() (bool, error) {
 		var left int
-		if err := c.db.QueryRow(ctx, stillMoving).Scan(&left); err != nil {
-			return fmt.Errorf("waiting for rest: %w", err)
-		}
-		if left == 0 || time.Since(began) > patience {
-			break // the check says what is left
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		err := c.db.QueryRow(ctx, stillMoving).Scan(&left)
+		return left == 0, err
+	})
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // then the check says what is left
+		return err
 	}
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -59,7 +54,7 @@ func (c *campaign) stop(context.Context) error {
 	for _, s := range c.servers {
 		byItself, err := s.end(false)
 		if byItself {
-			c.violate(violation{crashed, fmt.Sprintf("server %d ended by itself", s.number)})
+			c.violate(rig.NewViolation(crashed, "server %d ended by itself", s.number))
 		}
 		errs = append(errs, err)
 	}
@@ -73,7 +68,7 @@ func (c *campaign) backlogs(ctx context.Context) error {
 	if err := o.must(ctx, "routes list", &told, "routes", "list"); err != nil {
 		return err
 	}
-	rows, err := c.counts(ctx, `
+	rows, err := rig.CountBy(ctx, c.db, `
 SELECT s.name || '/' || r.name || ' ' || e.state, count(*) FROM effect e JOIN route r ON r.id = e.route_id JOIN source s ON s.id = r.source_id GROUP BY 1`)
 	if err != nil {
 		return err

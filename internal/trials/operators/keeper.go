@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // must is a command that has to succeed.
 func (o *operator) must(ctx context.Context, kind string, into any, args ...string) error {
 	h := how{kind: kind, spared: true, decides: len(args) > 1 && args[0] == "keys" && args[1] != "reseal" && args[1] != "list"}
 	a, err := o.oncegate(ctx, h, into, args...)
-	if err == nil && a.Code != 0 {
-		err = fmt.Errorf("%s failed: %s", a, a.Complaints)
+	if err == nil && a.ExitCode != 0 {
+		err = fmt.Errorf("%s failed: %s", a, a.Stderr)
 	}
 	return err
 }
@@ -41,9 +42,7 @@ func (c *campaign) keep(ctx context.Context) error {
 		if err := o.rotate(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if !rig.Pause(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
@@ -60,7 +59,7 @@ func (o *operator) rotate(ctx context.Context) error {
 		return err
 	}
 	newest, active := newestOf(rows), activeOf(rows)
-	if a.Code != 0 && newest > active {
+	if a.ExitCode != 0 && newest > active {
 		if _, err := o.oncegate(ctx, how{kind: "keys activate", decides: true, spared: true}, nil, "keys", "activate", strconv.Itoa(int(newest))); err != nil {
 			return err
 		}
@@ -120,7 +119,7 @@ func underOthers(rows []keyRow) int64 {
 // old says what is still under an old key when everything was resealed.
 func old(rows []keyRow) (out []violation) {
 	if n := underOthers(rows); n > 0 {
-		out = append(out, violation{kept, fmt.Sprintf("%d values are still under an old key or in plain: %+v", n, rows)})
+		out = append(out, rig.NewViolation(kept, "%d values are still under an old key or in plain: %+v", n, rows))
 	}
 	return out
 }

@@ -2,7 +2,8 @@ package main
 
 import (
 	"encoding/hex"
-	"fmt"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // markers are those that stand in what a table holds, as text or as the bytes of a bytea.
@@ -25,7 +26,7 @@ func markers(content []byte) map[string]bool {
 func leaking(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
 	there := markers(content)
 	if sealed && len(there) > 0 {
-		out = append(out, violation{leaked, fmt.Sprintf("table %s holds the content of %d payloads in plain, such as %s", table, len(there), sorted(there)[0])})
+		out = append(out, rig.NewViolation(leaked, "table %s holds the content of %d payloads in plain, such as %s", table, len(there), sorted(there)[0]))
 	}
 	for _, key := range sorted(events) {
 		e := events[key]
@@ -35,7 +36,7 @@ func leaking(table string, content []byte, events map[string]*event, sealed bool
 		for i, s := range e.sent {
 			before := i == 0 || !e.admitted && !s.sentAt.IsZero() && s.sentAt.Before(e.erased[0].from)
 			if before && there[s.Marker] {
-				out = append(out, violation{leaked, fmt.Sprintf("table %s holds %s of %s, which was erased at %s", table, s.Marker, key, e.erased[0].to.Format(clock))})
+				out = append(out, rig.NewViolation(leaked, "table %s holds %s of %s, which was erased at %s", table, s.Marker, key, e.erased[0].to.Format(clock)))
 			}
 		}
 	}

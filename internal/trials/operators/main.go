@@ -7,14 +7,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,9 +45,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	if min(o.rounds, o.operators, o.acts) < 1 || flags.NArg() > 0 {
 		return o, errors.New("numbers are at least 1, and there are no arguments")
 	}
-	for o.seed == 0 {
-		o.seed = rand.Uint64() //nolint:gosec // a schedule is no secret
-	}
+	o.seed = rig.DrawSeed(o.seed)
 	return o, nil
 }
 
@@ -70,7 +68,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	fmt.Printf("operators: %d rounds of %d operators, seed %d\n", o.rounds, o.operators, o.seed)
 	began := time.Now()
 	// PostgreSQL is not killed, so it need not be durable.
-	w, err := rig.NewGround(ctx, "operators", devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}})
+	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "operators", Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
 	if w != nil {
 		defer func() { err = errors.Join(err, w.Close()) }()
 	}
@@ -80,13 +78,13 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	c := newCampaign(o, w)
 	defer func() { err = errors.Join(err, c.close()) }() // before PostgreSQL
 	repeat := fmt.Sprintf("./scripts/operators -rounds %d -operators %d -acts %d -seed %d", o.rounds, o.operators, o.acts, o.seed)
-	logs := []string{filepath.Join(w.Dir, "*.log"), w.Server.LogPath()}
+	logs := w.Logs("")
 	if err := c.run(ctx); err != nil {
-		return false, rig.Early(err, repeat, logs...)
+		return false, rig.ExplainFailure(err, repeat, logs...)
 	}
 	found := c.found
 	if len(found) > 0 && !o.wrong {
-		kept, err := rig.Keep(logs...)
+		kept, err := rig.KeepLogs(logs...)
 		if err != nil {
 			return true, err
 		}
@@ -121,11 +119,4 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 const exercised = 300
 
 // sorted gives the keys of a map in order.
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

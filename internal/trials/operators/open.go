@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // sealedValues are where content is sealed: the row and the item of its place, its key and itself.
@@ -47,7 +48,7 @@ func (c *campaign) opened(ctx context.Context) error {
 		_, err = pgx.ForEachRow(rows, []any{&id, &item, &key, &value}, func() error {
 			plain, err := keys.Open(seal.Place{Table: v.table, Column: v.column, Row: id, Item: item}, key, value)
 			if err != nil {
-				c.violate(violation{damaged, fmt.Sprintf("%s.%s of %s %d does not open: %v", v.table, v.column, id, item, err)})
+				c.violate(rig.NewViolation(damaged, "%s.%s of %s %d does not open: %v", v.table, v.column, id, item, err))
 			}
 			content.Write(plain)
 			content.WriteByte('\n')
@@ -76,7 +77,7 @@ func (e *event) kept(table, key string, there map[string]bool) (out []violation)
 	for i, s := range e.sent {
 		holds := table == "inbox_body" && i == 0 || table == "conflict" && i > 0 && len(e.sent) <= conflictsKept
 		if holds && !e.gone && !s.sentAt.IsZero() && !there[s.Marker] {
-			out = append(out, violation{lost, fmt.Sprintf("payload %d of %s was acknowledged at %s, and table %s does not hold it", i, key, s.sentAt.Format(clock), table)})
+			out = append(out, rig.NewViolation(lost, "payload %d of %s was acknowledged at %s, and table %s does not hold it", i, key, s.sentAt.Format(clock), table))
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // gone are effects that are not in the database any more.
@@ -68,7 +69,7 @@ func (c *campaign) snapshot(ctx context.Context) error {
 // name notes an effect under its first key, which it has alone.
 func (c *campaign) name(h *history) {
 	if other := c.byKey[h.key]; other != nil {
-		c.violate(violation{doubled, fmt.Sprintf("%s has the key of %s", h.about(), other.about())})
+		c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.about(), other.about()))
 	}
 	c.byKey[h.key] = h
 }
@@ -123,7 +124,7 @@ func (o *operator) passed(ctx context.Context, a *act, id string) {
 	var route string
 	var events []string
 	err := o.db.QueryRow(ctx, eventsOfStream, id).Scan(&route, &events)
-	if err != nil || a.Code != 0 && !a.killed {
+	if err != nil || a.ExitCode != 0 && !a.killed {
 		return
 	}
 	order := o.deliveries.orderOf(events)
@@ -137,7 +138,7 @@ const missingOf = `SELECT a.id::text FROM unnest($1::uuid[]) a (id) WHERE NOT EX
 
 // lookForGone notes which effects are not there after a command has returned.
 func (o *operator) lookForGone(ctx context.Context, a *act) error {
-	return o.findGone(ctx, o.brief, span{a.From, a.To}, a.String())
+	return o.findGone(ctx, o.brief, span{a.Started, a.Ended}, a.String())
 }
 
 func (c *campaign) findGone(ctx context.Context, ids []string, s span, by string) error {
@@ -194,7 +195,7 @@ func (c *campaign) decision(a *act, action, object, after string) {
 		return // by one who goes on while others are judged
 	}
 	s := a.span()
-	if a.Code != 0 {
+	if a.ExitCode != 0 {
 		s.to = time.Now() // its commit may have come after its end
 	}
 	if a.decided == nil {
@@ -210,7 +211,7 @@ func (c *campaign) decision(a *act, action, object, after string) {
 	}
 	permitted := func(id string, covers ...string) {
 		if h := c.histories[id]; h != nil {
-			h.permits = append(h.permits, permit{decided: s, from: a.From, covers: covers, by: a.String()})
+			h.permits = append(h.permits, permit{decided: s, from: a.Started, covers: covers, by: a.String()})
 			h.dirty = true
 		}
 	}
@@ -318,7 +319,7 @@ func (c *campaign) learn(probes []probed) {
 		h := c.byKey[baseKey(p.key)]
 		switch {
 		case h == nil:
-			c.violate(violation{alien, fmt.Sprintf("a probe asked at %s about key %q, which no effect has", p.at.Format(clock), p.key)})
+			c.violate(rig.NewViolation(alien, "a probe asked at %s about key %q, which no effect has", p.at.Format(clock), p.key))
 		case p.done:
 			c.kinds["probe: done"]++
 			h.probed = true
@@ -336,7 +337,7 @@ func (c *campaign) hear(heard []*request) {
 		c.heard++
 		h := c.byKey[baseKey(r.key)]
 		if h == nil {
-			c.violate(violation{alien, fmt.Sprintf("a request was sent at %s under key %q, which no effect has", r.at.Format(clock), r.key)})
+			c.violate(rig.NewViolation(alien, "a request was sent at %s under key %q, which no effect has", r.at.Format(clock), r.key))
 			continue
 		}
 		h.requests, h.dirty = append(h.requests, r), true

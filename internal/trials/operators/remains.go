@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // pruned prunes everything that may be, and compares what the command says with the rows.
@@ -28,7 +29,7 @@ func (c *campaign) pruned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.Code == 0 {
+	if a.ExitCode == 0 {
 		c.violate(miscount(a.String()+", effects that were removed", out.Rows["effect"], before-after)...)
 	}
 	return nil
@@ -126,7 +127,7 @@ func (c *campaign) orderKeys(ctx context.Context) error {
 	var stream int64
 	var event string
 	_, err = pgx.ForEachRow(rows, []any{&stream, &event}, func() error {
-		c.violate(violation{keyKept, fmt.Sprintf("stream %d has its key though %s was erased", stream, event)})
+		c.violate(rig.NewViolation(keyKept, "stream %d has its key though %s was erased", stream, event))
 		return nil
 	})
 	if err != nil {

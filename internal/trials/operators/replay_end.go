@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 const (
@@ -53,7 +54,7 @@ func (c *campaign) endedReplays(ctx context.Context) error {
 		}
 	}
 	for name, query := range map[string]string{"replays": replayStates, "items": outcomes} {
-		if c.final[name], err = c.counts(ctx, query); err != nil {
+		if c.final[name], err = rig.CountBy(ctx, c.db, query); err != nil {
 			return err
 		}
 	}
@@ -64,16 +65,16 @@ func (c *campaign) endedReplays(ctx context.Context) error {
 func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	switch {
 	case e.state == string(inbox.ReplayRunning):
-		out = append(out, violation{unending, fmt.Sprintf("replay %s is still running, and %d of its items had no turn", e.id, e.open)})
+		out = append(out, rig.NewViolation(unending, "replay %s is still running, and %d of its items had no turn", e.id, e.open))
 	case e.state == string(inbox.ReplayDone) && e.open > 0:
-		out = append(out, violation{unending, fmt.Sprintf("replay %s is done, and %d of its items had no turn", e.id, e.open)})
+		out = append(out, rig.NewViolation(unending, "replay %s is done, and %d of its items had no turn", e.id, e.open))
 	}
 	for _, a := range cancels {
 		if e.state != string(inbox.ReplayCancelled) {
-			out = append(out, violation{undecided, fmt.Sprintf("replay %s is %s after %s", e.id, e.state, a)})
+			out = append(out, rig.NewViolation(undecided, "replay %s is %s after %s", e.id, e.state, a))
 		}
-		if e.acted != nil && e.acted.After(a.To) {
-			out = append(out, violation{unending, fmt.Sprintf("replay %s acted on an item at %s, after %s", e.id, e.acted.Format(clock), a)})
+		if e.acted != nil && e.acted.After(a.Ended) {
+			out = append(out, rig.NewViolation(unending, "replay %s acted on an item at %s, after %s", e.id, e.acted.Format(clock), a))
 		}
 	}
 	return out
@@ -82,33 +83,19 @@ func (e *replayEnd) judge(cancels []*act) (out []violation) {
 // miscount compares a number that a command told with the rows.
 func miscount(what string, told, have int64) (out []violation) {
 	if told != have {
-		out = append(out, violation{miscounted, fmt.Sprintf("%s: it says %d, and there are %d", what, told, have)})
+		out = append(out, rig.NewViolation(miscounted, "%s: it says %d, and there are %d", what, told, have))
 	}
 	return out
-}
-
-func (c *campaign) counts(ctx context.Context, query string, args ...any) (map[string]int, error) {
-	rows, err := c.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("counting: %w", err)
-	}
-	out := map[string]int{}
-	var name string
-	var n int
-	if _, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { out[name] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("counting: %w", err)
-	}
-	return out, nil
 }
 
 // compareReplay compares what `replay status` counts with the rows.
 func (o *operator) compareReplay(ctx context.Context, id string) error {
 	var out inbox.Replay
 	a, err := o.oncegate(ctx, how{kind: "replay status", spared: true}, &out, "replay", "status", id)
-	if err != nil || a.Code != 0 {
+	if err != nil || a.ExitCode != 0 {
 		return err // a plan may have been pruned
 	}
-	rows, err := o.counts(ctx, `SELECT outcome, count(*) FROM replay_outcome WHERE replay_id = $1 GROUP BY 1`, id)
+	rows, err := rig.CountBy(ctx, o.db, `SELECT outcome, count(*) FROM replay_outcome WHERE replay_id = $1 GROUP BY 1`, id)
 	if err != nil {
 		return err
 	}

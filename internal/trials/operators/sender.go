@@ -57,7 +57,7 @@ type deliveries struct {
 func newDeliveries() *deliveries {
 	return &deliveries{
 		events: map[string]*event{}, counts: map[string]int{}, next: map[string]int{},
-		client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
+		client: rig.NewClient(8, 15*time.Second),
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n i
 	first := random.IntN(2)
 	for began := time.Now(); time.Since(began) < 20*time.Second; first++ {
 		s := c.servers[first%2]
-		status, answer, err := rig.DeliverStandard(ctx, c.deliveries.client, "http://"+s.public+"/in/"+e.source, []byte(secretKey), e.id, body)
+		status, answer, err := rig.Post(ctx, c.deliveries.client, "http://"+s.node.Public+"/in/"+e.source, body, rig.StandardHeader([]byte(secretKey), e.id, time.Now(), body))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -239,9 +239,7 @@ func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n i
 		if err == nil && status != http.StatusServiceUnavailable {
 			return fmt.Errorf("delivering %s/%s: it is answered with %d", e.source, e.id, status)
 		}
-		select {
-		case <-time.After(30 * time.Millisecond):
-		case <-ctx.Done():
+		if !rig.Pause(ctx, 30*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

@@ -12,78 +12,84 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// server is a process that serves, or the place of one that was killed.
+// server is a process that serves, or the place of one that was killed. Its addresses, its configuration and its log
+// outlive the process.
 type server struct {
-	number        int
-	public, admin string
-	config, log   string
-	binary        string
-	env           []string
+	number int
+	world  *rig.World
+	node   rig.NodeConfig
 
 	mu      sync.Mutex
-	process *rig.Process // nil while there is none
+	running *rig.Node // nil while there is none
 	variant variant
 }
 
-func newServer(w *rig.Ground, number int) (*server, error) {
-	s := &server{
-		number: number, binary: w.Binary,
-		config: filepath.Join(w.Dir, fmt.Sprintf("server%d.yml", number)), log: filepath.Join(w.Dir, fmt.Sprintf("server%d.log", number)),
-	}
-	var err, err2 error
-	s.public, err = rig.FreeAddress()
-	s.admin, err2 = rig.FreeAddress()
-	s.env = append(environment(w, s.config), "ONCEGATE_PUBLIC="+s.public, "ONCEGATE_ADMIN="+s.admin)
-	return s, errors.Join(err, err2)
+func newServer(w *rig.World, number int) (*server, error) {
+	name := fmt.Sprintf("server%d", number)
+	public, err := rig.FreeAddress()
+	admin, err2 := rig.FreeAddress()
+	return &server{number: number, world: w, node: rig.NodeConfig{
+		Name: name, Config: filepath.Join(w.Dir, name+".yml"), Schema: schema, Public: public, Admin: admin,
+		Env: []string{"OPERATORS_SECRET=" + secret()},
+	}}, errors.Join(err, err2)
 }
 
-// environment is that of every command. ONCEGATE_ACTOR is added by whoever acts.
-func environment(w *rig.Ground, config string) []string {
-	return []string{"DATABASE_URL=" + w.Server.DSN(), "ONCEGATE_SCHEMA=" + schema, "OPERATORS_SECRET=" + secret(), "ONCEGATE_CONFIG=" + config}
+// environ is the environment of the commands of whoever acts beside this server.
+func (s *server) environ(more ...string) []string {
+	cfg := s.node
+	cfg.Public, cfg.Admin = "", ""
+	return append(s.world.Environ(&cfg), more...)
+}
+
+// log is the path of the server's log.
+func (s *server) log() string { return filepath.Join(s.world.Dir, s.node.Name+".log") }
+
+// configure writes the configuration.
+func (s *server) configure(text string) error {
+	_, err := s.world.WriteFile(s.node.Name+".yml", text)
+	return err
 }
 
 // start starts the process with a configuration and waits until it serves.
 func (s *server) start(ctx context.Context, v variant, text string) error {
-	if err := writeWhole(s.config, text); err != nil {
+	if err := s.configure(text); err != nil {
 		return err
 	}
-	p, err := rig.Start(s.log, s.env, s.binary, "serve")
+	n, err := s.world.Start(s.node)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.process, s.variant = p, v
+	s.running, s.variant = n, v
 	s.mu.Unlock()
-	timed, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := p.Listening(timed, s.public); err != nil {
-		return fmt.Errorf("starting server %d (%s): %w", s.number, v.name, err)
+	if err := n.WaitListening(ctx, n.Public); err != nil {
+		return fmt.Errorf("server %d (%s): %w", s.number, v.name, err)
 	}
 	return nil
 }
 
-// running is the process, or nil.
-func (s *server) running() *rig.Process {
+// process is the running process, or nil.
+func (s *server) process() *rig.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process
+	return s.running
 }
 
 // end ends the process, by SIGKILL or by SIGTERM. It reports whether it had ended by
 // itself.
 func (s *server) end(kill bool) (byItself bool, err error) {
-	p := s.running()
-	if p == nil {
+	n := s.process()
+	if n == nil {
 		return false, nil
 	}
-	byItself = !p.Running()
+	byItself = !n.Running()
 	if kill {
-		err = p.Kill()
+		err = n.Kill()
 	} else {
-		err = p.Stop(40 * time.Second)
+		err = n.Stop(40 * time.Second)
 	}
 	s.mu.Lock()
-	s.process = nil
+	s.running = nil
 	s.mu.Unlock()
 	return byItself, err
 }
@@ -101,21 +107,21 @@ func (c *campaign) restart(ctx context.Context, s *server, v variant, kill bool)
 		return err
 	}
 	if byItself {
-		c.violate(violation{crashed, fmt.Sprintf("server %d (%s) ended by itself", s.number, s.variant.name)})
+		c.violate(rig.NewViolation(crashed, "server %d (%s) ended by itself", s.number, s.variant.name))
 	}
 	if kill {
 		if err := c.bury(ctx); err != nil {
 			return err
 		}
 	}
-	return s.start(ctx, v, v.text(c.keyring(), c.sink.addresses))
+	return s.start(ctx, v, v.text(c.keyring(), c.sink.addresses()))
 }
 
 // bury tells the table of nodes who is dead.
 func (c *campaign) bury(ctx context.Context) error {
 	alive := []string{}
 	for _, s := range c.servers {
-		if p := s.running(); p != nil {
+		if p := s.process(); p != nil {
 			alive = append(alive, fmt.Sprintf("%%%d", p.PID()), fmt.Sprintf("%%%d-%%", p.PID()))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,8 +63,7 @@ func (r *request) did() bool {
 // sink is both targets, at two addresses. It answers by what the event says, and writes
 // everything down.
 type sink struct {
-	servers   [2]*http.Server
-	addresses [2]string
+	targets [2]*rig.Target
 
 	mu       sync.Mutex
 	calm     bool // every request is answered with 200 from now on
@@ -76,29 +74,24 @@ type sink struct {
 
 func startSink() (*sink, error) {
 	s := &sink{heard: map[string][]*request{}}
-	for i := range s.servers {
-		address, err := rig.FreeAddress()
-		if err != nil {
+	for i := range s.targets {
+		var err error
+		if s.targets[i], err = rig.StartTarget(s); err != nil {
 			return s, err
 		}
-		listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails
-		if err != nil {
-			return s, fmt.Errorf("listening: %w", err)
-		}
-		s.addresses[i] = address
-		s.servers[i] = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
-		go func() { _ = s.servers[i].Serve(listener) }() // ends when it is closed
 	}
 	return s, nil
 }
 
 func (s *sink) close() {
-	for _, server := range s.servers {
-		if server != nil {
-			_ = server.Close()
+	for _, target := range s.targets {
+		if target != nil {
+			_ = target.Close()
 		}
 	}
 }
+
+func (s *sink) addresses() [2]string { return [2]string{s.targets[0].Address, s.targets[1].Address} }
 
 // quiet ends all faults.
 func (s *sink) quiet() {
@@ -179,10 +172,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"said":%q}`, r.Marker) // the caller may be gone
 		return
 	case status < 0:
-		select { // until the caller gives up
-		case <-req.Context().Done():
-		case <-time.After(time.Minute):
-		}
+		rig.Pause(req.Context(), time.Minute) // until the caller gives up
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // wanted is what has to have happened in a campaign of some length.
@@ -70,9 +72,9 @@ func (c *campaign) summary(elapsed time.Duration) string {
 	var text strings.Builder
 	verdict := "kept"
 	if len(c.found) > 0 {
-		kinds := map[string]int{}
+		kinds := map[rig.Kind]int{}
 		for _, v := range c.found {
-			kinds[v.kind]++
+			kinds[v.Kind]++
 		}
 		parts := make([]string, 0, len(kinds))
 		for _, kind := range sorted(kinds) {

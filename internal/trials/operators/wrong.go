@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // wrongs change the tables as a wrong implementation would leave them. The servers then do
 // the rest, and each is to be noticed as its kind.
-var wrongs = []struct{ kind, query string }{
+var wrongs = []struct {
+	kind  rig.Kind
+	query string
+}{
 	// A decision is forgotten.
 	{overridden, `
 UPDATE effect SET state = 'pending', finished_at = NULL, next_at = now(), reason = NULL, attempts = 0, version = version + 1
@@ -65,13 +70,13 @@ func (c *campaign) meddle(ctx context.Context) error {
 }
 
 // unnoticed are the kinds of wrongs that were not found.
-func (c *campaign) unnoticed() (out []string) {
-	kinds := []string{leaked}
+func (c *campaign) unnoticed() (out []rig.Kind) {
+	kinds := []rig.Kind{leaked}
 	for _, w := range wrongs {
 		kinds = append(kinds, w.kind)
 	}
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(c.found, func(v violation) bool { return v.kind == kind }) {
+		if !slices.ContainsFunc(c.found, func(v violation) bool { return v.Kind == kind }) {
 			out = append(out, kind)
 		}
 	}

@@ -6,28 +6,29 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/migrations"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // campaign is one variant on a schema of its own.
 type campaign struct {
 	options
 	variant variant
-	world   *world
+	world   *rig.World
 
 	schema string
+	config string
 	db     *pgx.Conn
 
 	began    time.Time // also what every delivery of an event says it was made at
-	receiver *process
-	workers  []*process
-	outside  *outside // where forward goes; nil for a target inside the database
+	receiver *rig.Node
+	workers  []*rig.Node
+	outside  *outside    // where forward goes; nil for a target inside the database
+	target   *rig.Target // serves it
 	kills    int
 
 	// What the fault of the variant came to.
@@ -96,14 +97,14 @@ const outsideTarget = `{ kind: forward, url: "http://%s/", idempotent: true, tim
 
 // run delivers, kills, waits and checks.
 func (c *campaign) run(ctx context.Context) (_ *result, err error) {
-	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // a schedule is no secret
+	random := rig.Random(c.seed, 0)
 	c.schema = fmt.Sprintf("order_%s_%d", c.variant.name, os.Getpid())
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
 	plan := c.plan(random)
-	deadlocks, err := c.world.deadlocks()
+	deadlocks, err := c.world.Deadlocks()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	defer stop()
 	var killer sync.WaitGroup
 	var killed error
-	killer.Go(func() { killed = c.killWorkers(killing, rand.New(rand.NewPCG(c.seed, 1))) }) //nolint:gosec // a schedule is no secret
+	killer.Go(func() { killed = c.killWorkers(killing, rig.Random(c.seed, 1)) })
 	var meddler sync.WaitGroup
 	var held []violation
 	var meddled error
@@ -135,7 +136,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err
 	}
-	if r.deadlocks, err = c.world.deadlocks(); err != nil {
+	if r.deadlocks, err = c.world.Deadlocks(); err != nil {
 		return nil, err
 	}
 	r.deadlocks -= deadlocks
@@ -144,32 +145,27 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 
 // prepare makes the schema and the target and starts the processes.
 func (c *campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.world.Server.DSN(), c.schema); err != nil {
-		return fmt.Errorf("migrating: %w", err)
-	}
 	var err error
-	if c.db, err = c.world.connect(ctx, c.schema); err != nil {
+	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget); err != nil {
 		return err
-	}
-	if _, err := c.db.Exec(ctx, makeTarget); err != nil {
-		return fmt.Errorf("making the target: %w", err)
 	}
 	target := insideTarget
 	if c.variant.forward {
-		if c.outside, err = newOutside(); err != nil {
+		c.outside = newOutside()
+		if c.target, err = rig.StartTarget(c.outside); err != nil {
 			return err
 		}
-		target = fmt.Sprintf(outsideTarget, c.outside.address)
+		target = fmt.Sprintf(outsideTarget, c.target.Address)
 	}
-	text := fmt.Appendf(nil, configuration, target, c.variant.patience, c.variant.onGap)
-	if err := os.WriteFile(filepath.Join(c.world.Dir, c.schema+".yml"), text, 0o600); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
+	text := fmt.Sprintf(configuration, target, c.variant.patience, c.variant.onGap)
+	if c.config, err = c.world.WriteFile(c.schema+".yml", text); err != nil {
+		return err
 	}
-	if c.receiver, err = c.world.serve(ctx, c.schema, "receive", ""); err != nil {
+	if c.receiver, err = c.serve(ctx, "receive", "", ""); err != nil {
 		return err
 	}
 	for range c.options.workers {
-		p, err := c.world.serve(ctx, c.schema, "work", c.variant.failpoint())
+		p, err := c.serve(ctx, "work", "", c.variant.failpoint())
 		if err != nil {
 			return err
 		}
@@ -186,8 +182,8 @@ func (c *campaign) close(ctx context.Context) error {
 	for _, p := range c.workers {
 		errs = append(errs, p.Kill())
 	}
-	if c.outside != nil {
-		errs = append(errs, c.outside.server.Close())
+	if c.target != nil {
+		errs = append(errs, c.target.Close())
 	}
 	if c.db != nil {
 		_, err := c.db.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{c.schema}.Sanitize()+" CASCADE")
@@ -200,10 +196,8 @@ func (c *campaign) close(ctx context.Context) error {
 // ctx ends.
 func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 	for c.kill > 0 && !c.variant.wrong {
-		select {
-		case <-ctx.Done():
+		if !rig.Pause(ctx, time.Duration(random.Int64N(int64(2*c.kill))+1)) {
 			return nil
-		case <-time.After(time.Duration(random.Int64N(int64(2*c.kill)) + 1)):
 		}
 		i := random.IntN(len(c.workers))
 		if err := c.workers[i].Kill(); err != nil {
@@ -212,7 +206,7 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 		c.kills++
 		// A worker that is being started is not given up half way: ctx only ends the
 		// killing.
-		p, err := c.world.serve(context.WithoutCancel(ctx), c.schema, "work", "")
+		p, err := c.serve(context.WithoutCancel(ctx), "work", "", "")
 		if err != nil {
 			return err
 		}
@@ -239,10 +233,8 @@ func (c *campaign) rest(ctx context.Context) error {
 		if now != last {
 			last, still = now, 0
 		}
-		select {
-		case <-ctx.Done():
+		if !rig.Pause(ctx, 200*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 	return nil

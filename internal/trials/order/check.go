@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -131,30 +127,12 @@ func compare(key string, want, got []int) []violation {
 // heldRunnable sums what the workers that are alive say they have found.
 func (c *campaign) heldRunnable(ctx context.Context) (float64, error) {
 	sum := 0.0
-	client := &http.Client{Timeout: 10 * time.Second}
-	for _, p := range c.workers {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.admin+"/metrics", nil)
+	for _, worker := range c.workers {
+		metrics, err := worker.Metrics(ctx)
 		if err != nil {
 			return 0, err
 		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
-		}
-		lines := bufio.NewScanner(resp.Body)
-		for lines.Scan() {
-			if name, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(name, "oncegate_order_held_runnable_total{") {
-				n, err := strconv.ParseFloat(value, 64)
-				if err != nil {
-					return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
-				}
-				sum += n
-			}
-		}
-		_ = resp.Body.Close()
-		if err := lines.Err(); err != nil {
-			return 0, fmt.Errorf("reading the metrics of a worker: %w", err)
-		}
+		sum += metrics["oncegate_order_held_runnable_total"]
 	}
 	return sum, nil
 }

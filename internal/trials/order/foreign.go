@@ -13,7 +13,7 @@ import (
 
 // meddle does what the variant has somebody do from outside.
 func (c *campaign) meddle(ctx context.Context) (found []violation, err error) {
-	watcher, err := c.world.connect(ctx, c.schema)
+	watcher, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ WHERE s.id = ` + streamOfSequence
 // lockStream locks one stream for the variant's time as a debugger would, as soon as it
 // is there, and measures how the others go on meanwhile.
 func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
-	stranger, err := c.world.connect(ctx, c.schema)
+	stranger, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -87,14 +87,14 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 		if _, err := stranger.Exec(ctx, "ROLLBACK"); err != nil {
 			return nil, fmt.Errorf("locking a stream: %w", err)
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !rig.Pause(ctx, 50*time.Millisecond) {
 			return nil, nil
 		}
 	}
 	var first, last, lockedAtFirst, locked int
 	began := time.Now()
 	still := began
-	for c.lockedFor = 0; c.lockedFor < c.variant.locked && pause(ctx, 200*time.Millisecond); c.lockedFor = time.Since(began) {
+	for c.lockedFor = 0; c.lockedFor < c.variant.locked && rig.Pause(ctx, 200*time.Millisecond); c.lockedFor = time.Since(began) {
 		var now int
 		var open bool
 		if err := watcher.QueryRow(context.WithoutCancel(ctx), readProgress, lockedKey).Scan(&now, &open, &locked); err != nil {
@@ -121,16 +121,6 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 	return found, nil // closing lets go
 }
 
-// pause waits, and reports false if ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // afterVanishing is how long is watched how the others go on.
 const afterVanishing = 30 * time.Second
 
@@ -140,12 +130,12 @@ const workPool = "oncegate work"
 // vanishWorker has the host of one worker vanish in the middle of a transaction of its
 // streams, once some effects are done, and measures how the others go on.
 func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
-	proxy, dsn, err := rig.StartProxy(c.world.Server.DSN(), workPool)
+	proxy, dsn, err := rig.StartProxy(c.world.DSN(), workPool)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, proxy.Close()) }()
-	p, err := c.world.serveAt(context.WithoutCancel(ctx), dsn, c.schema, "work", "")
+	p, err := c.serve(context.WithoutCancel(ctx), "work", dsn, "")
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +150,7 @@ func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found [
 	}
 	var last int
 	began := time.Now()
-	for still := began; time.Since(began) < afterVanishing && pause(ctx, 200*time.Millisecond); {
+	for still := began; time.Since(began) < afterVanishing && rig.Pause(ctx, 200*time.Millisecond); {
 		var now, own int
 		var open bool
 		if err := watcher.QueryRow(context.WithoutCancel(ctx), readProgress, lockedKey).Scan(&now, &open, &own); err != nil {

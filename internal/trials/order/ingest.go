@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -12,30 +11,10 @@ import (
 
 // ingest delivers everything, each until it is acknowledged.
 func (c *campaign) ingest(ctx context.Context, plan []delivery) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: c.ingesters}}
-	next := make(chan delivery)
-	var senders sync.WaitGroup
-	for range c.ingesters {
-		senders.Go(func() {
-			for d := range next {
-				if err := c.deliver(ctx, client, d); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for _, d := range plan {
-		select {
-		case next <- d:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	senders.Wait()
-	if ctx.Err() != nil {
-		return fmt.Errorf("delivering: %w", context.Cause(ctx))
+	client := rig.NewClient(c.ingesters, 30*time.Second)
+	err := rig.SendEach(ctx, len(plan), c.ingesters, func(ctx context.Context, n int) error { return c.deliver(ctx, client, plan[n]) })
+	if err != nil {
+		return fmt.Errorf("delivering: %w", err)
 	}
 	return nil
 }
@@ -50,7 +29,7 @@ func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery)
 	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":%d,"type":"%s","key":"%s","number":%d,"slow":%t}`,
 		d.key, d.number, c.began.Unix(), eventType, d.key, d.number, slow)
 	for attempt := range 20 {
-		status, err := rig.Deliver(ctx, client, "http://"+c.receiver.public+"/in/stripe", secret, body)
+		status, err := rig.Deliver(ctx, client, c.receiver.SourceURL("stripe"), secret, body)
 		if err != nil {
 			return err
 		}
@@ -58,7 +37,7 @@ func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery)
 		case http.StatusOK:
 			return nil
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-			time.Sleep(time.Duration(attempt+1) * 50 * time.Millisecond) //nolint:forbidigo // a sender's pause
+			rig.Pause(ctx, time.Duration(attempt+1)*50*time.Millisecond)
 		default:
 			return fmt.Errorf("event %s/%d was answered with %d", d.key, d.number, status)
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -85,11 +84,11 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		result, err := c.run(ctx)
 		if err != nil {
 			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
-			return broken, rig.Early(fmt.Errorf("%s: %w", v.name, err), repeat, filepath.Join(w.Dir, c.schema+".*.log"), w.Server.LogPath())
+			return broken, rig.ExplainFailure(fmt.Errorf("%s: %w", v.name, err), repeat, w.Logs(c.schema+".")...)
 		}
 		fmt.Println(result)
-		for _, violation := range result.violations[:min(len(result.violations), 20)] {
-			fmt.Println("  ", violation)
+		for _, line := range rig.List(result.violations) {
+			fmt.Println("  ", line)
 		}
 		if kept := len(result.violations) == 0; kept == v.wrong {
 			broken++

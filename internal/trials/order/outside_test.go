@@ -13,7 +13,7 @@ import (
 func TestOutsideSeesWhatIsSentBehindItsSuccessor(t *testing.T) {
 	t.Parallel()
 	for numbers, want := range map[string]string{"1 2 3": "", "1 1 2 3 3": "", "1 2 1 3": "doubled: k/1 disordered: k/1", "1 3": "lost: k/2"} {
-		o := &outside{applied: map[string][]int{}}
+		o := newOutside()
 		for n := range strings.FieldsSeq(numbers) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"key":"k","number":`+n+`}`))
 			r.Header.Set("Idempotency-Key", n)

@@ -122,8 +122,8 @@ func (p *Proxy) inTransaction(c *carried) {
 	}
 }
 
-// Spare takes back what [Proxy.CutNext] asked for, if it has not happened yet.
-func (p *Proxy) Spare() {
+// CancelCut takes back what [Proxy.CutNext] asked for, if it has not happened yet.
+func (p *Proxy) CancelCut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = ""

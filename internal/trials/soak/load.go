@@ -82,39 +82,8 @@ type load struct {
 // run delivers until the time is over. What is due is delivered at its time, however long
 // others take; the latency counts from that time.
 func (l *load) run(ctx context.Context, length time.Duration) {
-	type task struct {
-		n   int
-		due time.Time
-	}
-	work := make(chan task, 10*l.rate)
-	var wait sync.WaitGroup
-	for range senders {
-		wait.Go(func() {
-			for t := range work {
-				l.deliver(ctx, t.n, t.due)
-			}
-		})
-	}
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for n := 0; ; {
-		passed := time.Since(l.began)
-		for due := int(min(passed, length).Seconds() * float64(l.rate)); n < due; n++ {
-			select {
-			case work <- task{n: n, due: l.began.Add(time.Duration(n) * time.Second / time.Duration(l.rate))}:
-			case <-ctx.Done():
-			}
-		}
-		if passed >= length || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
-	}
-	close(work)
-	wait.Wait()
+	pace := rig.Pace{PerSecond: l.rate, Length: length, Senders: senders}
+	pace.Run(ctx, l.began, func(n int, due time.Time) { l.deliver(ctx, n, due) })
 }
 
 func (l *load) deliver(ctx context.Context, n int, due time.Time) {

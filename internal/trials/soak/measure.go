@@ -1,26 +1,22 @@
 package soak
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // measure takes samples of a process and of its database.
 type measure struct {
 	db     *pgx.Conn
 	schema string
-	admin  string // address
-	log    string // path
+	node   *rig.Node
 	load   *load
-	client *http.Client
 }
 
 // The process tells these of itself.
@@ -64,7 +60,7 @@ func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) 
 		v["inbox_event a row"], v["inbox_event indexes a row"], v["inbox_body a row"] = float64(event)/rows, float64(indexes)/rows, float64(bodies)/rows
 	}
 	m.load.read(v)
-	info, err := os.Stat(m.log)
+	info, err := os.Stat(m.node.Log)
 	if err != nil {
 		return s, fmt.Errorf("measuring the log: %w", err)
 	}
@@ -73,30 +69,14 @@ func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) 
 }
 
 func (m *measure) process(ctx context.Context, values map[string]float64) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.admin+"/metrics", nil)
+	metrics, err := m.node.Metrics(ctx)
 	if err != nil {
-		return fmt.Errorf("asking for metrics: %w", err)
+		return err
 	}
-	resp, err := m.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("asking for metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		name, text, _ := strings.Cut(lines.Text(), " ")
-		t, ok := told[name]
-		if !ok {
-			continue
+	for name, t := range told {
+		if value, ok := metrics[name]; ok {
+			values[t.name] = value / t.unit
 		}
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return fmt.Errorf("reading metric %s: %w", name, err)
-		}
-		values[t.name] = value / t.unit
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("reading metrics: %w", err)
 	}
 	return nil
 }

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 // Options choose what a soak is. URL, Schema and Dir are required.
@@ -117,128 +114,88 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Length+5*time.Minute)
 	defer cancel()
-	w := &world{options: o}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.prepare(ctx); err != nil {
-		return nil, rig.Early(err, w.repeat(), w.log())
+	c := &campaign{options: o}
+	if c.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "soak", Dir: o.Dir, DSN: o.URL, Failpoints: o.Leak > 0}); err != nil {
+		return nil, err
 	}
-	report, err := w.run(ctx)
+	defer func() { err = errors.Join(err, c.close(), c.world.Close()) }()
+	if err := c.prepare(ctx); err != nil {
+		return nil, rig.ExplainFailure(err, c.repeat(), c.world.Logs("")...)
+	}
+	report, err := c.run(ctx)
 	if err != nil {
-		return nil, rig.Early(err, w.repeat(), w.log())
+		return nil, rig.ExplainFailure(err, c.repeat(), c.world.Logs("")...)
 	}
 	return report, nil
 }
 
-type world struct {
-	options       Options
-	public, admin string
-	db            *pgx.Conn
-	target        *http.Server
-	forwarded     atomic.Int64
-	process       *rig.Process
+// campaign is one soak.
+type campaign struct {
+	options   Options
+	world     *rig.World
+	db        *pgx.Conn
+	target    *rig.Target
+	forwarded atomic.Int64
+	node      *rig.Node
 }
 
-func (w *world) log() string { return filepath.Join(w.options.Dir, "serve.log") }
-
-func (w *world) repeat() string {
-	return fmt.Sprintf("./scripts/soak -length %s -rate %d", w.options.Length, w.options.Rate)
+func (c *campaign) repeat() string {
+	return fmt.Sprintf("./scripts/soak -length %s -rate %d", c.options.Length, c.options.Rate)
 }
 
-func (w *world) close() error {
+func (c *campaign) close() error {
 	var errs []error
-	if w.process != nil {
-		errs = append(errs, w.process.Stop(30*time.Second))
+	if c.node != nil {
+		errs = append(errs, c.node.Stop(30*time.Second))
 	}
-	if w.target != nil {
-		errs = append(errs, w.target.Close())
+	if c.target != nil {
+		errs = append(errs, c.target.Close())
 	}
-	if w.db != nil {
-		errs = append(errs, w.db.Close(context.Background()))
+	if c.db != nil {
+		errs = append(errs, c.db.Close(context.Background()))
 	}
 	return errors.Join(errs...)
 }
 
-func (w *world) prepare(ctx context.Context) error {
-	o, binary := w.options, filepath.Join(w.options.Dir, "oncegate")
-	var tags []string
-	if o.Leak > 0 {
-		tags = append(tags, "failpoint")
-	}
-	if err := rig.Build(ctx, "./cmd/oncegate", binary, tags...); err != nil {
+func (c *campaign) prepare(ctx context.Context) (err error) {
+	o := c.options
+	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
 		return err
 	}
-	if err := migrations.Up(ctx, o.URL, o.Schema); err != nil {
-		return fmt.Errorf("migrating: %w", err)
-	}
-	cfg, err := pgx.ParseConfig(o.URL)
-	if err != nil {
-		return fmt.Errorf("reading the database's address: %w", err)
-	}
-	cfg.RuntimeParams["search_path"] = o.Schema
-	if w.db, err = pgx.ConnectConfig(ctx, cfg); err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	for _, address := range []*string{&w.public, &w.admin} {
-		if *address, err = rig.FreeAddress(); err != nil {
-			return err
-		}
-	}
-	sink, err := w.serveTarget()
-	if err != nil {
+	if c.target, err = rig.StartTarget(http.HandlerFunc(c.answer)); err != nil {
 		return err
 	}
-	config := filepath.Join(o.Dir, "oncegate.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, sink), 0o600); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
-	}
-	environ := []string{
-		"DATABASE_URL=" + o.URL, "ONCEGATE_SCHEMA=" + o.Schema, "ONCEGATE_CONFIG=" + config, "ONCEGATE_PUBLIC=" + w.public,
-		"ONCEGATE_ADMIN=" + w.admin, "STRIPE_SECRET=" + secret, "GOMEMLIMIT=" + o.MemoryLimit,
+	cfg := rig.NodeConfig{Name: "serve", Schema: o.Schema, Env: []string{"STRIPE_SECRET=" + secret, "GOMEMLIMIT=" + o.MemoryLimit}}
+	if cfg.Config, err = c.world.WriteFile("oncegate.yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
+		return err
 	}
 	if o.LogEvents != "" {
-		environ = append(environ, "ONCEGATE_LOG_EVENTS="+o.LogEvents)
+		cfg.Env = append(cfg.Env, "ONCEGATE_LOG_EVENTS="+o.LogEvents)
 	}
 	if o.Leak > 0 {
-		environ = append(environ, fmt.Sprintf("ONCEGATE_FAILPOINT=gate-leak:%d", o.Leak))
+		cfg.Failpoint = fmt.Sprintf("gate-leak:%d", o.Leak)
 	}
-	if w.process, err = rig.Start(w.log(), environ, binary, "serve"); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return w.process.Ready(ready, "http://"+w.admin+"/readyz")
+	c.node, err = c.world.Serve(ctx, cfg)
+	return err
 }
 
-// serveTarget answers 200, and 503 to one request in a hundred.
-func (w *world) serveTarget() (address string, err error) {
-	if address, err = rig.FreeAddress(); err != nil {
-		return "", err
+// answer answers a request to the target with 200, and one in a hundred with 503.
+func (c *campaign) answer(w http.ResponseWriter, _ *http.Request) {
+	if c.forwarded.Add(1)%100 == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails
-	if err != nil {
-		return "", fmt.Errorf("listening: %w", err)
-	}
-	w.target = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		if w.forwarded.Add(1)%100 == 0 {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})}
-	go func() { _ = w.target.Serve(listener) }() // ends when it is closed
-	return address, nil
 }
 
 // samplesWanted is about how many samples a soak takes.
 const samplesWanted = 240
 
-func (w *world) run(ctx context.Context) (*Report, error) {
-	o := w.options
+func (c *campaign) run(ctx context.Context) (*Report, error) {
+	o := c.options
 	l := &load{
-		url: "http://" + w.public + "/in/stripe", rate: o.Rate, began: time.Now(),
-		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}},
+		url: c.node.SourceURL("stripe"), rate: o.Rate, began: time.Now(), client: rig.NewClient(senders, 20*time.Second),
 	}
 	defer l.client.CloseIdleConnections()
-	m := &measure{db: w.db, schema: o.Schema, admin: w.admin, log: w.log(), load: l, client: &http.Client{Timeout: 10 * time.Second}}
-	defer m.client.CloseIdleConnections()
+	m := &measure{db: c.db, schema: o.Schema, node: c.node, load: l}
 	report := &Report{Planned: int(o.Length.Seconds() * float64(o.Rate))}
 	done := make(chan struct{})
 	go func() {
@@ -251,9 +208,9 @@ func (w *world) run(ctx context.Context) (*Report, error) {
 	for told := time.Duration(0); ; {
 		select {
 		case <-done:
-			return report, w.finish(ctx, l, report)
-		case <-w.process.Done():
-			return nil, fmt.Errorf("the process ended by itself: %w", errors.Join(w.process.Err(), rig.ErrEnded))
+			return report, c.finish(ctx, l, report)
+		case <-c.node.Done():
+			return nil, fmt.Errorf("the process ended by itself: %w", errors.Join(c.node.Err(), rig.ErrEnded))
 		case <-ticker.C:
 			s, err := m.sample(ctx, time.Since(l.began))
 			if err != nil {
@@ -269,33 +226,24 @@ func (w *world) run(ctx context.Context) (*Report, error) {
 }
 
 // finish waits until everything is settled, stops the process and judges.
-func (w *world) finish(ctx context.Context, l *load, report *Report) error {
-	for limit := time.Now().Add(2 * time.Minute); ; {
+func (c *campaign) finish(ctx context.Context, l *load, report *Report) error {
+	err := rig.Until(ctx, 2*time.Minute, "the last effects to be settled", func() (bool, error) {
 		var unsettled int
-		if err := w.db.QueryRow(ctx, `SELECT count(*) FROM effect WHERE next_at IS NOT NULL`).Scan(&unsettled); err != nil {
-			return fmt.Errorf("waiting for the last effects: %w", err)
-		}
-		if unsettled == 0 {
-			break
-		}
-		if time.Now().After(limit) {
-			return fmt.Errorf("%d effects are not settled two minutes after the last delivery", unsettled)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	if err := w.process.Stop(30 * time.Second); err != nil {
+		err := c.db.QueryRow(ctx, `SELECT count(*) FROM effect WHERE next_at IS NOT NULL`).Scan(&unsettled)
+		return unsettled == 0, err
+	})
+	if err != nil {
 		return err
 	}
-	report.Counts, report.Forwarded = l.total(), w.forwarded.Load()
-	info, err := os.Stat(w.log())
+	if err := c.node.Stop(30 * time.Second); err != nil {
+		return err
+	}
+	report.Counts, report.Forwarded = l.total(), c.forwarded.Load()
+	info, err := os.Stat(c.node.Log)
 	if err != nil {
 		return fmt.Errorf("measuring the log: %w", err)
 	}
 	report.Log = info.Size()
-	report.Trends = Judge(report.Samples, w.options.WarmUp)
+	report.Trends = Judge(report.Samples, c.options.WarmUp)
 	return nil
 }

@@ -43,7 +43,7 @@ func TestSoak(t *testing.T) {
 		o.URL, o.Schema = inboxtest.EmptySchema(t)
 		local(t, o.URL)
 		o.Dir, o.Progress = t.TempDir(), t.Logf
-		report, err := soak.Run(rig.InTime(t), o)
+		report, err := soak.Run(rig.TestContext(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}

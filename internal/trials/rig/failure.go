@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,27 +13,26 @@ import (
 )
 
 const (
-	// tailBytes bounds what is quoted of each log, and tailLogs how many logs are quoted.
+	// tailBytes limits what is quoted of each log, and tailLogs how many logs are quoted.
 	tailBytes = 4 << 10
 	tailLogs  = 8
 )
 
-// Early explains why a campaign ended before its end, so that a failure on another machine can be
-// understood: it adds how to repeat the campaign and the ends of its processes' logs to the cause.
-// The logs are kept whole in a directory that it names, since those of a campaign go with it.
-// patterns name the logs; the newest are quoted. nil stays nil.
-func Early(cause error, repeat string, patterns ...string) error {
+// ExplainFailure explains why a campaign could not be run to its end, so that a failure on another machine can be
+// understood. It adds to the cause how to repeat the campaign, and the ends of the newest logs. patterns name the logs.
+// They are copied whole into a directory that the error names, because a campaign removes its own. A nil cause stays nil.
+func ExplainFailure(cause error, repeat string, patterns ...string) error {
 	if cause == nil {
 		return nil
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "it ended early; to repeat it: %s\n", repeat)
-	logs, err := found(patterns)
+	logs, err := findLogs(patterns)
 	if err != nil || len(logs) == 0 {
 		fmt.Fprintf(&text, "no process has written a log (%v)", err)
 		return fmt.Errorf("%w\n%s", cause, text.String())
 	}
-	kept, err := keep(logs)
+	kept, err := copyLogs(logs)
 	if err != nil {
 		fmt.Fprintf(&text, "the logs could not be kept: %v\n", err)
 	} else {
@@ -51,8 +49,8 @@ func Early(cause error, repeat string, patterns ...string) error {
 	return fmt.Errorf("%w\n%s", cause, strings.TrimSuffix(text.String(), "\n"))
 }
 
-// found gives the logs, newest first.
-func found(patterns []string) ([]string, error) {
+// findLogs returns the logs that patterns name, the newest first.
+func findLogs(patterns []string) ([]string, error) {
 	written := map[string]time.Time{}
 	var errs []error
 	for _, pattern := range patterns {
@@ -77,17 +75,17 @@ func found(patterns []string) ([]string, error) {
 	return logs, errors.Join(errs...)
 }
 
-// Keep copies the logs that patterns name into a directory that stays, and gives it.
-func Keep(patterns ...string) (dir string, err error) {
-	logs, err := found(patterns)
+// KeepLogs copies the logs that patterns name into a directory that stays, and returns it.
+func KeepLogs(patterns ...string) (dir string, err error) {
+	logs, err := findLogs(patterns)
 	if err != nil {
 		return "", fmt.Errorf("looking for the logs: %w", err)
 	}
-	return keep(logs)
+	return copyLogs(logs)
 }
 
-// keep copies the logs into a directory that stays.
-func keep(logs []string) (string, error) {
+// copyLogs copies the logs into a directory that stays.
+func copyLogs(logs []string) (string, error) {
 	// A test's own directory is removed with the test, TMPDIR is not.
 	dir, err := os.MkdirTemp("", "oncegate-campaign-")
 	if err != nil {
@@ -105,7 +103,7 @@ func keep(logs []string) (string, error) {
 	return dir, nil
 }
 
-// tail gives the last whole lines of a file.
+// tail returns the last whole lines of a file, and its size.
 func tail(path string) (end []byte, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -125,23 +123,4 @@ func tail(path string) (end []byte, size int64, err error) {
 		end = rest // from the first whole line
 	}
 	return bytes.TrimRight(end, "\n"), size, nil
-}
-
-// Timed is a test that may have a deadline: [testing.T].
-type Timed interface {
-	Context() context.Context
-	Cleanup(end func())
-	Deadline() (deadline time.Time, ok bool)
-}
-
-// InTime gives a context that ends a minute before the test's own deadline: a campaign that hangs then
-// fails where it hangs and can say so, where the deadline ends the program without a word of its logs.
-func InTime(t Timed) context.Context {
-	deadline, ok := t.Deadline()
-	if !ok {
-		return t.Context()
-	}
-	ctx, cancel := context.WithDeadlineCause(t.Context(), deadline.Add(-time.Minute), errors.New("the time of the test is over (-timeout)"))
-	t.Cleanup(cancel)
-	return ctx
 }

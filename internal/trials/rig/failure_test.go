@@ -11,9 +11,9 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// A campaign that ends early on another machine has to be understood from what it prints: the seed,
+// A campaign that fails on another machine has to be understood from what it prints: the seed,
 // the end of each log, and where the whole logs are, after the campaign's own directory is gone.
-func TestEarlyTellsHowItEnded(t *testing.T) {
+func TestExplainFailureQuotesTheLogs(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "campaign")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -26,11 +26,11 @@ func TestEarlyTellsHowItEnded(t *testing.T) {
 		}
 	}
 	cause := errors.New("cycle 7: waiting in vain")
-	early := rig.Early(cause, "./scripts/kills -cycles 21 -seed 4711", filepath.Join(dir, "a-*.log"))
-	if !errors.Is(early, cause) {
-		t.Errorf("the cause is lost: %v", early)
+	failure := rig.ExplainFailure(cause, "./scripts/kills -cycles 21 -seed 4711", filepath.Join(dir, "a-*.log"))
+	if !errors.Is(failure, cause) {
+		t.Errorf("the cause is lost: %v", failure)
 	}
-	text := early.Error()
+	text := failure.Error()
 	for _, want := range []string{"cycle 7: waiting in vain", "./scripts/kills -cycles 21 -seed 4711", "the last line", "another process", "--- a-0.log, the last "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
@@ -50,7 +50,7 @@ func TestEarlyTellsHowItEnded(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(kept[1], "a-0.log")); err != nil || string(content) != whole {
 		t.Errorf("%d bytes of %d are kept, %v", len(content), len(whole), err)
 	}
-	if rig.Early(nil, "x", filepath.Join(dir, "*")) != nil {
+	if rig.ExplainFailure(nil, "x", filepath.Join(dir, "*")) != nil {
 		t.Error("a campaign that came to its end is an error")
 	}
 }

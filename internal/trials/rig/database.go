@@ -1,0 +1,54 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Connect opens a connection to a database whose search_path is a schema.
+func Connect(ctx context.Context, dsn, schema string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's address: %w", err)
+	}
+	cfg.RuntimeParams["search_path"] = schema
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return conn, nil
+}
+
+// Querier is a connection, a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// CountBy runs a query of two columns, a name and a count, and returns the counts by name.
+func CountBy(ctx context.Context, db Querier, query string, args ...any) (map[string]int, error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	counts := map[string]int{}
+	var name string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error { counts[name] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	return counts, nil
+}
+
+const countUnfinished = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`
+
+// Unfinished counts the effects that a worker still has to do something about. The search_path must be the schema.
+func Unfinished(ctx context.Context, db Querier) (int, error) {
+	var n int
+	if err := db.QueryRow(ctx, countUnfinished).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting the effects that are not finished: %w", err)
+	}
+	return n, nil
+}

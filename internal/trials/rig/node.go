@@ -1,0 +1,174 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// NodeConfig says how a node is started.
+type NodeConfig struct {
+	// Name names the node's log, which is <Name>.log in the world's directory. Nodes of one name append to one log.
+	Name string
+
+	// Config is the path of the configuration, and Schema holds the tables.
+	Config, Schema string
+
+	// Role is what the node does, such as "receive". If it is empty, the node does everything.
+	Role string
+
+	// DSN is how the node reaches PostgreSQL. If it is empty, the node connects directly.
+	DSN string
+
+	// Public and Admin are the node's addresses. An empty one is chosen by Start.
+	Public, Admin string
+
+	// Failpoint is where the binary with fail points strikes, such as "gate-before-commit:7". If it is empty, the node
+	// runs the binary as it is shipped.
+	Failpoint string
+
+	// OpenFiles limits how many files the node may have open. 0 leaves the limit as it is.
+	OpenFiles int
+
+	// Env holds more variables of its environment, as NAME=VALUE.
+	Env []string
+}
+
+// Node is a running process of Oncegate.
+type Node struct {
+	*Process
+
+	// Public is the address for deliveries, and Admin the private one.
+	Public, Admin string
+
+	// Log is the path of its log.
+	Log string
+
+	failpoint string
+}
+
+// readyWithin is how long a node may take until it is ready. A machine that does much else at the same time is slow.
+const readyWithin = time.Minute
+
+// Environ is the environment of a node, and of the commands that an operator runs beside it.
+func (w *World) Environ(cfg *NodeConfig) []string {
+	dsn := cfg.DSN
+	if dsn == "" {
+		dsn = w.dsn
+	}
+	env := []string{"DATABASE_URL=" + dsn, "ONCEGATE_SCHEMA=" + cfg.Schema, "ONCEGATE_CONFIG=" + cfg.Config}
+	if cfg.Public != "" {
+		env = append(env, "ONCEGATE_PUBLIC="+cfg.Public)
+	}
+	if cfg.Admin != "" {
+		env = append(env, "ONCEGATE_ADMIN="+cfg.Admin)
+	}
+	return slices.Concat(env, cfg.Env)
+}
+
+// Start starts a node and does not wait for it.
+func (w *World) Start(cfg NodeConfig) (*Node, error) {
+	for _, address := range []*string{&cfg.Public, &cfg.Admin} {
+		if *address != "" {
+			continue
+		}
+		var err error
+		if *address, err = FreeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	program, args, env := w.Binary, []string{"serve"}, w.Environ(&cfg)
+	if cfg.Failpoint != "" {
+		program, env = w.failing, append(env, "ONCEGATE_FAILPOINT="+cfg.Failpoint)
+	}
+	if cfg.Role != "" {
+		args = append(args, "--role", cfg.Role)
+	}
+	if cfg.OpenFiles > 0 {
+		args = append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(cfg.OpenFiles), program}, args...)
+		program = "/bin/sh"
+	}
+	n := &Node{Public: cfg.Public, Admin: cfg.Admin, Log: filepath.Join(w.Dir, cfg.Name+".log"), failpoint: cfg.Failpoint}
+	var err error
+	n.Process, err = Start(n.Log, env, program, args...)
+	return n, err
+}
+
+// Serve starts a node and waits until it is ready. A node with a fail point may end before: that is no error. Any other
+// node that does not become ready is killed, and the error quotes the end of its log.
+func (w *World) Serve(ctx context.Context, cfg NodeConfig) (*Node, error) {
+	n, err := w.Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	err = n.WaitReady(ctx)
+	if err != nil && cfg.Failpoint != "" && errors.Is(err, ErrEnded) {
+		return n, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.Kill())
+	}
+	return n, nil
+}
+
+// WaitReady waits until the node says that it is ready.
+func (n *Node) WaitReady(ctx context.Context) error {
+	timed, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := n.Ready(timed, "http://"+n.Admin+"/readyz"); err != nil {
+		return fmt.Errorf("starting a node: %w: %s", err, n.Tail())
+	}
+	return nil
+}
+
+// WaitListening waits until the node takes connections at an address, whether or not it is ready.
+func (n *Node) WaitListening(ctx context.Context, address string) error {
+	timed, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := n.Listening(timed, address); err != nil {
+		return fmt.Errorf("starting a node: %w: %s", err, n.Tail())
+	}
+	return nil
+}
+
+// SourceURL is where the deliveries of a source go.
+func (n *Node) SourceURL(source string) string { return "http://" + n.Public + "/in/" + source }
+
+// Failpoint is the fail point that the node was started with.
+func (n *Node) Failpoint() string { return n.failpoint }
+
+// logQuote is how much of a log an error quotes.
+const logQuote = 2000
+
+// Tail is the end of the node's log.
+func (n *Node) Tail() string { return TailFile(n.Log) }
+
+// TailFile is the end of a log, or why it cannot be read.
+func TailFile(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-logQuote):])
+}
+
+// Logged reports whether a line of the node's log holds all the words.
+func (n *Node) Logged(words ...string) (bool, error) {
+	content, err := os.ReadFile(n.Log)
+	if err != nil {
+		return false, fmt.Errorf("reading a log: %w", err)
+	}
+	for line := range bytes.Lines(content) {
+		missing := slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(line, []byte(word)) })
+		if !missing {
+			return true, nil
+		}
+	}
+	return false, nil
+}
