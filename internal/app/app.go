@@ -1,5 +1,9 @@
-// Package app wires the parts of Oncegate to one process: the only place that
-// knows them all.
+// Package app wires the parts of Oncegate to one process. It is the room behind package
+// oncegate, which programs use; the command line's database commands go through it too.
+//
+// [Open] opens the database, [App.Assemble] makes the parts, [App.Start] sets them going and
+// [App.Stop] drains them. [NewJudge], [Reverify], [AdmitConflict], [CheckRegistration] and
+// [OrderChanges] are for commands. Nothing else in the module makes these parts for a process.
 package app
 
 import (
@@ -20,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/admin"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
@@ -45,6 +50,13 @@ type Config struct {
 	// Version is shown by the metric oncegate_build_info.
 	Version string
 
+	// Migrate brings the schema to the version of this program before it is looked at.
+	Migrate bool
+
+	// Metrics, if set, gets the metrics of this process beside its own registry, but not
+	// those of Go and of the process.
+	Metrics prometheus.Registerer
+
 	// Now is the machine's clock. It defaults to time.Now.
 	Now func() time.Time
 
@@ -59,6 +71,7 @@ type App struct {
 	settings *config.Config
 	log      *slog.Logger
 	registry *prometheus.Registry
+	metrics  *mirror // where metrics are registered
 
 	node  string
 	fleet *inbox.Node // this process among the others
@@ -91,6 +104,12 @@ type App struct {
 
 	connections *receiver.Connections // of the public listener
 
+	parts  Parts
+	checks []admin.Check
+	door   *door // for deliveries, where the program listens
+
+	receiver http.Handler // what takes them; nil without the role
+
 	publicAddr, adminAddr net.Addr
 
 	// unasked says that the database is not asked for anything: the process is only checked.
@@ -107,9 +126,19 @@ type step struct {
 	run  func(ctx context.Context) error
 }
 
-// New builds the process: it opens the pools, checks the schema, writes the
-// sources and routes and makes every part, but listens to nothing and works on
-// nothing. What it opened is closed again if it fails.
+// Parts say what a process is made of beside its configuration.
+type Parts struct {
+	// Handlers are the Go functions that carry out the effects of routes without a
+	// target, by the route's name.
+	Handlers map[string]Handler
+
+	// Listen has the process listen on the addresses of the configuration. Otherwise the
+	// program mounts [App.Deliveries] and [App.Admin] in servers of its own.
+	Listen bool
+}
+
+// New opens the database and makes every part of a process that listens, but listens to
+// nothing yet and works on nothing. What it opened is closed again if it fails.
 func New(ctx context.Context, cfg Config) (*App, error) { return build(ctx, cfg, false) }
 
 // Check builds the process as [New] does, and takes it apart again. It asks the database for
@@ -123,7 +152,22 @@ func Check(ctx context.Context, cfg Config) error {
 	return a.cleanups.run(context.WithoutCancel(ctx))
 }
 
-func build(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
+func build(ctx context.Context, cfg Config, unasked bool) (*App, error) {
+	a, err := open(ctx, cfg, unasked)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Assemble(ctx, Parts{Listen: true}); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Open opens the pool that everything needs, migrates the schema if that is asked for, and
+// refuses a database that does not fit. What it opened is closed again if it fails.
+func Open(ctx context.Context, cfg Config) (*App, error) { return open(ctx, cfg, false) }
+
+func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 	if cfg.Settings == nil || cfg.Logger == nil {
 		return nil, errors.New("app: Settings and Logger are required")
 	}
@@ -134,56 +178,75 @@ func build(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 		cfg.Now = time.Now
 	}
 	cfg.Now = failingNow(cfg.Now)
+	registry := newRegistry()
 	a := &App{
-		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: newRegistry(cfg.Version),
-		node: nodeName(), failed: make(chan error, 2), unasked: unasked,
+		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: registry, metrics: &mirror{own: registry, theirs: cfg.Metrics},
+		node: nodeName(), failed: make(chan error, 2), unasked: unasked, door: newDoor(),
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
 		}
 	}()
+	a.cleanups.add("metrics", func(context.Context) error { a.metrics.withdraw(); return nil })
+	if err := a.collect(newBuildInfo(cfg.Version)); err != nil {
+		return nil, err
+	}
 	if err := a.openKeyring(ctx); err != nil {
 		return nil, err
 	}
+	if cfg.Migrate && !unasked {
+		if err := migrations.Up(ctx, a.settings.Database.URL, a.settings.Database.Schema); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.openDatabase(ctx); err != nil {
-		return nil, err
-	}
-	a.watchSchema()
-	if err := a.enlist(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.register(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.makeAdmin(); err != nil {
 		return nil, err
 	}
+	return a, nil
+}
+
+// Assemble writes the sources and routes and makes every part, in the order in which they
+// need each other. It is called once. What was opened is closed again if it fails.
+func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
+	a.parts = parts
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
+		}
+	}()
+	a.watchSchema()
+	if err := a.enlist(ctx); err != nil {
+		return err
+	}
+	if err := a.register(ctx); err != nil {
+		return err
+	}
 	if err := a.makeOperations(); err != nil {
-		return nil, err
+		return err
 	}
-	if cfg.Work {
+	if a.cfg.Work {
 		if err := a.makeWork(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if cfg.Receive {
+	if a.cfg.Receive {
 		if err := a.makeReceive(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if cfg.Work {
+	if a.cfg.Work {
 		if err := a.makeRelay(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := a.makeOrderMetrics(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := a.makeCommitProbe(); err != nil {
-		return nil, err
-	}
-	return a, nil
+	return a.makeCommitProbe()
 }
 
 // openDatabase opens the pools and refuses a schema that does not fit.
@@ -250,8 +313,8 @@ func closePool(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// Start listens and sets everything going, in the order in which the parts need
-// each other. The listeners are bound first, so that a taken port is found
+// Start listens, if it is to, and sets everything going, in the order in which the parts
+// need each other. The listeners are bound first, so that a taken port is found
 // before anything works. What was started is stopped again if it fails.
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
@@ -259,28 +322,33 @@ func (a *App) Start(ctx context.Context) (err error) {
 			err = errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	adminListener, err := a.listen(ctx, "admin", a.settings.Listen.Admin, &a.adminAddr)
-	if err != nil {
-		return err
-	}
-	var publicListener net.Listener
-	if a.public != nil {
-		if publicListener, err = a.listen(ctx, "public", a.settings.Listen.Public, &a.publicAddr); err != nil {
+	var adminListener, publicListener net.Listener
+	if a.parts.Listen {
+		if adminListener, err = a.listen(ctx, "admin", a.settings.Listen.Admin, &a.adminAddr); err != nil {
 			return err
 		}
+		if a.public != nil {
+			if publicListener, err = a.listen(ctx, "public", a.settings.Listen.Public, &a.publicAddr); err != nil {
+				return err
+			}
+		}
+		a.serve("admin listener", a.admin, adminListener)
 	}
-	a.serve("admin listener", a.admin, adminListener)
 	for _, s := range a.starts {
 		if err := s.run(ctx); err != nil {
 			return fmt.Errorf("starting %s: %w", s.name, err)
 		}
 	}
-	if a.public != nil {
+	switch {
+	case a.public != nil:
 		a.serve("public listener", a.public, a.connections.Listen(publicListener))
-		if a.outcomes != nil {
-			// First of all: who waits for an operation must not hold up the listener.
-			a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })
-		}
+	case a.receiver != nil:
+		a.cleanups.add("deliveries", a.door.shut)
+		a.door.open(a.receiver)
+	}
+	if a.receiver != nil && a.outcomes != nil {
+		// First of all: who waits for an operation must not hold up the listener.
+		a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })
 	}
 	a.started.Store(true)
 	return nil

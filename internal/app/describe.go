@@ -47,7 +47,7 @@ func describe(r *config.Route) routeDescription {
 		d.Address, d.AddressSHA256 = addressOf(t.SMTP)
 	case config.KindSQL:
 		d.Address = t.Call
-	case config.KindNoop:
+	case config.KindNoop, config.KindHandler:
 	}
 	if r.When != nil {
 		d.When = r.When.String()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,21 +12,71 @@ import (
 )
 
 // newRegistry makes the registry of this process, with what every process tells.
-func newRegistry(version string) *prometheus.Registry {
+func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+func newBuildInfo(version string) prometheus.Collector {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "oncegate_build_info", Help: "Always 1; the labels say what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(build, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return registry
+	return build
+}
+
+// mirror registers metrics in the registry of this process and in that of the program
+// which embeds it, if it gave one.
+type mirror struct {
+	own    *prometheus.Registry
+	theirs prometheus.Registerer // may be nil
+	all    []prometheus.Collector
+}
+
+var _ prometheus.Registerer = (*mirror)(nil)
+
+// Register implements [prometheus.Registerer].
+func (m *mirror) Register(c prometheus.Collector) error {
+	if err := m.own.Register(c); err != nil || m.theirs == nil {
+		return err
+	}
+	if err := m.theirs.Register(c); err != nil {
+		return fmt.Errorf("registering metrics with the registerer of this program: %w", err)
+	}
+	m.all = append(m.all, c)
+	return nil
+}
+
+// MustRegister implements [prometheus.Registerer].
+func (m *mirror) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := m.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Unregister implements [prometheus.Registerer].
+func (m *mirror) Unregister(c prometheus.Collector) bool {
+	if m.theirs != nil {
+		m.theirs.Unregister(c)
+	}
+	return m.own.Unregister(c)
+}
+
+// withdraw takes everything back from the registry of the program.
+func (m *mirror) withdraw() {
+	for _, c := range m.all {
+		m.theirs.Unregister(c)
+	}
+	m.all = nil
 }
 
 func (a *App) collect(all ...prometheus.Collector) error {
 	for _, c := range all {
-		if err := a.registry.Register(c); err != nil {
+		if err := a.metrics.Register(c); err != nil {
 			return err
 		}
 	}

@@ -72,9 +72,11 @@ func (a *App) checkDatabase(ctx context.Context) error {
 		return nil
 	case errors.Is(err, inbox.ErrStandby), errors.Is(err, inbox.ErrReadOnly):
 		// The others lead to the same server. What is under way on them ends first.
-		for _, pool := range []*pgxpool.Pool{a.gatePool, a.workPool, a.queuePool} {
-			if pool != nil {
-				pool.Reset()
+		if a.started.Load() {
+			for _, pool := range []*pgxpool.Pool{a.gatePool, a.workPool, a.queuePool} {
+				if pool != nil {
+					pool.Reset()
+				}
 			}
 		}
 		return err

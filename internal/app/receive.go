@@ -20,7 +20,7 @@ func (a *App) makeReceive() error {
 	if err != nil {
 		return err
 	}
-	metrics, err := receiver.NewMetrics(a.registry)
+	metrics, err := receiver.NewMetrics(a.metrics)
 	if err != nil {
 		return err
 	}
@@ -63,14 +63,11 @@ func (a *App) makeReceive() error {
 	if err != nil {
 		return err
 	}
-	if err := a.makeConnections(); err != nil {
-		return err
-	}
-	if a.public, err = receiver.NewServer(receiver.ServerConfig{
-		Handler: rcv.Handler(), Logger: a.log, Connections: a.connections,
-		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
-	}); err != nil {
-		return err
+	a.receiver = rcv.Handler()
+	if a.parts.Listen {
+		if err := a.makePublic(); err != nil {
+			return err
+		}
 	}
 	a.starts = append(a.starts,
 		step{name: "refusals", run: func(ctx context.Context) error {
@@ -79,6 +76,18 @@ func (a *App) makeReceive() error {
 		}},
 	)
 	return nil
+}
+
+// makePublic makes the server of the public listener.
+func (a *App) makePublic() (err error) {
+	if err := a.makeConnections(); err != nil {
+		return err
+	}
+	a.public, err = receiver.NewServer(receiver.ServerConfig{
+		Handler: a.receiver, Logger: a.log, Connections: a.connections,
+		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
+	})
+	return err
 }
 
 // passedHeaders are the headers that targets of the source get.

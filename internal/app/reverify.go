@@ -104,9 +104,10 @@ func openSource(ctx context.Context, settings *config.Config, logger *slog.Logge
 		return nil, nil, fmt.Errorf("%w: there is no source %q", ErrConfiguration, name)
 	}
 	s := settings.Sources[at]
+	registry := newRegistry()
 	a := &App{
 		cfg: Config{Settings: settings, Logger: logger, Now: now}, settings: settings, log: logger,
-		registry: newRegistry(""), node: nodeName(),
+		registry: registry, metrics: &mirror{own: registry}, node: nodeName(),
 	}
 	if err := a.openDatabase(ctx); err != nil {
 		return a, nil, err

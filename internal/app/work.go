@@ -70,11 +70,11 @@ func (a *App) makeWork() error {
 		return err
 	}
 	a.orderStats = append(a.orderStats, store.OrderStats)
-	metrics, err := newWorkMetrics(a.registry)
+	metrics, err := newWorkMetrics(a.metrics)
 	if err != nil {
 		return err
 	}
-	unsettled, err := newUnsettledMetrics(a.registry)
+	unsettled, err := newUnsettledMetrics(a.metrics)
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 			kept := inbox.EffectRoute{
 				Target:     r.Target.Name,
 				Lease:      a.settings.Work.Lease,
-				InDatabase: r.Target.Kind == config.KindSQL,
+				InDatabase: r.Target.Kind == config.KindSQL || a.parts.Handlers[r.Target.Name].inDatabase(r.Target),
 				// Doing nothing twice is doing nothing.
-				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop,
+				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop || a.parts.Handlers[r.Target.Name].deduplicates(r.Target),
 				Rearms:     s.Rearm,
 				Order:      r.Order.Policy,
 				Series:     a.series[id],
@@ -232,6 +232,8 @@ func (a *App) targets() (targets, error) {
 			out.senders[t.Name], err = mailSender(t)
 		case config.KindNoop:
 			out.senders[t.Name] = effect.Noop{}
+		case config.KindHandler:
+			a.parts.Handlers[t.Name].add(&out, t.Name)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("target %s: %w", t.Name, err))

@@ -29,6 +29,11 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 		return slices.Concat(common, []inbox.Reason{
 			inbox.ReasonSerialization, inbox.ReasonDeadlock, inbox.ReasonLockTimeout, inbox.ReasonSQLTimeout, inbox.ReasonUnavailable, inbox.ReasonSQL,
 		})
+	case config.KindHandler:
+		return slices.Concat(common, []inbox.Reason{
+			inbox.ReasonHandler, inbox.ReasonSerialization, inbox.ReasonDeadlock, inbox.ReasonLockTimeout, inbox.ReasonSQLTimeout,
+			inbox.ReasonUnavailable, inbox.ReasonSQL,
+		})
 	case config.KindNoop:
 	}
 	return common
@@ -96,7 +101,7 @@ func deduplicates(t *config.Target) bool {
 	switch t.Kind {
 	case config.KindSQL, config.KindNoop:
 		return true
-	case config.KindForward, config.KindDev, config.KindMail:
+	case config.KindForward, config.KindDev, config.KindMail, config.KindHandler:
 	}
 	return t.Idempotent
 }

@@ -150,6 +150,9 @@ const (
 	KindNoop Kind = "noop"
 	// KindDev is the development target; only `oncegate dev` has one.
 	KindDev Kind = "dev"
+	// KindHandler is a function of the Go program that embeds Oncegate. No file names it:
+	// a route without a target has one of the route's name; see [Options.Handlers].
+	KindHandler Kind = "handler"
 )
 
 // Target is something effects act on.

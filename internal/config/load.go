@@ -41,6 +41,10 @@ type Options struct {
 	// Dev allows targets of kind dev.
 	Dev bool
 
+	// Handlers allows routes without a target: a Go program attaches a function to
+	// them, by the route's name.
+	Handlers bool
+
 	// DatabaseOnly reads what a command needs that only asks the database:
 	// sources, targets and their secrets are not looked at.
 	DatabaseOnly bool
@@ -56,7 +60,7 @@ type Options struct {
 // Load reads the configuration. Its error is [Problems], unless the file cannot
 // be read at all.
 func Load(o Options) (*Config, error) {
-	r := &reader{env: newEnvironment(o.Environ)}
+	r := &reader{env: newEnvironment(o.Environ), handlers: o.Handlers}
 	cfg := defaults(o.Catalog)
 	content, err := r.open(o)
 	if err != nil {

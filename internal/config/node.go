@@ -19,6 +19,7 @@ type reader struct {
 	warnings []string
 	broken   map[string]bool // custom providers with problems of their own
 	env      *environment
+	handlers bool // whether a route without a target is carried out by a Go function
 }
 
 // at reports a problem at the line of n.

@@ -135,7 +135,7 @@ func (t *Target) effective() yaml.MapSlice {
 		out = t.sql(out)
 	case KindMail:
 		out = t.mail(out)
-	case KindNoop, KindDev:
+	case KindNoop, KindDev, KindHandler:
 	}
 	out = number(out, "concurrency", int64(t.Concurrency))
 	if t.Rate.N > 0 {

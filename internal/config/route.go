@@ -57,16 +57,22 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 	if route.Name == "" && len(r.peek(n, "name")) == 0 {
 		r.at(n, "%s: name is missing", where)
 	}
-	if targetAt == nil {
+	if targetAt == nil && !r.handlers {
 		r.at(n, "%s: target is missing", where)
 		return route
 	}
 	names := make([]string, 0, len(cfg.Targets))
 	for _, t := range cfg.Targets {
+		if t.Kind == KindHandler {
+			continue
+		}
 		names = append(names, t.Name)
 		if t.Name == target {
 			route.Target = t
 		}
+	}
+	if targetAt == nil && route.Name != "" {
+		route.Target = r.handler(cfg, route, n, where)
 	}
 	if route.Target == nil {
 		if target != "" {

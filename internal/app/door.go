@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// door takes deliveries for a program that listens itself. While it is shut it answers 503,
+// so that senders deliver again.
+type door struct {
+	mu       sync.Mutex
+	receiver http.Handler  // nil while the door is shut
+	inside   int           // requests under way
+	empty    chan struct{} // closed when the last of them has left a door that was shut
+}
+
+func newDoor() *door { return &door{} }
+
+// open lets deliveries in.
+func (d *door) open(receiver http.Handler) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.receiver = receiver
+}
+
+// shut lets no more deliveries in and waits for those under way, but not longer than ctx.
+func (d *door) shut(ctx context.Context) error {
+	d.mu.Lock()
+	d.receiver = nil
+	if d.inside == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	d.empty = make(chan struct{})
+	empty := d.empty
+	d.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *door) enter() http.Handler {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.receiver != nil {
+		d.inside++
+	}
+	return d.receiver
+}
+
+func (d *door) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.inside--; d.inside == 0 && d.empty != nil {
+		close(d.empty)
+		d.empty = nil
+	}
+}
+
+// afterShut is when a sender that met a shut door may deliver again, in seconds: as after any
+// other fault of ours.
+const afterShut = "5"
+
+// ServeHTTP implements [http.Handler].
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	receiver := d.enter()
+	if receiver == nil {
+		// The body is not read, so the connection cannot go on.
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Retry-After", afterShut)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer d.leave()
+	receiver.ServeHTTP(w, r)
+}
+
+// Deliveries takes deliveries at /in/<source>, from Start to Stop, if this process does not
+// listen itself and has the role. Otherwise it answers 503.
+func (a *App) Deliveries() http.Handler { return a.door }
+
+// Admin serves /healthz, /readyz and /metrics.
+func (a *App) Admin() http.Handler { return a.admin.Handler }
