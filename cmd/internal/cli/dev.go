@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/migrations"
 )
 
 //go:embed dev.yml
@@ -55,9 +55,6 @@ func (s *shell) dev(ctx context.Context, listen string) error {
 	defer free()
 	s.apart(cfg, place)
 	cfg.Listen.Public, cfg.Listen.Admin = atHome(cfg.Listen.Public, host, port), atHome(cfg.Listen.Admin, "", "")
-	if err := migrations.Up(ctx, cfg.Database.URL, cfg.Database.Schema); err != nil {
-		return err
-	}
 	logger := slog.New(newHuman(s.out, cfg.Log.Level, s.colours()))
 	sink, err := startSink(ctx, s.out)
 	if err != nil {
@@ -71,17 +68,17 @@ func (s *shell) dev(ctx context.Context, listen string) error {
 		}
 	}()
 	err = s.run(ctx, app.Config{
-		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version,
-	}, func(a *app.App) error {
+		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version, Migrate: true,
+	}, func(og *oncegate.Inbox) error {
 		state := devState{
-			Public: "http://" + reachable(a.PublicAddr()), Admin: "http://" + reachable(a.AdminAddr()),
+			Public: "http://" + reachable(og.PublicAddr()), Admin: "http://" + reachable(og.AdminAddr()),
 			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,
 		}
 		if err := place.write(state); err != nil {
 			return err
 		}
 		wrote = true
-		s.banner(state, a.PublicAddr(), cfg, place)
+		s.banner(state, og.PublicAddr(), cfg, place)
 		return nil
 	})
 	return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -52,9 +53,9 @@ func (s *shell) serveCommand() *cobra.Command {
 			}
 			return s.run(cmd.Context(), app.Config{
 				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
-			}, func(a *app.App) error {
-				attrs := []any{slog.String("admin", a.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
-				if addr := a.PublicAddr(); addr != nil {
+			}, func(og *oncegate.Inbox) error {
+				attrs := []any{slog.String("admin", og.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
+				if addr := og.PublicAddr(); addr != nil {
 					attrs = append(attrs, slog.String("public", addr.String()))
 				}
 				logger.Info("serving", attrs...)
@@ -83,56 +84,53 @@ func parseRoles(roles []string) (receive, work bool, err error) {
 	return receive, work, nil
 }
 
-// run builds and starts the app, tells ready, and stops it on a signal or when
-// a part of it fails.
-func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*app.App) error) error {
+// run opens an Inbox and serves until a signal comes or a part of it fails. ready is called
+// once it serves.
+func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.Inbox) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	starting, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	started := make(chan error, 1)
-	var a *app.App
+	started, ended := make(chan *oncegate.Inbox, 1), make(chan error, 1)
 	go func() {
-		var err error
-		if a, err = app.New(starting, cfg); err == nil {
-			err = a.Start(starting)
+		og, err := oncegate.Open(ctx, oncegate.FromInternal(cfg))
+		if err != nil {
+			ended <- err
+			return
 		}
-		started <- err
+		go func() {
+			select {
+			case <-og.Started():
+				started <- og
+			case <-ctx.Done():
+			}
+		}()
+		ended <- og.Serve(ctx)
 	}()
 	var failure error
 	select {
-	case failure = <-started:
-		if failure != nil {
-			return listenHint(failure)
-		}
+	case err := <-ended:
+		return listenHint(err)
 	case <-signals:
 		cancel()
-		<-started //nolint:errcheck // the start was broken off, and is undone here
-		if a != nil {
-			return a.Stop(ctx)
-		}
+		<-ended //nolint:errcheck // the start was broken off, and is undone
 		return nil
+	case og := <-started:
+		failure = ready(og)
 	}
-	failure = ready(a)
 	if failure == nil {
 		select {
+		case err := <-ended:
+			return err
 		case got := <-signals:
 			cfg.Logger.Info("stopping", slog.String("signal", got.String()))
-		case failure = <-a.Failed():
-			cfg.Logger.Error("stopping", slog.Any("error", failure))
 		}
 	}
-	stopped := make(chan error, 1)
-	drain, end := context.WithTimeout(ctx, cfg.Settings.Drain)
-	defer end()
-	go func() { stopped <- a.Stop(drain) }()
+	cancel()
 	select {
-	case err := <-stopped:
-		if err == nil {
-			cfg.Logger.Info("stopped")
-		}
+	case err := <-ended:
 		return errors.Join(failure, err)
 	case <-signals:
 		// What was acknowledged is committed; leases and redeliveries cover the rest.

@@ -1,0 +1,115 @@
+package oncegate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+const defaultSchema = "oncegate"
+
+// Load reads the configuration file that the binary reads, and the environment variables
+// that it reads: DATABASE_URL, ONCEGATE_SCHEMA and so on. A route of the file that names no
+// target belongs to a handler of this program. An empty name is oncegate.yml, if there is one.
+//
+// In the Config that it gives, only DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now
+// may be set: the file says the rest. Its log section is the binary's own.
+// The error names everything that is wrong, one line each, with file and line.
+func Load(file string) (Config, error) {
+	known, err := catalog.Load()
+	if err != nil {
+		return Config{}, fmt.Errorf("reading the catalogue of providers: %w", err)
+	}
+	settings, err := config.Load(config.Options{File: file, Environ: os.Environ(), Catalog: known, Handlers: true})
+	if err != nil {
+		return Config{}, err
+	}
+	c := FromInternal(app.Config{Settings: settings, Receive: true, Work: true})
+	c.binary = false
+	return c, nil
+}
+
+// FromInternal gives the Config of what the module's own binary has read. Other programs use
+// [Load].
+func FromInternal(cfg app.Config) Config {
+	c := Config{
+		DatabaseURL: cfg.Settings.Database.URL, Schema: cfg.Settings.Database.Schema, Logger: cfg.Logger, Now: cfg.Now,
+		Migrate: cfg.Migrate, Metrics: cfg.Metrics, loaded: &cfg, binary: true,
+	}
+	switch {
+	case cfg.Receive && !cfg.Work:
+		c.Role = Receive
+	case cfg.Work && !cfg.Receive:
+		c.Role = Work
+	}
+	return c
+}
+
+// lookupEnvironment reads a variable that a Secret names.
+func lookupEnvironment(name string) (string, bool) { return os.LookupEnv(name) }
+
+// resolve checks the Config and gives what the wiring takes.
+func (c *Config) resolve() (app.Config, error) {
+	var out app.Config
+	if c.DatabaseURL == "" {
+		return out, errors.New("Config.DatabaseURL is empty: give postgres://user:password@host:5432/database")
+	}
+	if c.loaded != nil {
+		if c.Sources != nil || c.Targets != nil || c.Providers != nil || c.Keyring.secret != nil || c.Workers != 0 || c.Lease != 0 ||
+			c.Drain != 0 || c.TrustedProxies != nil || c.GateConnections != 0 || c.WorkConnections != 0 || c.QueueConnections != 0 {
+			return out, errors.New("a Config that was loaded takes DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now: write the rest into the file")
+		}
+		out = *c.loaded
+		settings := *out.Settings
+		settings.Database.URL, settings.Database.Schema = c.DatabaseURL, c.Schema
+		out.Settings = &settings
+	} else {
+		settings, err := c.read()
+		if err != nil {
+			return out, err
+		}
+		out.Settings = settings
+	}
+	if out.Settings.Database.Schema == "" {
+		out.Settings.Database.Schema = defaultSchema
+	}
+	if !slices.Contains([]Role{Both, Receive, Work}, c.Role) {
+		return out, fmt.Errorf("Config.Role %q is unknown; known are Both, Receive and Work", string(c.Role))
+	}
+	out.Receive, out.Work = c.Role != Work, c.Role != Receive
+	out.Logger, out.Metrics, out.Migrate, out.Now = c.Logger, c.Metrics, c.Migrate, c.Now
+	if out.Logger == nil {
+		out.Logger = slog.Default()
+	}
+	if out.Version == "" {
+		out.Version = version()
+	}
+	return out, nil
+}
+
+// read has the reader of the file check what was written in Go.
+func (c *Config) read() (*config.Config, error) {
+	if len(c.Sources) == 0 {
+		return nil, errors.New("Config.Sources is empty: name what sends, or Load a file")
+	}
+	known, err := catalog.Load()
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalogue of providers: %w", err)
+	}
+	d := document{environment: map[string]string{"DATABASE_URL": c.DatabaseURL}}
+	content, err := d.write(c)
+	if err != nil {
+		return nil, err
+	}
+	environ := make([]string, 0, len(d.environment))
+	for name, value := range d.environment {
+		environ = append(environ, name+"="+value)
+	}
+	return config.Load(config.Options{Content: content, Environ: environ, Catalog: known, Handlers: true, Now: c.Now})
+}
