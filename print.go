@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 )
 
@@ -41,7 +42,7 @@ func (c Config) String() string {
 }
 
 // Format implements [fmt.Formatter], for every verb.
-func (c Config) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // LogValue implements [slog.LogValuer].
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
@@ -53,7 +54,7 @@ func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.summary())
 func (t Target) String() string { return t.Name }
 
 // Format implements [fmt.Formatter], for every verb.
-func (t Target) Format(f fmt.State, _ rune) { fmt.Fprint(f, t.String()) }
+func (t Target) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
 
 // LogValue implements [slog.LogValuer].
 func (t Target) LogValue() slog.Value { return slog.StringValue(t.String()) }

@@ -2,6 +2,7 @@ package oncegate
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 )
@@ -52,7 +53,7 @@ func (s Secret) String() string {
 }
 
 // Format implements [fmt.Formatter], for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // LogValue implements [slog.LogValuer].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -53,6 +53,7 @@ var rules = []struct {
 	{"session", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress", "expression"), river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
 	{"internal/config", append(ours("migrations"), river, cobra)},
+	{"", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/app", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
