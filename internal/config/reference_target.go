@@ -37,7 +37,7 @@ func targetReference() []Section {
 			Key{"replayed_header", "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."},
 			Key{"probe", "none", "How the target is asked about an unknown outcome."},
 		)},
-		{Name: "probe", Title: "Probe", Prefix: "probe.", Text: "A probe asks a target over HTTP whether an effect happened. See [Unknown outcomes](../guides/operations.md#unknown-outcomes).", Keys: []Key{
+		{Name: "probe", Title: "Probe", Prefix: "probe.", Text: "A probe asks a target over HTTP whether an effect happened. See [Unknown outcomes](../guides/unknown-outcomes.md).", Keys: []Key{
 			{"url", "required", "The address to ask, with `{key}`, `{event}` or `{event_id}` in it."},
 			{"headers", "none", "Headers of the question. Their values are never printed."},
 			{"done", "`[200]`", "Statuses that mean that the effect happened."},

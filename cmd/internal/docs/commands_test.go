@@ -1,0 +1,305 @@
+package docs_test
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/cmd/internal/docs"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+//go:embed testdata/prelude.sh
+var prelude string
+
+//go:embed testdata/oncegate.yml
+var configuration string
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"oncegate": func() { os.Exit(cli.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
+		"run-sql":  runSQL,
+	})
+}
+
+// runSQL runs the statements of its only argument, and takes them back unless told "commit".
+func runSQL() {
+	ctx := context.Background()
+	err := func() error {
+		conn, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(ctx) }()
+		if _, err := tx.Exec(ctx, os.Args[1]); err != nil || len(os.Args) < 3 {
+			return err
+		}
+		return tx.Commit(ctx)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// mostNotRun is how many blocks of all pages may be marked as not run.
+const mostNotRun = 3
+
+// Every command of README.md and docs runs, each page by itself in an empty directory: pages
+// of the tour beside a development process, guides beside a server with the configuration in
+// testdata. What a console block shows is what its commands print.
+func TestCommandsRun(t *testing.T) {
+	t.Parallel()
+	notRun, ran := 0, 0
+	for path, content := range pages(t) {
+		blocks := blocksOf(content)
+		runnable := 0
+		for _, b := range blocks {
+			switch {
+			case b.notRun != "":
+				notRun++
+			case b.language == "sh" || b.language == "console" || b.language == "sql":
+				runnable++
+			case b.language == "" || b.language == "bash" || b.language == "shell":
+				t.Errorf("%s:%d: a block of %q is not checked; say sh, console, sql, yaml or go", path, b.line, b.language)
+			}
+		}
+		ran += runnable
+		if runnable == 0 || !strings.HasPrefix(path, "docs/") && path != "README.md" {
+			continue
+		}
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			runPage(t, path, blocks)
+		})
+	}
+	if notRun > mostNotRun {
+		t.Errorf("%d blocks are not run, more than %d", notRun, mostNotRun)
+	}
+	if ran < 30 {
+		t.Errorf("only %d blocks were found", ran)
+	}
+}
+
+func runPage(t *testing.T, path string, blocks []block) {
+	t.Helper()
+	directory := t.TempDir()
+	world := worldOf(path)
+	url, schema := inboxtest.EmptySchema(t)
+	target := targetServer(t)
+	script := prelude + "\n" + world + "\n"
+	var expected []string
+	variables := map[string]bool{}
+	for _, b := range blocks {
+		if b.notRun != "" {
+			continue
+		}
+		for _, m := range assignment.FindAllStringSubmatch(b.setup, -1) {
+			variables[m[1]] = true
+		}
+		text := placeholder.ReplaceAllStringFunc(b.text, func(s string) string {
+			if name := strings.Trim(s, "<>"); variables[name] {
+				return `"$` + name + `"`
+			}
+			return s
+		})
+		if b.language != "sh" && b.language != "console" && b.language != "sql" {
+			continue
+		}
+		script += fmt.Sprintf("at='%s:%d, setup'\n%s\nat='%s:%d'\n", path, b.line, b.setup, path, b.line)
+		switch {
+		case b.language == "sql":
+			keep := ""
+			if b.commit {
+				keep = " commit"
+			}
+			script += "run-sql '" + strings.ReplaceAll(strings.ReplaceAll(text, "oncegate.emit(", schema+".emit("), "'", `'\''`) + "'" + keep + "\n"
+		case b.language == "console":
+			for i, part := range strings.Split("\n"+text, "\n$ ")[1:] {
+				command, output, _ := strings.Cut(part, "\n")
+				script += fmt.Sprintf("at='%s:%d, command %d'\n{ %s; } > output.%d 2>&1\n", path, b.line, i+1, stand(t, command), len(expected))
+				expected = append(expected, output)
+			}
+		case b.background:
+			script += "start " + strings.TrimSpace(text) + "\n"
+		case b.exit != "":
+			script += "exits " + b.exit + " " + strings.TrimSpace(text) + "\n"
+		default:
+			script += text
+		}
+	}
+	script = strings.NewReplacer("postgres://oncegate:...@db:5432/oncegate", "'"+url+"'", "/run/secrets/", directory+"/secrets/").Replace(script)
+	prepare(t, directory)
+	environment := map[string]string{
+		"PATH": os.Getenv("PATH"), "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
+		"DATABASE_URL": url, "ONCEGATE_SCHEMA": schema, "TARGET": target,
+		"STRIPE_SECRET": "whsec_stripe_value", "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
+	}
+	for name, variable := range map[string]string{"ONCEGATE_PUBLIC": "ONCEGATE", "ONCEGATE_ADMIN": ""} {
+		address, err := rig.FreeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		environment[name] = address
+		if variable != "" {
+			environment[variable] = "http://" + address
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "bash", "-c", script)
+	command.Dir = directory
+	// On a deadline the shell ends its server, as it does at its end.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 30 * time.Second
+	for name, value := range environment {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i, want := range expected {
+		got, err := os.ReadFile(filepath.Join(directory, fmt.Sprintf("output.%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := steady(string(got)), steady(want); got != want {
+			t.Errorf("a command prints\n%s\nand the page shows\n%s", got, want)
+		}
+	}
+}
+
+var (
+	assignment  = regexp.MustCompile(`\b([a-z]+)=`)
+	placeholder = regexp.MustCompile(`<[a-z]+>`)
+)
+
+// worldOf says what runs beside the commands of a page.
+func worldOf(path string) string {
+	switch path {
+	case "README.md", "docs/tour.md":
+		return "develop"
+	case "docs/guides/first-source.md": // it starts its own
+		return "rm oncegate.yml; unset DATABASE_URL STRIPE_SECRET"
+	}
+	return "oncegate migrate up 2>/dev/null; start oncegate serve"
+}
+
+// stand puts another command in the place of what cannot run inside a test: the script that
+// starts the development process, which runs already, and the one that runs this test.
+func stand(t *testing.T, command string) string {
+	t.Helper()
+	switch command {
+	case "./scripts/run":
+		return "sed -n '/DEVELOPMENT MODE/,/^admin/p' dev.log"
+	case "./scripts/test":
+		text, err := os.ReadFile(filepath.Join(docs.Root, "scripts", "test"))
+		if err != nil || !strings.Contains(string(text), `'\nall green in %ss%s\n'`) || !strings.Contains(string(text), `${race:+ (with the race detector)}`) {
+			t.Errorf("scripts/test does not end as the page shows: %v", err)
+		}
+		return "echo 'all green in 1s (with the race detector)'"
+	}
+	return command
+}
+
+// prepare writes what the pages find in their directory.
+func prepare(t *testing.T, directory string) {
+	t.Helper()
+	program, err := exec.LookPath("oncegate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Abs(filepath.Join(docs.Root, "scripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bin", "secrets"} {
+		if err := os.Mkdir(filepath.Join(directory, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"bin/oncegate": program, "scripts": scripts} {
+		if err := os.Symlink(to, filepath.Join(directory, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{"oncegate.yml": configuration, "secrets/stripe": "whsec_stripe_value\n"} {
+		if err := os.WriteFile(filepath.Join(directory, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// targetServer is the target of the guides: /bank never knows what it did, /billing answers
+// what it was told last (PUT /billing/503).
+func targetServer(t *testing.T) string {
+	t.Helper()
+	var status atomic.Int64
+	status.Store(http.StatusOK)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			var wanted int64
+			if _, err := fmt.Sscanf(r.URL.Path, "/billing/%d", &wanted); err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			status.Store(wanted)
+		case r.URL.Path == "/bank":
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			w.WriteHeader(int(status.Load()))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// steady leaves out of an output what changes from run to run.
+func steady(text string) string {
+	for _, change := range []struct{ pattern, with string }{
+		{`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`, "ID"},
+		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`, "TIME"},
+		{`127\.0\.0\.1:\d+`, "ADDRESS"},
+		{`(\./)?bin/oncegate `, "oncegate "}, // a test has no path for itself
+		{`(?m) +\d+\.\d$`, " MS"},
+		{`all green in \d+s`, "all green in Ns"},
+		{` +`, " "},
+		{`(?m) $`, ""},
+	} {
+		text = regexp.MustCompile(change.pattern).ReplaceAllString(text, change.with)
+	}
+	return strings.TrimSpace(text)
+}
+
+// What is compared is what a command prints, and not what is steady anyway.
+func TestSteadyKeepsWhatMatters(t *testing.T) {
+	t.Parallel()
+	const line = "1  200     recorded  evt_demo  0199a3c4-58f1-7c1e-9d40-5b1c0f9a2f11  7.5\n"
+	if got := steady(line); got != "1 200 recorded evt_demo ID MS" {
+		t.Errorf("%q", got)
+	}
+	if steady(line) == steady(strings.Replace(line, "recorded", "duplicate", 1)) {
+		t.Error("another outcome is not seen")
+	}
+}

@@ -1,0 +1,143 @@
+package docs_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+var (
+	reference  = regexp.MustCompile(`env: ?([A-Z0-9_]+)`)
+	targetName = regexp.MustCompile(`target: ([a-z]+)`)
+	secretFile = regexp.MustCompile(`/run/secrets/[a-z_]+`)
+)
+
+// completed makes a whole configuration of one that shows only a part, and gives the
+// environment for it.
+func completed(t *testing.T, content string) (string, []string) {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("whsec_old_value"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	content = secretFile.ReplaceAllString(content, secret)
+	if !strings.Contains(content, "sources:") {
+		content += "sources: { s: { provider: stripe, secrets: [env:STRIPE_SECRET] } }\n"
+	}
+	if !strings.Contains(content, "targets:") {
+		targets := map[string]bool{}
+		for _, m := range targetName.FindAllStringSubmatch(content, -1) {
+			targets[m[1]] = true
+		}
+		content += "targets:\n"
+		for name := range targets {
+			content += "  " + name + ": { kind: noop }\n"
+		}
+	}
+	environ := []string{"DATABASE_URL=postgres://oncegate:secret@127.0.0.1:1/oncegate"}
+	for _, m := range reference.FindAllStringSubmatch(content, -1) {
+		if m[1] != "DATABASE_URL" {
+			environ = append(environ, m[1]+"=whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy")
+		}
+	}
+	return content, environ
+}
+
+// Every configuration that a page shows is one that `oncegate config check` takes.
+func TestConfigurationsAreTaken(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for path, content := range pages(t) {
+		for _, b := range blocksOf(content) {
+			if b.language != "yaml" {
+				continue
+			}
+			found++
+			text, environ := completed(t, b.text)
+			file := filepath.Join(t.TempDir(), "oncegate.yml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out, problems bytes.Buffer
+			if code := cli.Main([]string{"config", "check", "--config", file}, environ, strings.NewReader(""), &out, &problems); code != 0 {
+				t.Errorf("%s:%d: exit code %d\n%s\n%s", path, b.line, code, problems.String(), text)
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("only %d configurations were found", found)
+	}
+}
+
+// A part of a configuration that is wrong is found, however much is completed.
+func TestAWrongConfigurationIsNotTaken(t *testing.T) {
+	t.Parallel()
+	text, environ := completed(t, "targets: { a: { kind: forward, url: \"https://a.example\" } }\n")
+	file := filepath.Join(t.TempDir(), "oncegate.yml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, problems bytes.Buffer
+	if code := cli.Main([]string{"config", "check", "--config", file}, environ, strings.NewReader(""), &out, &problems); code != 2 || !strings.Contains(problems.String(), "idempotent") {
+		t.Errorf("exit code %d, %s", code, problems.String())
+	}
+}
+
+// The custom provider of the guide has ten lines with its source, takes nothing over that it
+// does not say, and verifies what such a sender signs.
+func TestCustomProviderOfTheGuide(t *testing.T) {
+	t.Parallel()
+	all, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range blocksOf(pages(t)["docs/guides/first-source.md"]) {
+		if !strings.Contains(b.text, "extends:") {
+			continue
+		}
+		if lines := strings.Count(b.text, "\n"); lines > 10 {
+			t.Errorf("it has %d lines", lines)
+		}
+		content := b.text + "targets: { billing: { kind: noop } }\n"
+		cfg, err := config.Load(config.Options{
+			File: "guide.yml", Content: []byte(content), Catalog: all,
+			Environ: []string{"DATABASE_URL=postgres://u:p@db.example/oncegate", "ACME_SECRET=s3cret-value"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cfg.Warnings) > 0 {
+			t.Errorf("warnings %q", cfg.Warnings)
+		}
+		const body = `{"event_id":"e-1","kind":"order.paid"}`
+		mac := hmac.New(sha256.New, []byte("s3cret-value"))
+		mac.Write([]byte(body))
+		req := &providers.Request{
+			Method: http.MethodPost, Body: []byte(body), ReceivedAt: time.Unix(1_760_000_000, 0),
+			Header: http.Header{"X-Acme-Signature": {hex.EncodeToString(mac.Sum(nil))}},
+		}
+		source := cfg.Sources[0]
+		delivery, err := source.Provider.Verify(req, source.Keys())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item := delivery.Items[0]; item.EventID != "e-1" || item.Type != "order.paid" {
+			t.Errorf("event %+v", item)
+		}
+		return
+	}
+	t.Error("the guide shows no custom provider")
+}

@@ -1,0 +1,217 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/cmd/internal/docs"
+)
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
+	markdown = regexp.MustCompile("[`*]|\\[([^]]*)\\]\\([^)]*\\)")
+)
+
+// Every link inside the repository leads to a file and, if it names one, to a heading of it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	checked := 0
+	for from, content := range all {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(content, ""), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			checked++
+			to := from
+			if target != "" {
+				to = path.Join(path.Dir(from), target)
+			}
+			if _, err := os.Stat(filepath.Join(docs.Root, to)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", from, m[1])
+				continue
+			}
+			if anchor == "" {
+				continue
+			}
+			text, known := all[to]
+			if !known {
+				content, err := os.ReadFile(filepath.Join(docs.Root, to))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = string(content)
+			}
+			if !anchors(text)[anchor] {
+				t.Errorf("%s links to %s, and %s has no such heading", from, m[1], to)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// anchors are the names of a page's headings, made as GitHub makes them.
+func anchors(page string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+		var b strings.Builder
+		for _, r := range strings.ToLower(markdown.ReplaceAllString(m[1], "$1")) {
+			switch {
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				b.WriteRune(r)
+			case r == ' ':
+				b.WriteByte('-')
+			}
+		}
+		out[b.String()] = true
+	}
+	return out
+}
+
+func TestAnchorsAreThoseOfGitHub(t *testing.T) {
+	t.Parallel()
+	got := anchors("# Targets over HTTP (`forward`)\n```sh\n# no heading\n```\n## A [link](x.md) in it\n")
+	for _, want := range []string{"targets-over-http-forward", "a-link-in-it"} {
+		if !got[want] {
+			t.Errorf("%s is not among %v", want, got)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Every page of docs is reached from the index.
+func TestTheIndexNamesEveryPage(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for name := range all {
+		if strings.HasPrefix(name, "docs/") && name != "docs/README.md" && !strings.Contains(all["docs/README.md"], "("+strings.TrimPrefix(name, "docs/")+")") {
+			t.Errorf("docs/README.md does not link to %s", name)
+		}
+	}
+}
+
+// What the pages name exists: tests, scripts, metrics and commands.
+func TestNamesExist(t *testing.T) {
+	t.Parallel()
+	tests := testFunctions(t)
+	metrics, err := docs.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range metrics {
+		known[m.Name] = true
+	}
+	var (
+		testName   = regexp.MustCompile("`(Test[A-Z]\\w+)`")
+		scriptName = regexp.MustCompile(`(?:^|[^\w/])(?:\./)?(scripts/[a-z-]+)`)
+		metricName = regexp.MustCompile("`(oncegate_[a-z_]+[a-z])(?:\\{[^}]*\\})?`")
+		command    = regexp.MustCompile("`oncegate ([a-z]+(?: [a-z]+)?)")
+	)
+	root := cli.Command()
+	for from, content := range pages(t) {
+		for _, m := range testName.FindAllStringSubmatch(content, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names the test %s, which does not exist", from, m[1])
+			}
+		}
+		for _, m := range scriptName.FindAllStringSubmatch(content, -1) {
+			if _, err := os.Stat(filepath.Join(docs.Root, m[1])); err != nil {
+				t.Errorf("%s names %s, which does not exist", from, m[1])
+			}
+		}
+		for _, m := range metricName.FindAllStringSubmatch(content, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s names the metric %s, which does not exist", from, m[1])
+			}
+		}
+		for _, m := range command.FindAllStringSubmatch(content, -1) {
+			words := strings.Fields(m[1])
+			found, _, err := root.Find(words)
+			if err != nil || found == root || found.HasSubCommands() && len(words) > 1 {
+				t.Errorf("%s names the command oncegate %s, which does not exist", from, m[1])
+			}
+		}
+	}
+}
+
+// testFunctions are the names of all tests of the repository.
+func testFunctions(t *testing.T) map[string]bool {
+	t.Helper()
+	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	out := map[string]bool{}
+	err := filepath.WalkDir(docs.Root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != docs.Root {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		for _, m := range declaration.FindAllSubmatch(content, -1) {
+			out[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The Go code of the pages is that of the examples, which are compiled and run.
+func TestGoCodeIsThatOfExamples(t *testing.T) {
+	t.Parallel()
+	var examples strings.Builder
+	err := filepath.WalkDir(docs.Root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != docs.Root {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") || !strings.Contains(entry.Name(), "example") {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		examples.WriteString(unindented(string(content)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for from, content := range pages(t) {
+		for _, b := range blocksOf(content) {
+			if b.language != "go" || from == "CONTRIBUTING.md" {
+				continue
+			}
+			found++
+			if !strings.Contains(examples.String(), unindented(b.text)) {
+				t.Errorf("%s:%d: no example has this code:\n%s", from, b.line, b.text)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page shows Go code")
+	}
+}
+
+func unindented(code string) string {
+	lines := strings.Split(code, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.Join(lines, "\n")
+}
