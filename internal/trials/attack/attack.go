@@ -15,50 +15,50 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// slow is how many connections carry slow bodies: so many, at together 2 MB/s, kept most
+// slowConnections is how many connections carry slow bodies: so many, at together 2 MB/s, kept most
 // good deliveries out when memory was charged in advance.
-const slow = 300
+const slowConnections = 300
 
 // attacks are the attacks by name. Each ends with its context, when all its connections
 // are closed. Who is cut off connects again after a pause.
 var attacks = map[string]func(context.Context, *attack){
 	// Each sends a little more than 64 KiB, and the rest slowly.
 	"slow": func(ctx context.Context, a *attack) {
-		a.hold(ctx, slow, 0, func(int) shape {
-			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 1000000", first: 66_000, then: 200, every: 100 * time.Millisecond}
+		a.keepConnections(ctx, slowConnections, 0, func(int) connectionPlan {
+			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Content-Length: 1000000", firstBytes: 66_000, nextBytes: 200, every: 100 * time.Millisecond}
 		})
 	},
 	"trickle": func(ctx context.Context, a *attack) {
-		a.hold(ctx, 2*slow, time.Second, func(int) shape {
-			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 1000000", first: 1, then: 1, every: time.Second}
+		a.keepConnections(ctx, 2*slowConnections, time.Second, func(int) connectionPlan {
+			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Content-Length: 1000000", firstBytes: 1, nextBytes: 1, every: time.Second}
 		})
 	},
 	"chunked": func(ctx context.Context, a *attack) {
-		a.hold(ctx, 2*slow, time.Second, func(int) shape {
-			return shape{from: "127.0.0.1", source: 0, head: "Transfer-Encoding: chunked", prefix: "f4240\r\n", first: 1, then: 1, every: time.Second}
+		a.keepConnections(ctx, 2*slowConnections, time.Second, func(int) connectionPlan {
+			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Transfer-Encoding: chunked", bodyPrefix: "f4240\r\n", firstBytes: 1, nextBytes: 1, every: time.Second}
 		})
 	},
 	// Bodies that stop half-way, which together need more than there is.
 	"halves": func(ctx context.Context, a *attack) {
-		a.hold(ctx, slow, 4*time.Second, func(int) shape {
-			return shape{from: "127.0.0.1", source: 0, head: "Content-Length: 600000", first: 300_000}
+		a.keepConnections(ctx, slowConnections, 4*time.Second, func(int) connectionPlan {
+			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Content-Length: 600000", firstBytes: 300_000}
 		})
 	},
 	// Slow bodies of many peers, for all sources.
 	"sources": func(ctx context.Context, a *attack) {
-		a.hold(ctx, 2*slow, time.Second, func(n int) shape {
-			return shape{from: address(n % 50), source: n % sources, head: "Content-Length: 1000000", first: 30_000, then: 820, every: 100 * time.Millisecond}
+		a.keepConnections(ctx, 2*slowConnections, time.Second, func(n int) connectionPlan {
+			return connectionPlan{localAddress: address(n % 50), source: n % sources, bodyHeader: "Content-Length: 1000000", firstBytes: 30_000, nextBytes: 820, every: 100 * time.Millisecond}
 		})
 	},
 	"empty": func(ctx context.Context, a *attack) {
-		a.hold(ctx, a.empty, 5*time.Second, func(int) shape { return shape{from: "127.0.0.1"} })
+		a.keepConnections(ctx, a.emptyConnections, 5*time.Second, func(int) connectionPlan { return connectionPlan{localAddress: "127.0.0.1"} })
 	},
 	"empty-peers": func(ctx context.Context, a *attack) {
-		a.hold(ctx, a.empty, 5*time.Second, func(n int) shape { return shape{from: address(n % 200)} })
+		a.keepConnections(ctx, a.emptyConnections, 5*time.Second, func(n int) connectionPlan { return connectionPlan{localAddress: address(n % 200)} })
 	},
 	"headers": func(ctx context.Context, a *attack) {
-		a.hold(ctx, 1500, time.Second, func(n int) shape {
-			return shape{from: address(n % 3), source: -1, first: 30, then: 1, every: time.Second}
+		a.keepConnections(ctx, 1500, time.Second, func(n int) connectionPlan {
+			return connectionPlan{localAddress: address(n % 3), source: -1, firstBytes: 30, nextBytes: 1, every: time.Second}
 		})
 	},
 	"forged": forge,
@@ -71,31 +71,31 @@ func address(n int) string { return fmt.Sprintf("127.0.%d.%d", 1+n/250, 1+n%250)
 
 // attack is one attack while it goes on.
 type attack struct {
-	target string
-	empty  int
-	made   atomic.Int64
-	body   string
+	target           string
+	emptyConnections int
+	opened           atomic.Int64
+	body             string
 }
 
 func newAttack(target string, empty int) *attack {
-	return &attack{target: target, empty: empty, body: strings.Repeat("x", 1<<20)}
+	return &attack{target: target, emptyConnections: empty, body: strings.Repeat("x", 1<<20)}
 }
 
-func (a *attack) connections() int { return int(a.made.Load()) }
+func (a *attack) connections() int { return int(a.opened.Load()) }
 
-// shape is what one connection of an attack sends.
-type shape struct {
-	from   string // local address
-	source int
-	head   string // of the body; empty sends no request
-	prefix string // before the body
+// connectionPlan is what one connection of an attack sends.
+type connectionPlan struct {
+	localAddress string // local address
+	source       int
+	bodyHeader   string // of the body; empty sends no request
+	bodyPrefix   string // before the body
 
-	first, then int // bytes, of the headers if there is no head
-	every       time.Duration
+	firstBytes, nextBytes int // bytes, of the headers if there is no head
+	every                 time.Duration
 }
 
-// hold keeps as many connections open as it can.
-func (a *attack) hold(ctx context.Context, connections int, pause time.Duration, of func(n int) shape) {
+// keepConnections keeps as many connections open as it can.
+func (a *attack) keepConnections(ctx context.Context, connections int, pause time.Duration, of func(n int) connectionPlan) {
 	var wait sync.WaitGroup
 	for n := range connections {
 		if n%50 == 49 {
@@ -112,14 +112,14 @@ func (a *attack) hold(ctx context.Context, connections int, pause time.Duration,
 }
 
 // send makes one connection and sends what the shape says until it is cut off.
-func (a *attack) send(ctx context.Context, s shape) {
-	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.from)}}
+func (a *attack) send(ctx context.Context, s connectionPlan) {
+	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.localAddress)}}
 	conn, err := dialer.DialContext(ctx, "tcp", a.target)
 	if err != nil {
 		return
 	}
 	defer conn.Close()
-	a.made.Add(1)
+	a.opened.Add(1)
 	cut := make(chan struct{})
 	go func() {
 		defer close(cut)
@@ -134,11 +134,11 @@ func (a *attack) send(ctx context.Context, s shape) {
 	request := fmt.Sprintf("POST /in/s%02d HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nStripe-Signature: t=1,v1=00\r\n", max(s.source, 0))
 	rest := a.body
 	switch {
-	case s.head != "":
-		request += s.head + "\r\n\r\n" + s.prefix + rest[:s.first]
-	case s.first > 0: // headers that do not end
-		request, rest = request[:s.first], request[s.first:len(request)-2]+"X-Slow: "+rest
-		s.first = 0
+	case s.bodyHeader != "":
+		request += s.bodyHeader + "\r\n\r\n" + s.bodyPrefix + rest[:s.firstBytes]
+	case s.firstBytes > 0: // headers that do not end
+		request, rest = request[:s.firstBytes], request[s.firstBytes:len(request)-2]+"X-Slow: "+rest
+		s.firstBytes = 0
 	default:
 		request = ""
 	}
@@ -151,14 +151,14 @@ func (a *attack) send(ctx context.Context, s shape) {
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	for at := s.first; ; at += s.then {
+	for at := s.firstBytes; ; at += s.nextBytes {
 		select {
 		case <-ctx.Done():
 			return
 		case <-cut:
 			return
 		case <-ticker.C:
-			if at+s.then > len(rest) || !write(rest[at:at+s.then]) {
+			if at+s.nextBytes > len(rest) || !write(rest[at:at+s.nextBytes]) {
 				return
 			}
 		}
@@ -187,7 +187,7 @@ func forge(ctx context.Context, a *attack) {
 		}
 		wait.Go(func() {
 			defer func() { <-limit }()
-			a.made.Add(1)
+			a.opened.Add(1)
 			_, _ = rig.Deliver(ctx, client, "http://"+a.target+"/in/"+sourceName(n), "whsec_nobody_knows_this_one", body(time.Now(), n, 4<<10))
 		})
 	}

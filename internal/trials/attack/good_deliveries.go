@@ -17,12 +17,12 @@ const senders = 64
 // deliver makes good deliveries at a rate: most of 2 KB, one in twenty of 200 KB, half of
 // them by connections of their own. What is due is delivered at its time, however long
 // others take, and its latency counts from then.
-func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (measured, error) {
+func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (measurement, error) {
 	kept := rig.NewClient(senders, 15*time.Second)
 	fresh := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	defer kept.CloseIdleConnections()
 	var mu sync.Mutex
-	var m measured
+	var m measurement
 	pace := rig.Pace{PerSecond: rate, Length: length, Senders: senders}
 	pace.Run(ctx, time.Now(), func(n int, due time.Time) {
 		client := kept
@@ -39,11 +39,11 @@ func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (me
 		defer mu.Unlock()
 		m.sent++
 		if err != nil || status/100 != 2 {
-			if m.failed++; m.first == "" {
-				m.first = fmt.Sprintf("status %d, %v", status, err)
+			if m.failed++; m.firstError == "" {
+				m.firstError = fmt.Sprintf("status %d, %v", status, err)
 			}
 		}
-		m.latency = append(m.latency, took)
+		m.latencies = append(m.latencies, took)
 	})
 	return m, context.Cause(ctx)
 }

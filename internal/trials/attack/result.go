@@ -8,27 +8,27 @@ import (
 
 // What is promised of good deliveries beside an attack.
 const (
-	mostErrors = 0.01
-	mostRatio  = 2.0
+	maxErrorShare   = 0.01
+	maxLatencyRatio = 2.0
 )
 
-// measured is what came of good deliveries in one time.
-type measured struct {
+// measurement is what came of good deliveries in one time.
+type measurement struct {
 	sent, failed int
-	first        string // failure
-	latency      []time.Duration
+	firstError   string // failure
+	latencies    []time.Duration
 }
 
-func (m *measured) percentile(p int) time.Duration {
-	if len(m.latency) == 0 {
+func (m *measurement) percentile(p int) time.Duration {
+	if len(m.latencies) == 0 {
 		return 0
 	}
-	slices.Sort(m.latency)
-	return m.latency[min(len(m.latency)*p/100, len(m.latency)-1)]
+	slices.Sort(m.latencies)
+	return m.latencies[min(len(m.latencies)*p/100, len(m.latencies)-1)]
 }
 
 // round is a quiet time and the attack after it.
-type round struct{ quiet, attacked measured }
+type round struct{ quietResult, attackResult measurement }
 
 // result is what came of an attack in all rounds.
 type result struct {
@@ -37,62 +37,62 @@ type result struct {
 	rounds      []round
 }
 
-// ratios are those of the p99 beside the attack to the one before it, in order of size.
-func (r *result) ratios() []float64 {
+// latencyRatios are those of the p99 beside the attack to the one before it, in order of size.
+func (r *result) latencyRatios() []float64 {
 	var out []float64
 	for i := range r.rounds {
-		if quiet := r.rounds[i].quiet.percentile(99); quiet > 0 {
-			out = append(out, float64(r.rounds[i].attacked.percentile(99))/float64(quiet))
+		if quiet := r.rounds[i].quietResult.percentile(99); quiet > 0 {
+			out = append(out, float64(r.rounds[i].attackResult.percentile(99))/float64(quiet))
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-func (r *result) median() float64 {
-	ratios := r.ratios()
+func (r *result) medianRatio() float64 {
+	ratios := r.latencyRatios()
 	if len(ratios) == 0 {
 		return 0
 	}
 	return ratios[len(ratios)/2]
 }
 
-// errors is the share of good deliveries that failed beside the attack.
-func (r *result) errors() (share float64, sent, failed int, first string) {
+// errorShare is the share of good deliveries that failed beside the attack.
+func (r *result) errorShare() (share float64, sent, failed int, first string) {
 	for i := range r.rounds {
-		m := &r.rounds[i].attacked
+		m := &r.rounds[i].attackResult
 		sent, failed = sent+m.sent, failed+m.failed
 		if first == "" {
-			first = m.first
+			first = m.firstError
 		}
 	}
 	return float64(failed) / float64(max(sent, 1)), sent, failed, first
 }
 
 func (r *result) line() string {
-	share, sent, failed, _ := r.errors()
-	ratios := r.ratios()
+	share, sent, failed, _ := r.errorShare()
+	ratios := r.latencyRatios()
 	if len(ratios) == 0 {
 		return fmt.Sprintf("%-14s nothing was delivered", r.name)
 	}
 	last := &r.rounds[len(r.rounds)-1]
 	return fmt.Sprintf("%-14s %6d connections  %5d good, %4d failed (%.2f %%)  p50 %5.1f ms  p99 %6.1f ms (quiet %.1f ms)  p99 to quiet %.2f (%.2f to %.2f)",
-		r.name, r.connections, sent, failed, 100*share, ms(last.attacked.percentile(50)), ms(last.attacked.percentile(99)), ms(last.quiet.percentile(99)),
-		r.median(), ratios[0], ratios[len(ratios)-1])
+		r.name, r.connections, sent, failed, 100*share, ms(last.attackResult.percentile(50)), ms(last.attackResult.percentile(99)), ms(last.quietResult.percentile(99)),
+		r.medianRatio(), ratios[0], ratios[len(ratios)-1])
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// broken says which promises the attack has broken.
-func (r *result) broken() (out []string) {
-	share, sent, failed, first := r.errors()
+// violations says which promises the attack has broken.
+func (r *result) violations() (out []string) {
+	share, sent, failed, first := r.errorShare()
 	if sent == 0 {
 		return []string{"no good delivery was made"}
 	}
-	if share >= mostErrors {
+	if share >= maxErrorShare {
 		out = append(out, fmt.Sprintf("%d of %d good deliveries failed, %.1f %%; the first: %s", failed, sent, 100*share, first))
 	}
-	if ratio := r.median(); ratio >= mostRatio || len(r.ratios()) == 0 {
+	if ratio := r.medianRatio(); ratio >= maxLatencyRatio || len(r.latencyRatios()) == 0 {
 		out = append(out, fmt.Sprintf("the p99 of good deliveries was %.2f times that of the quiet time", ratio))
 	}
 	return out

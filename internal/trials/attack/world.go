@@ -72,9 +72,9 @@ func (w *world) Close() error {
 	return errors.Join(err, w.World.Close())
 }
 
-// fitting is how many connections at once fit into the limit of open files, of this
+// fitOpenFiles is how many connections at once fit into the limit of open files, of this
 // program and of the binary.
-func fitting(wanted int) (int, error) {
+func fitOpenFiles(wanted int) (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("reading the limit of open files: %w", err)
@@ -90,8 +90,8 @@ func fitting(wanted int) (int, error) {
 	return wanted, nil
 }
 
-// leftover waits until nothing is left of the attacks and says what is.
-func (w *world) leftover(ctx context.Context, before map[string]float64) error {
+// waitForLeftovers waits until nothing is left of the attacks and says what is.
+func (w *world) waitForLeftovers(ctx context.Context, before map[string]float64) error {
 	for limit := time.Now().Add(2 * time.Minute); ; {
 		now, err := w.node.Metrics(ctx)
 		if err != nil {

@@ -45,7 +45,7 @@ func parseEffects(args []string) (effectsOptions, error) {
 
 // drainReport is the result of the benchmark of effects.
 type drainReport struct {
-	run
+	reportRun
 	Rounds  int       `json:"rounds"`
 	Effects int       `json:"effects"`
 	Drains  []drained `json:"drains"`
@@ -66,7 +66,7 @@ type drained struct {
 }
 
 // The most that an idle system may ask of the database.
-const mostIdle = 5
+const maxIdleTransactions = 5
 
 // measureEffects works off backlogs: our own, and River's of the same length.
 func measureEffects(ctx context.Context, args []string) error {
@@ -74,8 +74,8 @@ func measureEffects(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return onStand(ctx, o.output, func(s *stand) (report, error) {
-		d := &drains{effectsOptions: o, stand: s}
+	return onTestbed(ctx, o.output, func(s *testbed) (report, error) {
+		d := &drains{effectsOptions: o, testbed: s}
 		if err := d.setUp(ctx); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (d *drains) measure(ctx context.Context) (*drainReport, error) {
 	}
 	for round := range d.rounds {
 		for i, s := range subjects {
-			if err := d.take(ctx, s, &report.Drains[i]); err != nil {
+			if err := d.measureDrain(ctx, s, &report.Drains[i]); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 			progress("round %d of %d  %-12s %8.0f/s", round+1, d.rounds, s.name, report.Drains[i].PerSecond[round])
@@ -100,7 +100,7 @@ func (d *drains) measure(ctx context.Context) (*drainReport, error) {
 	}
 	report.compare()
 	if d.idle > 0 && d.only == "" {
-		idle, err := d.idling(ctx)
+		idle, err := d.measureIdle(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (r *drainReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(t, "\teach second\tleast\tmost\tworker CPU us each\tPostgreSQL CPU us each\t\n")
 	for _, d := range r.Drains {
 		spread := newSpread(d.PerSecond)
-		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.least, spread.most, median(d.WorkerCPU), median(d.ServerCPU))
+		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.min, spread.max, median(d.WorkerCPU), median(d.ServerCPU))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -151,10 +151,10 @@ func (r *drainReport) writeTable(w io.Writer) error {
 	}
 	if r.IdlePerSecond != nil {
 		verdict := "met"
-		if *r.IdlePerSecond > mostIdle {
+		if *r.IdlePerSecond > maxIdleTransactions {
 			verdict = "missed"
 		}
-		fmt.Fprintf(w, "\nIdle: %.1f transactions a second in the database; target <= %d: %s\n", *r.IdlePerSecond, mostIdle, verdict)
+		fmt.Fprintf(w, "\nIdle: %.1f transactions a second in the database; target <= %d: %s\n", *r.IdlePerSecond, maxIdleTransactions, verdict)
 	}
 	return nil
 }

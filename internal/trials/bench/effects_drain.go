@@ -40,7 +40,7 @@ type drainSubject struct {
 // drains are the stand with what backlogs need.
 type drains struct {
 	effectsOptions
-	*stand
+	*testbed
 	target *rig.Target
 	runs   uint32
 }
@@ -93,10 +93,10 @@ sources:
     routes: [{ name: %s, types: ["*"], target: it }]
 `
 
-// take makes a backlog, has it worked off and writes down how fast that went. The
+// measureDrain makes a backlog, has it worked off and writes down how fast that went. The
 // rates are made from the times in the rows, so that starting a process costs
 // nobody anything.
-func (d *drains) take(ctx context.Context, s drainSubject, out *drained) (err error) {
+func (d *drains) measureDrain(ctx context.Context, s drainSubject, out *drained) (err error) {
 	if _, err := d.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, bench.applied`); err != nil {
 		return fmt.Errorf("emptying the tables: %w", err)
 	}
@@ -113,7 +113,7 @@ func (d *drains) take(ctx context.Context, s drainSubject, out *drained) (err er
 	if err != nil {
 		return err
 	}
-	if err := d.finish(ctx, worker, drainLeft); err != nil {
+	if err := d.waitUntilDrained(ctx, worker, drainLeft); err != nil {
 		return err
 	}
 	own, err1 := rig.CPU(worker.PID())
@@ -152,8 +152,8 @@ FROM oncegate.river_job`
 const drainLeft = `
 SELECT EXISTS (SELECT FROM oncegate.river_job WHERE state IN ('available', 'running', 'scheduled', 'retryable'))`
 
-// finish waits until a query says that nothing is left for the worker.
-func (d *drains) finish(ctx context.Context, worker *rig.Process, countsLeft string) error {
+// waitUntilDrained waits until a query says that nothing is left for the worker.
+func (d *drains) waitUntilDrained(ctx context.Context, worker *rig.Process, countsLeft string) error {
 	return rig.Poll(ctx, 100*time.Millisecond, 5*time.Minute, "the backlog", func() (bool, error) {
 		if !worker.Running() {
 			return false, fmt.Errorf("the worker ended: %w (log: %s)", worker.Err(), rig.TailFile(d.log("work"))+rig.TailFile(d.log("river")))
@@ -181,7 +181,7 @@ func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, e
 	if err := receiver.Stop(30 * time.Second); err != nil {
 		return nil, err
 	}
-	if err := d.settle(ctx); err != nil {
+	if err := d.checkpoint(ctx); err != nil {
 		return nil, err
 	}
 	worker, err := d.serve(ctx, config, "work", d.env...)
@@ -191,9 +191,9 @@ func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, e
 	return worker.Process, nil
 }
 
-// settle lets the server write what it still has to, and tells its planner of
+// checkpoint lets the server write what it still has to, and tells its planner of
 // the backlog.
-func (d *drains) settle(ctx context.Context) error {
+func (d *drains) checkpoint(ctx context.Context) error {
 	for _, statement := range []string{`VACUUM ANALYZE oncegate.effect, oncegate.inbox_event, oncegate.river_job`, `CHECKPOINT`} {
 		if _, err := d.db.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("settling the tables: %w", err)
@@ -226,7 +226,7 @@ func (d *drains) startRiver(ctx context.Context, s drainSubject) (*rig.Process, 
 			return nil, fmt.Errorf("inserting jobs: %w", err)
 		}
 	}
-	if err := d.settle(ctx); err != nil {
+	if err := d.checkpoint(ctx); err != nil {
 		return nil, err
 	}
 	return d.self("river", "--database", d.DSN())
@@ -250,8 +250,8 @@ func riverArgs(subject string, n int) (river.JobArgs, error) {
 
 const readTransactions = `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`
 
-// idling counts what an idle process of both roles asks of the database.
-func (d *drains) idling(ctx context.Context) (perSecond float64, err error) {
+// measureIdle counts what an idle process of both roles asks of the database.
+func (d *drains) measureIdle(ctx context.Context) (perSecond float64, err error) {
 	if _, err := d.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job`); err != nil {
 		return 0, fmt.Errorf("emptying the tables: %w", err)
 	}

@@ -35,8 +35,8 @@ type workload struct {
 // that none waits for one while the disk takes its time. Senders have any number.
 const openConnections = 256
 
-// span is one delivery, from its scheduled time to its acknowledgement.
-type span struct {
+// timeSpan is one delivery, from its scheduled time to its acknowledgement.
+type timeSpan struct {
 	begun time.Time
 	took  time.Duration
 }
@@ -45,9 +45,9 @@ type span struct {
 type kind string
 
 const (
-	unique     kind = "unique"
-	half       kind = "half"
-	duplicates kind = "duplicates"
+	onlyNew        kind = "unique"
+	halfDuplicates kind = "half"
+	duplicates     kind = "duplicates"
 )
 
 // outcome is what the sender saw in the measured time.
@@ -55,7 +55,7 @@ type outcome struct {
 	recorded, duplicate, failed int
 	latencies                   []time.Duration // of 2xx, sorted
 	elapsed                     time.Duration
-	spans                       []span // if asked for
+	spans                       []timeSpan // if asked for
 }
 
 func (o *outcome) acked() int { return o.recorded + o.duplicate }
@@ -195,7 +195,7 @@ func (g *generator) send(ctx context.Context, connection int) (*outcome, error) 
 			return out, nil
 		}
 		number := fresh
-		if fresh > 0 && g.repeats(i) {
+		if fresh > 0 && g.isDuplicate(i) {
 			number = (i * 7919) % fresh // any of this connection's earlier ones
 		} else {
 			fresh++
@@ -226,16 +226,16 @@ func (g *generator) send(ctx context.Context, connection int) (*outcome, error) 
 		}
 		out.latencies = append(out.latencies, now.Sub(begun))
 		if g.w.spans {
-			out.spans = append(out.spans, span{begun, now.Sub(begun)})
+			out.spans = append(out.spans, timeSpan{begun, now.Sub(begun)})
 		}
 	}
 }
 
-// repeats reports whether the i-th delivery of a connection is an earlier one
+// isDuplicate reports whether the i-th delivery of a connection is an earlier one
 // again. In "duplicates" only the warm-up makes new events.
-func (g *generator) repeats(i int) bool {
+func (g *generator) isDuplicate(i int) bool {
 	switch g.w.kind {
-	case half:
+	case halfDuplicates:
 		return i%2 == 1
 	case duplicates:
 		return time.Now().Add(g.w.warmUp / 4).After(g.from)

@@ -15,13 +15,13 @@ import (
 
 // orderOptions are what can be chosen for the benchmark of order.
 type orderOptions struct {
-	output  output
-	rounds  int
-	effects int
-	each    int // numbers of a key
-	streams int
-	only    string
-	env     repeated
+	output       output
+	rounds       int
+	effects      int
+	eventsPerKey int // numbers of a key
+	streams      int
+	only         string
+	env          repeated
 }
 
 func parseOrder(args []string) (orderOptions, error) {
@@ -32,7 +32,7 @@ func parseOrder(args []string) (orderOptions, error) {
 	flags.Var(&o.output, "output", "table or json")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.IntVar(&o.effects, "effects", 10_000, "in each backlog")
-	flags.IntVar(&o.each, "each", 10, "numbers of each key where there are many keys")
+	flags.IntVar(&o.eventsPerKey, "each", 10, "numbers of each key where there are many keys")
 	flags.IntVar(&o.streams, "streams", 1_000_000, "rows of the table of streams for the last measurement; 0 is not at all")
 	flags.StringVar(&o.only, "only", "", "only the backlogs whose names contain this, as in the table: \"forward\", \"hot key\"")
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
@@ -42,7 +42,7 @@ func parseOrder(args []string) (orderOptions, error) {
 	if quick {
 		o.rounds, o.effects, o.streams = 1, 2000, 100_000
 	}
-	if o.rounds < 1 || o.effects < 100 || o.each < 1 || o.streams < 0 || flags.NArg() > 0 {
+	if o.rounds < 1 || o.effects < 100 || o.eventsPerKey < 1 || o.streams < 0 || flags.NArg() > 0 {
 		return o, errors.New("--rounds and --each are at least 1, --effects at least 100, --streams not negative, and there are no arguments")
 	}
 	if len(o.subjects()) == 0 {
@@ -54,8 +54,8 @@ func parseOrder(args []string) (orderOptions, error) {
 // orderSubject is a backlog of a route: how it is ordered, and how many numbers
 // each key has.
 type orderSubject struct {
-	kind, order string
-	each        int
+	kind, order  string
+	eventsPerKey int
 }
 
 func (s *orderSubject) name() string { return s.kind + ": " + s.about() }
@@ -64,12 +64,12 @@ func (s *orderSubject) about() string {
 	switch {
 	case s.order == "none":
 		return "unordered"
-	case s.each == 0:
+	case s.eventsPerKey == 0:
 		return s.order + ", one hot key"
-	case s.each == 1:
+	case s.eventsPerKey == 1:
 		return s.order + ", every key once"
 	}
-	return fmt.Sprintf("%s, %d a key", s.order, s.each)
+	return fmt.Sprintf("%s, %d a key", s.order, s.eventsPerKey)
 }
 
 // subjects are taken next to what they are compared with.
@@ -77,11 +77,11 @@ func (o *orderOptions) subjects() []orderSubject {
 	var out []orderSubject
 	for _, kind := range []string{subjectSQL, subjectForward} {
 		out = append(out,
-			orderSubject{kind, "none", o.each},
+			orderSubject{kind, "none", o.eventsPerKey},
 			// Of several numbers in a backlog latest carries out the newest alone, which would
 			// measure something else.
 			orderSubject{kind, "latest", 1},
-			orderSubject{kind, "contiguous", o.each},
+			orderSubject{kind, "contiguous", o.eventsPerKey},
 			orderSubject{kind, "contiguous", 0})
 	}
 	return slices.DeleteFunc(out, func(s orderSubject) bool { return !strings.Contains(s.name(), o.only) })
@@ -89,7 +89,7 @@ func (o *orderOptions) subjects() []orderSubject {
 
 // orderReport is the result of the benchmark of order.
 type orderReport struct {
-	run
+	reportRun
 	Rounds  int            `json:"rounds"`
 	Effects int            `json:"effects"`
 	Drains  []drained      `json:"drains"`
@@ -108,8 +108,8 @@ type streamsReport struct {
 // What is asked of order: at most twice the time of an unordered route, and of
 // one hot key so many events a second.
 const (
-	mostOrderCost = 2
-	leastHotRate  = 500
+	maxOrderCost = 2
+	minHotRate   = 500
 )
 
 // measureOrder works off backlogs of ordered and of unordered routes.
@@ -118,8 +118,8 @@ func measureOrder(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return onStand(ctx, o.output, func(s *stand) (report, error) {
-		d := &orders{orderOptions: o, drains: &drains{stand: s}}
+	return onTestbed(ctx, o.output, func(s *testbed) (report, error) {
+		d := &orders{orderOptions: o, drains: &drains{testbed: s}}
 		if err := d.setUp(ctx); err != nil {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (d *orders) measure(ctx context.Context) (*orderReport, error) {
 	}
 	for round := range report.Rounds {
 		for i := range subjects {
-			if _, err := d.take(ctx, &subjects[i], &report.Drains[i]); err != nil {
+			if _, err := d.measureDrain(ctx, &subjects[i], &report.Drains[i]); err != nil {
 				return nil, fmt.Errorf("%s: %w", subjects[i].name(), err)
 			}
 			progress("round %d of %d  %-34s %8.0f/s", round+1, report.Rounds, subjects[i].name(), report.Drains[i].PerSecond[round])
@@ -147,7 +147,7 @@ func (d *orders) measure(ctx context.Context) (*orderReport, error) {
 		return report, nil
 	}
 	var err error
-	report.Streams, err = d.crowded(ctx)
+	report.Streams, err = d.measureAmongStreams(ctx)
 	return report, err
 }
 
@@ -161,16 +161,16 @@ func (r *orderReport) compare(subjects []orderSubject) {
 			unordered = r.Drains[i].PerSecond
 			continue
 		}
-		if s.each > 0 {
-			if out, ok := newRatio("time of "+s.name()+" / unordered", unordered, r.Drains[i].PerSecond, 0, mostOrderCost); ok {
+		if s.eventsPerKey > 0 {
+			if out, ok := newRatio("time of "+s.name()+" / unordered", unordered, r.Drains[i].PerSecond, 0, maxOrderCost); ok {
 				r.Ratios = append(r.Ratios, out)
 			}
 			continue
 		}
 		hot := newSpread(r.Drains[i].PerSecond)
 		r.Ratios = append(r.Ratios, ratio{
-			What: "events/s of " + s.name(), Median: hot.median, Min: hot.least, Max: hot.most,
-			Target: fmt.Sprintf(">= %d", leastHotRate), Met: hot.median >= leastHotRate,
+			What: "events/s of " + s.name(), Median: hot.median, Min: hot.min, Max: hot.max,
+			Target: fmt.Sprintf(">= %d", minHotRate), Met: hot.median >= minHotRate,
 		})
 	}
 }
@@ -182,7 +182,7 @@ func (r *orderReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(t, "\teach second\tleast\tmost\tworker CPU us each\tPostgreSQL CPU us each\t\n")
 	for _, d := range r.Drains {
 		spread := newSpread(d.PerSecond)
-		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.least, spread.most, median(d.WorkerCPU), median(d.ServerCPU))
+		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.min, spread.max, median(d.WorkerCPU), median(d.ServerCPU))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -197,8 +197,8 @@ func (r *orderReport) writeTable(w io.Writer) error {
 	return nil
 }
 
-// peak is the most memory that a process has had, in MiB.
-func peak(p *rig.Process) (float64, error) {
+// peakMemory is the most memory that a process has had, in MiB.
+func peakMemory(p *rig.Process) (float64, error) {
 	bytes, err := rig.PeakRSS(p.PID())
 	return float64(bytes) / (1 << 20), err
 }

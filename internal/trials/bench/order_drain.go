@@ -51,9 +51,9 @@ SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> '
     extract(epoch FROM max(finished_at) - (SELECT min(started_at) FROM oncegate.effect_attempt))::float8
 FROM oncegate.effect`
 
-// take makes a backlog, has it worked off and writes down how fast that went. It
+// measureDrain makes a backlog, has it worked off and writes down how fast that went. It
 // gives the most memory that the worker has had, in MiB.
-func (o *orders) take(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
+func (o *orders) measureDrain(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
 	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {
 		return 0, fmt.Errorf("emptying the tables: %w", err)
 	}
@@ -72,7 +72,7 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 	if err := errors.Join(o.deliver(ctx, receiver, s), receiver.Stop(30*time.Second)); err != nil {
 		return 0, err
 	}
-	if err := o.settle(ctx); err != nil {
+	if err := o.checkpoint(ctx); err != nil {
 		return 0, err
 	}
 	worker, err := o.serve(ctx, config, "work", o.orderOptions.env...)
@@ -84,12 +84,12 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 	if err != nil {
 		return 0, err
 	}
-	if err := o.finish(ctx, worker.Process, orderLeft); err != nil {
+	if err := o.waitUntilDrained(ctx, worker.Process, orderLeft); err != nil {
 		return 0, err
 	}
 	own, err1 := rig.CPU(worker.PID())
 	after, err2 := rig.FamilyCPU(o.Server.PID())
-	memory, err3 := peak(worker.Process)
+	memory, err3 := peakMemory(worker.Process)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return 0, err
 	}
@@ -119,8 +119,8 @@ func (o *orders) deliver(ctx context.Context, receiver *rig.Node, s *orderSubjec
 	created := time.Now().Unix()
 	filler := strings.Repeat("x", bodySize-200)
 	keys := 1
-	if s.each > 0 {
-		keys = max(o.orderOptions.effects/s.each, 1)
+	if s.eventsPerKey > 0 {
+		keys = max(o.orderOptions.effects/s.eventsPerKey, 1)
 	}
 	o.runs++
 	run := o.runs
@@ -148,8 +148,8 @@ FROM generate_series(1, $1::int) n, (SELECT min(id) AS id FROM oncegate.route) r
 
 const streamsSize = `SELECT pg_total_relation_size('oncegate.stream') / 1048576.0::float8`
 
-// crowded works a backlog off among many streams of the same route.
-func (o *orders) crowded(ctx context.Context) (*streamsReport, error) {
+// measureAmongStreams works a backlog off among many streams of the same route.
+func (o *orders) measureAmongStreams(ctx context.Context) (*streamsReport, error) {
 	progress("making %d streams", o.streams)
 	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {
 		return nil, fmt.Errorf("emptying the tables: %w", err)
@@ -166,7 +166,7 @@ func (o *orders) crowded(ctx context.Context) (*streamsReport, error) {
 	}
 	var out drained
 	var err error
-	if report.PeakMiB, err = o.drain(ctx, &orderSubject{subjectSQL, "contiguous", o.each}, &out); err != nil {
+	if report.PeakMiB, err = o.drain(ctx, &orderSubject{subjectSQL, "contiguous", o.eventsPerKey}, &out); err != nil {
 		return nil, fmt.Errorf("among %d streams: %w", o.streams, err)
 	}
 	report.PerSecond = out.PerSecond[0]

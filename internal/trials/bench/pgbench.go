@@ -25,7 +25,7 @@ INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r
 // Its own count would begin before it has connected, which takes seconds with
 // many clients, so the transactions are counted by its log, from when begin is
 // called until end is.
-func (b *bench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
+func (b *receiveBench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
 	dir, err := os.MkdirTemp(b.Dir, "pgbench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for pgbench: %w", err)

@@ -57,7 +57,7 @@ func parsePrune(args []string) (pruneOptions, error) {
 
 // pruneReport is the result of the benchmark of prune.
 type pruneReport struct {
-	run
+	reportRun
 	Rows    int     `json:"rows"`
 	Expired int     `json:"expired"`
 	Peak    float64 `json:"peak_per_second"`
@@ -79,10 +79,10 @@ type pruneReport struct {
 
 // The targets.
 const (
-	leastRemoved = 15_000 // gate rows a second
-	mostSlower   = 1.5    // p99 beside prune to p99 alone
-	mostSeconds  = 2      // until a day of bodies is gone
-	mostWait     = 100    // of a delivery meanwhile, in milliseconds
+	minRemoved      = 15_000 // gate rows a second
+	maxSlowdown     = 1.5    // p99 beside prune to p99 alone
+	maxDropSeconds  = 2      // until a day of bodies is gone
+	maxDeliveryWait = 100    // of a delivery meanwhile, in milliseconds
 )
 
 // measurePruning prunes a large gate while deliveries go on.
@@ -91,7 +91,7 @@ func measurePruning(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return onStand(ctx, o.output, func(s *stand) (report, error) {
+	return onTestbed(ctx, o.output, func(s *testbed) (report, error) {
 		config, err := s.WriteFile("oncegate.yml", configuration)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func measurePruning(ctx context.Context, args []string) error {
 			return nil, err
 		}
 		defer pool.Close()
-		b := &pruneBench{pruneOptions: o, stand: s, address: receiver.Public, pool: pool}
+		b := &pruneBench{pruneOptions: o, testbed: s, address: receiver.Public, pool: pool}
 		r := &pruneReport{Rows: o.rows, Expired: o.expired}
 		return r, b.measure(ctx, r)
 	})
@@ -113,7 +113,7 @@ func measurePruning(ctx context.Context, args []string) error {
 
 type pruneBench struct {
 	pruneOptions
-	*stand
+	*testbed
 	address string
 	pool    *pgxpool.Pool
 	runs    uint32
@@ -135,25 +135,25 @@ func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
 	}
 	progress("they were written in %.0f s", time.Since(began).Seconds())
 	for pair := 1; pair <= b.pairs; pair++ {
-		if err := b.pair(ctx, r, pair); err != nil {
+		if err := b.measurePair(ctx, r, pair); err != nil {
 			return err
 		}
 	}
-	if x, ok := newRatio("p99 of acknowledgements beside prune / alone", r.Beside, r.Alone, 0, mostSlower); ok {
+	if x, ok := newRatio("p99 of acknowledgements beside prune / alone", r.Beside, r.Alone, 0, maxSlowdown); ok {
 		r.Ratios = append(r.Ratios, x)
 	}
 	ones := slices.Repeat([]float64{1}, len(r.Removed))
-	if x, ok := newRatio("gate rows removed/s", r.Removed, ones, leastRemoved, 0); ok {
+	if x, ok := newRatio("gate rows removed/s", r.Removed, ones, minRemoved, 0); ok {
 		r.Ratios = append(r.Ratios, x)
 	}
-	if err := b.theDays(ctx, r); err != nil {
+	if err := b.measureDays(ctx, r); err != nil {
 		return err
 	}
-	return b.theChurn(ctx, r)
+	return b.measureChurn(ctx, r)
 }
 
-// pair measures with prune and without, in turn first.
-func (b *pruneBench) pair(ctx context.Context, r *pruneReport, pair int) error {
+// measurePair measures with prune and without, in turn first.
+func (b *pruneBench) measurePair(ctx context.Context, r *pruneReport, pair int) error {
 	measured := time.Duration(b.seconds * float64(time.Second))
 	var alone, beside, removed float64
 	for i := range 2 {
@@ -170,7 +170,7 @@ func (b *pruneBench) pair(ctx context.Context, r *pruneReport, pair int) error {
 		var pruned error
 		wg.Go(func() { report, pruned = b.prune(ctx, measured+time.Second, nil) })
 		if pair == 1 {
-			wg.Go(func() { r.Second = b.second(ctx) })
+			wg.Go(func() { r.Second = b.tryConcurrentPrune(ctx) })
 		}
 		got, err := b.load(ctx, r.Rate, measured)
 		wg.Wait()
@@ -190,7 +190,7 @@ func (b *pruneBench) pair(ctx context.Context, r *pruneReport, pair int) error {
 // load sends deliveries; a rate of 0 is as fast as they are answered.
 func (b *pruneBench) load(ctx context.Context, rate float64, measured time.Duration) (*outcome, error) {
 	b.runs++
-	w := workload{connections: 64, kind: unique, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured}
+	w := workload{connections: 64, kind: onlyNew, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured}
 	return generate(ctx, b.address, b.runs, w, func() {}, func() {})
 }
 
@@ -203,8 +203,8 @@ func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(
 	return pruner.Run(ctx, inbox.PruneRun{Anew: true})
 }
 
-// second tries to prune beside the first.
-func (b *pruneBench) second(ctx context.Context) string {
+// tryConcurrentPrune tries to prune beside the first.
+func (b *pruneBench) tryConcurrentPrune(ctx context.Context) string {
 	<-time.After(time.Second)
 	report, err := b.prune(ctx, time.Second, nil)
 	switch {

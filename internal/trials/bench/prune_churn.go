@@ -46,8 +46,8 @@ type churnSize struct {
 	Ratio float64 `json:"ratio"` // of the sizes
 }
 
-// churned is one of the two schemas.
-type churned struct {
+// churnedSchema is one of the two schemas.
+type churnedSchema struct {
 	pool   *pgxpool.Pool
 	first  time.Time // the date of the first cohort
 	next   int       // cohort
@@ -58,8 +58,8 @@ type tableSize struct {
 	bytes, dead, updates, hot int64
 }
 
-// theChurn measures what the settings of the tables are worth.
-func (b *pruneBench) theChurn(ctx context.Context, r *pruneReport) error {
+// measureChurn measures what the settings of the tables are worth.
+func (b *pruneBench) measureChurn(ctx context.Context, r *pruneReport) error {
 	if b.churn == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (b *pruneBench) theChurn(ctx context.Context, r *pruneReport) error {
 		return err
 	}
 	for round := range churnAlive + b.churn {
-		for _, c := range []*churned{ours, plain} {
+		for _, c := range []*churnedSchema{ours, plain} {
 			began := time.Now()
 			if err := c.round(ctx); err != nil {
 				return fmt.Errorf("churning: %w", err)
@@ -113,7 +113,7 @@ func (b *pruneBench) theChurn(ctx context.Context, r *pruneReport) error {
 }
 
 // newChurned migrates a schema and gives it the source of the configuration.
-func (b *pruneBench) newChurned(ctx context.Context, name string) (*churned, error) {
+func (b *pruneBench) newChurned(ctx context.Context, name string) (*churnedSchema, error) {
 	if err := migrations.Up(ctx, b.DSN(), name); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)
 	}
@@ -127,7 +127,7 @@ func (b *pruneBench) newChurned(ctx context.Context, name string) (*churned, err
 			return nil, fmt.Errorf("registering the source: %w", err)
 		}
 	}
-	return &churned{pool: pool, first: time.Now().AddDate(0, 0, -1000)}, nil
+	return &churnedSchema{pool: pool, first: time.Now().AddDate(0, 0, -1000)}, nil
 }
 
 const resetTables = `
@@ -136,7 +136,7 @@ FROM pg_class c
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.reloptions IS NOT NULL`
 
 // reset takes every setting from the tables.
-func (c *churned) reset(ctx context.Context) error {
+func (c *churnedSchema) reset(ctx context.Context) error {
 	rows, err := c.pool.Query(ctx, resetTables)
 	if err != nil {
 		return fmt.Errorf("reading the settings of the tables: %w", err)
@@ -204,7 +204,7 @@ FROM (SELECT now() - $2::timestamptz - $1::int * interval '1 day' + interval '1 
 
 // round writes one cohort, works on it, and prunes what is older than those that
 // stay.
-func (c *churned) round(ctx context.Context) error {
+func (c *churnedSchema) round(ctx context.Context) error {
 	for from := 1; from <= churnCohort; from += churnStep {
 		var b pgx.Batch
 		for _, sql := range []string{
@@ -250,7 +250,7 @@ SELECT c.relname, pg_total_relation_size(c.oid), coalesce(s.n_dead_tup, 0), coal
 FROM pg_class c LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ($1::text[])`
 
-func (c *churned) sizes(ctx context.Context) (map[string]tableSize, error) {
+func (c *churnedSchema) sizes(ctx context.Context) (map[string]tableSize, error) {
 	rows, err := c.pool.Query(ctx, readSizes, churnTables)
 	if err != nil {
 		return nil, fmt.Errorf("measuring the tables: %w", err)
@@ -268,7 +268,7 @@ func (c *churned) sizes(ctx context.Context) (map[string]tableSize, error) {
 	return out, nil
 }
 
-func compareChurn(ctx context.Context, ours, plain *churned) ([]churnSize, error) {
+func compareChurn(ctx context.Context, ours, plain *churnedSchema) ([]churnSize, error) {
 	<-time.After(2 * time.Second) // the statistics lag behind
 	a, err := ours.sizes(ctx)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// dropped is how old the first day of bodies is: past the 30 days of the class.
+// droppedLine is how old the first day of bodies is: past the 30 days of the class.
 // The next ones are older.
-const dropped = 40 * 24 * time.Hour
+const droppedLine = 40 * 24 * time.Hour
 
 // dayReport is what became of one large day of bodies.
 type dayReport struct {
@@ -36,13 +36,13 @@ type dayReport struct {
 	Discarded float64 `json:"discarded_mib"`
 }
 
-// theDays fills days of bodies and has them dropped while deliveries go on.
-func (b *pruneBench) theDays(ctx context.Context, r *pruneReport) error {
+// measureDays fills days of bodies and has them dropped while deliveries go on.
+func (b *pruneBench) measureDays(ctx context.Context, r *pruneReport) error {
 	if b.days == 0 {
 		return nil
 	}
 	for i := range b.days {
-		d, err := b.day(ctx, r.Rate, time.Now().Add(-dropped-time.Duration(i)*24*time.Hour))
+		d, err := b.measureDay(ctx, r.Rate, time.Now().Add(-droppedLine-time.Duration(i)*24*time.Hour))
 		if err != nil {
 			return err
 		}
@@ -58,33 +58,33 @@ func (b *pruneBench) theDays(ctx context.Context, r *pruneReport) error {
 		return out
 	}
 	longest := all(func(d dayReport) float64 { return d.Longest })
-	r.within(fmt.Sprintf("seconds until a day of %d MiB was gone", b.body), all(func(d dayReport) float64 { return d.Seconds }), mostSeconds)
-	r.within("longest wait of a delivery meanwhile, ms", longest, mostWait)
-	r.within("the same in as long a time without prune, ms", all(func(d dayReport) float64 { return d.LongestAlone }), 0)
-	r.within("MiB that its disk was told to discard", all(func(d dayReport) float64 { return d.Discarded }), 0)
+	r.compareDays(fmt.Sprintf("seconds until a day of %d MiB was gone", b.body), all(func(d dayReport) float64 { return d.Seconds }), maxDropSeconds)
+	r.compareDays("longest wait of a delivery meanwhile, ms", longest, maxDeliveryWait)
+	r.compareDays("the same in as long a time without prune, ms", all(func(d dayReport) float64 { return d.LongestAlone }), 0)
+	r.compareDays("MiB that its disk was told to discard", all(func(d dayReport) float64 { return d.Discarded }), 0)
 	return nil
 }
 
-// within adds a line about which the worst of the values decides; 0 is no target.
-func (r *pruneReport) within(what string, values []float64, atMost float64) {
+// compareDays adds a line about which the worst of the values decides; 0 is no target.
+func (r *pruneReport) compareDays(what string, values []float64, atMost float64) {
 	s := newSpread(values)
-	line := ratio{What: what, Median: s.median, Min: s.least, Max: s.most}
+	line := ratio{What: what, Median: s.median, Min: s.min, Max: s.max}
 	if atMost > 0 {
-		line.Target, line.Met = fmt.Sprintf("<= %g, every time", atMost), s.most <= atMost
+		line.Target, line.Met = fmt.Sprintf("<= %g, every time", atMost), s.max <= atMost
 	}
 	r.Ratios = append(r.Ratios, line)
 }
 
-// day fills one day and has it dropped in the middle of a load.
-func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d dayReport, err error) {
-	table, bytes, err := b.fill(ctx, at)
+// measureDay fills one day and has it dropped in the middle of a load.
+func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time) (d dayReport, err error) {
+	table, bytes, err := b.fillDay(ctx, at)
 	if err != nil {
 		return d, err
 	}
 	const before, measured = 5 * time.Second, 14 * time.Second
 	b.runs++
 	w := workload{
-		connections: openConnections, kind: unique, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured, spans: true,
+		connections: openConnections, kind: onlyNew, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured, spans: true,
 	}
 	var began, gone time.Time
 	var pruned error
@@ -104,10 +104,10 @@ func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d day
 			})
 		}
 	})
-	kept, err1 := rig.Discarded()
+	kept, err1 := rig.DiscardedBytes()
 	got, err2 := generate(ctx, b.address, b.runs, w, func() {}, func() {})
 	wg.Wait()
-	gave, err3 := rig.Discarded()
+	gave, err3 := rig.DiscardedBytes()
 	if err := errors.Join(err1, err2, err3, pruned); err != nil {
 		return d, err
 	}
@@ -132,14 +132,14 @@ func (b *pruneBench) day(ctx context.Context, rate float64, at time.Time) (d day
 	return d, nil
 }
 
-const fillDay = `
+const fillDaySQL = `
 INSERT INTO %s (class, id, headers, body)
 SELECT 'default', (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::bigint), 12, '0') || '70008' || lpad(to_hex($2::bigint + n), 15, '0'))::uuid,
     '{}', convert_to(repeat('x', 1900), 'UTF8')
 FROM generate_series(1, $3::bigint) n`
 
-// fill makes the day and gives its table and size.
-func (b *pruneBench) fill(ctx context.Context, at time.Time) (table string, bytes int64, err error) {
+// fillDay makes the day and gives its table and size.
+func (b *pruneBench) fillDay(ctx context.Context, at time.Time) (table string, bytes int64, err error) {
 	if err := inbox.EnsurePartitions(ctx, b.pool, []string{"default"}, at, 0); err != nil {
 		return "", 0, err
 	}
@@ -151,7 +151,7 @@ func (b *pruneBench) fill(ctx context.Context, at time.Time) (table string, byte
 	}
 	const perMiB = 495 // four of them fill a page of 8 KiB, and the index takes its part
 	for left := b.body * perMiB; left > 0; left -= 100_000 {
-		if _, err := b.db.Exec(ctx, fmt.Sprintf(fillDay, table), at, left, min(left, 100_000)); err != nil {
+		if _, err := b.db.Exec(ctx, fmt.Sprintf(fillDaySQL, table), at, left, min(left, 100_000)); err != nil {
 			return "", 0, fmt.Errorf("writing bodies: %w", err)
 		}
 	}
@@ -162,7 +162,7 @@ func (b *pruneBench) fill(ctx context.Context, at time.Time) (table string, byte
 	if _, err := b.db.Exec(ctx, `CHECKPOINT`); err != nil {
 		return "", 0, fmt.Errorf("writing a checkpoint: %w", err)
 	}
-	return table, bytes, b.cool(ctx, table)
+	return table, bytes, b.evictDay(ctx, table)
 }
 
 const dayFiles = `
@@ -170,9 +170,9 @@ SELECT current_setting('data_directory') || '/' || pg_relation_filepath(r.id)
 FROM pg_class c, unnest(ARRAY[c.oid, nullif(c.reltoastrelid, 0)]) AS r (id)
 WHERE c.oid = $1::regclass AND r.id IS NOT NULL`
 
-// cool takes the day out of the machine's cache, where nothing of so long ago is. Else
+// evictDay takes the day out of the machine's cache, where nothing of so long ago is. Else
 // a processor is busy with its pages while the files go.
-func (b *pruneBench) cool(ctx context.Context, table string) error {
+func (b *pruneBench) evictDay(ctx context.Context, table string) error {
 	rows, err := b.db.Query(ctx, dayFiles, table)
 	if err != nil {
 		return fmt.Errorf("finding the day's files: %w", err)
@@ -187,7 +187,7 @@ func (b *pruneBench) cool(ctx context.Context, table string) error {
 			return fmt.Errorf("finding the day's files: %w", err)
 		}
 		for _, segment := range append(segments, path) {
-			if err := rig.Evict(segment); err != nil {
+			if err := rig.EvictFromCache(segment); err != nil {
 				return err
 			}
 		}

@@ -27,13 +27,13 @@ func median(values []float64) float64 {
 }
 
 // spread is what several rounds came to.
-type spread struct{ median, least, most float64 }
+type spread struct{ median, min, max float64 }
 
 func newSpread(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
 	}
-	return spread{median: median(values), least: slices.Min(values), most: slices.Max(values)}
+	return spread{median: median(values), min: slices.Min(values), max: slices.Max(values)}
 }
 
 // newRatio divides two measurements, round by round; ok is false if there is
@@ -49,7 +49,7 @@ func newRatio(what string, above, below []float64, atLeast, atMost float64) (out
 		return ratio{}, false
 	}
 	s := newSpread(values)
-	out = ratio{What: what, Median: s.median, Min: s.least, Max: s.most}
+	out = ratio{What: what, Median: s.median, Min: s.min, Max: s.max}
 	switch {
 	case atLeast > 0:
 		out.Target, out.Met = fmt.Sprintf(">= %g", atLeast), out.Median >= atLeast

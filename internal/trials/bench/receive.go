@@ -49,7 +49,7 @@ func measureReceiving(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return onStand(ctx, o.output, func(s *stand) (report, error) {
+	return onTestbed(ctx, o.output, func(s *testbed) (report, error) {
 		b, err := setUp(ctx, o, s)
 		if err != nil {
 			return nil, err

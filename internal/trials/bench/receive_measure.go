@@ -55,38 +55,38 @@ func (c *cell) cpu() float64 { return c.ReceiverCPU + c.PostgresCPU }
 
 // plan is what a round measures, in its order. Those that are compared stand
 // next to each other.
-func (b *bench) plan(round int) []cell {
+func (b *receiveBench) plan(round int) []cell {
 	if b.only != "" {
 		var cells []cell
 		for _, s := range b.only {
-			cells = append(cells, cell{Subject: subject(s), Connections: 64, Kind: unique, Round: round})
+			cells = append(cells, cell{Subject: subject(s), Connections: 64, Kind: onlyNew, Round: round})
 		}
 		return cells
 	}
 	cells := []cell{
-		{Subject: subjectPgbench, Connections: 64, Kind: unique},
-		{Subject: subjectNaive, Connections: 64, Kind: unique},
-		{Subject: subjectGate, Connections: 64, Kind: unique},
-		{Subject: subjectWorked, Connections: 64, Kind: unique},
+		{Subject: subjectPgbench, Connections: 64, Kind: onlyNew},
+		{Subject: subjectNaive, Connections: 64, Kind: onlyNew},
+		{Subject: subjectGate, Connections: 64, Kind: onlyNew},
+		{Subject: subjectWorked, Connections: 64, Kind: onlyNew},
 		{Subject: subjectGate, Connections: 64, Kind: duplicates},
-		{Subject: subjectNaive, Connections: 1, Kind: unique},
-		{Subject: subjectGate, Connections: 1, Kind: unique},
-		{Subject: subjectNaive, Connections: 64, Kind: half},
-		{Subject: subjectGate, Connections: 64, Kind: half},
-		{Subject: subjectGate, Connections: 256, Kind: unique},
-		{Subject: subjectPgbench, Connections: 1, Kind: unique},
+		{Subject: subjectNaive, Connections: 1, Kind: onlyNew},
+		{Subject: subjectGate, Connections: 1, Kind: onlyNew},
+		{Subject: subjectNaive, Connections: 64, Kind: halfDuplicates},
+		{Subject: subjectGate, Connections: 64, Kind: halfDuplicates},
+		{Subject: subjectGate, Connections: 256, Kind: onlyNew},
+		{Subject: subjectPgbench, Connections: 1, Kind: onlyNew},
 	}
 	if !b.quick {
 		cells = append(cells,
-			cell{Subject: subjectNaive, Connections: 256, Kind: unique},
-			cell{Subject: subjectPgbench, Connections: 256, Kind: unique},
-			cell{Subject: subjectGate, Connections: 256, Kind: half},
-			cell{Subject: subjectNaive, Connections: 256, Kind: half})
+			cell{Subject: subjectNaive, Connections: 256, Kind: onlyNew},
+			cell{Subject: subjectPgbench, Connections: 256, Kind: onlyNew},
+			cell{Subject: subjectGate, Connections: 256, Kind: halfDuplicates},
+			cell{Subject: subjectNaive, Connections: 256, Kind: halfDuplicates})
 		if round == 1 {
 			cells = append(cells,
-				cell{Subject: subjectNaive, Connections: 1, Kind: half},
-				cell{Subject: subjectGate, Connections: 1, Kind: half},
-				cell{Subject: subjectWorked, Connections: 256, Kind: unique})
+				cell{Subject: subjectNaive, Connections: 1, Kind: halfDuplicates},
+				cell{Subject: subjectGate, Connections: 1, Kind: halfDuplicates},
+				cell{Subject: subjectWorked, Connections: 256, Kind: onlyNew})
 		}
 	}
 	for i := range cells {
@@ -95,17 +95,17 @@ func (b *bench) plan(round int) []cell {
 	return cells
 }
 
-func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
+func (b *receiveBench) measure(ctx context.Context) (*receiveReport, error) {
 	r := &receiveReport{Rounds: b.rounds, SecondsEach: b.options.seconds, names: names}
 	for round := 1; round <= b.rounds; round++ {
-		b.planned += len(b.plan(round))
+		b.cellsPlanned += len(b.plan(round))
 	}
 	if b.only == "" {
-		b.planned += 3 // open loop twice, memory
+		b.cellsPlanned += 3 // open loop twice, memory
 	}
 	for round := 1; round <= b.rounds; round++ {
 		for _, c := range b.plan(round) {
-			if err := b.take(ctx, &c); err != nil {
+			if err := b.measureCell(ctx, &c); err != nil {
 				return nil, err
 			}
 			r.Cells = append(r.Cells, c)
@@ -116,10 +116,10 @@ func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
 		return r, nil
 	}
 	for _, c := range []cell{
-		{Subject: subjectGate, Connections: openConnections, Kind: unique, Rate: r.peak(subjectGate) / 2},
-		{Subject: subjectNaive, Connections: openConnections, Kind: unique, Rate: r.peak(subjectNaive) / 2},
+		{Subject: subjectGate, Connections: openConnections, Kind: onlyNew, Rate: r.peak(subjectGate) / 2},
+		{Subject: subjectNaive, Connections: openConnections, Kind: onlyNew, Rate: r.peak(subjectNaive) / 2},
 	} {
-		if err := b.take(ctx, &c); err != nil {
+		if err := b.measureCell(ctx, &c); err != nil {
 			return nil, err
 		}
 		r.OpenLoop = append(r.OpenLoop, c)
@@ -127,8 +127,8 @@ func (b *bench) measure(ctx context.Context) (*receiveReport, error) {
 	return r, b.memory(ctx, r)
 }
 
-// take fills in a cell.
-func (b *bench) take(ctx context.Context, c *cell) (err error) {
+// measureCell fills in a cell.
+func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
@@ -179,11 +179,11 @@ func (b *bench) take(ctx context.Context, c *cell) (err error) {
 		return fmt.Errorf("measuring %s at %d connections: %w", names[c.Subject], c.Connections, err)
 	}
 	c.fill(got, receiver, postgres)
-	b.done++
+	b.cellsDone++
 	if c.Rate > 0 {
 		c.Kind += ", open loop"
 	}
-	progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.done, b.planned, string(c.Subject),
+	progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.cellsDone, b.cellsPlanned, string(c.Subject),
 		names[c.Subject], c.Connections, c.Kind, c.PerSecond, c.P50, c.P99)
 	return nil
 }
@@ -200,7 +200,7 @@ func (c *cell) fill(got *outcome, receiver, postgres time.Duration) {
 	}
 }
 
-func (b *bench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err error) {
+func (b *receiveBench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err error) {
 	if watched != nil {
 		if receiver, err = rig.CPU(watched.PID()); err != nil {
 			return 0, 0, err
@@ -212,7 +212,7 @@ func (b *bench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err
 
 // empty makes the tables as they were, so that their growth favours nobody, and
 // lets the server write what it still has to.
-func (b *bench) empty(ctx context.Context) error {
+func (b *receiveBench) empty(ctx context.Context) error {
 	_, err := b.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, bench.row`)
 	if err == nil {
 		_, err = b.db.Exec(ctx, `CHECKPOINT`)
@@ -223,7 +223,7 @@ func (b *bench) empty(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) worked(ctx context.Context) (int, error) {
+func (b *receiveBench) worked(ctx context.Context) (int, error) {
 	var done int
 	if err := b.db.QueryRow(ctx, `SELECT count(*) FROM oncegate.effect WHERE state = 'done'`).Scan(&done); err != nil {
 		return 0, fmt.Errorf("counting effects: %w", err)
@@ -233,12 +233,12 @@ func (b *bench) worked(ctx context.Context) (int, error) {
 
 // memory sends large bodies over many connections and reads the largest memory
 // that the receiver has ever had.
-func (b *bench) memory(ctx context.Context, r *receiveReport) error {
+func (b *receiveBench) memory(ctx context.Context, r *receiveReport) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
 	b.runs++
-	w := workload{connections: 256, kind: unique, bodySize: 64 << 10, warmUp: 500 * time.Millisecond, measured: 3 * time.Second}
+	w := workload{connections: 256, kind: onlyNew, bodySize: 64 << 10, warmUp: 500 * time.Millisecond, measured: 3 * time.Second}
 	got, err := generate(ctx, b.gate.Public, b.runs, w, func() {}, func() {})
 	if err != nil {
 		return fmt.Errorf("measuring memory: %w", err)
@@ -248,7 +248,7 @@ func (b *bench) memory(ctx context.Context, r *receiveReport) error {
 		return err
 	}
 	r.Memory = memory{Connections: w.connections, BodyBytes: w.bodySize, PerSecond: got.perSecond(), Overloaded: got.failed, PeakMiB: float64(peak) / (1 << 20)}
-	b.done++
-	progress("%3d/%d  memory: %.0f MiB at 256 connections with 64 KiB bodies", b.done, b.planned, r.Memory.PeakMiB)
+	b.cellsDone++
+	progress("%3d/%d  memory: %.0f MiB at 256 connections with 64 KiB bodies", b.cellsDone, b.cellsPlanned, r.Memory.PeakMiB)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 // receiveReport is the result of the benchmark of receivers.
 type receiveReport struct {
-	run
+	reportRun
 	Rounds      int     `json:"rounds"`
 	SecondsEach float64 `json:"seconds_each"`
 
@@ -30,8 +30,8 @@ type memory struct {
 	PeakMiB     float64 `json:"peak_rss_mib"`
 }
 
-// like gives the cells of all rounds that measured the same.
-func (r *receiveReport) like(s subject, connections int, k kind) []cell {
+// cellsLike gives the cells of all rounds that measured the same.
+func (r *receiveReport) cellsLike(s subject, connections int, k kind) []cell {
 	var out []cell
 	for _, c := range r.Cells {
 		if c.Subject == s && c.Connections == connections && c.Kind == k {
@@ -41,7 +41,7 @@ func (r *receiveReport) like(s subject, connections int, k kind) []cell {
 	return out
 }
 
-func of(cells []cell, value func(*cell) float64) float64 {
+func valuesOf(cells []cell, value func(*cell) float64) float64 {
 	values := make([]float64, len(cells))
 	for i := range cells {
 		values[i] = value(&cells[i])
@@ -54,25 +54,25 @@ func rate(c *cell) float64 { return c.PerSecond }
 // peak is the most that a subject acknowledged at 256 connections or, if that
 // was not measured, at 64.
 func (r *receiveReport) peak(s subject) float64 {
-	return max(of(r.like(s, 256, unique), rate), of(r.like(s, 64, unique), rate))
+	return max(valuesOf(r.cellsLike(s, 256, onlyNew), rate), valuesOf(r.cellsLike(s, 64, onlyNew), rate))
 }
 
 func (r *receiveReport) summarise() {
 	for _, s := range []subject{subjectPgbench, subjectNaive, subjectGate, subjectWorked} {
-		for _, k := range []kind{unique, half, duplicates} {
+		for _, k := range []kind{onlyNew, halfDuplicates, duplicates} {
 			for _, n := range []int{1, 64, 256} {
-				cells := r.like(s, n, k)
+				cells := r.cellsLike(s, n, k)
 				if len(cells) == 0 {
 					continue
 				}
 				r.Medians = append(r.Medians, cell{
 					Subject: s, Connections: n, Kind: k,
-					PerSecond: of(cells, rate), P50: of(cells, func(c *cell) float64 { return c.P50 }), P99: of(cells, func(c *cell) float64 { return c.P99 }),
-					Acked:           int(of(cells, func(c *cell) float64 { return float64(c.Acked) })),
-					Failed:          int(of(cells, func(c *cell) float64 { return float64(c.Failed) })),
-					ReceiverCPU:     of(cells, func(c *cell) float64 { return c.ReceiverCPU }),
-					PostgresCPU:     of(cells, func(c *cell) float64 { return c.PostgresCPU }),
-					WorkedPerSecond: of(cells, func(c *cell) float64 { return c.WorkedPerSecond }),
+					PerSecond: valuesOf(cells, rate), P50: valuesOf(cells, func(c *cell) float64 { return c.P50 }), P99: valuesOf(cells, func(c *cell) float64 { return c.P99 }),
+					Acked:           int(valuesOf(cells, func(c *cell) float64 { return float64(c.Acked) })),
+					Failed:          int(valuesOf(cells, func(c *cell) float64 { return float64(c.Failed) })),
+					ReceiverCPU:     valuesOf(cells, func(c *cell) float64 { return c.ReceiverCPU }),
+					PostgresCPU:     valuesOf(cells, func(c *cell) float64 { return c.PostgresCPU }),
+					WorkedPerSecond: valuesOf(cells, func(c *cell) float64 { return c.WorkedPerSecond }),
 				})
 			}
 		}
@@ -82,20 +82,20 @@ func (r *receiveReport) summarise() {
 		if n == 64 {
 			atLeast = 4
 		}
-		r.compare(fmt.Sprintf("c/b acked/s, %d connections", n), r.like(subjectGate, n, unique), r.like(subjectNaive, n, unique), rate, atLeast, 0)
+		r.compare(fmt.Sprintf("c/b acked/s, %d connections", n), r.cellsLike(subjectGate, n, onlyNew), r.cellsLike(subjectNaive, n, onlyNew), rate, atLeast, 0)
 	}
-	r.compare("c/b acked/s, 64 connections, half duplicates", r.like(subjectGate, 64, half), r.like(subjectNaive, 64, half), rate, 0, 0)
+	r.compare("c/b acked/s, 64 connections, half duplicates", r.cellsLike(subjectGate, 64, halfDuplicates), r.cellsLike(subjectNaive, 64, halfDuplicates), rate, 0, 0)
 	for _, n := range []int{64, 256} {
 		atLeast := 0.0
 		if n == 64 {
 			atLeast = .6
 		}
-		r.compare(fmt.Sprintf("c/a commits/s, %d connections", n), r.like(subjectGate, n, unique), r.like(subjectPgbench, n, unique), rate, atLeast, 0)
+		r.compare(fmt.Sprintf("c/a commits/s, %d connections", n), r.cellsLike(subjectGate, n, onlyNew), r.cellsLike(subjectPgbench, n, onlyNew), rate, atLeast, 0)
 	}
-	r.compare("c/b latency of a lone request, p50", r.like(subjectGate, 1, unique), r.like(subjectNaive, 1, unique), func(c *cell) float64 { return c.P50 }, 0, 1.2)
-	r.compare("duplicate / first delivery, processor time", r.like(subjectGate, 64, duplicates), r.like(subjectGate, 64, unique), (*cell).cpu, 0, 1)
-	r.compare("duplicate / first delivery, p50", r.like(subjectGate, 64, duplicates), r.like(subjectGate, 64, unique), func(c *cell) float64 { return c.P50 }, 0, 1)
-	r.compare("d/c acked/s, 64 connections", r.like(subjectWorked, 64, unique), r.like(subjectGate, 64, unique), rate, 0, 0)
+	r.compare("c/b latency of a lone request, p50", r.cellsLike(subjectGate, 1, onlyNew), r.cellsLike(subjectNaive, 1, onlyNew), func(c *cell) float64 { return c.P50 }, 0, 1.2)
+	r.compare("duplicate / first delivery, processor time", r.cellsLike(subjectGate, 64, duplicates), r.cellsLike(subjectGate, 64, onlyNew), (*cell).cpu, 0, 1)
+	r.compare("duplicate / first delivery, p50", r.cellsLike(subjectGate, 64, duplicates), r.cellsLike(subjectGate, 64, onlyNew), func(c *cell) float64 { return c.P50 }, 0, 1)
+	r.compare("d/c acked/s, 64 connections", r.cellsLike(subjectWorked, 64, onlyNew), r.cellsLike(subjectGate, 64, onlyNew), rate, 0, 0)
 }
 
 // compare adds the ratio of two measurements.

@@ -12,14 +12,14 @@ import (
 // poolSize is the same for both receivers. The gate uses two of them.
 const poolSize = 16
 
-// bench is everything that the receiving benchmark runs.
-type bench struct {
+// receiveBench is everything that the receiving benchmark runs.
+type receiveBench struct {
 	options
-	*stand
-	config  string
-	runs    uint32
-	done    int // measurements
-	planned int
+	*testbed
+	config       string
+	runs         uint32
+	cellsDone    int // measurements
+	cellsPlanned int
 
 	gate         *rig.Node
 	naive        *rig.Process
@@ -27,8 +27,8 @@ type bench struct {
 }
 
 // setUp starts everything on the stand.
-func setUp(ctx context.Context, o options, s *stand) (*bench, error) {
-	b := &bench{options: o, stand: s}
+func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
+	b := &receiveBench{options: o, testbed: s}
 	const table = `CREATE SCHEMA bench; CREATE TABLE bench.row (event_id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now(), body text NOT NULL)`
 	if _, err := b.db.Exec(ctx, table); err != nil {
 		return nil, fmt.Errorf("making pgbench's table: %w", err)
@@ -56,12 +56,12 @@ sources:
 `
 
 // start starts the real binary in one role.
-func (b *bench) start(ctx context.Context, role string) (*rig.Node, error) {
+func (b *receiveBench) start(ctx context.Context, role string) (*rig.Node, error) {
 	env := append([]string{"ONCEGATE_GATE_CONNECTIONS=" + strconv.Itoa(poolSize), "ONCEGATE_WORKERS=500"}, b.env...)
 	return b.serve(ctx, b.config, role, env...)
 }
 
-func (b *bench) startNaive(ctx context.Context) error {
+func (b *receiveBench) startNaive(ctx context.Context) error {
 	address, err := rig.FreeAddress()
 	if err != nil {
 		return err

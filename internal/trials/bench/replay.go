@@ -12,13 +12,13 @@ import (
 
 // replayOptions are what can be chosen for the benchmark of replays.
 type replayOptions struct {
-	output output
-	dead   int
-	rounds int
-	items  int
-	pairs  int
-	each   time.Duration
-	live   float64
+	output   output
+	dead     int
+	rounds   int
+	items    int
+	pairs    int
+	runFor   time.Duration
+	liveRate float64
 }
 
 func parseReplay(args []string) (replayOptions, error) {
@@ -31,15 +31,15 @@ func parseReplay(args []string) (replayOptions, error) {
 	flags.IntVar(&o.rounds, "rounds", 7, "how often replayed and live effects are measured")
 	flags.IntVar(&o.items, "effects", 30_000, "of each of those")
 	flags.IntVar(&o.pairs, "pairs", 7, "how often acknowledgements are measured with a replay and without")
-	flags.DurationVar(&o.each, "each", 20*time.Second, "how long each half of a pair is")
-	flags.Float64Var(&o.live, "live", 1000, "live deliveries a second meanwhile")
+	flags.DurationVar(&o.runFor, "each", 20*time.Second, "how long each half of a pair is")
+	flags.Float64Var(&o.liveRate, "live", 1000, "live deliveries a second meanwhile")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if quick {
-		o.dead, o.rounds, o.items, o.pairs, o.each, o.live = 10_000, 1, 3000, 1, 5*time.Second, 300
+		o.dead, o.rounds, o.items, o.pairs, o.runFor, o.liveRate = 10_000, 1, 3000, 1, 5*time.Second, 300
 	}
-	if o.dead < 100 || o.rounds < 1 || o.items < 100 || o.pairs < 0 || o.each < time.Second || o.live < 1 || flags.NArg() > 0 {
+	if o.dead < 100 || o.rounds < 1 || o.items < 100 || o.pairs < 0 || o.runFor < time.Second || o.liveRate < 1 || flags.NArg() > 0 {
 		return o, errors.New("--dead and --effects are at least 100, --rounds and --live at least 1, --each at least 1s, and there are no arguments")
 	}
 	return o, nil
@@ -47,7 +47,7 @@ func parseReplay(args []string) (replayOptions, error) {
 
 // replayReport is the result of the benchmark of replays.
 type replayReport struct {
-	run
+	reportRun
 
 	// Dead letters that were planned, how long that took and the planning process's
 	// largest memory.
@@ -73,8 +73,8 @@ type replayReport struct {
 	Ratios []ratio `json:"ratios"`
 }
 
-// mostPlanSeconds is how long planning 100,000 dead letters may take.
-const mostPlanSeconds = 10
+// maxPlanSeconds is how long planning 100,000 dead letters may take.
+const maxPlanSeconds = 10
 
 // replays are the backlog's stand with what replays need.
 type replays struct {
@@ -91,9 +91,9 @@ func measureReplay(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return onStand(ctx, o.output, func(s *stand) (report, error) {
+	return onTestbed(ctx, o.output, func(s *testbed) (report, error) {
 		r := &replays{
-			drains: drains{effectsOptions: effectsOptions{effects: o.items}, stand: s}, replayOptions: o,
+			drains: drains{effectsOptions: effectsOptions{effects: o.items}, testbed: s}, replayOptions: o,
 			report: &replayReport{Dead: o.dead},
 		}
 		if err := r.setUp(ctx); err != nil {
@@ -104,7 +104,7 @@ func measureReplay(ctx context.Context, args []string) error {
 		if r.config, err = r.WriteFile("replay.yml", fmt.Sprintf(drainConfiguration, target, subjectForward)); err != nil {
 			return nil, err
 		}
-		for _, part := range []func(context.Context) error{r.planning, r.running, r.disturbing} {
+		for _, part := range []func(context.Context) error{r.measurePlanning, r.measureRunning, r.measureDisturbance} {
 			if err := part(ctx); err != nil {
 				return nil, err
 			}
@@ -113,12 +113,12 @@ func measureReplay(ctx context.Context, args []string) error {
 	})
 }
 
-// planning plans the dead letters once, as an operator does.
-func (r *replays) planning(ctx context.Context) error {
+// measurePlanning plans the dead letters once, as an operator does.
+func (r *replays) measurePlanning(ctx context.Context) error {
 	if err := r.backlog(ctx, r.dead); err != nil {
 		return err
 	}
-	if err := r.kill(ctx); err != nil {
+	if err := r.makeDeadLetters(ctx); err != nil {
 		return err
 	}
 	plan, err := r.plan(ctx)
@@ -133,16 +133,16 @@ func (r *replays) planning(ctx context.Context) error {
 	return nil
 }
 
-// running works off the same effects twice in each round: as they are delivered,
+// measureRunning works off the same effects twice in each round: as they are delivered,
 // and as a replay of them.
-func (r *replays) running(ctx context.Context) error {
+func (r *replays) measureRunning(ctx context.Context) error {
 	for round := range r.rounds {
 		live := drained{}
 		subject := drainSubject{name: subjectForward, target: fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", r.target.Address)}
-		if err := r.take(ctx, subject, &live); err != nil {
+		if err := r.measureDrain(ctx, subject, &live); err != nil {
 			return err
 		}
-		if err := r.kill(ctx); err != nil {
+		if err := r.makeDeadLetters(ctx); err != nil {
 			return err
 		}
 		perSecond, err := r.replay(ctx)
@@ -178,7 +178,7 @@ func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	if err := r.run(ctx, plan, 0); err != nil {
 		return 0, err
 	}
-	if err := r.until(ctx, allReplayed); err != nil {
+	if err := r.waitUntilTrue(ctx, allReplayed); err != nil {
 		return 0, err
 	}
 	var done int
@@ -192,14 +192,14 @@ func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	return float64(done) / seconds, nil
 }
 
-// disturbing measures acknowledgements in pairs, with a replay at half the rate
+// measureDisturbance measures acknowledgements in pairs, with a replay at half the rate
 // it could have and without one; which comes first changes from pair to pair.
-func (r *replays) disturbing(ctx context.Context) error {
+func (r *replays) measureDisturbance(ctx context.Context) error {
 	if r.pairs == 0 {
 		return nil
 	}
 	r.report.Rate = median(r.report.Replayed) / 2
-	wanted := int(r.report.Rate * (r.each + 10*time.Second).Seconds())
+	wanted := int(r.report.Rate * (r.runFor + 10*time.Second).Seconds())
 	if err := r.backlog(ctx, max(wanted, 100)); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (r *replays) disturbing(ctx context.Context) error {
 	for pair := range r.pairs {
 		for half := range 2 {
 			with := (pair+half)%2 == 0
-			p99, busy, err := r.acknowledged(ctx, p, with)
+			p99, busy, err := r.measureAcknowledgements(ctx, p, with)
 			if err != nil {
 				return err
 			}
@@ -229,19 +229,19 @@ func (r *replays) disturbing(ctx context.Context) error {
 	return nil
 }
 
-// attained is how many items a second a replay took in the time that was just measured.
-func (r *replays) attained(ctx context.Context, p planned) (perSecond float64, err error) {
+// replayRate is how many items a second a replay took in the time that was just measured.
+func (r *replays) replayRate(ctx context.Context, p planned) (perSecond float64, err error) {
 	var items int
 	const taken = `SELECT count(*) FROM oncegate.replay_outcome WHERE replay_id = $1 AND acted_at > now() - make_interval(secs => $2)`
-	if err := r.db.QueryRow(ctx, taken, p.id, r.each.Seconds()).Scan(&items); err != nil {
+	if err := r.db.QueryRow(ctx, taken, p.id, r.runFor.Seconds()).Scan(&items); err != nil {
 		return 0, fmt.Errorf("counting what was replayed: %w", err)
 	}
-	return float64(items) / r.each.Seconds(), nil
+	return float64(items) / r.runFor.Seconds(), nil
 }
 
-// acknowledged is one half of a pair.
-func (r *replays) acknowledged(ctx context.Context, p *rig.Node, with bool) (p99, busy float64, err error) {
-	if err := r.kill(ctx); err != nil {
+// measureAcknowledgements is one half of a pair.
+func (r *replays) measureAcknowledgements(ctx context.Context, p *rig.Node, with bool) (p99, busy float64, err error) {
+	if err := r.makeDeadLetters(ctx); err != nil {
 		return 0, 0, err
 	}
 	var plan planned
@@ -249,7 +249,7 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Node, with bool) (p99
 		if plan, err = r.plan(ctx); err != nil {
 			return 0, 0, err
 		}
-		if err := r.settle(ctx); err != nil { // what planning wrote, running is not to write out
+		if err := r.checkpoint(ctx); err != nil { // what planning wrote, running is not to write out
 			return 0, 0, err
 		}
 		if err := r.run(ctx, plan, r.report.Rate); err != nil {
@@ -261,13 +261,13 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Node, with bool) (p99
 	var before, after time.Duration
 	var err1, err2 error
 	out, err := generate(ctx, p.Public, r.runs, workload{
-		connections: openConnections, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: r.each, rate: r.live,
-	}, func() { before, err1 = r.spent(p.Process) }, func() { after, err2 = r.spent(p.Process) })
+		connections: openConnections, kind: onlyNew, bodySize: bodySize, warmUp: time.Second, measured: r.runFor, rate: r.liveRate,
+	}, func() { before, err1 = r.cpuTime(p.Process) }, func() { after, err2 = r.cpuTime(p.Process) })
 	if err := errors.Join(err, err1, err2); err != nil {
 		return 0, 0, err
 	}
 	if with {
-		perSecond, err := r.attained(ctx, plan)
+		perSecond, err := r.replayRate(ctx, plan)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -276,5 +276,5 @@ func (r *replays) acknowledged(ctx context.Context, p *rig.Node, with bool) (p99
 	if out.failed > 0 || out.acked() == 0 {
 		return 0, 0, fmt.Errorf("%d deliveries were acknowledged, %d failed (log: %s)", out.acked(), out.failed, rig.TailFile(r.log("receive,work")))
 	}
-	return out.quantile(.99), (after - before).Seconds() / r.each.Seconds(), nil
+	return out.quantile(.99), (after - before).Seconds() / r.runFor.Seconds(), nil
 }

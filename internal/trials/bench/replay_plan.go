@@ -31,9 +31,9 @@ func (r *replays) backlog(ctx context.Context, n int) error {
 	return receiver.Stop(30 * time.Second)
 }
 
-// kill makes a dead letter of every effect, as an outage would. What was made of
+// makeDeadLetters makes a dead letter of every effect, as an outage would. What was made of
 // live deliveries is left alone while it is under way.
-func (r *replays) kill(ctx context.Context) error {
+func (r *replays) makeDeadLetters(ctx context.Context) error {
 	for _, statement := range []string{
 		`DELETE FROM oncegate.river_job WHERE state <> 'running'`,
 		`DELETE FROM oncegate.effect_attempt`,
@@ -44,7 +44,7 @@ func (r *replays) kill(ctx context.Context) error {
 			return fmt.Errorf("making dead letters: %w", err)
 		}
 	}
-	return r.settle(ctx)
+	return r.checkpoint(ctx)
 }
 
 // planned is a plan as the command told it.
@@ -66,7 +66,7 @@ func (r *replays) plan(ctx context.Context) (planned, error) {
 		} `json:"summary"`
 	}
 	began := time.Now()
-	text, memory, err := r.oncegate(ctx, "replay", "plan", "--all")
+	text, memory, err := r.runCommand(ctx, "replay", "plan", "--all")
 	if err != nil {
 		return out, err
 	}
@@ -79,7 +79,7 @@ func (r *replays) plan(ctx context.Context) (planned, error) {
 }
 
 func (r *replays) run(ctx context.Context, p planned, rate float64) error {
-	_, _, err := r.oncegate(ctx, "replay", "run", p.id, "--digest", p.digest, "--reason", "benchmark", "--rate", strconv.FormatFloat(rate, 'f', 0, 64))
+	_, _, err := r.runCommand(ctx, "replay", "run", p.id, "--digest", p.digest, "--reason", "benchmark", "--rate", strconv.FormatFloat(rate, 'f', 0, 64))
 	return err
 }
 
@@ -92,12 +92,12 @@ func (r *replays) cancel(ctx context.Context, p planned) error {
 	if !running {
 		return fmt.Errorf("the replay ended before the measurement did: %d items are too few", p.items)
 	}
-	_, _, err := r.oncegate(ctx, "replay", "cancel", p.id, "--reason", "benchmark")
+	_, _, err := r.runCommand(ctx, "replay", "cancel", p.id, "--reason", "benchmark")
 	return err
 }
 
-// oncegate runs a command to its end and gives what it wrote and its largest memory.
-func (r *replays) oncegate(ctx context.Context, args ...string) (out []byte, memory int64, err error) {
+// runCommand runs a command to its end and gives what it wrote and its largest memory.
+func (r *replays) runCommand(ctx context.Context, args ...string) (out []byte, memory int64, err error) {
 	cmd := exec.CommandContext(ctx, r.Binary, append(args, "--config", r.config, "--output", "json")...) //nolint:gosec // the binary that was built
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "DATABASE_URL=" + r.DSN(), "STRIPE_SECRET=" + secretValue, "ONCEGATE_ACTOR=bench"}
 	var complaints bytes.Buffer
@@ -130,8 +130,8 @@ func (r *replays) oncegate(ctx context.Context, args ...string) (out []byte, mem
 	return out, memory, nil
 }
 
-// until waits until a query says true.
-func (r *replays) until(ctx context.Context, query string) error {
+// waitUntilTrue waits until a query says true.
+func (r *replays) waitUntilTrue(ctx context.Context, query string) error {
 	return rig.Poll(ctx, 100*time.Millisecond, 5*time.Minute, "the replay", func() (yes bool, err error) {
 		err = r.db.QueryRow(ctx, query).Scan(&yes)
 		return yes, err
@@ -141,9 +141,9 @@ func (r *replays) until(ctx context.Context, query string) error {
 func (r *replayReport) writeTable(w io.Writer) error {
 	verdict := ""
 	if r.Dead >= 100_000 {
-		verdict = fmt.Sprintf("; target <= %d s: met", mostPlanSeconds)
-		if r.PlanSeconds > mostPlanSeconds {
-			verdict = fmt.Sprintf("; target <= %d s: missed", mostPlanSeconds)
+		verdict = fmt.Sprintf("; target <= %d s: met", maxPlanSeconds)
+		if r.PlanSeconds > maxPlanSeconds {
+			verdict = fmt.Sprintf("; target <= %d s: missed", maxPlanSeconds)
 		}
 	}
 	fmt.Fprintf(w, "\n%s Bodies of 2 KiB; the target of forward shares the machine.\n\n", r.server())
@@ -160,7 +160,7 @@ func (r *replayReport) writeTable(w io.Writer) error {
 		{"processors busy without it", r.BareBusy, "  "}, {"processors busy with it", r.WithBusy, "  "},
 	} {
 		if s := newSpread(x.values); len(x.values) > 0 {
-			fmt.Fprintf(w, "  %-36s %8.2f%s  (%.2f to %.2f)\n", x.name, s.median, x.unit, s.least, s.most)
+			fmt.Fprintf(w, "  %-36s %8.2f%s  (%.2f to %.2f)\n", x.name, s.median, x.unit, s.min, s.max)
 		}
 	}
 	if err := writeRatios(w, r.Ratios); err != nil {

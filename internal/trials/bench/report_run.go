@@ -12,23 +12,23 @@ import (
 // report is what a benchmark found out.
 type report interface {
 	writeTable(w io.Writer) error
-	ran(run)
+	setRun(reportRun)
 }
 
-// run is what every report tells of its run.
-type run struct {
+// reportRun is what every report tells of its run.
+type reportRun struct {
 	Seconds  float64           `json:"seconds"`
 	Settings map[string]string `json:"postgresql_settings"`
-	Syncs    syncs             `json:"disk_syncs"`
+	Syncs    syncTimes         `json:"disk_syncs"`
 }
 
 // server is a line about the server that was used.
-func (r *run) server() string {
+func (r *reportRun) server() string {
 	return fmt.Sprintf("PostgreSQL: its durable defaults, with %v. Its disk syncs 8 KiB in %.2f ms (p99 %.2f, longest %.0f) while idle.",
 		r.Settings, r.Syncs.Median, r.Syncs.P99, r.Syncs.Longest)
 }
 
-func (r *run) ran(as run) { *r = as }
+func (r *reportRun) setRun(as reportRun) { *r = as }
 
 // output is how a report is printed, as a flag: "table", which is the default, or "json".
 type output string
@@ -43,11 +43,11 @@ func (o *output) Set(s string) error {
 	return nil
 }
 
-// onStand measures on a stand of its own, which is gone when it returns, and prints
+// onTestbed measures on a stand of its own, which is gone when it returns, and prints
 // the report.
-func onStand(ctx context.Context, format output, measure func(*stand) (report, error)) (err error) {
+func onTestbed(ctx context.Context, format output, measure func(*testbed) (report, error)) (err error) {
 	began := time.Now()
-	s, err := newStand(ctx)
+	s, err := newTestbed(ctx)
 	if s != nil {
 		defer func() { err = errors.Join(err, s.close()) }()
 	}
@@ -58,8 +58,8 @@ func onStand(ctx context.Context, format output, measure func(*stand) (report, e
 	if err != nil {
 		return err
 	}
-	as := run{Seconds: time.Since(began).Seconds(), Settings: settings, Syncs: s.disk}
-	r.ran(as)
+	as := reportRun{Seconds: time.Since(began).Seconds(), Settings: settings, Syncs: s.diskSyncs}
+	r.setRun(as)
 	if format == "json" {
 		return writeJSON(os.Stdout, r)
 	}

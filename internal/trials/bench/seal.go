@@ -14,7 +14,7 @@ import (
 
 // sealReport is the result of the benchmark of sealing.
 type sealReport struct {
-	run
+	reportRun
 	Rounds int `json:"rounds"`
 
 	// Acknowledged deliveries per second, round by round.
@@ -48,13 +48,13 @@ func measureSealing(ctx context.Context, args []string) error {
 	if rounds < 1 || seconds < 1 || flags.NArg() > 0 {
 		return errors.New("--rounds and --seconds are at least 1, and there are no arguments")
 	}
-	return onStand(ctx, format, func(s *stand) (report, error) {
+	return onTestbed(ctx, format, func(s *testbed) (report, error) {
 		r := &sealReport{Rounds: rounds}
 		return r, r.measure(ctx, s, rounds, time.Duration(seconds*float64(time.Second)))
 	})
 }
 
-func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured time.Duration) error {
+func (r *sealReport) measure(ctx context.Context, s *testbed, rounds int, measured time.Duration) error {
 	config, err := s.WriteFile("oncegate.yml", configuration)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (r *sealReport) measure(ctx context.Context, s *stand, rounds int, measured
 }
 
 // receive measures one receiver on empty tables.
-func (s *stand) receive(ctx context.Context, p *rig.Node, run uint32, measured time.Duration) (perSecond, cpu float64, err error) {
+func (s *testbed) receive(ctx context.Context, p *rig.Node, run uint32, measured time.Duration) (perSecond, cpu float64, err error) {
 	if _, err := s.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.river_job`); err != nil {
 		return 0, 0, fmt.Errorf("emptying the tables: %w", err)
 	}
@@ -110,7 +110,7 @@ func (s *stand) receive(ctx context.Context, p *rig.Node, run uint32, measured t
 	}
 	var before, after time.Duration
 	var err1, err2 error
-	w := workload{connections: 64, kind: unique, bodySize: bodySize, warmUp: time.Second, measured: measured}
+	w := workload{connections: 64, kind: onlyNew, bodySize: bodySize, warmUp: time.Second, measured: measured}
 	got, err := generate(ctx, p.Public, run, w, func() { before, err1 = rig.CPU(p.PID()) }, func() { after, err2 = rig.CPU(p.PID()) })
 	if err := errors.Join(err, err1, err2); err != nil {
 		return 0, 0, err
@@ -129,7 +129,7 @@ func (r *sealReport) writeTable(w io.Writer) error {
 		perSecond, cpu []float64
 	}{{"plain", r.Plain, r.PlainCPU}, {"sealed", r.Sealed, r.SealedCPU}} {
 		s := newSpread(x.perSecond)
-		fmt.Fprintf(w, "  %-8s %8.0f/s  (%.0f to %.0f)  receiver's processor %4.0f us each\n", x.name, s.median, s.least, s.most, median(x.cpu))
+		fmt.Fprintf(w, "  %-8s %8.0f/s  (%.0f to %.0f)  receiver's processor %4.0f us each\n", x.name, s.median, s.min, s.max, median(x.cpu))
 	}
 	if err := writeRatios(w, r.Ratios); err != nil {
 		return err

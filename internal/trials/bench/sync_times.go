@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// syncs is how long a disk takes to keep 8 KiB while nothing else is asked of it, in
+// syncTimes is how long a disk takes to keep 8 KiB while nothing else is asked of it, in
 // milliseconds: what the figures of a run depend on, and what tells a quiet disk from one
 // that stalls.
-type syncs struct {
+type syncTimes struct {
 	Median  float64 `json:"median_ms"`
 	P99     float64 `json:"p99_ms"`
 	Longest float64 `json:"longest_ms"`
@@ -19,10 +19,10 @@ type syncs struct {
 
 // measureSyncs writes and syncs for a while, as PostgreSQL does with its log, in a file of
 // its own under dir.
-func measureSyncs(dir string, while time.Duration) (syncs, error) {
+func measureSyncs(dir string, while time.Duration) (syncTimes, error) {
 	file, err := os.CreateTemp(dir, "oncegate-sync-")
 	if err != nil {
-		return syncs{}, fmt.Errorf("making a file to sync: %w", err)
+		return syncTimes{}, fmt.Errorf("making a file to sync: %w", err)
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
@@ -30,24 +30,24 @@ func measureSyncs(dir string, while time.Duration) (syncs, error) {
 	content := make([]byte, page)
 	for i := range pages {
 		if _, err := file.WriteAt(content, int64(i*page)); err != nil {
-			return syncs{}, fmt.Errorf("writing a file to sync: %w", err)
+			return syncTimes{}, fmt.Errorf("writing a file to sync: %w", err)
 		}
 	}
 	if err := file.Sync(); err != nil {
-		return syncs{}, fmt.Errorf("syncing a file: %w", err)
+		return syncTimes{}, fmt.Errorf("syncing a file: %w", err)
 	}
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < while; {
 		at := time.Now()
 		if _, err := file.WriteAt(content, int64(len(took)%pages*page)); err != nil {
-			return syncs{}, fmt.Errorf("writing a file to sync: %w", err)
+			return syncTimes{}, fmt.Errorf("writing a file to sync: %w", err)
 		}
 		if err := syscall.Fdatasync(int(file.Fd())); err != nil {
-			return syncs{}, fmt.Errorf("syncing a file: %w", err)
+			return syncTimes{}, fmt.Errorf("syncing a file: %w", err)
 		}
 		took = append(took, time.Since(at))
 	}
 	slices.Sort(took)
 	all := outcome{latencies: took}
-	return syncs{Median: all.quantile(.5), P99: all.quantile(.99), Longest: all.quantile(1)}, nil
+	return syncTimes{Median: all.quantile(.5), P99: all.quantile(.99), Longest: all.quantile(1)}, nil
 }

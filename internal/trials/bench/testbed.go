@@ -19,17 +19,17 @@ import (
 // included, but for memory and checkpoints, which every installation sets.
 var settings = map[string]string{"shared_buffers": "1GB", "max_wal_size": "8GB", "max_connections": "400"}
 
-// syncing is how long the disk is looked at before anything is measured.
-const syncing = 3 * time.Second
+// syncFor is how long the disk is looked at before anything is measured.
+const syncFor = 3 * time.Second
 
-// stand is what every benchmark needs: a directory, the binary, and a PostgreSQL
+// testbed is what every benchmark needs: a directory, the binary, and a PostgreSQL
 // that has been migrated.
-type stand struct {
+type testbed struct {
 	*rig.World
 	db *pgx.Conn
 
-	// disk is what the server's disk took before there was a load.
-	disk syncs
+	// syncTimes is what the server's disk took before there was a load.
+	diskSyncs syncTimes
 
 	processes []*rig.Process
 }
@@ -39,19 +39,19 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// newStand builds and starts it all. What it started is in the stand also when
+// newTestbed builds and starts it all. What it started is in the stand also when
 // it fails.
-func newStand(ctx context.Context) (*stand, error) {
+func newTestbed(ctx context.Context) (*testbed, error) {
 	progress("building the binary and starting PostgreSQL")
 	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "bench", Postgres: devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}})
 	if w == nil {
 		return nil, err
 	}
-	s := &stand{World: w}
+	s := &testbed{World: w}
 	if err != nil {
 		return s, err
 	}
-	if s.disk, err = measureSyncs(filepath.Dir(s.Server.Dir()), syncing); err != nil {
+	if s.diskSyncs, err = measureSyncs(filepath.Dir(s.Server.Dir()), syncFor); err != nil {
 		return s, err
 	}
 	if err := migrations.Up(ctx, s.DSN(), schema); err != nil {
@@ -64,14 +64,14 @@ func newStand(ctx context.Context) (*stand, error) {
 }
 
 // node is how a node of one role is started.
-func (s *stand) node(config, role string, env ...string) rig.NodeConfig {
+func (s *testbed) node(config, role string, env ...string) rig.NodeConfig {
 	return rig.NodeConfig{
 		Name: role, Config: config, Schema: schema, Role: role, Env: append([]string{"STRIPE_SECRET=" + secretValue, "LOG_LEVEL=warn"}, env...),
 	}
 }
 
 // serve starts the real binary in one role and waits until it is ready. It ends with the stand, if not before.
-func (s *stand) serve(ctx context.Context, config, role string, env ...string) (*rig.Node, error) {
+func (s *testbed) serve(ctx context.Context, config, role string, env ...string) (*rig.Node, error) {
 	n, err := s.Serve(ctx, s.node(config, role, env...))
 	if err != nil {
 		return nil, fmt.Errorf("the %s process: %w", role, err)
@@ -81,7 +81,7 @@ func (s *stand) serve(ctx context.Context, config, role string, env ...string) (
 }
 
 // self starts this program as another process, whose first argument is its name. It ends with the stand, if not before.
-func (s *stand) self(args ...string) (*rig.Process, error) {
+func (s *testbed) self(args ...string) (*rig.Process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
@@ -95,17 +95,17 @@ func (s *stand) self(args ...string) (*rig.Process, error) {
 }
 
 // log is the log of a process, by its name or role.
-func (s *stand) log(name string) string { return filepath.Join(s.Dir, name+".log") }
+func (s *testbed) log(name string) string { return filepath.Join(s.Dir, name+".log") }
 
-// spent is the processor time of a process and of PostgreSQL so far.
-func (s *stand) spent(p *rig.Process) (time.Duration, error) {
+// cpuTime is the processor time of a process and of PostgreSQL so far.
+func (s *testbed) cpuTime(p *rig.Process) (time.Duration, error) {
 	own, err1 := rig.CPU(p.PID())
 	postgres, err2 := rig.FamilyCPU(s.Server.PID())
 	return own + postgres, errors.Join(err1, err2)
 }
 
 // close ends what was started and removes the directory.
-func (s *stand) close() error {
+func (s *testbed) close() error {
 	var errs []error
 	for _, p := range s.processes {
 		errs = append(errs, p.Stop(10*time.Second))

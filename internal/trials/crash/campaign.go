@@ -21,53 +21,53 @@ type Options struct {
 	// on timing.
 	Seed uint64
 
-	// Wrong makes the campaign run on something that breaks the promise, to see
+	// Defect makes the campaign run on something that breaks the promise, to see
 	// whether that is noticed; it does not wait for the effects then.
-	Wrong Wrong
+	Defect Defect
 
 	// Pooler puts a PgBouncer in session mode between the binary and PostgreSQL, which drops
 	// what startup messages ask for, as people configure it when it refuses a client.
 	Pooler bool
 
-	// PostgresOnly kills nothing but PostgreSQL.
-	PostgresOnly bool
+	// KillPostgresOnly kills nothing but PostgreSQL.
+	KillPostgresOnly bool
 
 	// Progress is told about each cycle; it may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Wrong is a way to break the promise on purpose.
-type Wrong string
+// Defect is a way to break the promise on purpose.
+type Defect string
 
 // The ways.
 const (
-	// AckEarly acknowledges before the commit.
-	AckEarly Wrong = "ack before commit"
-	// Asynchronous does not wait for the disk: synchronous_commit=off.
-	Asynchronous Wrong = "synchronous_commit=off"
+	// AckBeforeCommit acknowledges before the commit.
+	AckBeforeCommit Defect = "ack before commit"
+	// AsynchronousCommit does not wait for the disk: synchronous_commit=off.
+	AsynchronousCommit Defect = "synchronous_commit=off"
 )
 
 // Summary is a campaign in figures.
 type Summary struct {
-	Cycles, Events, Forged                     int
-	Sent, Acked, Duplicates, Ambiguous, Faults int
-	Effects, Forwarded                         int
-	Random, FailPoints, Postgres, Both, Cuts   int
-	Silences                                   int
-	Lost, Doubled, Altered, Alien, Other       int
-	Starts                                     int
-	Conflicts                                  int
-	Elapsed                                    time.Duration
-	Seed                                       uint64
+	Cycles, Events, Forged                                      int
+	Sent, Acked, Duplicates, Unanswered, ServerErrors           int
+	Effects, Forwarded                                          int
+	RandomKills, FailpointKills, PostgresKills, BothKills, Cuts int
+	Silences                                                    int
+	Lost, Doubled, Altered, Unexpected, Other                   int
+	Starts                                                      int
+	Conflicts                                                   int
+	Elapsed                                                     time.Duration
+	Seed                                                        uint64
 }
 
 // String is the summary in one line.
 func (s *Summary) String() string {
 	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT, %d silences), "+
 		"%d events in %d deliveries, %d acked, %d of them duplicates and %d conflicts, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
-		"lost %d, doubled %d, altered %d, alien %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.Random, s.FailPoints, s.Postgres, s.Both, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Conflicts, s.Ambiguous, s.Faults, s.Forged,
-		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Alien, s.Other, s.Seed, s.Elapsed.Seconds())
+		"lost %d, doubled %d, altered %d, unexpected %d, other %d; seed %d, %.1f s",
+		s.Cycles, s.RandomKills, s.FailpointKills, s.PostgresKills, s.BothKills, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Conflicts, s.Unanswered, s.ServerErrors, s.Forged,
+		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Unexpected, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
 // Campaign is one run on a schema of its own.
@@ -79,22 +79,22 @@ type Campaign struct {
 	public, admin string
 	random        *rand.Rand
 	summary       Summary
-	ledger        *Ledger
-	sink          *Sink
+	ledger        *SenderLedger
+	targetLedger  *TargetLedger
 	target        *rig.Target // serves the sink
 	node          *rig.Node
 	pooler        *devpg.Pooler // nil without one
 	proxy         *rig.Proxy
 	dsn           string // through the proxy
-	beforeKill    func()
+	stopSenders   func()
 }
 
 // Result is what a campaign leaves behind.
 type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
-	Sent       map[string]Sent
-	Calls      map[string]Calls
+	Sent       map[string]SentEvent
+	Requests   map[string]Requests
 	Database   *Database
 
 	// Schema is where the database still has it all.
@@ -109,15 +109,15 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 		o.Progress = func(string, ...any) {}
 	}
 	c := &Campaign{
-		options: o, world: w, schema: "crash_" + run, ledger: newLedger(run),
-		beforeKill: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
+		options: o, world: w, schema: "crash_" + run, ledger: newSenderLedger(run),
+		stopSenders: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	defer func() {
 		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
 	}()
 	if o.Pooler {
 		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.DSN(), Settings: map[string]string{
-			"ignore_startup_parameters": ignoring, "server_login_retry": "0.1",
+			"ignore_startup_parameters": poolerIgnores, "server_login_retry": "0.1",
 		}}); err != nil {
 			return nil, err
 		}
@@ -132,10 +132,10 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 			err = errors.Join(err, c.node.Kill())
 		}
 	}()
-	if err := c.kill(ctx); err != nil {
+	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Sent: c.ledger.Events(), Calls: c.sink.Calls()}
+	r := &Result{Schema: c.schema, Sent: c.ledger.Events(), Requests: c.targetLedger.Requests()}
 	db, err := w.Connect(ctx, c.schema)
 	if err != nil {
 		return nil, err
@@ -144,20 +144,20 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	if r.Database, err = Read(ctx, db); err != nil {
 		return nil, err
 	}
-	r.Violations = Check(r.Sent, r.Database, r.Calls)
-	c.sum(r)
+	r.Violations = Check(r.Sent, r.Database, r.Requests)
+	c.summarise(r)
 	c.summary.Elapsed = time.Since(started)
 	r.Summary = c.summary
 	return r, nil
 }
 
-// ignoring is what the pooler drops from startup messages.
-const ignoring = "search_path, synchronous_commit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, options, " +
+// poolerIgnores is what the pooler drops from startup messages.
+const poolerIgnores = "search_path, synchronous_commit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, options, " +
 	"client_connection_check_interval, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, tcp_user_timeout, " +
 	"enable_seqscan, enable_hashjoin, enable_mergejoin, enable_bitmapscan, jit, plan_cache_mode, random_page_cost"
 
-// reached is where the binary reaches the database.
-func (c *Campaign) reached() string {
+// databaseURL is where the binary reaches the database.
+func (c *Campaign) databaseURL() string {
 	if c.pooler != nil {
 		return c.pooler.DSN()
 	}
@@ -175,7 +175,7 @@ const gatePool = "oncegate gate"
 
 // prepare makes the schema, the targets, the configuration and the addresses.
 func (c *Campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.reached(), c.schema); err != nil {
+	if err := migrations.Up(ctx, c.databaseURL(), c.schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	// The binary has to ask for what it promises, whatever the database is set to.
@@ -192,11 +192,11 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if c.admin, err = rig.FreeAddress(); err != nil {
 		return err
 	}
-	if c.proxy, c.dsn, err = rig.StartProxy(c.reached(), gatePool); err != nil {
+	if c.proxy, c.dsn, err = rig.StartProxy(c.databaseURL(), gatePool); err != nil {
 		return err
 	}
-	c.sink = newSink()
-	if c.target, err = rig.StartTarget(c.sink); err != nil {
+	c.targetLedger = newTargetLedger()
+	if c.target, err = rig.StartTarget(c.targetLedger); err != nil {
 		return errors.Join(err, c.proxy.Close())
 	}
 	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
@@ -205,10 +205,10 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	return nil
 }
 
-// kill is the campaign itself: load, kills, and rest.
-func (c *Campaign) kill(ctx context.Context) error {
+// runCycles is the campaign itself: load, kills, and rest.
+func (c *Campaign) runCycles(ctx context.Context) error {
 	plan := c.plan()
-	if err := c.restart(ctx, plan[0]); err != nil {
+	if err := c.startNode(ctx, plan[0]); err != nil {
 		return err
 	}
 	senders := newSenders(c.ledger, c.public)
@@ -216,8 +216,8 @@ func (c *Campaign) kill(ctx context.Context) error {
 	defer stop()
 	senders.start(sending, c.options.Seed+1)
 	for i, step := range plan[:c.options.Cycles] {
-		if c.options.Wrong != "" && i == c.options.Cycles-1 {
-			c.beforeKill = stop // else redeliveries put right what the last kill has lost
+		if c.options.Defect != "" && i == c.options.Cycles-1 {
+			c.stopSenders = stop // else redeliveries put right what the last kill has lost
 		}
 		if err := c.cycle(ctx, step, plan[i+1]); err != nil {
 			return fmt.Errorf("cycle %d: %w", i+1, err)
@@ -225,14 +225,14 @@ func (c *Campaign) kill(ctx context.Context) error {
 		c.options.Progress("cycle %d of %d: %s", i+1, c.options.Cycles, step)
 	}
 	stop()
-	if c.options.Wrong != "" {
+	if c.options.Defect != "" {
 		senders.wait.Wait()
 		return nil
 	}
 	timed, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	senders.finish(timed, c.options.Seed)
-	if err := c.rest(timed); err != nil {
+	senders.deliverRest(timed, c.options.Seed)
+	if err := c.waitForEffects(timed); err != nil {
 		return err
 	}
 	if err := c.node.Stop(30 * time.Second); err != nil {
@@ -244,9 +244,9 @@ func (c *Campaign) kill(ctx context.Context) error {
 	return nil
 }
 
-// rest waits until no effect is under way, or ctx ends: then the check says what
+// waitForEffects waits until no effect is under way, or ctx ends: then the check says what
 // is left.
-func (c *Campaign) rest(ctx context.Context) error {
+func (c *Campaign) waitForEffects(ctx context.Context) error {
 	db, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
 		return err
@@ -260,19 +260,19 @@ func (c *Campaign) rest(ctx context.Context) error {
 	return nil
 }
 
-func (c *Campaign) sum(r *Result) {
+func (c *Campaign) summarise(r *Result) {
 	s := &c.summary
 	l := c.ledger
 	s.Events, s.Forged = len(l.ids), l.forged
-	s.Sent, s.Acked, s.Duplicates, s.Ambiguous, s.Faults = l.requests, l.acked, l.duplicates, l.ambiguous, l.faults
+	s.Sent, s.Acked, s.Duplicates, s.Unanswered, s.ServerErrors = l.requests, l.acked, l.duplicates, l.unanswered, l.serverErrors
 	s.Conflicts = l.conflicts
 	for _, row := range r.Database.Events {
 		s.Effects += row.Effects
 	}
-	for _, calls := range r.Calls {
+	for _, calls := range r.Requests {
 		s.Forwarded += calls.Count
 	}
 	s.Lost, s.Doubled = rig.CountKind(r.Violations, Lost), rig.CountKind(r.Violations, Doubled)
-	s.Altered, s.Alien = rig.CountKind(r.Violations, Altered), rig.CountKind(r.Violations, Alien)
-	s.Other = len(r.Violations) - s.Lost - s.Doubled - s.Altered - s.Alien
+	s.Altered, s.Unexpected = rig.CountKind(r.Violations, Altered), rig.CountKind(r.Violations, Unexpected)
+	s.Other = len(r.Violations) - s.Lost - s.Doubled - s.Altered - s.Unexpected
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Recorded is an event as the database has it.
-type Recorded struct {
+// EventRow is an event as the database has it.
+type EventRow struct {
 	EventID   string
 	SHA       []byte // as stored beside it
 	BodySHA   []byte // of the bytes that are stored
@@ -24,21 +24,21 @@ type Recorded struct {
 
 // Database is what the database says at the end.
 type Database struct {
-	Events []Recorded
+	Events []EventRow
 
 	// Applied counts the rows of the transactional target, by event id.
 	Applied map[string]int
 
-	// Kept are the payloads that conflict with an event, by its event id: the hash that
+	// ConflictRow are the payloads that conflict with an event, by its event id: the hash that
 	// stands beside each, and that of the bytes that are stored.
-	Kept map[string][]Kept
+	Conflicts map[string][]ConflictRow
 
 	// Unfinished counts the effects that are not done, by state.
 	Unfinished map[string]int
 }
 
-// Kept is a payload that is kept beside its event.
-type Kept struct{ SHA, BodySHA []byte }
+// ConflictRow is a payload that is kept beside its event.
+type ConflictRow struct{ SHA, BodySHA []byte }
 
 const readEvents = `
 SELECT e.event_id, e.body_sha256, sha256(substring(b.body FROM e.body_offset + 1 FOR e.body_length)), e.admission,
@@ -48,7 +48,7 @@ FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body
 
 const readApplied = `SELECT event_id, count(*) FROM crash_applied GROUP BY event_id`
 
-const readKept = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict c JOIN inbox_event e ON e.id = c.event_id`
+const readConflicts = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict c JOIN inbox_event e ON e.id = c.event_id`
 
 const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
 
@@ -57,7 +57,7 @@ func Read(ctx context.Context, db rig.Querier) (*Database, error) {
 	d := &Database{}
 	rows, err := db.Query(ctx, readEvents)
 	if err == nil {
-		d.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Recorded])
+		d.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[EventRow])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
@@ -65,23 +65,23 @@ func Read(ctx context.Context, db rig.Querier) (*Database, error) {
 	if d.Applied, err = rig.CountBy(ctx, db, readApplied); err != nil {
 		return nil, err
 	}
-	if d.Kept, err = kept(ctx, db); err != nil {
+	if d.Conflicts, err = readConflictRows(ctx, db); err != nil {
 		return nil, err
 	}
 	d.Unfinished, err = rig.CountBy(ctx, db, readUnfinished)
 	return d, err
 }
 
-func kept(ctx context.Context, db rig.Querier) (map[string][]Kept, error) {
-	rows, err := db.Query(ctx, readKept)
+func readConflictRows(ctx context.Context, db rig.Querier) (map[string][]ConflictRow, error) {
+	rows, err := db.Query(ctx, readConflicts)
 	if err != nil {
 		return nil, fmt.Errorf("reading conflicts: %w", err)
 	}
-	out := map[string][]Kept{}
+	out := map[string][]ConflictRow{}
 	var id string
-	var k Kept
+	var k ConflictRow
 	_, err = pgx.ForEachRow(rows, []any{&id, &k.SHA, &k.BodySHA}, func() error {
-		out[id] = append(out[id], Kept{bytes.Clone(k.SHA), bytes.Clone(k.BodySHA)})
+		out[id] = append(out[id], ConflictRow{bytes.Clone(k.SHA), bytes.Clone(k.BodySHA)})
 		return nil
 	})
 	if err != nil {
@@ -95,16 +95,16 @@ const (
 	Lost       rig.Kind = "lost"       // acknowledged and not recorded, or recorded and not carried out
 	Doubled    rig.Kind = "doubled"    // recorded or carried out more than once
 	Altered    rig.Kind = "altered"    // recorded or sent with other bytes
-	Alien      rig.Kind = "alien"      // recorded or carried out without a signed delivery
+	Unexpected rig.Kind = "unexpected" // recorded or carried out without a signed delivery
 	Unfinished rig.Kind = "unfinished" // not at its end after everything has come to rest
 	Misjudged  rig.Kind = "misjudged"  // a signed delivery refused, a forged one accepted, an odd answer
 )
 
-// EffectsEach is how many effects the routes of a campaign give an event.
-const EffectsEach = 2
+// EffectsPerEvent is how many effects the routes of a campaign give an event.
+const EffectsPerEvent = 2
 
 // Check compares the ledgers of the senders and the target with the database.
-func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []rig.Violation {
+func Check(sent map[string]SentEvent, db *Database, calls map[string]Requests) []rig.Violation {
 	c := &checker{}
 	recorded := make(map[string]bool, len(db.Events))
 	for i := range db.Events {
@@ -118,38 +118,38 @@ func Check(sent map[string]Sent, db *Database, calls map[string]Calls) []rig.Vio
 	}
 	for id, e := range sent {
 		c.sender(id, &e, recorded[id])
-		c.conflicts(id, &e, db.Kept[id])
+		c.conflicts(id, &e, db.Conflicts[id])
 	}
 	for id := range db.Applied {
 		if !recorded[id] {
-			c.add(Alien, "%s was applied and is not recorded", id)
+			c.add(Unexpected, "%s was applied and is not recorded", id)
 		}
 	}
 	for id := range calls {
 		if !recorded[id] {
-			c.add(Alien, "%s was forwarded and is not recorded", id)
+			c.add(Unexpected, "%s was forwarded and is not recorded", id)
 		}
 	}
 	for state, n := range db.Unfinished {
 		c.add(Unfinished, "%d effects are %s", n, state)
 	}
-	slices.SortFunc(c.found, func(a, b rig.Violation) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
-	return c.found
+	slices.SortFunc(c.violations, func(a, b rig.Violation) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) })
+	return c.violations
 }
 
-type checker struct{ found []rig.Violation }
+type checker struct{ violations []rig.Violation }
 
 func (c *checker) add(kind rig.Kind, format string, args ...any) {
-	c.found = append(c.found, rig.NewViolation(kind, format, args...))
+	c.violations = append(c.violations, rig.NewViolation(kind, format, args...))
 }
 
-func (c *checker) event(row *Recorded, sent map[string]Sent) {
+func (c *checker) event(row *EventRow, sent map[string]SentEvent) {
 	e, known := sent[row.EventID]
 	switch {
 	case !known:
-		c.add(Alien, "%s was never sent", row.EventID)
+		c.add(Unexpected, "%s was never sent", row.EventID)
 	case e.Forged:
-		c.add(Alien, "%s was only sent with a wrong signature", row.EventID)
+		c.add(Unexpected, "%s was only sent with a wrong signature", row.EventID)
 	case !bytes.Equal(row.SHA, e.SHA[:]):
 		c.add(Altered, "%s is recorded with another hash", row.EventID)
 	case !bytes.Equal(row.BodySHA, e.SHA[:]):
@@ -160,12 +160,12 @@ func (c *checker) event(row *Recorded, sent map[string]Sent) {
 	}
 }
 
-func (c *checker) effects(row *Recorded, sent map[string]Sent, applied int, calls Calls) {
+func (c *checker) effects(row *EventRow, sent map[string]SentEvent, applied int, calls Requests) {
 	id := row.EventID
 	switch {
-	case row.Effects < EffectsEach:
+	case row.Effects < EffectsPerEvent:
 		c.add(Lost, "%s has %d effects", id, row.Effects)
-	case row.Effects > EffectsEach:
+	case row.Effects > EffectsPerEvent:
 		c.add(Doubled, "%s has %d effects", id, row.Effects)
 	}
 	switch {
@@ -188,43 +188,43 @@ func (c *checker) effects(row *Recorded, sent map[string]Sent, applied int, call
 	}
 }
 
-// mostKept is how many payloads of an event are kept at least, the newest ones.
-const mostKept = 5
+// keptConflicts is how many payloads of an event are kept at least, the newest ones.
+const keptConflicts = 5
 
 // conflicts: a payload that was acknowledged is kept, unless so many others may have
 // come after it.
-func (c *checker) conflicts(id string, e *Sent, rows []Kept) {
+func (c *checker) conflicts(id string, e *SentEvent, rows []ConflictRow) {
 	kept := map[[sha256.Size]byte]bool{}
 	for _, row := range rows {
 		sum := [sha256.Size]byte(row.SHA)
-		if _, known := e.Others[sum]; !known {
-			c.add(Alien, "%s has a conflicting payload that was never sent", id)
+		if _, known := e.Conflicting[sum]; !known {
+			c.add(Unexpected, "%s has a conflicting payload that was never sent", id)
 		}
 		if !bytes.Equal(row.SHA, row.BodySHA) {
 			c.add(Altered, "%s has a conflicting payload with other bytes", id)
 		}
 		kept[sum] = true
 	}
-	if len(rows) > mostKept {
+	if len(rows) > keptConflicts {
 		c.add(Misjudged, "%s has %d conflicting payloads, more than are kept", id, len(rows))
 	}
-	for sum, o := range e.Others {
+	for sum, o := range e.Conflicting {
 		if o.Acked == 0 || kept[sum] {
 			continue
 		}
 		later := 0
-		for other, p := range e.Others {
-			if other != sum && p.LastTo > o.AckedFrom {
+		for other, p := range e.Conflicting {
+			if other != sum && p.LastAnsweredAt > o.LastAckSentAt {
 				later++
 			}
 		}
-		if later < mostKept {
+		if later < keptConflicts {
 			c.add(Lost, "%s had a conflicting payload acknowledged that is not kept, and %d others after it", id, later)
 		}
 	}
 }
 
-func (c *checker) sender(id string, e *Sent, recorded bool) {
+func (c *checker) sender(id string, e *SentEvent, recorded bool) {
 	switch {
 	case e.Forged && e.Acked > 0:
 		c.add(Misjudged, "%s was acknowledged with a wrong signature", id)
@@ -239,7 +239,7 @@ func (c *checker) sender(id string, e *Sent, recorded bool) {
 	if e.Refused > 0 {
 		c.add(Misjudged, "%s was refused %d times", id, e.Refused)
 	}
-	if e.Odd > 0 {
-		c.add(Misjudged, "%s got %d odd answers", id, e.Odd)
+	if e.OddAnswers > 0 {
+		c.add(Misjudged, "%s got %d odd answers", id, e.OddAnswers)
 	}
 }

@@ -44,7 +44,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	if t.Failed() {
 		return
 	}
-	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Ambiguous == 0 {
+	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Unanswered == 0 {
 		t.Errorf("too little happened to prove anything: %s", s.String())
 	}
 
@@ -52,7 +52,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	// for in its startup message: whoever asks only there loses what was acknowledged.
 	t.Run("nothing is lost behind a pooler", func(t *testing.T) {
 		devpgtest.NeedPooler(t)
-		r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, PostgresOnly: true, Progress: t.Logf})
+		r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, KillPostgresOnly: true, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,13 +76,13 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			noticed(t, m, result, db)
 		})
 	}
-	for _, wrong := range []crash.Wrong{crash.AckEarly, crash.Asynchronous} { //nolint:paralleltest // as above
+	for _, wrong := range []crash.Defect{crash.AckBeforeCommit, crash.AsynchronousCommit} { //nolint:paralleltest // as above
 		t.Run(string(wrong), func(t *testing.T) {
 			// A kill need not hit a moment at which something is at stake, so a campaign
 			// that lost nothing is followed by another.
 			lost := 0
 			for try := uint64(0); lost == 0 && try < 5; try++ {
-				r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Wrong: wrong})
+				r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Defect: wrong})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,7 +118,7 @@ type mutant struct {
 	// sql is run on the database, in a transaction that is rolled back.
 	sql string
 	// damage changes the ledgers of one event.
-	damage func(sent *crash.Sent, calls *crash.Calls)
+	damage func(sent *crash.SentEvent, calls *crash.Requests)
 }
 
 var mutants = []mutant{
@@ -132,7 +132,7 @@ var mutants = []mutant{
 		UPDATE effect SET state = 'pending', finished_at = NULL, next_at = now() WHERE id = (SELECT id FROM effect LIMIT 1)`},
 	{name: "a stored body changes", want: crash.Altered, sql: `
 		UPDATE inbox_body SET body = overlay(body PLACING 'x' FROM 20) WHERE id = (SELECT body_id FROM inbox_event LIMIT 1)`},
-	{name: "an event comes from nowhere", want: crash.Alien, sql: `
+	{name: "an event comes from nowhere", want: crash.Unexpected, sql: `
 		UPDATE inbox_event SET event_id = 'evt_alien' WHERE id = (SELECT id FROM inbox_event LIMIT 1)`},
 	{name: "an event is recorded twice", want: crash.Doubled, sql: `
 		ALTER TABLE inbox_event DROP CONSTRAINT inbox_event_key, DROP CONSTRAINT inbox_event_pkey;
@@ -141,23 +141,23 @@ var mutants = []mutant{
 		DELETE FROM conflict WHERE event_id IN (SELECT event_id FROM conflict GROUP BY 1 HAVING count(*) < 5)`},
 	{name: "a conflicting payload changes", want: crash.Altered, sql: `
 		UPDATE conflict SET body = overlay(body PLACING 'x' FROM 20) WHERE id = (SELECT id FROM conflict LIMIT 1)`},
-	{name: "a forward goes out under a second key", want: crash.Doubled, damage: func(_ *crash.Sent, calls *crash.Calls) {
+	{name: "a forward goes out under a second key", want: crash.Doubled, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
 		calls.Count++
 		calls.Keys["another"]++
 	}},
-	{name: "a forward never went out", want: crash.Lost, damage: func(_ *crash.Sent, calls *crash.Calls) {
-		*calls = crash.Calls{}
+	{name: "a forward never went out", want: crash.Lost, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
+		*calls = crash.Requests{}
 	}},
-	{name: "a forward goes out with another body", want: crash.Altered, damage: func(_ *crash.Sent, calls *crash.Calls) {
+	{name: "a forward goes out with another body", want: crash.Altered, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
 		calls.Bodies[[32]byte{1}]++
 	}},
-	{name: "two deliveries are called the first", want: crash.Doubled, damage: func(sent *crash.Sent, _ *crash.Calls) {
+	{name: "two deliveries are called the first", want: crash.Doubled, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
 		sent.Recorded = 2
 	}},
-	{name: "a forged delivery is recorded", want: crash.Alien, damage: func(sent *crash.Sent, _ *crash.Calls) {
+	{name: "a forged delivery is recorded", want: crash.Unexpected, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
 		sent.Forged = true
 	}},
-	{name: "a signed delivery is refused", want: crash.Misjudged, damage: func(sent *crash.Sent, _ *crash.Calls) {
+	{name: "a signed delivery is refused", want: crash.Misjudged, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
 		sent.Refused = 1
 	}},
 }
@@ -179,11 +179,11 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, calls := maps.Clone(r.Sent), maps.Clone(r.Calls)
+	sent, calls := maps.Clone(r.Sent), maps.Clone(r.Requests)
 	victim := r.Database.Events[0].EventID
 	if m.damage != nil {
 		e := sent[victim]
-		c := crash.Calls{Count: calls[victim].Count, Keys: maps.Clone(calls[victim].Keys), Bodies: maps.Clone(calls[victim].Bodies)}
+		c := crash.Requests{Count: calls[victim].Count, Keys: maps.Clone(calls[victim].Keys), Bodies: maps.Clone(calls[victim].Bodies)}
 		m.damage(&e, &c)
 		sent[victim], calls[victim] = e, c
 	}

@@ -40,9 +40,9 @@ func (c *Campaign) plan() []step {
 	var out []step
 	for len(out) < c.options.Cycles {
 		switch {
-		case c.options.Wrong == AckEarly:
+		case c.options.Defect == AckBeforeCommit:
 			out = append(out, killRandom)
-		case c.options.Wrong == Asynchronous, c.options.PostgresOnly:
+		case c.options.Defect == AsynchronousCommit, c.options.KillPostgresOnly:
 			out = append(out, killPostgres)
 		default:
 			round := append([]step(nil), steps...)
@@ -55,10 +55,10 @@ func (c *Campaign) plan() []step {
 
 // failpoint is what the binary is started with for a step.
 func (c *Campaign) failpoint(s step) string {
-	switch c.options.Wrong {
-	case AckEarly:
+	switch c.options.Defect {
+	case AckBeforeCommit:
 		return string(ackEarly) + ":1"
-	case Asynchronous:
+	case AsynchronousCommit:
 		return string(asynchronous) + ":1"
 	}
 	switch s {
@@ -69,8 +69,8 @@ func (c *Campaign) failpoint(s step) string {
 	}
 }
 
-// restart starts the binary so that it fits the step that comes next.
-func (c *Campaign) restart(ctx context.Context, next step) error {
+// startNode starts the binary so that it fits the step that comes next.
+func (c *Campaign) startNode(ctx context.Context, next step) error {
 	c.summary.Starts++
 	n, err := c.serve(ctx, c.failpoint(next))
 	if err != nil {
@@ -83,52 +83,52 @@ func (c *Campaign) restart(ctx context.Context, next step) error {
 // cycle takes a step and brings everything up again.
 func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
-	if c.options.Wrong != "" {
+	if c.options.Defect != "" {
 		load += time.Second // so that there is much to lose
 	}
 	switch s {
 	case killRandom:
 		rig.Pause(ctx, load)
-		c.beforeKill()
-		c.summary.Random++
+		c.stopSenders()
+		c.summary.RandomKills++
 		if err := c.node.Kill(); err != nil {
 			return err
 		}
 	case killPostgres:
 		rig.Pause(ctx, load)
-		c.beforeKill()
-		c.summary.Postgres++
-		if err := c.postgres(ctx); err != nil {
+		c.stopSenders()
+		c.summary.PostgresKills++
+		if err := c.restartPostgres(ctx); err != nil {
 			return err
 		}
-		if done, err := c.survived(ctx, next); done || err != nil {
+		if done, err := c.expectRecovery(ctx, next); done || err != nil {
 			return err
 		}
 	case cutBefore, cutAfter:
-		if err := c.cut(ctx, s); err != nil {
+		if err := c.cutGateConnection(ctx, s); err != nil {
 			return err
 		}
-		if done, err := c.survived(ctx, next); done || err != nil {
+		if done, err := c.expectRecovery(ctx, next); done || err != nil {
 			return err
 		}
 	case silence:
 		rig.Pause(ctx, load)
 		c.summary.Silences++
 		c.proxy.Silence()
-		if done, err := c.survived(ctx, next); done || err != nil {
+		if done, err := c.expectRecovery(ctx, next); done || err != nil {
 			return err
 		}
 	case killBoth:
 		rig.Pause(ctx, load)
-		c.beforeKill()
-		c.summary.Both++
-		if err := errors.Join(c.node.Kill(), c.postgres(ctx)); err != nil {
+		c.stopSenders()
+		c.summary.BothKills++
+		if err := errors.Join(c.node.Kill(), c.restartPostgres(ctx)); err != nil {
 			return err
 		}
 	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
 		select {
 		case <-c.node.Done():
-			c.summary.FailPoints++
+			c.summary.FailpointKills++
 		case <-ctx.Done():
 		case <-time.After(time.Minute): // a machine that is busy otherwise commits a few groups a second
 			return fmt.Errorf("the fail point %s was not reached", c.node.Failpoint())
@@ -137,13 +137,13 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return c.restart(ctx, next)
+	return c.startNode(ctx, next)
 }
 
-// survived expects that the binary runs on without its connections, and that it
+// expectRecovery expects that the binary runs on without its connections, and that it
 // comes back by itself. It is only stopped, and done is false, if the next step
 // wants it started with a fail point.
-func (c *Campaign) survived(ctx context.Context, next step) (done bool, err error) {
+func (c *Campaign) expectRecovery(ctx context.Context, next step) (done bool, err error) {
 	if !c.node.Running() {
 		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.node.Err(), c.node.Tail())
 	}
@@ -153,9 +153,9 @@ func (c *Campaign) survived(ctx context.Context, next step) (done bool, err erro
 	return false, c.node.Stop(30 * time.Second)
 }
 
-// cut drops the connection of a group at its COMMIT, so that the gate cannot know
+// cutGateConnection drops the connection of a group at its COMMIT, so that the gate cannot know
 // whether it was carried out.
-func (c *Campaign) cut(ctx context.Context, s step) error {
+func (c *Campaign) cutGateConnection(ctx context.Context, s step) error {
 	where := rig.CutBefore
 	if s == cutAfter {
 		where = rig.CutAfter
@@ -171,8 +171,8 @@ func (c *Campaign) cut(ctx context.Context, s step) error {
 	}
 }
 
-// postgres kills PostgreSQL and starts it again.
-func (c *Campaign) postgres(ctx context.Context) error {
+// restartPostgres kills PostgreSQL and starts it again.
+func (c *Campaign) restartPostgres(ctx context.Context) error {
 	if err := c.world.Server.Kill(); err != nil {
 		return err
 	}

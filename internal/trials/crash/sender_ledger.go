@@ -11,55 +11,57 @@ import (
 	"sync"
 )
 
-// Sent is what the senders know about one event.
-type Sent struct {
+// SentEvent is what the senders know about one event.
+type SentEvent struct {
 	Body []byte
 	SHA  [sha256.Size]byte
 
 	// Forged: it was only ever sent with a wrong signature.
 	Forged bool
 
-	Acked    int // answers of 2xx
-	Recorded int // those that said it was the first
-	Refused  int // answers of 4xx
-	Odd      int // answers that no delivery of ours may get
+	Acked      int // answers of 2xx
+	Recorded   int // those that said it was the first
+	Refused    int // answers of 4xx
+	OddAnswers int // answers that no delivery of ours may get
 
-	// Others are the payloads that were delivered under its id after it had been
+	// Conflicting are the payloads that were delivered under its id after it had been
 	// acknowledged, by their hash.
-	Others map[[sha256.Size]byte]Other
+	Conflicting map[[sha256.Size]byte]ConflictingPayload
 }
 
-// Other is what the senders know about a payload that conflicts with its event. Times
+// ConflictingPayload is what the senders know about a payload that conflicts with its event. Times
 // are counted in requests.
-type Other struct {
+type ConflictingPayload struct {
 	Acked int
 
-	// AckedFrom is when the last acknowledged request was sent, and LastTo when the last
+	// LastAckSentAt is when the last acknowledged request was sent, and LastTo when the last
 	// one was answered: one that never was may arrive at any time.
-	AckedFrom, LastTo int
+	LastAckSentAt, LastAnsweredAt int
 }
 
-// Ledger is what was sent and acknowledged, by event id.
-type Ledger struct {
+// SenderLedger is what was sent and acknowledged, by event id.
+type SenderLedger struct {
 	run string
 
-	mu         sync.Mutex
-	events     map[string]*Sent
-	ids        []string // signed ones, in order
-	requests   int
-	acked      int
-	duplicates int
-	ambiguous  int // sent, and no answer came
-	faults     int // 5xx
-	forged     int
-	conflicts  int
-	clock      int
+	mu           sync.Mutex
+	events       map[string]*SentEvent
+	ids          []string // signed ones, in order
+	requests     int
+	acked        int
+	duplicates   int
+	unanswered   int // sent, and no answer came
+	serverErrors int // 5xx
+	forged       int
+	conflicts    int
+	clock        int
 }
 
-func newLedger(run string) *Ledger { return &Ledger{run: run, events: map[string]*Sent{}} }
+func newSenderLedger(run string) *SenderLedger {
+	return &SenderLedger{run: run, events: map[string]*SentEvent{}}
+}
 
-// add makes a new event.
-func (l *Ledger) add(random *rand.Rand, forged bool) string {
+// newEvent makes a new event.
+func (l *SenderLedger) newEvent(random *rand.Rand, forged bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := fmt.Sprintf("evt_%s_%06d", l.run, len(l.events))
@@ -69,7 +71,7 @@ func (l *Ledger) add(random *rand.Rand, forged bool) string {
 	}
 	body := fmt.Appendf(nil, `{"id":%q,"object":"event","type":"invoice.paid","pending_webhooks":1,"note":"für %s €","data":{"object":{"id":"in_%d","filler":"%s"}}}`,
 		id, strings.Repeat("x", random.IntN(30)), random.Uint32(), hex.EncodeToString(filler))
-	l.events[id] = &Sent{Body: body, SHA: sha256.Sum256(body), Forged: forged}
+	l.events[id] = &SentEvent{Body: body, SHA: sha256.Sum256(body), Forged: forged}
 	if forged {
 		l.forged++
 	} else {
@@ -78,8 +80,8 @@ func (l *Ledger) add(random *rand.Rand, forged bool) string {
 	return id
 }
 
-// any gives an event that was sent before, if there is one: mostly a recent one.
-func (l *Ledger) any(random *rand.Rand) (string, bool) {
+// pickEvent gives an event that was sent before, if there is one: mostly a recent one.
+func (l *SenderLedger) pickEvent(random *rand.Rand) (string, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.ids)
@@ -92,19 +94,19 @@ func (l *Ledger) any(random *rand.Rand) (string, bool) {
 	return l.ids[random.IntN(n)], true
 }
 
-func (l *Ledger) body(id string) (body []byte, forged bool) {
+func (l *SenderLedger) body(id string) (body []byte, forged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events[id].Body, l.events[id].Forged
 }
 
-// variants is how many conflicting payloads an event gets: more than are kept.
-const variants = 8
+// payloadVariants is how many conflicting payloads an event gets: more than are kept.
+const payloadVariants = 8
 
-// conflict gives an event that was acknowledged, if there is one, with a payload that
+// pickConflict gives an event that was acknowledged, if there is one, with a payload that
 // is not its own, and the time.
-func (l *Ledger) conflict(random *rand.Rand) (id string, body []byte, from int, ok bool) {
-	id, ok = l.any(random)
+func (l *SenderLedger) pickConflict(random *rand.Rand) (id string, body []byte, from int, ok bool) {
+	id, ok = l.pickEvent(random)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ok && random.IntN(2) == 0 { // a few events get more of them than are kept
@@ -114,59 +116,59 @@ func (l *Ledger) conflict(random *rand.Rand) (id string, body []byte, from int, 
 		return "", nil, 0, false
 	}
 	l.clock++
-	other := fmt.Appendf(nil, `{"variant":%d,`, random.IntN(variants))
+	other := fmt.Appendf(nil, `{"variant":%d,`, random.IntN(payloadVariants))
 	return id, append(other, l.events[id].Body[1:]...), l.clock, true
 }
 
-// noteConflict writes down the answer to a payload that conflicts.
-func (l *Ledger) noteConflict(id string, body []byte, from int, a answer) {
+// recordConflictAnswer writes down the answer to a payload that conflicts.
+func (l *SenderLedger) recordConflictAnswer(id string, body []byte, from int, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.unsent {
+	if a.connectionRefused {
 		return
 	}
 	e, sum := l.events[id], sha256.Sum256(body)
 	l.requests++
 	l.clock++
-	o := e.Others[sum]
-	o.LastTo = max(o.LastTo, l.clock)
+	o := e.Conflicting[sum]
+	o.LastAnsweredAt = max(o.LastAnsweredAt, l.clock)
 	switch {
-	case a.acknowledged() && a.says == "conflict":
+	case a.acknowledged() && a.receiptStatus == "conflict":
 		o.Acked++
-		o.AckedFrom = max(o.AckedFrom, from)
+		o.LastAckSentAt = max(o.LastAckSentAt, from)
 		l.acked++
 		l.conflicts++
 	case a.acknowledged():
-		e.Odd++
+		e.OddAnswers++
 	case a.status/100 == 4:
 		e.Refused++
 	case a.status/100 == 5:
-		l.faults++
-		o.LastTo = math.MaxInt // it may have been kept all the same
+		l.serverErrors++
+		o.LastAnsweredAt = math.MaxInt // it may have been kept all the same
 	default:
-		l.ambiguous++
-		o.LastTo = math.MaxInt
+		l.unanswered++
+		o.LastAnsweredAt = math.MaxInt
 	}
-	if e.Others == nil {
-		e.Others = map[[sha256.Size]byte]Other{}
+	if e.Conflicting == nil {
+		e.Conflicting = map[[sha256.Size]byte]ConflictingPayload{}
 	}
-	e.Others[sum] = o
+	e.Conflicting[sum] = o
 }
 
 // answer is how a request ended.
 type answer struct {
-	status int // 0: no answer came
-	says   string
-	unsent bool // nobody was listening
+	status            int // 0: no answer came
+	receiptStatus     string
+	connectionRefused bool // nobody was listening
 }
 
 func (a answer) acknowledged() bool { return a.status/100 == 2 }
 
-// note writes an answer down.
-func (l *Ledger) note(id string, a answer) {
+// recordAnswer writes an answer down.
+func (l *SenderLedger) recordAnswer(id string, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.unsent {
+	if a.connectionRefused {
 		return
 	}
 	e := l.events[id]
@@ -175,33 +177,33 @@ func (l *Ledger) note(id string, a answer) {
 	case a.acknowledged():
 		e.Acked++
 		l.acked++
-		switch a.says {
+		switch a.receiptStatus {
 		case "recorded":
 			e.Recorded++
 		case "duplicate":
 			l.duplicates++
 		default:
-			e.Odd++
+			e.OddAnswers++
 		}
 	case a.status/100 == 4:
 		e.Refused++
 	case a.status/100 == 5:
-		l.faults++
+		l.serverErrors++
 	case a.status == 0:
-		l.ambiguous++
+		l.unanswered++
 	default:
-		e.Odd++
+		e.OddAnswers++
 	}
 }
 
 // Events is a copy of the ledger.
-func (l *Ledger) Events() map[string]Sent {
+func (l *SenderLedger) Events() map[string]SentEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make(map[string]Sent, len(l.events))
+	out := make(map[string]SentEvent, len(l.events))
 	for id, e := range maps.All(l.events) {
 		copied := *e
-		copied.Others = maps.Clone(e.Others)
+		copied.Conflicting = maps.Clone(e.Conflicting)
 		out[id] = copied
 	}
 	return out

@@ -22,17 +22,17 @@ const (
 // senders deliver until they are stopped, and go on delivering what was not
 // acknowledged, as providers do. Some of that they give up, as providers do too.
 type senders struct {
-	ledger *Ledger
+	ledger *SenderLedger
 	url    string
 	client *http.Client
 
-	mu    sync.Mutex
-	again []string
+	mu           sync.Mutex
+	redeliveries []string
 
 	wait sync.WaitGroup
 }
 
-func newSenders(ledger *Ledger, address string) *senders {
+func newSenders(ledger *SenderLedger, address string) *senders {
 	return &senders{
 		ledger: ledger,
 		url:    "http://" + address + "/in/stripe",
@@ -47,7 +47,7 @@ func (s *senders) start(ctx context.Context, seed uint64) {
 		s.wait.Go(func() {
 			wait := time.Duration(0)
 			for rig.Pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
-				if wait = 0; !s.step(ctx, random) {
+				if wait = 0; !s.sendOnce(ctx, random) {
 					wait = 100 * time.Millisecond // nobody is there, or the database is not
 				}
 			}
@@ -55,19 +55,19 @@ func (s *senders) start(ctx context.Context, seed uint64) {
 	}
 }
 
-// step makes one delivery, or several at once, and reports whether it was judged.
-func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
+// sendOnce makes one delivery, or several at once, and reports whether it was judged.
+func (s *senders) sendOnce(ctx context.Context, random *rand.Rand) bool {
 	// What is under way when the senders stop is still answered and noted.
 	ctx = context.WithoutCancel(ctx)
 	n := random.IntN(100)
-	if id, ok := s.unanswered(); ok && n < 60 {
+	if id, ok := s.nextRedelivery(); ok && n < 60 {
 		return s.deliver(ctx, random, id)
 	}
 	switch {
 	case n < 60:
-		return s.deliver(ctx, random, s.ledger.add(random, false))
+		return s.deliver(ctx, random, s.ledger.newEvent(random, false))
 	case n < 75: // the same event several times at once
-		id := s.ledger.add(random, false)
+		id := s.ledger.newEvent(random, false)
 		var together sync.WaitGroup
 		for range 2 + random.IntN(3) {
 			own := rig.Random(random.Uint64(), 0)
@@ -76,29 +76,29 @@ func (s *senders) step(ctx context.Context, random *rand.Rand) bool {
 		together.Wait()
 		return true
 	case n < 83: // the sender means something else by an id that it has used
-		id, body, from, ok := s.ledger.conflict(random)
+		id, body, from, ok := s.ledger.pickConflict(random)
 		if !ok {
 			return true
 		}
 		a := s.post(ctx, body, secret)
-		s.ledger.noteConflict(id, body, from, a)
+		s.ledger.recordConflictAnswer(id, body, from, a)
 		return a.status != 0 && a.status/100 != 5
 	case n < 97:
-		id, ok := s.ledger.any(random)
+		id, ok := s.ledger.pickEvent(random)
 		return !ok || s.deliver(ctx, random, id)
 	default:
-		return s.deliver(ctx, random, s.ledger.add(random, true))
+		return s.deliver(ctx, random, s.ledger.newEvent(random, true))
 	}
 }
 
-func (s *senders) unanswered() (string, bool) {
+func (s *senders) nextRedelivery() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.again) == 0 {
+	if len(s.redeliveries) == 0 {
 		return "", false
 	}
-	id := s.again[0]
-	s.again = s.again[1:]
+	id := s.redeliveries[0]
+	s.redeliveries = s.redeliveries[1:]
 	return id, true
 }
 
@@ -111,10 +111,10 @@ func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 		key = wrongSecret
 	}
 	a := s.post(ctx, body, key)
-	s.ledger.note(id, a)
+	s.ledger.recordAnswer(id, a)
 	if !a.acknowledged() && !forged && random.IntN(10) > 0 {
 		s.mu.Lock()
-		s.again = append(s.again, id)
+		s.redeliveries = append(s.redeliveries, id)
 		s.mu.Unlock()
 	}
 	return a.status != 0 && a.status/100 != 5
@@ -123,7 +123,7 @@ func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 func (s *senders) post(ctx context.Context, body []byte, secret string) answer {
 	status, content, err := rig.PostOnce(ctx, s.client, s.url, body, rig.StripeHeader(secret, time.Now(), body))
 	if err != nil {
-		return answer{unsent: errors.Is(err, syscall.ECONNREFUSED)} // an acknowledgement that did not arrive is none
+		return answer{connectionRefused: errors.Is(err, syscall.ECONNREFUSED)} // an acknowledgement that did not arrive is none
 	}
 	var receipt struct {
 		Status string `json:"status"`
@@ -131,15 +131,15 @@ func (s *senders) post(ctx context.Context, body []byte, secret string) answer {
 	if status/100 == 2 && json.Unmarshal(content, &receipt) != nil {
 		receipt.Status = "not JSON"
 	}
-	return answer{status: status, says: receipt.Status}
+	return answer{status: status, receiptStatus: receipt.Status}
 }
 
-// finish delivers what is still unanswered until it is acknowledged or ctx ends.
-func (s *senders) finish(ctx context.Context, seed uint64) {
+// deliverRest delivers what is still unanswered until it is acknowledged or ctx ends.
+func (s *senders) deliverRest(ctx context.Context, seed uint64) {
 	s.wait.Wait()
 	random := rig.Random(seed, senderCount)
 	for ctx.Err() == nil {
-		id, ok := s.unanswered()
+		id, ok := s.nextRedelivery()
 		if !ok {
 			return
 		}

@@ -10,24 +10,24 @@ import (
 	"sync"
 )
 
-// Calls is what a target has been told about one event.
-type Calls struct {
+// Requests is what a target has been told about one event.
+type Requests struct {
 	Count  int
 	Keys   map[string]int
 	Bodies map[[sha256.Size]byte]int
 }
 
-// Sink is a target that deduplicates by Idempotency-Key. It writes down every
+// TargetLedger is a target that deduplicates by Idempotency-Key. It writes down every
 // call, and sometimes fails after it has: with 503, or by hanging up.
-type Sink struct {
-	mu    sync.Mutex
-	calls map[string]*Calls
+type TargetLedger struct {
+	mu       sync.Mutex
+	requests map[string]*Requests
 }
 
-func newSink() *Sink { return &Sink{calls: map[string]*Calls{}} }
+func newTargetLedger() *TargetLedger { return &TargetLedger{requests: map[string]*Requests{}} }
 
 // ServeHTTP implements [http.Handler].
-func (s *Sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (s *TargetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the caller was killed: it told us nothing
@@ -38,7 +38,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := json.Unmarshal(body, &event); err != nil {
 		event.ID = "not JSON"
 	}
-	s.note(event.ID, req.Header.Get("Idempotency-Key"), body)
+	s.recordRequest(event.ID, req.Header.Get("Idempotency-Key"), body)
 	switch n := rand.IntN(100); { //nolint:gosec // which calls fail is no secret
 	case n < 3:
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -47,26 +47,26 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (s *Sink) note(id, key string, body []byte) {
+func (s *TargetLedger) recordRequest(id, key string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.calls[id]
+	c := s.requests[id]
 	if c == nil {
-		c = &Calls{Keys: map[string]int{}, Bodies: map[[sha256.Size]byte]int{}}
-		s.calls[id] = c
+		c = &Requests{Keys: map[string]int{}, Bodies: map[[sha256.Size]byte]int{}}
+		s.requests[id] = c
 	}
 	c.Count++
 	c.Keys[key]++
 	c.Bodies[sha256.Sum256(body)]++
 }
 
-// Calls is a copy of what was written down, by event id.
-func (s *Sink) Calls() map[string]Calls {
+// Requests is a copy of what was written down, by event id.
+func (s *TargetLedger) Requests() map[string]Requests {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]Calls, len(s.calls))
-	for id, c := range s.calls {
-		out[id] = Calls{Count: c.Count, Keys: maps.Clone(c.Keys), Bodies: maps.Clone(c.Bodies)}
+	out := make(map[string]Requests, len(s.requests))
+	for id, c := range s.requests {
+		out[id] = Requests{Count: c.Count, Keys: maps.Clone(c.Keys), Bodies: maps.Clone(c.Bodies)}
 	}
 	return out
 }

@@ -20,7 +20,7 @@ func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
 // is ready or has ended: a fail point may strike before.
 func (c *Campaign) serve(ctx context.Context, failpoint string) (*rig.Node, error) {
 	role := "receive,work"
-	if c.options.Wrong == Asynchronous {
+	if c.options.Defect == AsynchronousCommit {
 		role = "receive" // a worker's commits take the gate's to the disk with them
 	}
 	return c.world.Serve(ctx, rig.NodeConfig{

@@ -21,8 +21,8 @@ type Options struct {
 	// Seed decides the order of the steps.
 	Seed uint64
 
-	// Wrong makes the workers break the promise.
-	Wrong Wrong
+	// Defect makes the workers break the promise.
+	Defect Defect
 
 	// Progress is told about each cycle; it may be nil.
 	Progress func(format string, args ...any)
@@ -30,16 +30,16 @@ type Options struct {
 
 // Summary is a campaign in figures.
 type Summary struct {
-	Cycles, Kills, Stops, Resets, Cuts, Busy int
-	Starts, Events                           int
+	Cycles, Kills, Pauses, Resets, Cuts, BusyAnswers int
+	Starts, Events                                   int
 
-	// Repeated counts the effects at targets that deduplicate of which they heard
+	// SentAgain counts the effects at targets that deduplicate of which they heard
 	// more than once, and Requests what they heard in all.
-	Repeated, Requests int
+	SentAgain, Requests int
 
-	// Singles are the effects at targets that cannot deduplicate; Uncertain are those
+	// AtMostOnce are the effects at targets that cannot deduplicate; Uncertain are those
 	// of them that are indeterminate, Undelivered those of which nothing arrived.
-	Singles, Uncertain, Undelivered int
+	AtMostOnce, Indeterminate, NeverArrived int
 
 	// Reasons counts the uncertain ones by why they are.
 	Reasons map[string]int
@@ -54,7 +54,7 @@ func (s *Summary) String() string {
 	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
 		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
 		"%d indeterminate %v, of which %d never arrived; %d violations; seed %d, %.1f s",
-		s.Cycles, s.Kills, s.Stops, s.Resets, s.Cuts, s.Busy, s.Events, s.Requests, s.Repeated, s.Singles, s.Uncertain, s.Reasons, s.Undelivered,
+		s.Cycles, s.Kills, s.Pauses, s.Resets, s.Cuts, s.BusyAnswers, s.Events, s.Requests, s.SentAgain, s.AtMostOnce, s.Indeterminate, s.Reasons, s.NeverArrived,
 		s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -64,47 +64,47 @@ type Result struct {
 	Violations []rig.Violation
 
 	// Sent are the bodies that were acknowledged, by event.
-	Sent  map[string][]byte
-	Heard map[string]Heard
-	// Certain are the events whose effects were never in doubt: whatever happened to
+	Sent     map[string][]byte
+	Requests map[string]TargetRequests
+	// NeverInDoubt are the events whose effects were never in doubt: whatever happened to
 	// their workers happened before anything was sent.
-	Certain map[string]bool
-	Effects []Effect
+	NeverInDoubt map[string]bool
+	Effects      []Effect
 
 	// Schema is where the database still has it all.
 	Schema string
 }
 
 const (
-	applyName = "kills_apply"                                  // of the function in the database
-	startWord = "SET rendered = coalesce(e.rendered"           // in the statement that records the start of a send
-	secret    = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
-	patience  = 60 * time.Second                               // with something that has to happen
+	applyWord     = "kills_apply"                                  // of the function in the database
+	sendStartWord = "SET rendered = coalesce(e.rendered"           // in the statement that records the start of a send
+	secret        = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
+	waitLimit     = 60 * time.Second                               // with something that has to happen
 )
 
 // Campaign is one run on a schema of its own.
 type Campaign struct {
-	options  Options
-	world    *rig.World
-	run      string
-	schema   string
-	config   string
-	random   *rand.Rand
-	db       *pgx.Conn
-	ledger   *Ledger
-	script   *script
-	sent     map[string][]byte
-	certain  map[string]bool // events of which it is certain that nothing of them is in doubt
-	seats    [2]*seat
-	receiver *rig.Node
-	summary  Summary
+	options      Options
+	world        *rig.World
+	run          string
+	schema       string
+	config       string
+	random       *rand.Rand
+	db           *pgx.Conn
+	ledger       *TargetLedger
+	script       *script
+	sent         map[string][]byte
+	neverInDoubt map[string]bool // events of which it is certain that nothing of them is in doubt
+	slots        [2]*workerSlot
+	receiver     *rig.Node
+	summary      Summary
 }
 
 // Run runs a campaign.
 func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	c := &Campaign{
-		options: o, world: w, run: rig.RunID(), ledger: newLedger(), script: newScript(), sent: map[string][]byte{}, certain: map[string]bool{},
+		options: o, world: w, run: rig.RunID(), ledger: newTargetLedger(), script: newScript(), sent: map[string][]byte{}, neverInDoubt: map[string]bool{},
 		random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	if c.options.Progress == nil {
@@ -118,30 +118,30 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.cycles(ctx); err != nil {
+	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.rest(ctx); err != nil {
+	if err := c.waitForEffects(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Sent: c.sent, Certain: c.certain, Heard: c.ledger.Heard()}
+	r := &Result{Schema: c.schema, Sent: c.sent, NeverInDoubt: c.neverInDoubt, Requests: c.ledger.Requests()}
 	if r.Effects, err = Read(ctx, c.db); err != nil {
 		return nil, err
 	}
-	r.Violations = Check(r.Sent, r.Certain, r.Effects, r.Heard)
-	c.sum(r)
+	r.Violations = Check(r.Sent, r.NeverInDoubt, r.Effects, r.Requests)
+	c.summarise(r)
 	c.summary.Elapsed = time.Since(started)
 	r.Summary = c.summary
 	return r, nil
 }
 
 func (c *Campaign) close() error {
-	close(c.script.over)
+	close(c.script.closed)
 	var errs []error
 	if c.receiver != nil {
 		errs = append(errs, c.receiver.Kill())
 	}
-	for _, s := range c.seats {
+	for _, s := range c.slots {
 		if s != nil {
 			errs = append(errs, s.close())
 		}
@@ -167,28 +167,28 @@ func (c *Campaign) prepare(ctx context.Context) error {
 		return err
 	}
 	precedes := "429"
-	if c.options.Wrong == RetryBusy {
+	if c.options.Defect == RetryBusy {
 		precedes += ", 503"
 	}
-	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.options.Wrong == RetryOnce, precedes)); err != nil {
+	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.options.Defect == RetryOnce, precedes)); err != nil {
 		return err
 	}
-	for i := range c.seats {
-		if c.seats[i], err = c.newSeat(i); err != nil {
+	for i := range c.slots {
+		if c.slots[i], err = c.newWorkerSlot(i); err != nil {
 			return err
 		}
-		if err := c.take(ctx, c.seats[i], ""); err != nil {
+		if err := c.startWorker(ctx, c.slots[i], ""); err != nil {
 			return err
 		}
 	}
-	return c.receive(ctx, "")
+	return c.startReceiver(ctx, "")
 }
 
-// receive starts the node that takes the events; it is never killed. Its targets are those of the first seat, which it
+// startReceiver starts the node that takes the events; it is never killed. Its targets are those of the first seat, which it
 // sends nothing to.
-func (c *Campaign) receive(ctx context.Context, failpoint string) (err error) {
+func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err error) {
 	cfg := rig.NodeConfig{
-		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.seats[0].node.Env,
+		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env,
 	}
 	if failpoint == "" {
 		c.receiver, err = c.world.Serve(ctx, cfg)
@@ -197,20 +197,20 @@ func (c *Campaign) receive(ctx context.Context, failpoint string) (err error) {
 	if c.receiver, err = c.world.Start(cfg); err != nil {
 		return err
 	}
-	return c.alarmed(ctx, c.receiver)
+	return c.waitForClockAlarm(ctx, c.receiver)
 }
 
-// cycles takes as many steps as are asked for.
-func (c *Campaign) cycles(ctx context.Context) error {
+// runCycles takes as many steps as are asked for.
+func (c *Campaign) runCycles(ctx context.Context) error {
 	var round []step
 	for i := range c.options.Cycles {
 		if len(round) == 0 {
-			round = append(round, c.options.Wrong.steps()...)
+			round = append(round, c.options.Defect.steps()...)
 			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 		}
 		s := round[0]
 		round = round[1:]
-		if err := c.background(ctx, s); err != nil {
+		if err := c.deliverToOtherRoutes(ctx, s); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -222,10 +222,10 @@ func (c *Campaign) cycles(ctx context.Context) error {
 	return nil
 }
 
-// rest waits until no effect is under way, or patience ends: then the check says
+// waitForEffects waits until no effect is under way, or patience ends: then the check says
 // what is left.
-func (c *Campaign) rest(ctx context.Context) error {
-	err := rig.Until(ctx, patience, "the effects to come to rest", func() (bool, error) {
+func (c *Campaign) waitForEffects(ctx context.Context) error {
+	err := rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
 		left, err := rig.Unfinished(ctx, c.db)
 		return left == 0, err
 	})
@@ -235,28 +235,28 @@ func (c *Campaign) rest(ctx context.Context) error {
 	return err
 }
 
-func (c *Campaign) sum(r *Result) {
+func (c *Campaign) summarise(r *Result) {
 	s := &c.summary
 	s.Events, s.Violations = len(r.Sent), len(r.Violations)
 	for i := range r.Effects {
 		e := &r.Effects[i]
-		h := r.Heard[e.Event]
+		h := r.Requests[e.Event]
 		switch e.Route {
 		case Idempotent:
-			s.Requests += h.Whole
-			if h.Whole > 1 {
-				s.Repeated++
+			s.Requests += h.Complete
+			if h.Complete > 1 {
+				s.SentAgain++
 			}
 		case Once, Mail:
-			s.Singles++
+			s.AtMostOnce++
 			if e.State == inbox.EffectIndeterminate {
-				s.Uncertain++
+				s.Indeterminate++
 				if s.Reasons == nil {
 					s.Reasons = map[string]int{}
 				}
 				s.Reasons[e.Reason]++
-				if h.Whole == 0 {
-					s.Undelivered++
+				if h.Complete == 0 {
+					s.NeverArrived++
 				}
 			}
 		case Table:

@@ -61,7 +61,7 @@ const (
 
 // Check compares what was sent to us and what the targets have heard with the
 // effects. Those of certain events must not be indeterminate.
-func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]Heard) []rig.Violation {
+func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]TargetRequests) []rig.Violation {
 	c := &checker{}
 	known := map[string]bool{}
 	for i := range effects {
@@ -74,8 +74,8 @@ func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, he
 			c.add(Early, e, "was taken over before its lease had ended")
 		}
 		h := heard[e.Event]
-		if certain[e.Event] && (e.State == inbox.EffectIndeterminate || e.Route == Once && h.Whole != 1) {
-			c.add(Misstated, e, "was never in doubt, and arrived %d times", h.Whole)
+		if certain[e.Event] && (e.State == inbox.EffectIndeterminate || e.Route == Once && h.Complete != 1) {
+			c.add(Misstated, e, "was never in doubt, and arrived %d times", h.Complete)
 		}
 		switch e.Route {
 		case Idempotent:
@@ -88,70 +88,70 @@ func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, he
 	}
 	for event := range sent {
 		if !known[event] {
-			c.found = append(c.found, rig.Violation{Kind: Lost, Detail: event + " was acknowledged and has no effect"})
+			c.violations = append(c.violations, rig.Violation{Kind: Lost, Detail: event + " was acknowledged and has no effect"})
 		}
 	}
 	for event := range heard {
 		if _, ok := sent[event]; !ok {
-			c.found = append(c.found, rig.Violation{Kind: Doubled, Detail: event + " was never sent to us"})
+			c.violations = append(c.violations, rig.Violation{Kind: Doubled, Detail: event + " was never sent to us"})
 		}
 	}
-	slices.SortFunc(c.found, func(a, b rig.Violation) int { return strings.Compare(a.String(), b.String()) })
-	return c.found
+	slices.SortFunc(c.violations, func(a, b rig.Violation) int { return strings.Compare(a.String(), b.String()) })
+	return c.violations
 }
 
-type checker struct{ found []rig.Violation }
+type checker struct{ violations []rig.Violation }
 
 func (c *checker) add(kind rig.Kind, e *Effect, format string, args ...any) {
 	detail := fmt.Sprintf("%s (%s, %s %s after %d attempts) %s", e.Event, e.Route, e.State, e.Reason, e.Attempts, fmt.Sprintf(format, args...))
-	c.found = append(c.found, rig.Violation{Kind: kind, Detail: detail})
+	c.violations = append(c.violations, rig.Violation{Kind: kind, Detail: detail})
 }
 
 // idempotent: one key and the same bytes until it is known to have happened.
-func (c *checker) idempotent(e *Effect, h *Heard, body []byte) {
+func (c *checker) idempotent(e *Effect, h *TargetRequests, body []byte) {
 	switch {
 	case e.State != inbox.EffectDone:
 		c.add(Unfinished, e, "is not done")
 	case h.Answered == 0:
 		c.add(Lost, e, "is done and was never answered with success")
 	}
-	c.same(e, h, body)
+	c.sameKeyAndBytes(e, h, body)
 }
 
 // once: never more than once, and indeterminate if its end was not seen.
-func (c *checker) once(e *Effect, h *Heard, body []byte) {
+func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 	switch e.State {
 	case inbox.EffectDone:
 		switch {
-		case h.Whole == 0:
+		case h.Complete == 0:
 			c.add(Lost, e, "never arrived")
-		case h.Answered < h.Whole:
+		case h.Answered < h.Complete:
 			c.add(Misstated, e, "was not answered to the end")
 		}
 	case inbox.EffectIndeterminate:
-		if !explained(e, h) {
-			c.add(Unexplained, e, "met no fault that would leave its end unknown; %d requests arrived", h.Whole)
+		if !isExplained(e, h) {
+			c.add(Unexplained, e, "met no fault that would leave its end unknown; %d requests arrived", h.Complete)
 		}
 	default:
 		c.add(Unfinished, e, "is neither done nor indeterminate")
 	}
-	if h.Whole > 1 {
-		c.add(Doubled, e, "arrived %d times", h.Whole)
+	if h.Complete > 1 {
+		c.add(Doubled, e, "arrived %d times", h.Complete)
 	}
-	c.same(e, h, body)
+	c.sameKeyAndBytes(e, h, body)
 }
 
-// explained reports whether one of the campaign's faults leaves such an unknown end: the
+// isExplained reports whether one of the campaign's faults leaves such an unknown end: the
 // worker was killed, stopped or cut off while it had the effect, or the target, which had
 // the whole request, answered that it was busy, broke the connection off or stalled.
-func explained(e *Effect, h *Heard) bool {
+func isExplained(e *Effect, h *TargetRequests) bool {
 	switch e.Reason {
 	case string(inbox.ReasonLeaseExpired), string(inbox.ReasonStopped):
 		return true
 	case string(inbox.ReasonStatus503):
-		return h.Whole == 1
+		return h.Complete == 1
 	case string(inbox.ReasonConnection), string(inbox.ReasonTimeout), string(inbox.ReasonReply):
-		return h.Answered < max(h.Whole, 1)
+		return h.Answered < max(h.Complete, 1)
 	}
 	return false
 }
@@ -168,9 +168,9 @@ func (c *checker) table(e *Effect) {
 	}
 }
 
-// same: every request has the effect's own key and the bytes that we received,
+// sameKeyAndBytes: every request has the effect's own key and the bytes that we received,
 // and no attempt makes two.
-func (c *checker) same(e *Effect, h *Heard, body []byte) {
+func (c *checker) sameKeyAndBytes(e *Effect, h *TargetRequests, body []byte) {
 	for key := range h.Keys {
 		if e.Route != Mail && key != e.Key {
 			c.add(Doubled, e, "arrived under another key")

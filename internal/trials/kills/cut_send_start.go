@@ -15,35 +15,35 @@ const unsettledOf = `
 SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE v.event_id = ANY ($1) AND e.state IN ('pending', 'claimed', 'retry')`
 
-// cutStart drops the connection of a worker while it records that a send begins,
+// cutSendStart drops the connection of a worker while it records that a send begins,
 // before the server gets it or when it was carried out. The worker lives and has sent
 // nothing: each effect is sent once and none is indeterminate.
-func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
-	if err := c.exchange(ctx, longLease); err != nil {
+func (c *Campaign) cutSendStart(ctx context.Context, where rig.Cut) error {
+	if err := c.replaceWorkers(ctx, longLease); err != nil {
 		return err
 	}
-	first, second := c.seats[0].proxy.CutNext(where, startWord), c.seats[1].proxy.CutNext(where, startWord)
+	first, second := c.slots[0].proxy.CutNext(where, sendStartWord), c.slots[1].proxy.CutNext(where, sendStartWord)
 	c.summary.Cuts++
 	var events []string
-	err := rig.Until(ctx, patience, "the start of a send", func() (bool, error) {
+	err := rig.Until(ctx, waitLimit, "the start of a send", func() (bool, error) {
 		select {
 		case <-first:
 			return true, nil
 		case <-second:
 			return true, nil
 		default:
-			event := c.event(Once, false)
-			c.certain[event] = true
+			event := c.newEvent(Once, false)
+			c.neverInDoubt[event] = true
 			events = append(events, event)
 			return false, c.deliver(ctx, event)
 		}
 	})
-	c.seats[0].proxy.CancelCut()
-	c.seats[1].proxy.CancelCut()
+	c.slots[0].proxy.CancelCut()
+	c.slots[1].proxy.CancelCut()
 	if err != nil {
 		return err
 	}
-	err = rig.Until(ctx, patience, "the effects of the cut", func() (bool, error) {
+	err = rig.Until(ctx, waitLimit, "the effects of the cut", func() (bool, error) {
 		var left int
 		err := c.db.QueryRow(ctx, unsettledOf, events).Scan(&left)
 		return left == 0, err
@@ -51,16 +51,16 @@ func (c *Campaign) cutStart(ctx context.Context, where rig.Cut) error {
 	if err != nil {
 		return err
 	}
-	return c.exchange(ctx)
+	return c.replaceWorkers(ctx)
 }
 
-// exchange stops both workers and starts others, with more settings.
-func (c *Campaign) exchange(ctx context.Context, settings ...string) error {
-	for _, s := range c.seats {
+// replaceWorkers stops both workers and starts others, with more settings.
+func (c *Campaign) replaceWorkers(ctx context.Context, settings ...string) error {
+	for _, s := range c.slots {
 		if err := s.worker.Stop(30 * time.Second); err != nil {
 			return err
 		}
-		if err := c.take(ctx, s, "", settings...); err != nil {
+		if err := c.startWorker(ctx, s, "", settings...); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // client delivers, and asks whether a process is ready.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// event makes a new event for a route. Its body says whether the function in the
+// newEvent makes a new event for a route. Its body says whether the function in the
 // database is to wait.
-func (c *Campaign) event(route Route, hold bool) string {
+func (c *Campaign) newEvent(route Route, hold bool) string {
 	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
 	says := "no"
 	if hold {
@@ -29,7 +29,7 @@ func (c *Campaign) event(route Route, hold bool) string {
 
 // deliver brings an event to the receiver, until it is acknowledged.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
-	return rig.Until(ctx, patience, "an acknowledgement", func() (bool, error) {
+	return rig.Until(ctx, waitLimit, "an acknowledgement", func() (bool, error) {
 		return c.post(ctx, event, time.Now())/100 == 2, nil
 	})
 }
@@ -42,17 +42,17 @@ func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (st
 	return status
 }
 
-// background gives the workers something else to do as well, but for the route
+// deliverToOtherRoutes gives the workers something else to do as well, but for the route
 // whose next request is to be hit.
-func (c *Campaign) background(ctx context.Context, s step) error {
-	if c.options.Wrong != "" {
+func (c *Campaign) deliverToOtherRoutes(ctx context.Context, s step) error {
+	if c.options.Defect != "" {
 		return nil
 	}
 	for _, r := range []Route{Idempotent, Once, Mail, Table} {
 		if r == s.route {
 			continue
 		}
-		if err := c.deliver(ctx, c.event(r, false)); err != nil {
+		if err := c.deliver(ctx, c.newEvent(r, false)); err != nil {
 			return err
 		}
 	}
@@ -60,130 +60,130 @@ func (c *Campaign) background(ctx context.Context, s step) error {
 }
 
 func (c *Campaign) cycle(ctx context.Context, s step) error {
-	switch s.how {
+	switch s.fault {
 	case killUnread:
 		c.script.onNext(s.route, holdUnread)
-		return c.killHeld(ctx, c.event(s.route, false))
+		return c.killHeld(ctx, c.newEvent(s.route, false))
 	case killRead:
 		if s.route == Table {
-			return c.killActing(ctx)
+			return c.killInsideTransaction(ctx)
 		}
 		return c.killAt(ctx, s.route, holdRead)
 	case killAnswer:
 		return c.killAt(ctx, s.route, holdAnswer)
 	case killBeforeSend:
-		return c.killItself(ctx, s.route, "work-before-send:1")
+		return c.killAtFailpoint(ctx, s.route, "work-before-send:1")
 	case killAfterSend:
-		return c.killItself(ctx, s.route, "work-after-send:1")
-	case stopRead:
-		return c.stop(ctx, s.route)
-	case connUnread:
+		return c.killAtFailpoint(ctx, s.route, "work-after-send:1")
+	case pauseRead:
+		return c.pauseBeyondLease(ctx, s.route)
+	case resetUnreadRequest:
 		c.script.onNext(s.route, resetUnread)
-		return c.reset(ctx, c.event(s.route, false), resetUnread)
-	case connRead:
-		event := c.event(s.route, false)
+		return c.expectAct(ctx, c.newEvent(s.route, false), resetUnread)
+	case resetReadRequest:
+		event := c.newEvent(s.route, false)
 		c.script.onEvent(event, resetRead)
-		return c.reset(ctx, event, resetRead)
-	case connReused:
-		return c.resetKept(ctx, s.route)
-	case skewClocks:
-		return c.skew(ctx, s.route)
+		return c.expectAct(ctx, event, resetRead)
+	case resetKeptConnection:
+		return c.resetKeptAlive(ctx, s.route)
+	case clocksApart:
+		return c.skewClocks(ctx, s.route)
 	case wrongDatabase:
 		return c.wrongDatabase(ctx, s.route)
-	case busyAfter:
-		event := c.event(s.route, false)
+	case answerBusyAfter:
+		event := c.newEvent(s.route, false)
 		c.script.onEvent(event, answerBusy)
-		return c.reset(ctx, event, answerBusy)
-	case cutStart:
-		return c.cutStart(ctx, rig.CutStatement)
-	case cutStarted:
-		return c.cutStart(ctx, rig.CutAnswer)
+		return c.expectAct(ctx, event, answerBusy)
+	case cutBeforeSendStart:
+		return c.cutSendStart(ctx, rig.CutStatement)
+	case cutAfterSendStart:
+		return c.cutSendStart(ctx, rig.CutAnswer)
 	case cutBefore:
-		return c.cut(ctx, rig.CutBefore)
+		return c.cutCommit(ctx, rig.CutBefore)
 	case cutAfter:
-		return c.cut(ctx, rig.CutAfter)
+		return c.cutCommit(ctx, rig.CutAfter)
 	}
-	return fmt.Errorf("the step %q is unknown", s.how)
+	return fmt.Errorf("the step %q is unknown", s.fault)
 }
 
-func (c *Campaign) killAt(ctx context.Context, route Route, a act) error {
-	event := c.event(route, false)
+func (c *Campaign) killAt(ctx context.Context, route Route, a targetAct) error {
+	event := c.newEvent(route, false)
 	c.script.onEvent(event, a)
 	return c.killHeld(ctx, event)
 }
 
 // killHeld delivers an event, and kills the worker whose request a target holds.
 func (c *Campaign) killHeld(ctx context.Context, event string) error {
-	h, err := c.hit(ctx, event)
+	h, err := c.deliverUntilHeld(ctx, event)
 	if err != nil {
 		return err
 	}
-	return c.again(ctx, c.seats[h.seat], h)
+	return c.replaceWorker(ctx, c.slots[h.slot], h)
 }
 
-// hit delivers an event and waits until a target holds a request.
-func (c *Campaign) hit(ctx context.Context, event string) (*held, error) {
+// deliverUntilHeld delivers an event and waits until a target holds a request.
+func (c *Campaign) deliverUntilHeld(ctx context.Context, event string) (*heldRequest, error) {
 	if err := c.deliver(ctx, event); err != nil {
 		return nil, err
 	}
 	select {
-	case h := <-c.script.held:
+	case h := <-c.script.heldRequests:
 		return h, nil
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		return nil, fmt.Errorf("waiting for a request: %w", rig.ErrTimeout)
 	}
 }
 
-// killItself lets a worker pass a fail point, in a seat drawn for it.
-func (c *Campaign) killItself(ctx context.Context, route Route, failpoint string) error {
-	s := c.seats[c.random.IntN(len(c.seats))]
+// killAtFailpoint lets a worker pass a fail point, in a seat drawn for it.
+func (c *Campaign) killAtFailpoint(ctx context.Context, route Route, failpoint string) error {
+	s := c.slots[c.random.IntN(len(c.slots))]
 	if err := s.worker.Stop(30 * time.Second); err != nil {
 		return err
 	}
-	if err := c.take(ctx, s, failpoint); err != nil {
+	if err := c.startWorker(ctx, s, failpoint); err != nil {
 		return err
 	}
-	err := rig.Until(ctx, patience, "the fail point", func() (bool, error) {
+	err := rig.Until(ctx, waitLimit, "the fail point", func() (bool, error) {
 		if !s.worker.Running() {
 			return true, nil
 		}
-		return false, c.deliver(ctx, c.event(route, false)) // either worker may get it
+		return false, c.deliver(ctx, c.newEvent(route, false)) // either worker may get it
 	})
 	if err != nil {
 		return err
 	}
 	c.summary.Kills++
-	return c.take(ctx, s, "")
+	return c.startWorker(ctx, s, "")
 }
 
 const readEffect = `
 SELECT e.id::text, e.state FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = $1`
 
-// stop stops the worker whose request is held until somebody else has ended its
+// pauseBeyondLease stops the worker whose request is held until somebody else has ended its
 // attempt, and lets it go on: what it then says of its attempt must not count.
-func (c *Campaign) stop(ctx context.Context, route Route) error {
-	event := c.event(route, false)
+func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
+	event := c.newEvent(route, false)
 	c.script.onEvent(event, holdRead)
-	h, err := c.hit(ctx, event)
+	h, err := c.deliverUntilHeld(ctx, event)
 	if err != nil {
 		return err
 	}
-	s := c.seats[h.seat]
+	s := c.slots[h.slot]
 	if err := s.worker.Pause(); err != nil {
 		return err
 	}
-	c.summary.Stops++
+	c.summary.Pauses++
 	h.release <- true // the answer waits for it
 	var effect string
 	var state inbox.EffectState
-	err = rig.Until(ctx, patience, "the lease to end", func() (bool, error) {
+	err = rig.Until(ctx, waitLimit, "the lease to end", func() (bool, error) {
 		err := c.db.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
 		return state == inbox.EffectDone || state == inbox.EffectIndeterminate, err
 	})
 	if err := errors.Join(err, s.worker.Continue()); err != nil {
 		return err
 	}
-	err = rig.Until(ctx, patience, "the worker that was stopped to be refused", func() (bool, error) {
+	err = rig.Until(ctx, waitLimit, "the worker that was stopped to be refused", func() (bool, error) {
 		refused, err1 := s.worker.Logged("effect was taken over", effect)
 		gaveUp, err2 := s.worker.Logged("wake-up put off", "settling", effect) // what is left of the lease is short
 		return refused || gaveUp, errors.Join(err1, err2)
@@ -194,58 +194,58 @@ func (c *Campaign) stop(ctx context.Context, route Route) error {
 	return nil
 }
 
-// reset delivers an event and waits until a target has done what it is to do.
-func (c *Campaign) reset(ctx context.Context, event string, a act) error {
+// expectAct delivers an event and waits until a target has done what it is to do.
+func (c *Campaign) expectAct(ctx context.Context, event string, a targetAct) error {
 	if err := c.deliver(ctx, event); err != nil {
 		return err
 	}
 	select {
-	case got := <-c.script.done:
+	case got := <-c.script.finishedActs:
 		if got != a {
 			return fmt.Errorf("a target did %q and not %q", got, a)
 		}
 		if a == answerBusy {
-			c.summary.Busy++
+			c.summary.BusyAnswers++
 		} else {
 			c.summary.Resets++
 		}
 		return nil
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		return fmt.Errorf("waiting for a request: %w", rig.ErrTimeout)
 	}
 }
 
-// resetKept delivers events until one comes over a connection that is kept alive.
-func (c *Campaign) resetKept(ctx context.Context, route Route) error {
+// resetKeptAlive delivers events until one comes over a connection that is kept alive.
+func (c *Campaign) resetKeptAlive(ctx context.Context, route Route) error {
 	c.script.onReused()
 	c.summary.Resets++
-	return rig.Until(ctx, patience, "a connection kept alive", func() (bool, error) {
+	return rig.Until(ctx, waitLimit, "a connection kept alive", func() (bool, error) {
 		select {
-		case <-c.script.done:
+		case <-c.script.finishedActs:
 			return true, nil
 		default:
-			return false, c.deliver(ctx, c.event(route, false))
+			return false, c.deliver(ctx, c.newEvent(route, false))
 		}
 	})
 }
 
-// cut drops the connection of a worker at the COMMIT of an effect in the
+// cutCommit drops the connection of a worker at the COMMIT of an effect in the
 // database.
-func (c *Campaign) cut(ctx context.Context, where rig.Cut) error {
-	first, second := c.seats[0].proxy.CutNext(where, applyName), c.seats[1].proxy.CutNext(where, applyName)
+func (c *Campaign) cutCommit(ctx context.Context, where rig.Cut) error {
+	first, second := c.slots[0].proxy.CutNext(where, applyWord), c.slots[1].proxy.CutNext(where, applyWord)
 	c.summary.Cuts++
-	err := rig.Until(ctx, patience, "a COMMIT", func() (bool, error) {
+	err := rig.Until(ctx, waitLimit, "a COMMIT", func() (bool, error) {
 		select {
 		case <-first:
 			return true, nil
 		case <-second:
 			return true, nil
 		default:
-			return false, c.deliver(ctx, c.event(Table, false))
+			return false, c.deliver(ctx, c.newEvent(Table, false))
 		}
 	})
-	c.seats[0].proxy.CancelCut()
-	c.seats[1].proxy.CancelCut()
+	c.slots[0].proxy.CancelCut()
+	c.slots[1].proxy.CancelCut()
 	return err
 }
 
@@ -258,19 +258,19 @@ SELECT coalesce(max(a.client_port), 0) FROM pg_locks l JOIN pg_stat_activity a O
 WHERE l.locktype = 'advisory' AND NOT l.granted AND l.objid = hashtext(current_schema())::bigint & 4294967295`
 )
 
-// killActing kills the worker whose effect acts in the database just then.
-func (c *Campaign) killActing(ctx context.Context) error {
+// killInsideTransaction kills the worker whose effect acts in the database just then.
+func (c *Campaign) killInsideTransaction(ctx context.Context) error {
 	if _, err := c.db.Exec(ctx, lockTable); err != nil {
 		return fmt.Errorf("locking: %w", err)
 	}
-	err := c.deliver(ctx, c.event(Table, true))
-	var s *seat
+	err := c.deliver(ctx, c.newEvent(Table, true))
+	var s *workerSlot
 	if err == nil {
-		err = rig.Until(ctx, patience, "an effect to act", func() (bool, error) {
+		err = rig.Until(ctx, waitLimit, "an effect to act", func() (bool, error) {
 			var port int
 			err := c.db.QueryRow(ctx, readWaiting).Scan(&port)
-			for _, candidate := range c.seats {
-				if port > 0 && candidate.proxy.Owns(port) {
+			for _, candidate := range c.slots {
+				if port > 0 && candidate.proxy.CarriesPort(port) {
 					s = candidate
 				}
 			}
@@ -286,5 +286,5 @@ func (c *Campaign) killActing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.again(ctx, s, nil)
+	return c.replaceWorker(ctx, s, nil)
 }

@@ -2,36 +2,36 @@ package kills
 
 import "github.com/oncegate/oncegate/internal/trials/rig"
 
-// how is what happens to a worker, or to what it is connected to.
-type how string
+// faultKind is what happens to a worker, or to what it is connected to.
+type faultKind string
 
 const (
-	killUnread     how = "kill before the request is read"
-	killRead       how = "kill when the request was read"
-	killAnswer     how = "kill in the middle of the answer"
-	killBeforeSend how = "kill before the send"
-	killAfterSend  how = "kill after the answer"
-	stopRead       how = "stop for longer than the lease"
-	connUnread     how = "reset before the request is read"
-	connRead       how = "reset when the request was read"
-	connReused     how = "reset a connection kept alive"
-	cutBefore      how = "cut off before COMMIT"
-	cutAfter       how = "cut off after COMMIT"
-	busyAfter      how = "503 after the work was done"
-	cutStart       how = "cut off when the start of a send is recorded"
-	cutStarted     how = "cut off when the start of a send was recorded"
-	skewClocks     how = "a worker's clock 2 h ahead, the receiver's 10 min behind"
-	wrongDatabase  how = "the database's clock 10 min ahead of the receiver's and the senders'"
+	killUnread          faultKind = "kill before the request is read"
+	killRead            faultKind = "kill when the request was read"
+	killAnswer          faultKind = "kill in the middle of the answer"
+	killBeforeSend      faultKind = "kill before the send"
+	killAfterSend       faultKind = "kill after the answer"
+	pauseRead           faultKind = "stop for longer than the lease"
+	resetUnreadRequest  faultKind = "reset before the request is read"
+	resetReadRequest    faultKind = "reset when the request was read"
+	resetKeptConnection faultKind = "reset a connection kept alive"
+	cutBefore           faultKind = "cut off before COMMIT"
+	cutAfter            faultKind = "cut off after COMMIT"
+	answerBusyAfter     faultKind = "503 after the work was done"
+	cutBeforeSendStart  faultKind = "cut off when the start of a send is recorded"
+	cutAfterSendStart   faultKind = "cut off when the start of a send was recorded"
+	clocksApart         faultKind = "a worker's clock 2 h ahead, the receiver's 10 min behind"
+	wrongDatabase       faultKind = "the database's clock 10 min ahead of the receiver's and the senders'"
 )
 
 // step is one cycle.
 type step struct {
 	route Route
-	how   how
+	fault faultKind
 }
 
 // String is the step in words.
-func (s step) String() string { return string(s.route) + ": " + string(s.how) }
+func (s step) String() string { return string(s.route) + ": " + string(s.fault) }
 
 // steps are taken in turn, in an order drawn anew each time round.
 var steps = []step{
@@ -40,57 +40,57 @@ var steps = []step{
 	{Idempotent, killAnswer},
 	{Idempotent, killBeforeSend},
 	{Idempotent, killAfterSend},
-	{Idempotent, stopRead},
-	{Idempotent, connRead},
-	{Idempotent, connReused},
+	{Idempotent, pauseRead},
+	{Idempotent, resetReadRequest},
+	{Idempotent, resetKeptConnection},
 	{Once, killUnread},
 	{Once, killRead},
 	{Once, killAnswer},
 	{Once, killBeforeSend},
 	{Once, killAfterSend},
-	{Once, stopRead},
-	{Once, connUnread},
-	{Once, connRead},
+	{Once, pauseRead},
+	{Once, resetUnreadRequest},
+	{Once, resetReadRequest},
 	{Mail, killRead},
 	{Table, killRead},
 	{Table, cutBefore},
 	{Table, cutAfter},
-	{Once, skewClocks},
+	{Once, clocksApart},
 	{Idempotent, wrongDatabase},
-	{Idempotent, busyAfter},
-	{Once, busyAfter},
-	{Once, cutStart},
-	{Once, cutStarted},
+	{Idempotent, answerBusyAfter},
+	{Once, answerBusyAfter},
+	{Once, cutBeforeSendStart},
+	{Once, cutAfterSendStart},
 }
 
-// Wrong is a way to break the promise on purpose, to see whether it is noticed.
-type Wrong string
+// Defect is a way to break the promise on purpose, to see whether it is noticed.
+type Defect string
 
 // The ways.
 const (
 	// SettleFirst says that it is done and sends then.
-	SettleFirst Wrong = "settle before the send"
+	SettleFirst Defect = "settle before the send"
 	// RetryOnce takes a target that cannot deduplicate for one that can.
-	RetryOnce Wrong = "retry where nobody deduplicates"
+	RetryOnce Defect = "retry where nobody deduplicates"
 	// RetryBusy takes a 503 for an answer that precedes the work.
-	RetryBusy Wrong = "retry a 503 where nobody deduplicates"
+	RetryBusy Defect = "retry a 503 where nobody deduplicates"
 	// FreshKeys makes a key for each attempt.
-	FreshKeys Wrong = "a key an attempt"
+	FreshKeys Defect = "a key an attempt"
 	// OtherBytes sends other bytes in each attempt.
-	OtherBytes Wrong = "other bytes an attempt"
+	OtherBytes Defect = "other bytes an attempt"
 	// HiddenResend lets the transport send again by itself.
-	HiddenResend Wrong = "the transport sends again"
+	HiddenResend Defect = "the transport sends again"
 	// Guess takes an answer that did not come for a success.
-	Guess Wrong = "no answer is a success"
+	Guess Defect = "no answer is a success"
 )
 
-// Noticed is how the check is to notice each of them.
-var Noticed = map[Wrong]rig.Kind{
+// ExpectedKind is how the check is to notice each of them.
+var ExpectedKind = map[Defect]rig.Kind{
 	SettleFirst: Lost, RetryOnce: Doubled, RetryBusy: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
 }
 
 // steps are those at which it shows.
-func (w Wrong) steps() []step {
+func (w Defect) steps() []step {
 	switch w {
 	case "":
 		return steps
@@ -99,19 +99,19 @@ func (w Wrong) steps() []step {
 	case RetryOnce:
 		return []step{{Once, killRead}}
 	case RetryBusy:
-		return []step{{Once, busyAfter}}
+		return []step{{Once, answerBusyAfter}}
 	case FreshKeys, OtherBytes:
 		return []step{{Idempotent, killRead}}
 	case HiddenResend:
-		return []step{{Idempotent, connReused}}
+		return []step{{Idempotent, resetKeptConnection}}
 	case Guess:
-		return []step{{Once, connRead}}
+		return []step{{Once, resetReadRequest}}
 	}
 	return nil
 }
 
 // failpoint is what the binary is told to be wrong in.
-func (w Wrong) failpoint() string {
+func (w Defect) failpoint() string {
 	switch w {
 	case SettleFirst:
 		return "work-settle-first:1"

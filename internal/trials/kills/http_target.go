@@ -15,9 +15,9 @@ import (
 // target is one listener of one worker and one sort of target, so that it is
 // known whose request it is.
 type target struct {
-	seat     int
+	slot     int
 	route    Route
-	ledger   *Ledger
+	ledger   *TargetLedger
 	script   *script
 	listener net.Listener
 	running  sync.WaitGroup
@@ -26,8 +26,8 @@ type target struct {
 	conns map[net.Conn]struct{}
 }
 
-func startTarget(seat int, route Route, ledger *Ledger, s *script) (*target, error) {
-	t := &target{seat: seat, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
+func startTarget(seat int, route Route, ledger *TargetLedger, s *script) (*target, error) {
+	t := &target{slot: seat, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
 	var err error
 	if t.listener, err = rig.Listen(); err != nil {
 		return nil, err
@@ -93,53 +93,53 @@ func (t *target) serve(conn net.Conn) {
 		}
 		switch t.script.takeNext(t.route) {
 		case holdUnread:
-			t.script.hold(t.seat, t.route, "")
+			t.script.hold(t.slot, t.route, "")
 			return
 		case resetUnread:
 			reset(conn)
-			t.script.done <- resetUnread
+			t.script.finishedActs <- resetUnread
 			return
 		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // later
 		}
-		event, err := t.read(reader)
+		event, err := t.readRequest(reader)
 		if err != nil {
 			return // the worker was killed: it told us nothing
 		}
 		if n > 0 && t.script.takeReused() {
 			reset(conn)
-			t.script.done <- resetReused
+			t.script.finishedActs <- resetReused
 			return
 		}
 		switch t.script.takeEvent(event) {
 		case holdRead:
-			if !t.script.hold(t.seat, t.route, event) {
+			if !t.script.hold(t.slot, t.route, event) {
 				return
 			}
 		case holdAnswer:
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf") // the worker waits for the rest
-			t.script.hold(t.seat, t.route, event)
+			t.script.hold(t.slot, t.route, event)
 			return
 		case resetRead:
 			reset(conn)
-			t.script.done <- resetRead
+			t.script.finishedActs <- resetRead
 			return
 		case answerBusy: // it has done the work: what was read to its end has happened
 			if _, err := io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n"); err != nil {
 				return
 			}
-			t.script.done <- answerBusy
+			t.script.finishedActs <- answerBusy
 			continue
 		case "", holdUnread, resetUnread, resetReused: // was to happen before
 		}
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 			return
 		}
-		t.ledger.answered(event)
+		t.ledger.recordAnswer(event)
 	}
 }
 
-// read reads one request and writes it down.
-func (t *target) read(reader *bufio.Reader) (event string, err error) {
+// readRequest reads one request and writes it down.
+func (t *target) readRequest(reader *bufio.Reader) (event string, err error) {
 	req, err := http.ReadRequest(reader)
 	if err != nil {
 		return "", err
@@ -154,6 +154,6 @@ func (t *target) read(reader *bufio.Reader) (event string, err error) {
 	if err := json.Unmarshal(body, &document); err != nil {
 		return "", errors.New("the request is not an event")
 	}
-	t.ledger.whole(document.ID, req.Header.Get("Idempotency-Key"), req.Header.Get("Oncegate-Attempt"), body)
+	t.ledger.recordRequest(document.ID, req.Header.Get("Idempotency-Key"), req.Header.Get("Oncegate-Attempt"), body)
 	return document.ID, nil
 }

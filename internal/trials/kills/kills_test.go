@@ -37,7 +37,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 		for _, line := range rig.List(result.Violations) {
 			t.Error(line)
 		}
-		if s := &result.Summary; *cycles >= 26 && (s.Repeated < 5 || s.Uncertain < 7 || s.Stops < 2 || s.Cuts < 4) {
+		if s := &result.Summary; *cycles >= 26 && (s.SentAgain < 5 || s.Indeterminate < 7 || s.Pauses < 2 || s.Cuts < 4) {
 			t.Errorf("too little happened to prove anything: %s", s)
 		}
 		if !t.Failed() {
@@ -45,10 +45,10 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 		}
 	})
 	// A check that has never been seen to fail proves nothing.
-	for wrong, kind := range kills.Noticed {
+	for wrong, kind := range kills.ExpectedKind {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
-			result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Wrong: wrong})
+			result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Defect: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,34 +68,34 @@ func damaged(t *testing.T, r *kills.Result) {
 		want   rig.Kind
 		route  kills.Route
 		state  inbox.EffectState
-		damage func(*kills.Effect, *kills.Heard)
+		damage func(*kills.Effect, *kills.TargetRequests)
 
 		certain bool // nothing of the effect was ever in doubt
 	}{
-		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied++ }, false},
-		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Applied = 0 }, false},
-		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.Early = 1 }, false},
-		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) { e.State = inbox.EffectRetry }, false},
-		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole, h.Answered = 2, 2 }, false},
-		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.Heard) {
-			e.State, h.Whole, h.Answered = inbox.EffectDone, 1, 0
+		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Applied++ }, false},
+		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Applied = 0 }, false},
+		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Early = 1 }, false},
+		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.State = inbox.EffectRetry }, false},
+		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete, h.Answered = 2, 2 }, false},
+		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.TargetRequests) {
+			e.State, h.Complete, h.Answered = inbox.EffectDone, 1, 0
 		}, false},
-		{"what never arrived is called done", kills.Lost, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { *h = kills.Heard{} }, false},
-		{"a given-up effect at a target that deduplicates", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+		{"what never arrived is called done", kills.Lost, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { *h = kills.TargetRequests{} }, false},
+		{"a given-up effect at a target that deduplicates", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) {
 			e.State = inbox.EffectDead
 		}, false},
-		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.Heard) {}, true},
-		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.Heard) {
+		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.TargetRequests) {}, true},
+		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) {
 			e.State, e.Reason = inbox.EffectIndeterminate, string(inbox.ReasonConnection)
 		}, false},
-		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.Heard) {
+		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.TargetRequests) {
 			e.Reason = string(inbox.ReasonStatus429)
 		}, false},
-		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.Heard) { h.Whole = 0 }, true},
+		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete = 0 }, true},
 	} {
 		effects := append([]kills.Effect(nil), r.Effects...)
-		heard := maps.Clone(r.Heard)
-		certain := maps.Clone(r.Certain)
+		heard := maps.Clone(r.Requests)
+		certain := maps.Clone(r.NeverInDoubt)
 		hit := false
 		for i := range effects {
 			if effects[i].Route == m.route && effects[i].State == m.state && !hit {

@@ -32,16 +32,16 @@ func (t *target) serveMail(conn net.Conn) {
 			if text.PrintfLine("354 go on") != nil {
 				return
 			}
-			if err := t.message(text, event); err != nil {
+			if err := t.readMessage(text, event); err != nil {
 				return
 			}
-			if t.script.takeEvent(event) == holdRead && !t.script.hold(t.seat, t.route, event) {
+			if t.script.takeEvent(event) == holdRead && !t.script.hold(t.slot, t.route, event) {
 				return
 			}
 			if text.PrintfLine("250 taken") != nil {
 				return
 			}
-			t.ledger.answered(event)
+			t.ledger.recordAnswer(event)
 			continue
 		case "QUIT":
 			answer = "221 bye"
@@ -52,8 +52,8 @@ func (t *target) serveMail(conn net.Conn) {
 	}
 }
 
-// message reads one to its final dot and writes it down.
-func (t *target) message(text *textproto.Conn, event string) error {
+// readMessage reads one to its final dot and writes it down.
+func (t *target) readMessage(text *textproto.Conn, event string) error {
 	content, err := text.ReadDotBytes()
 	if err != nil {
 		return fmt.Errorf("reading a message: %w", err)
@@ -62,6 +62,6 @@ func (t *target) message(text *textproto.Conn, event string) error {
 	if err != nil {
 		return fmt.Errorf("reading a message: %w", err)
 	}
-	t.ledger.whole(event, m.Header.Get("Message-Id"), "", content)
+	t.ledger.recordRequest(event, m.Header.Get("Message-Id"), "", content)
 	return nil
 }

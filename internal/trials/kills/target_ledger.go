@@ -21,11 +21,11 @@ const (
 	Table Route = "table"
 )
 
-// Heard is what a target has heard of one event.
-type Heard struct {
-	// Whole is how many requests or messages were read to their end: each is taken
+// TargetRequests is what a target has heard of one event.
+type TargetRequests struct {
+	// Complete is how many requests or messages were read to their end: each is taken
 	// to have happened.
-	Whole int
+	Complete int
 
 	// Answered is how many of them were answered with success to the last byte.
 	Answered int
@@ -35,42 +35,42 @@ type Heard struct {
 	Attempts map[string]int // by the number that the worker gives them
 }
 
-// Ledger is what the targets have heard, by event.
-type Ledger struct {
-	mu    sync.Mutex
-	heard map[string]*Heard
+// TargetLedger is what the targets have heard, by event.
+type TargetLedger struct {
+	mu       sync.Mutex
+	requests map[string]*TargetRequests
 }
 
-func newLedger() *Ledger { return &Ledger{heard: map[string]*Heard{}} }
+func newTargetLedger() *TargetLedger { return &TargetLedger{requests: map[string]*TargetRequests{}} }
 
-func (l *Ledger) whole(event, key, attempt string, body []byte) {
+func (l *TargetLedger) recordRequest(event, key, attempt string, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.heard[event]
+	h := l.requests[event]
 	if h == nil {
-		h = &Heard{Keys: map[string]int{}, Bodies: map[[sha256.Size]byte]int{}, Attempts: map[string]int{}}
-		l.heard[event] = h
+		h = &TargetRequests{Keys: map[string]int{}, Bodies: map[[sha256.Size]byte]int{}, Attempts: map[string]int{}}
+		l.requests[event] = h
 	}
-	h.Whole++
+	h.Complete++
 	h.Keys[key]++
 	h.Bodies[sha256.Sum256(body)]++
 	h.Attempts[attempt]++
 }
 
-func (l *Ledger) answered(event string) {
+func (l *TargetLedger) recordAnswer(event string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard[event].Answered++
+	l.requests[event].Answered++
 }
 
-// Heard is a copy of the ledger.
-func (l *Ledger) Heard() map[string]Heard {
+// TargetRequests is a copy of the ledger.
+func (l *TargetLedger) Requests() map[string]TargetRequests {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make(map[string]Heard, len(l.heard))
-	for event, h := range l.heard {
-		out[event] = Heard{
-			Whole: h.Whole, Answered: h.Answered, Keys: maps.Clone(h.Keys), Bodies: maps.Clone(h.Bodies), Attempts: maps.Clone(h.Attempts),
+	out := make(map[string]TargetRequests, len(l.requests))
+	for event, h := range l.requests {
+		out[event] = TargetRequests{
+			Complete: h.Complete, Answered: h.Answered, Keys: maps.Clone(h.Keys), Bodies: maps.Clone(h.Bodies), Attempts: maps.Clone(h.Attempts),
 		}
 	}
 	return out

@@ -2,23 +2,23 @@ package kills
 
 import "sync"
 
-// act is what a target does with a request instead of answering it.
-type act string
+// targetAct is what a target does with a request instead of answering it.
+type targetAct string
 
 const (
-	holdUnread  act = "hold it unread"
-	holdRead    act = "hold it when it was read"
-	holdAnswer  act = "hold it in the middle of its answer"
-	resetUnread act = "reset the connection before it is read"
-	resetRead   act = "reset the connection when it was read"
-	answerBusy  act = "answer 503 when it was read"
-	resetReused act = "reset a connection kept alive when the next request was read"
+	holdUnread  targetAct = "hold it unread"
+	holdRead    targetAct = "hold it when it was read"
+	holdAnswer  targetAct = "hold it in the middle of its answer"
+	resetUnread targetAct = "reset the connection before it is read"
+	resetRead   targetAct = "reset the connection when it was read"
+	answerBusy  targetAct = "answer 503 when it was read"
+	resetReused targetAct = "reset a connection kept alive when the next request was read"
 )
 
-// held is a request that a target holds until the campaign has done what it
+// heldRequest is a request that a target holds until the campaign has done what it
 // wants with the worker.
-type held struct {
-	seat  int
+type heldRequest struct {
+	slot  int
 	route Route
 	event string // "" if it was not read
 
@@ -28,27 +28,27 @@ type held struct {
 
 // script is what the targets are to do next. Each line of it is acted out once.
 type script struct {
-	held chan *held    // one at a time
-	done chan act      // what needs nobody's help
-	over chan struct{} // closed when nobody holds anything any more
+	heldRequests chan *heldRequest // one at a time
+	finishedActs chan targetAct    // what needs nobody's help
+	closed       chan struct{}     // closed when nobody holds anything any more
 
 	mu      sync.Mutex
-	unread  map[Route]act  // the next request of a route
-	reused  bool           // the next on a connection kept alive
-	byEvent map[string]act // the first request of an event
+	unread  map[Route]targetAct  // the next request of a route
+	reused  bool                 // the next on a connection kept alive
+	byEvent map[string]targetAct // the first request of an event
 }
 
 func newScript() *script {
-	return &script{held: make(chan *held), over: make(chan struct{}), done: make(chan act, 16), unread: map[Route]act{}, byEvent: map[string]act{}}
+	return &script{heldRequests: make(chan *heldRequest), closed: make(chan struct{}), finishedActs: make(chan targetAct, 16), unread: map[Route]targetAct{}, byEvent: map[string]targetAct{}}
 }
 
-func (s *script) onEvent(event string, a act) {
+func (s *script) onEvent(event string, a targetAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byEvent[event] = a
 }
 
-func (s *script) onNext(r Route, a act) {
+func (s *script) onNext(r Route, a targetAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unread[r] = a
@@ -60,7 +60,7 @@ func (s *script) onReused() {
 	s.reused = true
 }
 
-func (s *script) takeEvent(event string) act {
+func (s *script) takeEvent(event string) targetAct {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.byEvent[event]
@@ -68,7 +68,7 @@ func (s *script) takeEvent(event string) act {
 	return a
 }
 
-func (s *script) takeNext(r Route) act {
+func (s *script) takeNext(r Route) targetAct {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.unread[r]
@@ -86,16 +86,16 @@ func (s *script) takeReused() bool {
 
 // hold gives the request to the campaign and reports whether to answer it.
 func (s *script) hold(seat int, route Route, event string) (answer bool) {
-	h := &held{seat: seat, route: route, event: event, release: make(chan bool, 1)}
+	h := &heldRequest{slot: seat, route: route, event: event, release: make(chan bool, 1)}
 	select {
-	case s.held <- h:
-	case <-s.over:
+	case s.heldRequests <- h:
+	case <-s.closed:
 		return false
 	}
 	select {
 	case answer = <-h.release:
 		return answer
-	case <-s.over:
+	case <-s.closed:
 		return false
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// seat is a place for one worker, which may be killed and followed by another:
+// workerSlot is a place for one worker, which may be killed and followed by another:
 // its targets and its way to PostgreSQL are its own.
-type seat struct {
+type workerSlot struct {
 	number  int
 	node    rig.NodeConfig
 	proxy   *rig.Proxy
@@ -19,13 +19,13 @@ type seat struct {
 	worker  *rig.Node
 }
 
-// newSeat makes a seat that nobody has taken. What it opened is in the seat also
+// newWorkerSlot makes a seat that nobody has taken. What it opened is in the seat also
 // when it fails.
-func (c *Campaign) newSeat(number int) (*seat, error) {
-	s := &seat{number: number}
+func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
+	s := &workerSlot{number: number}
 	var dsn string
 	var err error
-	if s.proxy, dsn, err = rig.StartProxy(c.world.DSN(), applyName, startWord); err != nil {
+	if s.proxy, dsn, err = rig.StartProxy(c.world.DSN(), applyWord, sendStartWord); err != nil {
 		return s, err
 	}
 	for _, r := range []Route{Idempotent, Once, Mail} {
@@ -43,7 +43,7 @@ func (c *Campaign) newSeat(number int) (*seat, error) {
 	return s, nil
 }
 
-func (s *seat) close() error {
+func (s *workerSlot) close() error {
 	var errs []error
 	if s.worker != nil {
 		errs = append(errs, s.worker.Kill())
@@ -57,13 +57,13 @@ func (s *seat) close() error {
 	return errors.Join(errs...)
 }
 
-// take starts a worker in the seat and waits until it is ready. settings are more of
+// startWorker starts a worker in the seat and waits until it is ready. settings are more of
 // its environment.
-func (c *Campaign) take(ctx context.Context, s *seat, failpoint string, settings ...string) (err error) {
+func (c *Campaign) startWorker(ctx context.Context, s *workerSlot, failpoint string, settings ...string) (err error) {
 	cfg := s.node
 	cfg.Env = slices.Concat(cfg.Env, settings)
 	if cfg.Failpoint = failpoint; failpoint == "" {
-		cfg.Failpoint = c.options.Wrong.failpoint()
+		cfg.Failpoint = c.options.Defect.failpoint()
 	}
 	c.summary.Starts++
 	if failpoint != clockAhead {
@@ -73,11 +73,11 @@ func (c *Campaign) take(ctx context.Context, s *seat, failpoint string, settings
 	if s.worker, err = c.world.Start(cfg); err != nil {
 		return err
 	}
-	return c.alarmed(ctx, s.worker)
+	return c.waitForClockAlarm(ctx, s.worker)
 }
 
-// again kills the worker of the seat, lets the target go on, and starts another.
-func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
+// replaceWorker kills the worker of the seat, lets the target go on, and starts another.
+func (c *Campaign) replaceWorker(ctx context.Context, s *workerSlot, h *heldRequest) error {
 	if err := s.worker.Kill(); err != nil {
 		return err
 	}
@@ -85,5 +85,5 @@ func (c *Campaign) again(ctx context.Context, s *seat, h *held) error {
 	if h != nil {
 		h.release <- false
 	}
-	return c.take(ctx, s, "")
+	return c.startWorker(ctx, s, "")
 }

@@ -16,24 +16,24 @@ const (
 	clockBehind = "clock:-600"
 )
 
-// skew gives a worker and the receiver wrong clocks, and has the other worker hold
+// skewClocks gives a worker and the receiver wrong clocks, and has the other worker hold
 // requests: leases and signatures are judged by the database's time, so neither
 // clock may end a lease early or refuse a delivery. Both processes must say that
 // they are not ready.
-func (c *Campaign) skew(ctx context.Context, route Route) error {
-	s := c.seats[c.random.IntN(len(c.seats))]
+func (c *Campaign) skewClocks(ctx context.Context, route Route) error {
+	s := c.slots[c.random.IntN(len(c.slots))]
 	err := errors.Join(s.worker.Stop(30*time.Second), c.receiver.Stop(30*time.Second))
 	if err == nil {
-		err = errors.Join(c.take(ctx, s, clockAhead), c.receive(ctx, clockBehind))
+		err = errors.Join(c.startWorker(ctx, s, clockAhead), c.startReceiver(ctx, clockBehind))
 	}
 	for elsewhere := 0; elsewhere < 2 && err == nil; {
-		event := c.event(route, false)
+		event := c.newEvent(route, false)
 		c.script.onEvent(event, holdRead)
-		var h *held
-		if h, err = c.hit(ctx, event); err != nil {
+		var h *heldRequest
+		if h, err = c.deliverUntilHeld(ctx, event); err != nil {
 			break
 		}
-		if h.seat != s.number {
+		if h.slot != s.number {
 			elsewhere++
 			rig.Pause(ctx, lease/2) // in which the wrong clock sweeps
 		}
@@ -45,7 +45,7 @@ func (c *Campaign) skew(ctx context.Context, route Route) error {
 	if err := errors.Join(s.worker.Stop(30*time.Second), c.receiver.Stop(30*time.Second)); err != nil {
 		return err
 	}
-	return errors.Join(c.take(ctx, s, ""), c.receive(ctx, ""))
+	return errors.Join(c.startWorker(ctx, s, ""), c.startReceiver(ctx, ""))
 }
 
 // wrongDatabase gives the receiver and the senders one clock, 10 minutes behind the
@@ -53,18 +53,18 @@ func (c *Campaign) skew(ctx context.Context, route Route) error {
 // delivery may be refused for its time; each is put off, and taken when the clocks
 // agree again.
 func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
-	if err := errors.Join(c.receiver.Stop(30*time.Second), c.receive(ctx, clockBehind)); err != nil {
+	if err := errors.Join(c.receiver.Stop(30*time.Second), c.startReceiver(ctx, clockBehind)); err != nil {
 		return err
 	}
 	var events []string
 	for range 20 {
-		event := c.event(route, false)
+		event := c.newEvent(route, false)
 		events = append(events, event)
 		if status := c.post(ctx, event, time.Now().Add(-10*time.Minute)); status != http.StatusServiceUnavailable {
 			return fmt.Errorf("a genuine delivery was answered %d while the database's clock is wrong, not 503", status)
 		}
 	}
-	if err := errors.Join(c.receiver.Stop(30*time.Second), c.receive(ctx, "")); err != nil {
+	if err := errors.Join(c.receiver.Stop(30*time.Second), c.startReceiver(ctx, "")); err != nil {
 		return err
 	}
 	for _, event := range events {
@@ -75,13 +75,13 @@ func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	return nil
 }
 
-// alarmed waits until a node listens and, asked whether it is ready, says that
+// waitForClockAlarm waits until a node listens and, asked whether it is ready, says that
 // its clock is wrong.
-func (c *Campaign) alarmed(ctx context.Context, n *rig.Node) error {
+func (c *Campaign) waitForClockAlarm(ctx context.Context, n *rig.Node) error {
 	if err := n.WaitListening(ctx, n.Admin); err != nil {
 		return err
 	}
-	return rig.Until(ctx, patience, "the alarm about the clock", func() (bool, error) {
+	return rig.Until(ctx, waitLimit, "the alarm about the clock", func() (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err

@@ -27,19 +27,19 @@ type Options struct {
 	Progress func(format string, args ...any)
 }
 
-// Night is one night in progress.
-type Night struct {
+// Campaign is one night in progress.
+type Campaign struct {
 	options  Options
 	world    *rig.World
 	config   rig.NodeConfig
-	target   *target
+	target   *targetLedger
 	server   *rig.Target // serves the target
 	db       *pgx.Conn
 	node     *rig.Node
 	evidence *Evidence
 }
 
-const yesterday = `
+const configurationBefore = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
   billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 400ms, concurrency: 48, breaker: { failures: 1000000 }, retry: { attempts: 2, base: 10ms, max: 50ms } }
@@ -67,7 +67,7 @@ sources:
 // What is changed meanwhile: stripe's route takes less, has a condition and makes
 // another body; github's makes another body than is stored; that of orders has
 // moved.
-const today = `
+const configurationAfter = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
   billing: { kind: forward, url: "http://%[1]s/billing/hooks", idempotent: true, retry_on: [429, 503], timeout: 1500ms, retry: { attempts: 20, base: 100ms, max: 1s } }
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
-	n := &Night{options: o, target: newTarget(), evidence: &Evidence{Address: map[string]string{
+	n := &Campaign{options: o, target: newTargetLedger(), evidence: &Evidence{Address: map[string]string{
 		"billing": pathBilling, "moved": pathMoved, "archive": pathArchive,
 	}}}
 	if err := n.prepare(ctx); err != nil {
@@ -120,12 +120,12 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 		name string
 		do   func(ctx context.Context) error
 	}{
-		{"delivering while billing is up and goes down", n.outage},
-		{"changing routes", n.change},
-		{"planning", n.plan},
-		{"running, with a kill and a cancellation", n.interrupted},
-		{"running the rest", n.rest},
-		{"reading the books", n.read},
+		{"delivering while billing is up and goes down", n.deliverThroughOutage},
+		{"changing routes", n.changeRoutes},
+		{"planning", n.makePlan},
+		{"running, with a kill and a cancellation", n.runAndInterrupt},
+		{"running the rest", n.replayRest},
+		{"reading the books", n.readLedgers},
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
@@ -136,7 +136,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	return n.evidence, nil
 }
 
-func (n *Night) prepare(ctx context.Context) (err error) {
+func (n *Campaign) prepare(ctx context.Context) (err error) {
 	o := n.options
 	if n.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL}); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (n *Night) prepare(ctx context.Context) (err error) {
 const configurationFile = "oncegate.yml"
 
 // serve starts the binary with a configuration and waits until it is ready.
-func (n *Night) serve(ctx context.Context, configuration string) (err error) {
+func (n *Campaign) serve(ctx context.Context, configuration string) (err error) {
 	if _, err := n.world.WriteFile(configurationFile, fmt.Sprintf(configuration, n.server.Address)); err != nil {
 		return err
 	}
@@ -163,10 +163,10 @@ func (n *Night) serve(ctx context.Context, configuration string) (err error) {
 	return err
 }
 
-// outage delivers a fifth while billing is up, and the rest in each way in which
+// deliverThroughOutage delivers a fifth while billing is up, and the rest in each way in which
 // it is down; then it is up again.
-func (n *Night) outage(ctx context.Context) error {
-	if err := n.serve(ctx, yesterday); err != nil {
+func (n *Campaign) deliverThroughOutage(ctx context.Context) error {
+	if err := n.serve(ctx, configurationBefore); err != nil {
 		return err
 	}
 	all := n.options.Deliveries
@@ -174,33 +174,33 @@ func (n *Night) outage(ctx context.Context) error {
 		mode     Mode
 		from, to int
 	}{{Up, 0, all / 5}, {Unavailable, all / 5, all / 2}, {Hanging, all / 2, all * 3 / 4}, {Resetting, all * 3 / 4, all}} {
-		n.target.set(part.mode)
+		n.target.setMode(part.mode)
 		events := make([]Event, 0, part.to-part.from)
 		for i := part.from; i < part.to; i++ {
-			events = append(events, nthEvent(i, part.mode))
+			events = append(events, newEvent(i, part.mode))
 		}
 		if err := n.deliver(ctx, events); err != nil {
 			return err
 		}
 		n.evidence.Events = append(n.evidence.Events, events...)
-		if err := n.still(ctx); err != nil {
+		if err := n.waitForRest(ctx); err != nil {
 			return err
 		}
 	}
-	n.target.set(Up)
+	n.target.setMode(Up)
 	return nil
 }
 
-// change stops the process and starts it with other routes.
-func (n *Night) change(ctx context.Context) error {
+// changeRoutes stops the process and starts it with other routes.
+func (n *Campaign) changeRoutes(ctx context.Context) error {
 	if err := n.node.Stop(30 * time.Second); err != nil {
 		return err
 	}
-	return n.serve(ctx, today)
+	return n.serve(ctx, configurationAfter)
 }
 
-// still waits until no effect is under way.
-func (n *Night) still(ctx context.Context) error {
+// waitForRest waits until no effect is under way.
+func (n *Campaign) waitForRest(ctx context.Context) error {
 	return n.until(ctx, "the effects to come to rest", func() (bool, error) {
 		var busy bool
 		err := n.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`).Scan(&busy)
@@ -209,6 +209,6 @@ func (n *Night) still(ctx context.Context) error {
 }
 
 // until waits for a condition, for as long as the night may take.
-func (n *Night) until(ctx context.Context, what string, holds func() (bool, error)) error {
+func (n *Campaign) until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return rig.Until(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond, what, holds)
 }

@@ -27,16 +27,16 @@ type Evidence struct {
 	Applied  []string       // keys of what was done in the database
 	Address  map[string]string
 
-	// PlanChanged are the tables that planning changed, PlanSent the requests that
+	// ChangedByPlan are the tables that planning changed, PlanSent the requests that
 	// went out meanwhile.
-	PlanChanged []string
-	PlanSent    int
+	ChangedByPlan []string
+	SentByPlan    int
 }
 
-// Expect says by hand what a plan has to say of an event's effect for billing.
+// ExpectedVerdict says by hand what a plan has to say of an event's effect for billing.
 // Total and type decide what today's route of stripe takes; a condition is not
 // asked of what may have happened.
-func Expect(e *Event, unknown bool) inbox.Verdict {
+func ExpectedVerdict(e *Event, unknown bool) inbox.Verdict {
 	switch {
 	case e.Source == "github":
 		return inbox.VerdictSame // what was rendered is sent again
@@ -63,13 +63,13 @@ func Check(v *Evidence) []string {
 	for i, r := range v.Requests {
 		c.requests[r.Key] = append(c.requests[r.Key], placed{r, i})
 	}
-	c.planning()
-	c.verdicts()
+	c.checkPlanning()
+	c.checkVerdicts()
 	for i := range v.Plans {
-		c.outcomes(&v.Plans[i], i == len(v.Plans)-1)
+		c.checkOutcomes(&v.Plans[i], i == len(v.Plans)-1)
 	}
-	c.books()
-	return c.found
+	c.checkLedgers()
+	return c.findings
 }
 
 type placed struct {
@@ -81,28 +81,28 @@ type checker struct {
 	*Evidence
 	requests map[string][]placed // by key
 	unknown  map[string]bool     // by event: billing may have been told of it
-	found    []string
+	findings []string
 }
 
 func (c *checker) failf(format string, args ...any) {
-	c.found = append(c.found, fmt.Sprintf(format, args...))
+	c.findings = append(c.findings, fmt.Sprintf(format, args...))
 }
 
-// planning: a plan writes nothing but itself and its audit, and sends nothing.
-func (c *checker) planning() {
-	for _, table := range c.PlanChanged {
+// checkPlanning: a plan writes nothing but itself and its audit, and sends nothing.
+func (c *checker) checkPlanning() {
+	for _, table := range c.ChangedByPlan {
 		if !slices.Contains([]string{"replay", "replay_item", "audit"}, table) {
 			c.failf("planning changed table %s", table)
 		}
 	}
-	if c.PlanSent > 0 {
-		c.failf("planning sent %d requests", c.PlanSent)
+	if c.SentByPlan > 0 {
+		c.failf("planning sent %d requests", c.SentByPlan)
 	}
 }
 
-// verdicts: the first plan has an item for each effect that failed, and says of it
+// checkVerdicts: the first plan has an item for each effect that failed, and says of it
 // what is expected.
-func (c *checker) verdicts() {
+func (c *checker) checkVerdicts() {
 	planned := map[string]inbox.Verdict{}
 	for _, it := range c.Plans[0].Items {
 		planned[it.Source+"/"+it.EventID+"/"+it.Route] = it.Verdict
@@ -120,8 +120,8 @@ func (c *checker) verdicts() {
 			c.failf("%s/%s had happened and is in the plan", e.Source, e.ID)
 		case e.Mode != Up && !ok:
 			c.failf("%s/%s failed and is not in the plan", e.Source, e.ID)
-		case e.Mode != Up && got != Expect(e, unknown):
-			c.failf("%s/%s: the plan says %s, want %s", e.Source, e.ID, got, Expect(e, unknown))
+		case e.Mode != Up && got != ExpectedVerdict(e, unknown):
+			c.failf("%s/%s: the plan says %s, want %s", e.Source, e.ID, got, ExpectedVerdict(e, unknown))
 		}
 		if e.Mode != Up {
 			failed++
@@ -132,8 +132,8 @@ func (c *checker) verdicts() {
 	}
 }
 
-// outcomes: each item of a plan came to what the plan said.
-func (c *checker) outcomes(p *Plan, last bool) {
+// checkOutcomes: each item of a plan came to what the plan said.
+func (c *checker) checkOutcomes(p *Plan, last bool) {
 	for i := range p.Items {
 		it := &p.Items[i]
 		name := it.Source + "/" + it.EventID + "/" + it.Route
@@ -146,10 +146,10 @@ func (c *checker) outcomes(p *Plan, last bool) {
 			c.failf("%s: the plan names an effect that was not there", name)
 			continue
 		}
-		sent := c.between(before.Key, p.From, p.To)
+		sent := c.requestsBetween(before.Key, p.FirstRequest, p.LastRequest)
 		switch it.Outcome {
 		case inbox.ItemReplayed:
-			c.predicted(name, it, &before, sent)
+			c.checkRequest(name, it, &before, sent)
 		case inbox.ItemLeftOut, "":
 			if it.Outcome == "" && last {
 				c.failf("%s: the last run did not come to it", name)
@@ -163,12 +163,12 @@ func (c *checker) outcomes(p *Plan, last bool) {
 		default:
 			c.failf("%s: outcome %s", name, it.Outcome)
 		}
-		c.untouched(p, it, name, &before)
+		c.checkUntouched(p, it, name, &before)
 	}
 }
 
-// untouched: what a cancelled run did not come to is in the next plan as it was.
-func (c *checker) untouched(p *Plan, it *inbox.ReplayItem, name string, before *Effect) {
+// checkUntouched: what a cancelled run did not come to is in the next plan as it was.
+func (c *checker) checkUntouched(p *Plan, it *inbox.ReplayItem, name string, before *Effect) {
 	if it.Outcome != "" || p == &c.Plans[len(c.Plans)-1] {
 		return
 	}
@@ -178,15 +178,15 @@ func (c *checker) untouched(p *Plan, it *inbox.ReplayItem, name string, before *
 	}
 }
 
-// predicted: what went out is what the plan said, and it is done.
-func (c *checker) predicted(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
+// checkRequest: what went out is what the plan said, and it is done.
+func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
 	diff, err := inbox.ReadDiff(it.Diff)
 	if err != nil || diff.Recorded == nil || diff.Verdict != it.Verdict {
 		c.failf("%s: its diff cannot be read (%v) or is of another verdict", name, err)
 		return
 	}
 	if it.Verdict == inbox.VerdictOtherKey {
-		c.kept(name, it, before, sent)
+		c.checkUnchanged(name, it, before, sent)
 		return
 	}
 	said := diff.Recorded
@@ -214,8 +214,8 @@ func (c *checker) predicted(name string, it *inbox.ReplayItem, before *Effect, s
 	}
 }
 
-// kept: what may have happened elsewhere is not sent, and waits for a person.
-func (c *checker) kept(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
+// checkUnchanged: what may have happened elsewhere is not sent, and waits for a person.
+func (c *checker) checkUnchanged(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
 	if len(sent) > 0 {
 		c.failf("%s may have happened at another target, and %d requests went out", name, len(sent))
 	}
@@ -224,19 +224,19 @@ func (c *checker) kept(name string, it *inbox.ReplayItem, before *Effect, sent [
 	}
 }
 
-// between are the requests under a key in a stretch of the books.
-func (c *checker) between(key string, from, to int) []placed {
+// requestsBetween are the requests under a key in a stretch of the books.
+func (c *checker) requestsBetween(key string, from, to int) []placed {
 	all := c.requests[key]
 	return slices.DeleteFunc(slices.Clone(all), func(r placed) bool { return r.place < from || r.place >= to })
 }
 
-// books: everything that is done was done once, and nothing else was.
-func (c *checker) books() {
+// checkLedgers: everything that is done was done once, and nothing else was.
+func (c *checker) checkLedgers() {
 	wanted, kept := map[string]bool{}, map[string]bool{}
 	for i := range c.Events {
 		e := &c.Events[i]
 		name := e.Source + "/" + e.ID
-		verdict := Expect(e, c.unknown[name])
+		verdict := ExpectedVerdict(e, c.unknown[name])
 		wanted[name] = e.Mode == Up || verdict != inbox.VerdictNoRoute
 		kept[name] = e.Mode != Up && verdict == inbox.VerdictOtherKey
 	}

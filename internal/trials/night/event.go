@@ -34,9 +34,9 @@ type Event struct {
 	header http.Header
 }
 
-// nthEvent makes the n-th event of the night: the sources and types take turns. It
+// newEvent makes the n-th event of the night: the sources and types take turns. It
 // is of now: what is older than tombstones are kept would be held.
-func nthEvent(n int, mode Mode) Event {
+func newEvent(n int, mode Mode) Event {
 	e := Event{Mode: mode, Total: n % 7, header: http.Header{"Content-Type": {"application/json"}}}
 	switch n % 3 {
 	case 0:
@@ -77,7 +77,7 @@ const senders = 16
 
 // deliver delivers the events, every twentieth twice, and fails unless each is
 // acknowledged.
-func (n *Night) deliver(ctx context.Context, events []Event) error {
+func (n *Campaign) deliver(ctx context.Context, events []Event) error {
 	client := rig.NewClient(senders, 30*time.Second)
 	defer client.CloseIdleConnections()
 	var deliveries []*Event
@@ -90,7 +90,7 @@ func (n *Night) deliver(ctx context.Context, events []Event) error {
 	return rig.SendEach(ctx, len(deliveries), senders, func(ctx context.Context, i int) error { return n.post(ctx, client, deliveries[i]) })
 }
 
-func (n *Night) post(ctx context.Context, client *http.Client, e *Event) error {
+func (n *Campaign) post(ctx context.Context, client *http.Client, e *Event) error {
 	status, _, err := rig.Post(ctx, client, n.node.SourceURL(e.Source), e.body, e.sign())
 	if err == nil && status/100 != 2 {
 		err = fmt.Errorf("it was answered %d", status)

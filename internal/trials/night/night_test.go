@@ -79,7 +79,7 @@ func replayed(v *night.Evidence, verdict inbox.Verdict) (plan, item int) {
 // request is the place of the request that a replayed item led to.
 func request(v *night.Evidence, verdict inbox.Verdict) int {
 	plan, item := replayed(v, verdict)
-	from := v.Plans[plan].From
+	from := v.Plans[plan].FirstRequest
 	key := v.After[v.Plans[plan].Items[item].Effect.String()].Key
 	return from + slices.IndexFunc(v.Requests[from:], func(r night.Request) bool { return r.Key == key })
 }
@@ -103,8 +103,8 @@ var wrong = map[string]func(v *night.Evidence){
 		v.Plans[plan].Items[item].Verdict = inbox.VerdictSame
 	},
 	"an item that was not planned": func(v *night.Evidence) { v.Plans[0].Items = v.Plans[0].Items[1:] },
-	"a plan that sends":            func(v *night.Evidence) { v.PlanSent = 1 },
-	"a plan that writes":           func(v *night.Evidence) { v.PlanChanged = append(slices.Clone(v.PlanChanged), "effect") },
+	"a plan that sends":            func(v *night.Evidence) { v.SentByPlan = 1 },
+	"a plan that writes":           func(v *night.Evidence) { v.ChangedByPlan = append(slices.Clone(v.ChangedByPlan), "effect") },
 	"a cancelled item that moved": func(v *night.Evidence) {
 		i := slices.IndexFunc(v.Plans[0].Items, func(it inbox.ReplayItem) bool { return it.Outcome == "" })
 		id := v.Plans[0].Items[i].Effect.String()
@@ -116,6 +116,6 @@ var wrong = map[string]func(v *night.Evidence){
 	"something left out that was sent": func(v *night.Evidence) {
 		i := slices.IndexFunc(v.Plans[1].Items, func(it inbox.ReplayItem) bool { return it.Outcome == inbox.ItemLeftOut })
 		e := v.After[v.Plans[1].Items[i].Effect.String()]
-		v.Requests[v.Plans[1].From].Key = e.Key
+		v.Requests[v.Plans[1].FirstRequest].Key = e.Key
 	},
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// oncegate runs one command as an operator would and reads the JSON it writes.
-func (n *Night) oncegate(ctx context.Context, into any, args ...string) error {
+// runCommand runs one command as an operator would and reads the JSON it writes.
+func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) error {
 	result, err := rig.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
 	if err != nil {
 		return err
@@ -37,48 +37,48 @@ type Plan struct {
 	Replay inbox.Replay
 	Items  []inbox.ReplayItem
 
-	// From is how many requests the targets had got when it was made, To when all
+	// FirstRequest is how many requests the targets had got when it was made, To when all
 	// that it began had ended.
-	From, To int
+	FirstRequest, LastRequest int
 
 	// Before are the effects when it was made.
 	Before map[string]Effect
 }
 
-// plan makes a plan of all that is at rest, and sees that nothing else is done.
-func (n *Night) plan(ctx context.Context) error {
-	before, err := n.tables(ctx)
+// makePlan makes a plan of all that is at rest, and sees that nothing else is done.
+func (n *Campaign) makePlan(ctx context.Context) error {
+	before, err := n.hashTables(ctx)
 	if err != nil {
 		return err
 	}
-	p := Plan{From: n.target.count()}
-	if p.Before, err = n.effects(ctx); err != nil {
+	p := Plan{FirstRequest: n.target.requestCount()}
+	if p.Before, err = n.readEffects(ctx); err != nil {
 		return err
 	}
-	if err := n.oncegate(ctx, &p.Replay, "replay", "plan", "--all"); err != nil {
+	if err := n.runCommand(ctx, &p.Replay, "replay", "plan", "--all"); err != nil {
 		return err
 	}
-	after, err := n.tables(ctx)
+	after, err := n.hashTables(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if before[name] != after[name] {
-			n.evidence.PlanChanged = append(n.evidence.PlanChanged, name)
+			n.evidence.ChangedByPlan = append(n.evidence.ChangedByPlan, name)
 		}
 	}
-	n.evidence.PlanSent += n.target.count() - p.From
+	n.evidence.SentByPlan += n.target.requestCount() - p.FirstRequest
 	n.evidence.Plans = append(n.evidence.Plans, p)
-	return n.items(ctx)
+	return n.readItems(ctx)
 }
 
-// items reads the items of the last plan, page by page.
-func (n *Night) items(ctx context.Context) error {
+// readItems reads the items of the last plan, page by page.
+func (n *Campaign) readItems(ctx context.Context) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	p.Items = nil
 	for after := int64(0); ; {
 		var page []inbox.ReplayItem
-		if err := n.oncegate(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
+		if err := n.runCommand(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
 			return err
 		}
 		p.Items = append(p.Items, page...)
@@ -89,13 +89,13 @@ func (n *Night) items(ctx context.Context) error {
 	}
 }
 
-func (n *Night) run(ctx context.Context, rate int) error {
+func (n *Campaign) runPlan(ctx context.Context, rate int) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
-	return n.oncegate(ctx, nil, "replay", "run", p.Replay.ID.String(), "--digest", p.Replay.Digest, "--reason", "billing is up again", "--rate", strconv.Itoa(rate))
+	return n.runCommand(ctx, nil, "replay", "run", p.Replay.ID.String(), "--digest", p.Replay.Digest, "--reason", "billing is up again", "--rate", strconv.Itoa(rate))
 }
 
-// acted waits until a run has acted on a share of its items.
-func (n *Night) acted(ctx context.Context, percent int) error {
+// waitForShare waits until a run has acted on a share of its items.
+func (n *Campaign) waitForShare(ctx context.Context, percent int) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	return n.until(ctx, fmt.Sprintf("%d %% of the items to have their turn", percent), func() (bool, error) {
 		var acted int
@@ -104,66 +104,66 @@ func (n *Night) acted(ctx context.Context, percent int) error {
 	})
 }
 
-// interrupted runs the plan, kills the process in the middle, starts it again and
+// runAndInterrupt runs the plan, kills the process in the middle, starts it again and
 // cancels the replay before its end.
-func (n *Night) interrupted(ctx context.Context) error {
+func (n *Campaign) runAndInterrupt(ctx context.Context) error {
 	p := &n.evidence.Plans[0]
 	rate := max(p.Replay.Summary.ToDo/10, 5)
-	if err := n.run(ctx, rate); err != nil {
+	if err := n.runPlan(ctx, rate); err != nil {
 		return err
 	}
-	if err := n.acted(ctx, 25); err != nil {
+	if err := n.waitForShare(ctx, 25); err != nil {
 		return err
 	}
 	if err := n.node.Kill(); err != nil {
 		return err
 	}
-	if err := n.serve(ctx, today); err != nil {
+	if err := n.serve(ctx, configurationAfter); err != nil {
 		return err
 	}
 	// It would go on by itself once the sweeper has found its job lost.
-	if err := n.run(ctx, rate); err != nil {
+	if err := n.runPlan(ctx, rate); err != nil {
 		return err
 	}
-	if err := n.acted(ctx, 55); err != nil {
+	if err := n.waitForShare(ctx, 55); err != nil {
 		return err
 	}
-	if err := n.oncegate(ctx, nil, "replay", "cancel", p.Replay.ID.String(), "--reason", "it is morning"); err != nil {
+	if err := n.runCommand(ctx, nil, "replay", "cancel", p.Replay.ID.String(), "--reason", "it is morning"); err != nil {
 		return err
 	}
-	return n.ended(ctx)
+	return n.finishPlan(ctx)
 }
 
-// ended waits until what a plan began has ended, and reads what became of it.
-func (n *Night) ended(ctx context.Context) error {
-	if err := n.still(ctx); err != nil {
+// finishPlan waits until what a plan began has ended, and reads what became of it.
+func (n *Campaign) finishPlan(ctx context.Context) error {
+	if err := n.waitForRest(ctx); err != nil {
 		return err
 	}
-	if err := n.items(ctx); err != nil {
+	if err := n.readItems(ctx); err != nil {
 		return err
 	}
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
-	p.To = n.target.count()
+	p.LastRequest = n.target.requestCount()
 	return nil
 }
 
-// rest plans what the cancellation left, and runs all of it.
-func (n *Night) rest(ctx context.Context) error {
-	if err := n.plan(ctx); err != nil {
+// replayRest plans what the cancellation left, and runs all of it.
+func (n *Campaign) replayRest(ctx context.Context) error {
+	if err := n.makePlan(ctx); err != nil {
 		return err
 	}
-	if err := n.run(ctx, 0); err != nil {
+	if err := n.runPlan(ctx, 0); err != nil {
 		return err
 	}
-	if err := n.acted(ctx, 100); err != nil {
+	if err := n.waitForShare(ctx, 100); err != nil {
 		return err
 	}
-	return n.ended(ctx)
+	return n.finishPlan(ctx)
 }
 
-// tables is a hash of every table of ours. What River keeps, and how far prune has
+// hashTables is a hash of every table of ours. What River keeps, and how far prune has
 // walked, changes by itself; of River's jobs those count that are new.
-func (n *Night) tables(ctx context.Context) (map[string]string, error) {
+func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
 	rows, err := n.db.Query(ctx, `
 		SELECT relname::text FROM pg_class
 		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%' AND relname <> 'prune_walk'`)
@@ -189,8 +189,8 @@ func (n *Night) tables(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// effects reads all effects.
-func (n *Night) effects(ctx context.Context) (map[string]Effect, error) {
+// readEffects reads all effects.
+func (n *Campaign) readEffects(ctx context.Context) (map[string]Effect, error) {
 	rows, err := n.db.Query(ctx, `
 		SELECT e.id::text, s.name, v.event_id, r.name, e.state, e.version, e.idempotency_key, e.unknown_since IS NOT NULL
 		FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id`)
@@ -210,9 +210,9 @@ func (n *Night) effects(ctx context.Context) (map[string]Effect, error) {
 	return out, nil
 }
 
-// read takes down what everything has come to.
-func (n *Night) read(ctx context.Context) (err error) {
-	if n.evidence.After, err = n.effects(ctx); err != nil {
+// readLedgers takes down what everything has come to.
+func (n *Campaign) readLedgers(ctx context.Context) (err error) {
+	if n.evidence.After, err = n.readEffects(ctx); err != nil {
 		return err
 	}
 	rows, err := n.db.Query(ctx, `SELECT key FROM night_applied`)

@@ -45,9 +45,9 @@ type Request struct {
 	Mode Mode
 }
 
-// target keeps the books of all targets: what was asked, and what was done. It
+// targetLedger keeps the books of all targets: what was asked, and what was done. It
 // does what a key asks for once.
-type target struct {
+type targetLedger struct {
 	mode atomic.Int32
 
 	mu       sync.Mutex
@@ -55,12 +55,12 @@ type target struct {
 	done     map[string]int // by key
 }
 
-func newTarget() *target { return &target{done: map[string]int{}} }
+func newTargetLedger() *targetLedger { return &targetLedger{done: map[string]int{}} }
 
-func (t *target) set(mode Mode) { t.mode.Store(int32(mode)) }
+func (t *targetLedger) setMode(mode Mode) { t.mode.Store(int32(mode)) }
 
 // ServeHTTP implements [http.Handler].
-func (t *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (t *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the caller was killed: it asked for nothing
@@ -70,7 +70,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		mode = Up
 	}
 	sum := sha256.Sum256(body)
-	t.note(Request{
+	t.recordRequest(Request{
 		Path: req.URL.Path, Key: req.Header.Get("Idempotency-Key"), Event: req.Header.Get("Oncegate-Event"), Body: hex.EncodeToString(sum[:]), Mode: mode,
 	})
 	switch mode {
@@ -85,7 +85,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-func (t *target) note(r Request) {
+func (t *targetLedger) recordRequest(r Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.requests = append(t.requests, r)
@@ -94,8 +94,8 @@ func (t *target) note(r Request) {
 	}
 }
 
-// count is how many requests there were until now.
-func (t *target) count() int {
+// requestCount is how many requests there were until now.
+func (t *targetLedger) requestCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.requests)

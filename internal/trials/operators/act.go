@@ -11,50 +11,50 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// kind is one kind of act, and how often it is drawn beside the others. It reports false
+// actKind is one kind of act, and how often it is drawn beside the others. It reports false
 // if there was nothing to do it to.
-type kind struct {
+type actKind struct {
 	name   string
 	weight int
 	do     func(o *operator, ctx context.Context) (bool, error)
 }
 
-// kinds are what operators do. Rotating keys takes long and is for one of its own.
-var kinds = []kind{
-	{"plan", 16, (*operator).plan},
-	{"run", 14, (*operator).run},
+// actKinds are what operators do. Rotating keys takes long and is for one of its own.
+var actKinds = []actKind{
+	{"plan", 16, (*operator).makePlan},
+	{"run", 14, (*operator).runPlan},
 	{"new routes", 3, (*operator).newRoutes},
-	{"cancel", 4, (*operator).cancel},
+	{"cancel", 4, (*operator).cancelPlan},
 	{"dead replay", 4, (*operator).deadReplay},
 	{"discard", 9, (*operator).discard},
 	{"discard many", 3, (*operator).discardMany},
 	{"resolve", 12, (*operator).resolve},
 	{"resolve many", 3, (*operator).resolveMany},
-	{"pass a stream", 12, (*operator).pass},
-	{"end what is undecided", 7, (*operator).undecided},
+	{"pass a stream", 12, (*operator).passStream},
+	{"end what is undecided", 7, (*operator).endUndecided},
 	{"erase", 7, (*operator).erase},
 	{"prune", 5, (*operator).prune},
-	{"clear a route", 5, (*operator).clear},
-	{"admit", 4, (*operator).admit},
+	{"clear a route", 5, (*operator).clearRoute},
+	{"admit", 4, (*operator).admitConflict},
 	{"reseal", 4, (*operator).reseal},
 	{"migrate", 4, (*operator).migrate},
-	{"look", 6, (*operator).look},
+	{"look", 6, (*operator).readLists},
 }
 
 // act draws what to do until there is something to do it to.
 func (o *operator) act(ctx context.Context) error {
 	total := 0
-	for _, k := range kinds {
+	for _, k := range actKinds {
 		total += k.weight
 	}
 	for range 20 {
 		n := o.random.IntN(total)
-		for _, k := range kinds {
+		for _, k := range actKinds {
 			if n -= k.weight; n >= 0 {
 				continue
 			}
 			if acted, err := k.do(o, ctx); err != nil || acted {
-				return wrap(k.name, err)
+				return wrapError(k.name, err)
 			}
 			break
 		}
@@ -62,15 +62,15 @@ func (o *operator) act(ctx context.Context) error {
 	return nil
 }
 
-func wrap(name string, err error) error {
+func wrapError(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-// few draws at most n of the texts that a query gives.
-func (o *operator) few(ctx context.Context, n int, query string, args ...any) ([]string, error) {
+// drawIDs draws at most n of the texts that a query gives.
+func (o *operator) drawIDs(ctx context.Context, n int, query string, args ...any) ([]string, error) {
 	rows, err := o.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("looking for something to act on: %w", err)
@@ -83,28 +83,28 @@ func (o *operator) few(ctx context.Context, n int, query string, args ...any) ([
 	return found[:min(len(found), n)], nil
 }
 
-// one is few for one.
-func (o *operator) one(ctx context.Context, query string, args ...any) (string, error) {
-	found, err := o.few(ctx, 1, query, args...)
+// drawID is few for one.
+func (o *operator) drawID(ctx context.Context, query string, args ...any) (string, error) {
+	found, err := o.drawIDs(ctx, 1, query, args...)
 	if err != nil || len(found) == 0 {
 		return "", err
 	}
 	return found[0], nil
 }
 
-// breadth is from how many things one is drawn: in every other round they are so few that
+// candidateCount is from how many things one is drawn: in every other round they are so few that
 // people meet.
-func (o *operator) breadth() int { return []int{40, 4}[o.round%2] }
+func (o *operator) candidateCount() int { return []int{40, 4}[o.round%2] }
 
-const newestIn = `SELECT id::text FROM effect WHERE state = ANY ($1) ORDER BY id DESC LIMIT $2`
+const newestInState = `SELECT id::text FROM effect WHERE state = ANY ($1) ORDER BY id DESC LIMIT $2`
 
 func (o *operator) discard(ctx context.Context) (bool, error) {
-	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"}, o.breadth())
+	ids, err := o.drawIDs(ctx, 1+o.random.IntN(3), newestInState, []string{"dead"}, o.candidateCount())
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
 	var out inbox.Discarded
-	a, err := o.oncegate(ctx, how{kind: "dead discard", decides: true, asks: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, ids...)...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "dead discard", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, ids...)...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
 		if out.Discarded+out.Changed != len(ids) {
@@ -114,8 +114,8 @@ func (o *operator) discard(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// filter draws one.
-func (o *operator) filter() []string {
+// drawFilter draws one.
+func (o *operator) drawFilter() []string {
 	all := [][]string{
 		{"--source", "pay", "--route", "charge"}, {"--source", "pay", "--route", "notify"}, {"--source", "brief"}, {"--source", "orders"},
 		{"--type", "pay.made"}, {"--target", "once"}, {"--target", "idem"},
@@ -125,15 +125,15 @@ func (o *operator) filter() []string {
 
 func (o *operator) discardMany(ctx context.Context) (bool, error) {
 	var out inbox.Discarded
-	a, err := o.oncegate(ctx, how{kind: "dead discard --filter", decides: true, asks: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, o.filter()...)...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "dead discard --filter", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, o.drawFilter()...)...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
 	}
 	return true, err
 }
 
-// verdict draws what became of something unknown.
-func (o *operator) verdict() (flag, action string) {
+// drawVerdict draws what became of something unknown.
+func (o *operator) drawVerdict() (flag, action string) {
 	if o.random.IntN(2) == 0 {
 		return "--done", string(inbox.AuditResolveDone)
 	}
@@ -141,12 +141,12 @@ func (o *operator) verdict() (flag, action string) {
 }
 
 func (o *operator) resolve(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, newestIn, []string{"indeterminate"}, o.breadth())
+	id, err := o.drawID(ctx, newestInState, []string{"indeterminate"}, o.candidateCount())
 	if err != nil || id == "" {
 		return false, err
 	}
-	flag, action := o.verdict()
-	a, err := o.oncegate(ctx, how{kind: "effects resolve " + flag, decides: true, asks: true, action: action}, &struct{}{}, "effects", "resolve", id, flag)
+	flag, action := o.drawVerdict()
+	a, err := o.runCommand(ctx, commandOptions{kind: "effects resolve " + flag, decides: true, confirms: true, action: action}, &struct{}{}, "effects", "resolve", id, flag)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = 1
 	}
@@ -154,22 +154,22 @@ func (o *operator) resolve(ctx context.Context) (bool, error) {
 }
 
 func (o *operator) resolveMany(ctx context.Context) (bool, error) {
-	flag, action := o.verdict()
+	flag, action := o.drawVerdict()
 	var out inbox.ResolvedMany
-	a, err := o.oncegate(ctx, how{kind: "effects resolve --filter " + flag, decides: true, asks: true, action: action}, &out,
-		append([]string{"effects", "resolve", flag}, o.filter()...)...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "effects resolve --filter " + flag, decides: true, confirms: true, action: action}, &out,
+		append([]string{"effects", "resolve", flag}, o.drawFilter()...)...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Resolved
 	}
 	return true, err
 }
 
-const stillStreams = `
+const blockedStreams = `
 SELECT s.id::text FROM stream s JOIN route r ON r.id = s.route_id
 WHERE (s.blocked_by IS NOT NULL OR s.gap_since IS NOT NULL) ORDER BY s.id DESC LIMIT $1`
 
-func (o *operator) pass(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, stillStreams, o.breadth())
+func (o *operator) passStream(ctx context.Context) (bool, error) {
+	id, err := o.drawID(ctx, blockedStreams, o.candidateCount())
 	if err != nil || id == "" {
 		return false, err
 	}
@@ -177,7 +177,7 @@ func (o *operator) pass(ctx context.Context) (bool, error) {
 	if o.random.IntN(2) == 0 {
 		as = "unblock"
 	}
-	a, err := o.oncegate(ctx, how{kind: "streams " + as, decides: true, asks: true}, &struct{}{}, "streams", as, id)
+	a, err := o.runCommand(ctx, commandOptions{kind: "streams " + as, decides: true, confirms: true}, &struct{}{}, "streams", as, id)
 	if err == nil {
 		o.passed(ctx, a, id)
 	}
@@ -188,8 +188,8 @@ const heldForPerson = `
 SELECT id::text FROM effect
 WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken') ORDER BY id DESC LIMIT $1`
 
-func (o *operator) undecided(ctx context.Context) (bool, error) {
-	id, err := o.one(ctx, heldForPerson, o.breadth())
+func (o *operator) endUndecided(ctx context.Context) (bool, error) {
+	id, err := o.drawID(ctx, heldForPerson, o.candidateCount())
 	if err != nil || id == "" {
 		return false, err
 	}
@@ -198,7 +198,7 @@ func (o *operator) undecided(ctx context.Context) (bool, error) {
 		as, action = "skip", inbox.AuditOrderSkip
 	}
 	var out struct{ Ended int }
-	a, err := o.oncegate(ctx, how{kind: "streams " + as + " <effect>", decides: true, asks: true, action: string(action)}, &out, "streams", as, id)
+	a, err := o.runCommand(ctx, commandOptions{kind: "streams " + as + " <effect>", decides: true, confirms: true, action: string(action)}, &out, "streams", as, id)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Ended
 	}
@@ -210,7 +210,7 @@ SELECT s.name || '/' || v.event_id FROM inbox_event v JOIN source s ON s.id = v.
 WHERE v.class <> 'erased' ORDER BY v.id DESC LIMIT 60`
 
 func (o *operator) erase(ctx context.Context) (bool, error) {
-	key, err := o.one(ctx, erasable)
+	key, err := o.drawID(ctx, erasable)
 	if err != nil || key == "" {
 		return false, err
 	}
@@ -219,7 +219,7 @@ func (o *operator) erase(ctx context.Context) (bool, error) {
 
 func (o *operator) eraseKey(ctx context.Context, key string, struck bool) error {
 	source, id, _ := strings.Cut(key, "/")
-	a, err := o.oncegate(ctx, how{kind: "erase", decides: true, asks: true, struck: struck}, &struct{}{}, "erase", "--source", source, "--key", id)
+	a, err := o.runCommand(ctx, commandOptions{kind: "erase", decides: true, confirms: true, alwaysKilled: struck}, &struct{}{}, "erase", "--source", source, "--key", id)
 	if err == nil && a.ExitCode == 0 {
 		o.deliveries.mu.Lock()
 		if e := o.deliveries.events[key]; e != nil {
@@ -232,7 +232,7 @@ func (o *operator) eraseKey(ctx context.Context, key string, struck bool) error 
 
 func (o *operator) prune(ctx context.Context) (bool, error) {
 	if o.random.IntN(2) == 0 {
-		a, err := o.oncegate(ctx, how{kind: "prune"}, &struct{}{}, "prune")
+		a, err := o.runCommand(ctx, commandOptions{kind: "prune"}, &struct{}{}, "prune")
 		if err == nil {
 			err = o.lookForGone(ctx, a)
 		}
@@ -241,28 +241,28 @@ func (o *operator) prune(ctx context.Context) (bool, error) {
 	all := []string{"dead", "indeterminate", "held", "replay"}
 	o.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	include := strings.Join(all[:1+o.random.IntN(4)], ",")
-	a, err := o.oncegate(ctx, how{kind: "prune --include", decides: true, asks: true}, &struct{}{}, "prune", "--include", include)
+	a, err := o.runCommand(ctx, commandOptions{kind: "prune --include", decides: true, confirms: true}, &struct{}{}, "prune", "--include", include)
 	if err == nil {
 		err = o.lookForGone(ctx, a)
 	}
 	return true, err
 }
 
-func (o *operator) clear(ctx context.Context) (bool, error) {
+func (o *operator) clearRoute(ctx context.Context) (bool, error) {
 	var out inbox.ClearedRoute
-	h, args := how{kind: "routes discard", decides: true, asks: true, action: string(inbox.AuditDiscard)}, []string{"routes", "discard", "pay/extra"}
+	h, args := commandOptions{kind: "routes discard", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, []string{"routes", "discard", "pay/extra"}
 	if o.random.IntN(2) == 0 {
-		h, args = how{kind: "routes move", decides: true, asks: true, action: string(inbox.AuditMove)}, []string{"routes", "move", "pay/extra", "--to", "charge"}
+		h, args = commandOptions{kind: "routes move", decides: true, confirms: true, action: string(inbox.AuditMove)}, []string{"routes", "move", "pay/extra", "--to", "charge"}
 	}
-	a, err := o.oncegate(ctx, h, &out, args...)
+	a, err := o.runCommand(ctx, h, &out, args...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Cleared
 	}
 	return true, err
 }
 
-func (o *operator) admit(ctx context.Context) (bool, error) {
-	row, err := o.one(ctx, `
+func (o *operator) admitConflict(ctx context.Context) (bool, error) {
+	row, err := o.drawID(ctx, `
 SELECT c.id::text || ' ' || s.name || '/' || v.event_id
 FROM conflict c JOIN inbox_event v ON v.id = c.event_id JOIN source s ON s.id = v.source_id ORDER BY c.id DESC LIMIT 10`)
 	if err != nil || row == "" {
@@ -274,7 +274,7 @@ FROM conflict c JOIN inbox_event v ON v.id = c.event_id JOIN source s ON s.id = 
 		e.admitted = true // perhaps: also when it is killed
 	}
 	o.deliveries.mu.Unlock()
-	_, err = o.oncegate(ctx, how{kind: "conflicts admit", decides: true, asks: true}, &struct{}{}, "conflicts", "admit", id)
+	_, err = o.runCommand(ctx, commandOptions{kind: "conflicts admit", decides: true, confirms: true}, &struct{}{}, "conflicts", "admit", id)
 	return true, err
 }
 
@@ -282,7 +282,7 @@ func (o *operator) reseal(ctx context.Context) (bool, error) {
 	if o.keyring() == "" {
 		return false, nil
 	}
-	_, err := o.oncegate(ctx, how{kind: "keys reseal"}, &struct{}{}, "keys", "reseal", "--wait", "1s")
+	_, err := o.runCommand(ctx, commandOptions{kind: "keys reseal"}, &struct{}{}, "keys", "reseal", "--wait", "1s")
 	return true, err
 }
 
@@ -291,21 +291,21 @@ func (o *operator) migrate(ctx context.Context) (bool, error) {
 	if o.random.IntN(3) == 0 {
 		verb = "status"
 	}
-	_, err := o.oncegate(ctx, how{kind: "migrate " + verb}, &struct{}{}, "migrate", verb)
+	_, err := o.runCommand(ctx, commandOptions{kind: "migrate " + verb}, &struct{}{}, "migrate", verb)
 	return true, err
 }
 
-// look reads what people read.
-func (o *operator) look(ctx context.Context) (bool, error) {
+// readLists reads what people read.
+func (o *operator) readLists(ctx context.Context) (bool, error) {
 	all := [][]string{
 		{"effects", "list"}, {"effects", "list", "--state", "indeterminate"}, {"dead", "list"}, {"dead", "list", "--group"}, {"streams", "list"},
 		{"streams", "list", "--undecided"}, {"replay", "list"}, {"routes", "list"}, {"events", "list"}, {"conflicts", "list"}, {"audit", "list"},
 		{"nodes", "list"}, {"prune", "--dry-run"}, {"effects", "resolve", "--all", "--dry-run"},
 	}
 	args := all[o.random.IntN(len(all))]
-	a, err := o.oncegate(ctx, how{kind: "look", spared: true}, new(any), args...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "look", neverKilled: true}, new(any), args...)
 	if err == nil && a.ExitCode != 0 {
-		o.violate(rig.NewViolation(exited, "%s only looks, and failed: %s", a, a.Stderr))
+		o.violate(rig.NewViolation(exitedWrongly, "%s only looks, and failed: %s", a, a.Stderr))
 	}
 	return true, err
 }

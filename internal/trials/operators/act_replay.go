@@ -23,14 +23,14 @@ type replay struct {
 	cancelled  []*act
 }
 
-// covers are the endings that the plan overrides, with what it was made to include.
-func (r *replay) covers() []string {
+// overrides are the endings that the plan overrides, with what it was made to include.
+func (r *replay) overrides() []string {
 	var out []string
 	if r.options.IncludeIndeterminate {
-		out = append(out, unknown)
+		out = append(out, mayHaveHappened)
 	}
 	if r.options.IncludeDone {
-		out = append(out, done, resolved, unknown)
+		out = append(out, done, resolved, mayHaveHappened)
 	}
 	if r.options.IncludeDiscarded {
 		out = append(out, discarded)
@@ -38,8 +38,8 @@ func (r *replay) covers() []string {
 	return out
 }
 
-// plan plans some effects, a filter, or all, with what it likes to include.
-func (o *operator) plan(ctx context.Context) (bool, error) {
+// makePlan plans some effects, a filter, or all, with what it likes to include.
+func (o *operator) makePlan(ctx context.Context) (bool, error) {
 	args := []string{"replay", "plan"}
 	switch n := o.random.IntN(10); {
 	case n < 6:
@@ -51,13 +51,13 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 			states = []string{"done"}
 			args = append(args, "--include-done", "--new-key")
 		}
-		ids, err := o.few(ctx, 1+o.random.IntN(5), newestIn, states, o.breadth())
+		ids, err := o.drawIDs(ctx, 1+o.random.IntN(5), newestInState, states, o.candidateCount())
 		if err != nil || len(ids) == 0 {
 			return false, err
 		}
 		args = append(args, ids...)
 	case n < 8:
-		args = append(args, o.filter()...)
+		args = append(args, o.drawFilter()...)
 	default:
 		args = append(args, "--all")
 	}
@@ -65,32 +65,32 @@ func (o *operator) plan(ctx context.Context) (bool, error) {
 		args = append(args, "--include-indeterminate")
 	}
 	var out inbox.Replay
-	a, err := o.oncegate(ctx, how{kind: "replay plan", decides: true}, &out, args...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "replay plan", decides: true}, &out, args...)
 	if err != nil || a.ExitCode != 0 {
 		return true, err
 	}
-	_, err = o.planned(ctx, a, &out)
+	_, err = o.recordPlan(ctx, a, &out)
 	return true, err
 }
 
 // newRoutes plans what the route that comes and goes did not take, and runs it.
 func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 	var out inbox.Replay
-	a, err := o.oncegate(ctx, how{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
+	a, err := o.runCommand(ctx, commandOptions{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
 	if err != nil || a.ExitCode != 0 {
 		return true, err
 	}
-	r, err := o.planned(ctx, a, &out)
+	r, err := o.recordPlan(ctx, a, &out)
 	if err != nil {
 		return true, err
 	}
-	a, err = o.oncegate(ctx, how{kind: "replay run", decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest])
-	o.ran(r, a)
+	a, err = o.runCommand(ctx, commandOptions{kind: "replay run", decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest])
+	o.recordRun(r, a)
 	return true, err
 }
 
-// planned notes a plan with the effects that it acts on.
-func (o *operator) planned(ctx context.Context, a *act, out *inbox.Replay) (*replay, error) {
+// recordPlan notes a plan with the effects that it acts on.
+func (o *operator) recordPlan(ctx context.Context, a *act, out *inbox.Replay) (*replay, error) {
 	r := &replay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
 	rows, err := o.db.Query(ctx, `SELECT effect_id::text FROM replay_item WHERE replay_id = $1 AND left_out IS NULL AND effect_id IS NOT NULL`, r.id)
 	if err != nil {
@@ -105,8 +105,8 @@ func (o *operator) planned(ctx context.Context, a *act, out *inbox.Replay) (*rep
 	return r, nil
 }
 
-// recent draws one of the plans of the last rounds.
-func (o *operator) recent(fit func(*replay) bool) *replay {
+// drawRecentPlan draws one of the plans of the last rounds.
+func (o *operator) drawRecentPlan(fit func(*replay) bool) *replay {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var found []*replay
@@ -121,10 +121,10 @@ func (o *operator) recent(fit func(*replay) bool) *replay {
 	return found[o.random.IntN(len(found))]
 }
 
-// run runs a plan, or once more one that runs or ran.
-func (o *operator) run(ctx context.Context) (bool, error) {
+// runPlan runs a plan, or once more one that runs or ran.
+func (o *operator) runPlan(ctx context.Context) (bool, error) {
 	again := o.random.IntN(6) == 0
-	r := o.recent(func(r *replay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
+	r := o.drawRecentPlan(func(r *replay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
 	if r == nil {
 		return false, nil
 	}
@@ -133,13 +133,13 @@ func (o *operator) run(ctx context.Context) (bool, error) {
 	if again {
 		name = "replay run again"
 	}
-	a, err := o.oncegate(ctx, how{kind: name, decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest], "--rate", rate)
-	o.ran(r, a)
+	a, err := o.runCommand(ctx, commandOptions{kind: name, decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest], "--rate", rate)
+	o.recordRun(r, a)
 	return true, err
 }
 
-// ran notes that a plan may run from now on.
-func (o *operator) ran(r *replay, a *act) {
+// recordRun notes that a plan may run from now on.
+func (o *operator) recordRun(r *replay, a *act) {
 	if a.ExitCode != 0 && !a.killed {
 		return
 	}
@@ -148,13 +148,13 @@ func (o *operator) ran(r *replay, a *act) {
 	r.runs = append(r.runs, a)
 }
 
-func (o *operator) cancel(ctx context.Context) (bool, error) {
-	r := o.recent(func(r *replay) bool { return len(r.cancelled) == 0 })
+func (o *operator) cancelPlan(ctx context.Context) (bool, error) {
+	r := o.drawRecentPlan(func(r *replay) bool { return len(r.cancelled) == 0 })
 	if r == nil {
 		return false, nil
 	}
 	var out inbox.Replay
-	a, err := o.oncegate(ctx, how{kind: "replay cancel", decides: true}, &out, "replay", "cancel", r.id)
+	a, err := o.runCommand(ctx, commandOptions{kind: "replay cancel", decides: true}, &out, "replay", "cancel", r.id)
 	if err == nil && a.ExitCode == 0 {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -165,7 +165,7 @@ func (o *operator) cancel(ctx context.Context) (bool, error) {
 
 // deadReplay plans and runs in one step. What it planned is read from the plan.
 func (o *operator) deadReplay(ctx context.Context) (bool, error) {
-	ids, err := o.few(ctx, 1+o.random.IntN(3), newestIn, []string{"dead"}, o.breadth())
+	ids, err := o.drawIDs(ctx, 1+o.random.IntN(3), newestInState, []string{"dead"}, o.candidateCount())
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
@@ -175,22 +175,22 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 		args = append(args, "--include-indeterminate")
 	}
 	var raw json.RawMessage
-	a, err := o.oncegate(ctx, how{kind: "dead replay", decides: true, asks: true}, &raw, args...)
+	a, err := o.runCommand(ctx, commandOptions{kind: "dead replay", decides: true, confirms: true}, &raw, args...)
 	if err != nil {
 		return true, err
 	}
 	if a.ExitCode == 0 {
 		var out inbox.Replay
 		if err := json.Unmarshal(raw, &out); err != nil {
-			o.violate(rig.NewViolation(exited, "%s wrote what is no replay: %v", a, err))
+			o.violate(rig.NewViolation(exitedWrongly, "%s wrote what is no replay: %v", a, err))
 			return true, nil
 		}
-		r, err := o.planned(ctx, a, &out)
-		o.ran(r, a)
+		r, err := o.recordPlan(ctx, a, &out)
+		o.recordRun(r, a)
 		return true, err
 	}
 	// It may have planned, and begun to run, before it was killed.
-	id, err := o.one(ctx, `SELECT id::text FROM replay WHERE reason = $1 AND digest IS NOT NULL`, a.reason())
+	id, err := o.drawID(ctx, `SELECT id::text FROM replay WHERE reason = $1 AND digest IS NOT NULL`, a.reason())
 	if err != nil || id == "" {
 		return true, err
 	}
@@ -199,12 +199,12 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	out.Options.IncludeIndeterminate = include
-	r, err := o.planned(ctx, a, &out)
-	o.ran(r, a)
+	r, err := o.recordPlan(ctx, a, &out)
+	o.recordRun(r, a)
 	return true, err
 }
 
 // permit is what a run of the plan permits its effects, from an act on.
 func (r *replay) permit(a *act) permit {
-	return permit{decided: r.planned, from: a.Started, covers: r.covers(), by: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
+	return permit{decided: r.planned, from: a.Started, overrides: r.overrides(), who: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
 }

@@ -23,41 +23,41 @@ type campaign struct {
 	options
 	world      *rig.World
 	db         *pgxpool.Pool
-	sink       *sink
+	ledger     *targetLedger
 	deliveries *deliveries
 	servers    [2]*server
 
-	mu      sync.Mutex
-	ring    string // the keyring's file; "" as long as nothing is sealed
-	acts    []*act
-	replays []*replay
-	gone    []gone
-	streams map[string]*stream // by route/key
-	found   []violation
-	told    map[string]bool
+	mu          sync.Mutex
+	keyringFile string // the keyring's file; "" as long as nothing is sealed
+	acts        []*act
+	replays     []*replay
+	missing     []missingRows
+	streams     map[string]*stream // by route/key
+	violations  []violation
+	reported    map[string]bool
 
 	// What was taken down, between rounds.
-	histories map[string]*history // by effect
-	byKey     map[string]*history // by first key
-	audited   map[string]bool
-	brief     []string // effects that prune may take
-	ran       map[string]int
-	lastRead  time.Time
-	lastAudit time.Time
-	heard     int
-	probed    int
-	judged    int
+	histories    map[string]*history // by effect
+	byKey        map[string]*history // by first key
+	audited      map[string]bool
+	prunable     []string // effects that prune may take
+	replayRuns   map[string]int
+	lastRead     time.Time
+	lastAudit    time.Time
+	requestsRead int
+	probesRead   int
+	actsJudged   int
 
-	kinds map[string]int // what happened, for the summary
-	kills int
-	final map[string]map[string]int
+	counts      map[string]int // what happened, for the summary
+	serverKills int
+	finalCounts map[string]map[string]int
 }
 
 func newCampaign(o options, w *rig.World) *campaign {
 	return &campaign{
-		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, told: map[string]bool{},
-		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, ran: map[string]int{},
-		kinds: map[string]int{}, final: map[string]map[string]int{}, lastRead: time.Now(), lastAudit: time.Now(),
+		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, reported: map[string]bool{},
+		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, replayRuns: map[string]int{},
+		counts: map[string]int{}, finalCounts: map[string]map[string]int{}, lastRead: time.Now(), lastAudit: time.Now(),
 	}
 }
 
@@ -67,9 +67,9 @@ func (c *campaign) violate(found ...violation) {
 	defer c.mu.Unlock()
 	for _, v := range found {
 		// The rest of the lines is the story, which grows.
-		if text, _, _ := strings.Cut(v.String(), "\n"); !c.told[text] {
-			c.told[text] = true
-			c.found = append(c.found, v)
+		if text, _, _ := strings.Cut(v.String(), "\n"); !c.reported[text] {
+			c.reported[text] = true
+			c.violations = append(c.violations, v)
 		}
 	}
 }
@@ -77,35 +77,35 @@ func (c *campaign) violate(found ...violation) {
 func (c *campaign) keyring() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ring
+	return c.keyringFile
 }
 
-func (c *campaign) newAct(round int, who string, h how) *act {
+func (c *campaign) newAct(round int, who string, h commandOptions) *act {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &act{id: len(c.acts), round: round, who: who, kind: h.kind, action: h.action, reported: -1}
+	a := &act{id: len(c.acts), round: round, actor: who, kind: h.kind, action: h.action, reported: -1}
 	c.acts = append(c.acts, a)
 	return a
 }
 
-// ended counts how a command ended.
-func (c *campaign) ended(a *act) {
+// countAct counts how a command ended.
+func (c *campaign) countAct(a *act) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case a.killed:
-		c.kinds["command killed"]++
-		c.kinds["killed: "+a.kind]++
+		c.counts["command killed"]++
+		c.counts["killed: "+a.kind]++
 	case a.ExitCode == 0:
-		c.kinds["act: "+a.kind]++
+		c.counts["act: "+a.kind]++
 	default:
-		c.kinds["refused: "+a.kind]++
-		c.kinds["because "+refusal(a)]++
+		c.counts["refused: "+a.kind]++
+		c.counts["because "+refusalReason(a)]++
 	}
 }
 
-// known gives the acts so far.
-func (c *campaign) known() []*act {
+// allActs gives the acts so far.
+func (c *campaign) allActs() []*act {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.acts)
@@ -115,12 +115,12 @@ func (c *campaign) close() error {
 	var errs []error
 	for _, s := range c.servers {
 		if s != nil {
-			_, err := s.end(true)
+			_, err := s.stop(true)
 			errs = append(errs, err)
 		}
 	}
-	if c.sink != nil {
-		c.sink.close()
+	if c.ledger != nil {
+		c.ledger.close()
 	}
 	if c.db != nil {
 		c.db.Close()
@@ -130,14 +130,14 @@ func (c *campaign) close() error {
 
 // prepare makes the schema and starts the targets and both servers.
 func (c *campaign) prepare(ctx context.Context) (err error) {
-	if c.sink, err = startSink(); err != nil {
+	if c.ledger, err = startTargets(); err != nil {
 		return err
 	}
 	for i := range c.servers {
 		if c.servers[i], err = newServer(c.world, i+1); err != nil {
 			return err
 		}
-		if err := c.servers[i].configure(variants[0].text("", c.sink.addresses())); err != nil {
+		if err := c.servers[i].configure(variants[0].text("", c.ledger.addresses())); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text("", c.sink.addresses())); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text("", c.ledger.addresses())); err != nil {
 			return err
 		}
 	}
@@ -175,10 +175,10 @@ func (c *campaign) run(ctx context.Context) error {
 	sealing := max(c.rounds/5, 2)
 	for n := 1; n <= c.rounds; n++ {
 		if n == sealing {
-			if err := c.seal(ctx); err != nil {
-				return wrap("beginning to seal", err)
+			if err := c.beginSealing(ctx); err != nil {
+				return wrapError("beginning to seal", err)
 			}
-			keeper.Go(func() { kept = c.keep(keeping) })
+			keeper.Go(func() { kept = c.rotateKeys(keeping) })
 		}
 		if err := c.round(ctx, n); err != nil {
 			return fmt.Errorf("round %d: %w", n, err)
@@ -188,9 +188,9 @@ func (c *campaign) run(ctx context.Context) error {
 	stop()
 	keeper.Wait()
 	if kept != nil && !errors.Is(kept, context.Canceled) {
-		return wrap("rotating keys", kept)
+		return wrapError("rotating keys", kept)
 	}
-	return c.finish(ctx)
+	return c.checkAtEnd(ctx)
 }
 
 // progress shows how far the campaign is: a bar on a terminal, a line now and then elsewhere.
@@ -199,7 +199,7 @@ func (c *campaign) progress() func(round int) {
 		bar := progressbar.NewOptions(c.rounds, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("rounds"),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 		return func(n int) {
-			bar.Describe(fmt.Sprintf("rounds, %d violations", len(c.found)))
+			bar.Describe(fmt.Sprintf("rounds, %d violations", len(c.violations)))
 			_ = bar.Set(n)
 		}
 	}
@@ -210,17 +210,17 @@ func (c *campaign) progress() func(round int) {
 		}
 		told = time.Now()
 		left := time.Since(began) / time.Duration(n) * time.Duration(c.rounds-n)
-		fmt.Printf("round %d of %d, %d acts, %d requests, %d violations; about %s left\n", n, c.rounds, len(c.known()), c.heard, len(c.found), left.Round(time.Second))
+		fmt.Printf("round %d of %d, %d acts, %d requests, %d violations; about %s left\n", n, c.rounds, len(c.allActs()), c.requestsRead, len(c.violations), left.Round(time.Second))
 	}
 }
 
-// source is the source of what is drawn in a part of a round.
-func (c *campaign) source(round, part int) *rand.Rand {
+// randomFor is the source of what is drawn in a part of a round.
+func (c *campaign) randomFor(round, part int) *rand.Rand {
 	return rig.Random(c.seed, uint64(round)<<8|uint64(part))
 }
 
-// together runs parts of a round at the same time.
-func together(ctx context.Context, parts ...func(context.Context) error) error {
+// runTogether runs parts of a round at the same time.
+func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
 	errs := make([]error, len(parts))
 	var wait sync.WaitGroup
 	for i, part := range parts {
@@ -232,9 +232,9 @@ func together(ctx context.Context, parts ...func(context.Context) error) error {
 
 // round lets everybody act at the same time, and then looks at what came of it.
 func (c *campaign) round(ctx context.Context, n int) error {
-	parts := []func(context.Context) error{func(ctx context.Context) error { return c.send(ctx, c.source(n, 0)) }}
+	parts := []func(context.Context) error{func(ctx context.Context) error { return c.send(ctx, c.randomFor(n, 0)) }}
 	for i := range c.operators {
-		o := &operator{campaign: c, name: fmt.Sprintf("operator-%d", i+1), random: c.source(n, 1+i), round: n}
+		o := &operator{campaign: c, name: fmt.Sprintf("operator-%d", i+1), random: c.randomFor(n, 1+i), round: n}
 		parts = append(parts, func(ctx context.Context) error {
 			for range c.options.acts {
 				if err := o.act(ctx); err != nil {
@@ -244,25 +244,25 @@ func (c *campaign) round(ctx context.Context, n int) error {
 			return nil
 		})
 	}
-	random := c.source(n, 200)
+	random := c.randomFor(n, 200)
 	if n%4 == 0 {
-		parts = append(parts, func(ctx context.Context) error { return c.disturb(ctx, random) })
+		parts = append(parts, func(ctx context.Context) error { return c.restartOne(ctx, random) })
 	}
 	if n%7 == 5 {
-		o := &operator{campaign: c, name: "storm", random: c.source(n, 201), round: n}
-		parts = append(parts, o.storm(ctx)...)
+		o := &operator{campaign: c, name: "storm", random: c.randomFor(n, 201), round: n}
+		parts = append(parts, o.stormParts(ctx)...)
 	}
-	if err := together(ctx, parts...); err != nil {
+	if err := runTogether(ctx, parts...); err != nil {
 		return err
 	}
-	if err := c.settle(ctx); err != nil || !c.wrong {
+	if err := c.observe(ctx); err != nil || !c.defects {
 		return err
 	}
-	return c.meddle(ctx)
+	return c.injectDefects(ctx)
 }
 
-// disturb ends a server and starts it with another configuration.
-func (c *campaign) disturb(ctx context.Context, random *rand.Rand) error {
+// restartOne ends a server and starts it with another configuration.
+func (c *campaign) restartOne(ctx context.Context, random *rand.Rand) error {
 	s, kill := c.servers[random.IntN(2)], random.IntN(5) < 2
 	v := variants[0]
 	if random.IntN(5) > 1 {
@@ -270,31 +270,31 @@ func (c *campaign) disturb(ctx context.Context, random *rand.Rand) error {
 	}
 	c.mu.Lock()
 	if kill {
-		c.kills++
-		c.kinds["server killed"]++
+		c.serverKills++
+		c.counts["server killed"]++
 	} else {
-		c.kinds["server stopped"]++
+		c.counts["server stopped"]++
 	}
-	c.kinds["started "+v.name]++
+	c.counts["started "+v.name]++
 	c.mu.Unlock()
 	return c.restart(ctx, s, v, kill)
 }
 
-// storm reseals, erases and prunes at once, and kills the commands; what was killed is
+// stormParts reseals, erases and prunes at once, and kills the commands; what was killed is
 // begun again.
-func (o *operator) storm(context.Context) []func(context.Context) error {
+func (o *operator) stormParts(context.Context) []func(context.Context) error {
 	o.mu.Lock()
-	o.kinds["reseal, erase and prune at once"]++
+	o.counts["reseal, erase and prune at once"]++
 	o.mu.Unlock()
 	part := func(i int, do func(*operator, context.Context) error) func(context.Context) error {
-		mine := &operator{campaign: o.campaign, name: fmt.Sprintf("storm-%d", i), random: o.source(o.round, 210+i), round: o.round}
+		mine := &operator{campaign: o.campaign, name: fmt.Sprintf("storm-%d", i), random: o.campaign.randomFor(o.round, 210+i), round: o.round}
 		return func(ctx context.Context) error { return do(mine, ctx) }
 	}
-	killed := func(o *operator, ctx context.Context, h how, args ...string) error {
-		if _, err := o.struck(ctx, h, args...); err != nil {
+	killed := func(o *operator, ctx context.Context, h commandOptions, args ...string) error {
+		if _, err := o.runKilled(ctx, h, args...); err != nil {
 			return err
 		}
-		_, err := o.oncegate(ctx, h, &struct{}{}, args...)
+		_, err := o.runCommand(ctx, h, &struct{}{}, args...)
 		return err
 	}
 	return []func(context.Context) error{
@@ -302,10 +302,10 @@ func (o *operator) storm(context.Context) []func(context.Context) error {
 			if o.keyring() == "" {
 				return nil
 			}
-			return killed(o, ctx, how{kind: "keys reseal"}, "keys", "reseal", "--wait", "1s")
+			return killed(o, ctx, commandOptions{kind: "keys reseal"}, "keys", "reseal", "--wait", "1s")
 		}),
 		part(1, func(o *operator, ctx context.Context) error {
-			keys, err := o.few(ctx, 4, erasable)
+			keys, err := o.drawIDs(ctx, 4, erasable)
 			if err != nil {
 				return err
 			}
@@ -323,44 +323,44 @@ func (o *operator) storm(context.Context) []func(context.Context) error {
 			return nil
 		}),
 		part(2, func(o *operator, ctx context.Context) error {
-			h := how{kind: "prune --include", decides: true, asks: true}
+			h := commandOptions{kind: "prune --include", decides: true, confirms: true}
 			err := killed(o, ctx, h, "prune", "--include", "dead,indeterminate,held,replay")
 			if err != nil {
 				return err
 			}
-			last := o.known()[len(o.known())-1]
-			return o.findGone(ctx, o.brief, span{last.Started, time.Now()}, "prune in a storm")
+			last := o.allActs()[len(o.allActs())-1]
+			return o.findGone(ctx, o.prunable, span{last.Started, time.Now()}, "prune in a storm")
 		}),
 	}
 }
 
-// seal begins to seal: the first key is made while nothing runs, and what is in plain is
+// beginSealing begins to seal: the first key is made while nothing runs, and what is in plain is
 // brought under it. Before that, what was erased has to be gone.
-func (c *campaign) seal(ctx context.Context) error {
+func (c *campaign) beginSealing(ctx context.Context) error {
 	for _, s := range c.servers {
-		if _, err := s.end(false); err != nil {
+		if _, err := s.stop(false); err != nil {
 			return err
 		}
 	}
-	if err := c.leaks(ctx, false); err != nil {
+	if err := c.checkLeaks(ctx, false); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.ring = filepath.Join(c.world.Dir, "keyring")
+	c.keyringFile = filepath.Join(c.world.Dir, "keyring")
 	c.mu.Unlock()
 	for _, s := range c.servers {
-		if err := s.configure(variants[0].text(c.ring, c.sink.addresses())); err != nil {
+		if err := s.configure(variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
 			return err
 		}
 	}
-	o := &operator{campaign: c, name: "keeper", random: c.source(0, 220)}
-	if err := o.must(ctx, "keys rotate", nil, "keys", "rotate", "--wait", "0s"); err != nil {
+	o := &operator{campaign: c, name: "keeper", random: c.randomFor(0, 220)}
+	if err := o.mustRun(ctx, "keys rotate", nil, "keys", "rotate", "--wait", "0s"); err != nil {
 		return err
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text(c.ring, c.sink.addresses())); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
 			return err
 		}
 	}
-	return o.must(ctx, "keys reseal", nil, "keys", "reseal")
+	return o.mustRun(ctx, "keys reseal", nil, "keys", "reseal")
 }

@@ -16,7 +16,7 @@ import (
 type act struct {
 	id    int
 	round int
-	who   string
+	actor string
 	kind  string
 	args  []string
 	rig.CommandResult
@@ -44,7 +44,7 @@ func (a *act) String() string {
 	if a.killed {
 		how = "killed"
 	}
-	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.who, a.Started.Format("15:04:05.000"), a.Ended.Format("05.000"), how, strings.Join(a.args, " "))
+	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.actor, a.Started.Format("15:04:05.000"), a.Ended.Format("05.000"), how, strings.Join(a.args, " "))
 }
 
 // operator is one person in one round.
@@ -55,29 +55,29 @@ type operator struct {
 	round  int
 }
 
-// how says how a command is run.
-type how struct {
-	kind    string // as it is counted
-	decides bool   // it takes a reason
-	asks    bool   // it has to be told that nobody can be asked
-	action  string // of its entries in the audit, whose number it reports
-	spared  bool   // it is never killed
-	struck  bool   // it is killed, unless it is faster
-	usage   string // a complaint with which it may exit 2
+// commandOptions says how a command is run.
+type commandOptions struct {
+	kind          string // as it is counted
+	decides       bool   // it takes a reason
+	confirms      bool   // it has to be told that nobody can be asked
+	action        string // of its entries in the audit, whose number it reports
+	neverKilled   bool   // it is never killed
+	alwaysKilled  bool   // it is killed, unless it is faster
+	expectedUsage string // a complaint with which it may exit 2
 }
 
-// oncegate runs a command as a person would, and reads the JSON that it writes if it
+// runCommand runs a command as a person would, and reads the JSON that it writes if it
 // succeeds. One in twelve is killed.
-func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string) (*act, error) {
+func (o *operator) runCommand(ctx context.Context, h commandOptions, into any, args ...string) (*act, error) {
 	a := o.newAct(o.round, o.name, h)
 	args = append(args, "--output", "json")
 	if h.decides {
 		args = append(args, "--reason", a.reason())
 	}
-	if h.asks {
+	if h.confirms {
 		args = append(args, "--yes")
 	}
-	limit, strike := patience, h.struck || !h.spared && o.random.IntN(12) == 0
+	limit, strike := waitLimit, h.alwaysKilled || !h.neverKilled && o.random.IntN(12) == 0
 	if strike {
 		limit = time.Duration(5+o.random.IntN(80)) * time.Millisecond
 	}
@@ -94,37 +94,37 @@ func (o *operator) oncegate(ctx context.Context, h how, into any, args ...string
 	a.killed = a.ExitCode == -1 && strike
 	if a.ExitCode == 0 && into != nil {
 		if err := json.Unmarshal([]byte(a.Stdout), into); err != nil {
-			o.violate(rig.NewViolation(exited, "%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Stdout))
+			o.violate(rig.NewViolation(exitedWrongly, "%s wrote what is no JSON of its kind: %v: %.200s", a, err, a.Stdout))
 		}
 	}
-	if detail := complaint(a, h.usage); detail != "" {
-		o.violate(violation{Kind: exited, Detail: detail})
+	if detail := wrongExit(a, h.expectedUsage); detail != "" {
+		o.violate(violation{Kind: exitedWrongly, Detail: detail})
 	}
-	o.ended(a)
+	o.countAct(a)
 	return a, nil
 }
 
 // What varies in a complaint: ids, numbers, names and times.
 var (
-	variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|evt_[0-9a-f~]+|order-\d+|\d+(\.\d+)?`)
-	internal = regexp.MustCompile(`SQLSTATE|panic:|goroutine \d|nil pointer|runtime error`)
+	varyingParts  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|evt_[0-9a-f~]+|order-\d+|\d+(\.\d+)?`)
+	internalWords = regexp.MustCompile(`SQLSTATE|panic:|goroutine \d|nil pointer|runtime error`)
 )
 
-// complaint says what is wrong with how a command ended, if anything: its status is one of
+// wrongExit says what is wrong with how a command ended, if anything: its status is one of
 // those that are documented, a failure is explained in one line, and that is one for people.
-func complaint(a *act, usage string) string {
+func wrongExit(a *act, usage string) string {
 	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	last := lines[len(lines)-1]
 	switch {
 	case a.killed, a.ExitCode == 0:
 		return ""
-	case a.ExitCode == -1 && a.Ended.Sub(a.Started) >= patience:
-		return fmt.Sprintf("%s did not end within %s", a, patience)
+	case a.ExitCode == -1 && a.Ended.Sub(a.Started) >= waitLimit:
+		return fmt.Sprintf("%s did not end within %s", a, waitLimit)
 	case a.ExitCode != 1 && a.ExitCode != 2 && a.ExitCode != 75:
 		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Stderr)
 	case a.ExitCode == 2 && (usage == "" || !strings.Contains(last, usage)):
 		return fmt.Sprintf("%s was called right and says that it was not: %s", a, last)
-	case internal.MatchString(a.Stderr):
+	case internalWords.MatchString(a.Stderr):
 		return fmt.Sprintf("%s failed with what no person can use: %s", a, a.Stderr)
 	case !strings.HasPrefix(last, "oncegate: "):
 		return fmt.Sprintf("%s failed without a word: %q", a, a.Stderr)
@@ -132,9 +132,9 @@ func complaint(a *act, usage string) string {
 	return ""
 }
 
-// refusal is why a command refused, without what varies.
-func refusal(a *act) string {
+// refusalReason is why a command refused, without what varies.
+func refusalReason(a *act) string {
 	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
-	text := variable.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")
+	text := varyingParts.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")
 	return a.kind + ": " + text
 }

@@ -74,8 +74,8 @@ sources:
 `
 
 const (
-	patienceOfTargets = `timeout: 1s, breaker: off, retry: { attempts: 3, base: 50ms, max: 200ms }`
-	extraRoute        = `      - { name: extra, types: ["bonus.*"], target: once, retry: { attempts: 40, base: 1s, max: 3s } }`
+	targetSettings = `timeout: 1s, breaker: off, retry: { attempts: 3, base: 50ms, max: 200ms }`
+	extraRoute     = `      - { name: extra, types: ["bonus.*"], target: once, retry: { attempts: 40, base: 1s, max: 3s } }`
 )
 
 // text is the variant as a file. Without a keyring nothing is sealed.
@@ -93,16 +93,16 @@ func (v *variant) text(keyring string, addresses [2]string) string {
 	if v.latest {
 		turns = "latest, key: body.order, number: body.number, no_number: apply"
 	}
-	return fmt.Sprintf(configuration, seal, address, patienceOfTargets, extra, turns)
+	return fmt.Sprintf(configuration, seal, address, targetSettings, extra, turns)
 }
 
 func secret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(secretKey)) }
 
-// inOrder reports whether a route keeps one order throughout the campaign.
-func inOrder(route string) bool { return route == "fulfil" || route == "ship" }
+// keepsOrder reports whether a route keeps one order throughout the campaign.
+func keepsOrder(route string) bool { return route == "fulfil" || route == "ship" }
 
-// expected are the routes that take a type of a source in every variant.
-func expected(source, kind string) []string {
+// expectedRoutes are the routes that take a type of a source in every variant.
+func expectedRoutes(source, kind string) []string {
 	switch {
 	case source == "orders":
 		return []string{"fulfil", "ship", "turns"}

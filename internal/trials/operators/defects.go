@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// wrongs change the tables as a wrong implementation would leave them. The servers then do
+// defects change the tables as a wrong implementation would leave them. The servers then do
 // the rest, and each is to be noticed as its kind.
-var wrongs = []struct {
+var defects = []struct {
 	kind  rig.Kind
 	query string
 }{
@@ -35,7 +35,7 @@ UPDATE effect e SET state = 'pending', next_at = now()
 FROM passed p
 WHERE e.route_id = p.route_id AND e.sequence_key_hash = p.key_hash AND e.sequence_number = p.number AND e.state = 'held'`},
 	// The order key of an erased event stays.
-	{keyKept, `
+	{keptOrderKey, `
 UPDATE stream s SET key_label = 'order-1', key_label_sealed = NULL, key_label_key_id = NULL
 FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE v.class = 'erased' AND s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash`},
@@ -49,19 +49,19 @@ UPDATE effect SET state = 'superseded', finished_at = now(), next_at = NULL, rea
 WHERE id IN (SELECT e.id FROM effect e JOIN route r ON r.id = e.route_id WHERE e.state = 'dead' AND r.name = 'notify' LIMIT 1)`},
 }
 
-// putBack puts content back that was erased.
-const putBack = `UPDATE inbox_event v SET admission_detail = $3 FROM source s WHERE s.id = v.source_id AND s.name = $1 AND v.event_id = $2`
+// restoreErased puts content back that was erased.
+const restoreErased = `UPDATE inbox_event v SET admission_detail = $3 FROM source s WHERE s.id = v.source_id AND s.name = $1 AND v.event_id = $2`
 
-// meddle is wrong in every way.
-func (c *campaign) meddle(ctx context.Context) error {
-	for _, w := range wrongs {
+// injectDefects is wrong in every way.
+func (c *campaign) injectDefects(ctx context.Context) error {
+	for _, w := range defects {
 		if _, err := c.db.Exec(ctx, w.query); err != nil {
 			return fmt.Errorf("being wrong (%s): %w", w.kind, err)
 		}
 	}
-	for _, key := range sorted(c.deliveries.events) {
+	for _, key := range sortedKeys(c.deliveries.events) {
 		if e := c.deliveries.events[key]; len(e.erased) > 0 {
-			if _, err := c.db.Exec(ctx, putBack, e.source, e.id, e.sent[0].Marker); err != nil {
+			if _, err := c.db.Exec(ctx, restoreErased, e.source, e.id, e.payloads[0].Marker); err != nil {
 				return fmt.Errorf("being wrong (%s): %w", leaked, err)
 			}
 		}
@@ -69,14 +69,14 @@ func (c *campaign) meddle(ctx context.Context) error {
 	return nil
 }
 
-// unnoticed are the kinds of wrongs that were not found.
-func (c *campaign) unnoticed() (out []rig.Kind) {
+// unnoticedDefects are the kinds of wrongs that were not found.
+func (c *campaign) unnoticedDefects() (out []rig.Kind) {
 	kinds := []rig.Kind{leaked}
-	for _, w := range wrongs {
+	for _, w := range defects {
 		kinds = append(kinds, w.kind)
 	}
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(c.found, func(v violation) bool { return v.Kind == kind }) {
+		if !slices.ContainsFunc(c.violations, func(v violation) bool { return v.Kind == kind }) {
 			out = append(out, kind)
 		}
 	}

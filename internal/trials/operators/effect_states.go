@@ -13,15 +13,15 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// standing is an effect as the database has it in the end.
-type standing struct {
+// effectRow is an effect as the database has it in the end.
+type effectRow struct {
 	id, state, reason string
 	attempts, done    int
 	tried             string // the attempts, for people
 	blocked           bool   // held, and by something
 }
 
-const readStandings = `
+const readEffectRows = `
 SELECT e.id::text, e.state, coalesce(e.reason, ''),
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id),
     (SELECT count(*) FROM effect_attempt a WHERE a.effect_id = e.id AND a.outcome = 'done'),
@@ -30,14 +30,14 @@ SELECT e.id::text, e.state, coalesce(e.reason, ''),
         FROM effect_attempt a WHERE a.effect_id = e.id), '')
 FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash`
 
-// books compares effects, their attempts and what was sent.
-func (c *campaign) books(ctx context.Context) error {
-	rows, err := c.db.Query(ctx, readStandings)
+// compareEffects compares effects, their attempts and what was sent.
+func (c *campaign) compareEffects(ctx context.Context) error {
+	rows, err := c.db.Query(ctx, readEffectRows)
 	if err != nil {
 		return fmt.Errorf("reading the books: %w", err)
 	}
 	states, reasons := map[string]int{}, map[string]int{}
-	var s standing
+	var s effectRow
 	_, err = pgx.ForEachRow(rows, []any{&s.id, &s.state, &s.reason, &s.attempts, &s.done, &s.blocked, &s.tried}, func() error {
 		states[s.state]++
 		if s.reason != "" {
@@ -48,20 +48,20 @@ func (c *campaign) books(ctx context.Context) error {
 			c.violate(rig.NewViolation(unbalanced, "effect %s was never seen before", s.id))
 			return nil
 		}
-		c.violate(balance(h, &s, c.kills > 0)...)
+		c.violate(compareEffect(h, &s, c.serverKills > 0)...)
 		return nil
 	})
-	c.final["effects"], c.final["reasons"] = states, reasons
+	c.finalCounts["effects"], c.finalCounts["reasons"] = states, reasons
 	if err != nil {
 		return fmt.Errorf("reading the books: %w", err)
 	}
 	return nil
 }
 
-// balance compares one effect's end with what was sent and what people decided.
-func balance(h *history, s *standing, kills bool) (out []violation) {
+// compareEffect compares one effect's end with what was sent and what people decided.
+func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 	add := func(kind rig.Kind, format string, args ...any) {
-		out = append(out, rig.NewViolation(kind, "%s is %s %s: %s", h.about(), s.state, s.reason, fmt.Sprintf(format, args...)))
+		out = append(out, rig.NewViolation(kind, "%s is %s %s: %s", h.describe(), s.state, s.reason, fmt.Sprintf(format, args...)))
 	}
 	answered := func(fit func(*request) bool) int {
 		n := 0
@@ -74,16 +74,16 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 	}
 	succeeded := answered(func(r *request) bool { return r.answer == http.StatusOK })
 	byPerson := func(how string) bool {
-		return slices.ContainsFunc(h.endings, func(e ending) bool { return e.how == how && e.by != byDatabase })
+		return slices.ContainsFunc(h.endings, func(e ending) bool { return e.kind == how && e.by != seenInDatabase })
 	}
 	if len(h.requests) > s.attempts {
-		add(unbalanced, "%d requests were sent and it has %d attempts: %s%s", len(h.requests), s.attempts, s.tried, h.story())
+		add(unbalanced, "%d requests were sent and it has %d attempts: %s%s", len(h.requests), s.attempts, s.tried, h.timeline())
 	}
 	if s.done > succeeded {
 		add(unbalanced, "%d attempts say done, and %d requests were answered with success", s.done, succeeded)
 	}
-	if e := h.last(); e != nil && !stands(e.how, inbox.EffectState(s.state)) && !h.permitted(e, time.Now()) {
-		add(overridden, "it was %s by %s, and nobody asked for it afterwards%s", e.how, e.by, h.story())
+	if e := h.lastDecision(); e != nil && !isExplained(e.kind, inbox.EffectState(s.state)) && !h.isPermitted(e, time.Now()) {
+		add(overridden, "it was %s by %s, and nobody asked for it afterwards%s", e.kind, e.by, h.timeline())
 	}
 	explained := true
 	switch inbox.EffectState(s.state) {
@@ -100,7 +100,7 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 	case inbox.EffectSkipped:
 		explained = byPerson(discarded) || s.reason == string(inbox.ReasonPruned) && h.source == "brief"
 	case inbox.EffectSuperseded:
-		explained = inOrder(h.route) || h.route == "turns"
+		explained = keepsOrder(h.route) || h.route == "turns"
 	case inbox.EffectDuplicate:
 		explained = h.route == "receipt"
 	case inbox.EffectDead:
@@ -132,8 +132,8 @@ func balance(h *history, s *standing, kills bool) (out []violation) {
 	return out
 }
 
-// stands reports whether a state is that of what a person decided.
-func stands(how string, state inbox.EffectState) bool {
+// isExplained reports whether a state is that of what a person decided.
+func isExplained(how string, state inbox.EffectState) bool {
 	switch how {
 	case discarded:
 		return state == inbox.EffectSkipped
@@ -143,9 +143,9 @@ func stands(how string, state inbox.EffectState) bool {
 	return state.Settled() || state.AtRest()
 }
 
-// acknowledged looks for every event that was acknowledged, and for the effects that it
+// compareAcknowledged looks for every event that was acknowledged, and for the effects that it
 // has to have had.
-func (c *campaign) acknowledged(ctx context.Context) error {
+func (c *campaign) compareAcknowledged(ctx context.Context) error {
 	rows, err := c.db.Query(ctx, `SELECT s.name || '/' || v.event_id FROM inbox_event v JOIN source s ON s.id = v.source_id`)
 	if err != nil {
 		return fmt.Errorf("reading events: %w", err)
@@ -161,13 +161,13 @@ func (c *campaign) acknowledged(ctx context.Context) error {
 	for _, h := range c.histories {
 		effects[h.source+"/"+h.event+"/"+h.route] = true
 	}
-	c.violate(missing(c.deliveries.events, there, effects)...)
+	c.violate(missingEffects(c.deliveries.events, there, effects)...)
 	return nil
 }
 
-// missing compares what was acknowledged with what is there.
-func missing(events map[string]*event, there, effects map[string]bool) (out []violation) {
-	for _, key := range sorted(events) {
+// missingEffects compares what was acknowledged with what is there.
+func missingEffects(events map[string]*event, there, effects map[string]bool) (out []violation) {
+	for _, key := range sortedKeys(events) {
 		e := events[key]
 		if !e.acknowledged {
 			continue
@@ -176,7 +176,7 @@ func missing(events map[string]*event, there, effects map[string]bool) (out []vi
 			out = append(out, violation{Kind: lost, Detail: key + " was acknowledged and is not there"})
 			continue
 		}
-		for _, route := range expected(e.source, e.sent[0].Type) {
+		for _, route := range expectedRoutes(e.source, e.payloads[0].Type) {
 			if !effects[key+"/"+route] {
 				out = append(out, violation{Kind: lost, Detail: key + " was acknowledged and never had an effect for " + route})
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// markers are those that stand in what a table holds, as text or as the bytes of a bytea.
-func markers(content []byte) map[string]bool {
+// findMarkers are those that stand in what a table holds, as text or as the bytes of a bytea.
+func findMarkers(content []byte) map[string]bool {
 	there := map[string]bool{}
 	for _, m := range plainMarker.FindAll(content, -1) {
 		there[string(m)] = true
@@ -20,23 +20,23 @@ func markers(content []byte) map[string]bool {
 	return there
 }
 
-// leaking looks in what a table holds for content that may not be there: that of erased
+// findLeaks looks in what a table holds for content that may not be there: that of erased
 // events, with the payloads that had conflicted with them by then; and where everything is
 // sealed, any.
-func leaking(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
-	there := markers(content)
+func findLeaks(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
+	there := findMarkers(content)
 	if sealed && len(there) > 0 {
-		out = append(out, rig.NewViolation(leaked, "table %s holds the content of %d payloads in plain, such as %s", table, len(there), sorted(there)[0]))
+		out = append(out, rig.NewViolation(leaked, "table %s holds the content of %d payloads in plain, such as %s", table, len(there), sortedKeys(there)[0]))
 	}
-	for _, key := range sorted(events) {
+	for _, key := range sortedKeys(events) {
 		e := events[key]
 		if len(e.erased) == 0 {
 			continue
 		}
-		for i, s := range e.sent {
+		for i, s := range e.payloads {
 			before := i == 0 || !e.admitted && !s.sentAt.IsZero() && s.sentAt.Before(e.erased[0].from)
 			if before && there[s.Marker] {
-				out = append(out, rig.NewViolation(leaked, "table %s holds %s of %s, which was erased at %s", table, s.Marker, key, e.erased[0].to.Format(clock)))
+				out = append(out, rig.NewViolation(leaked, "table %s holds %s of %s, which was erased at %s", table, s.Marker, key, e.erased[0].to.Format(clockFormat)))
 			}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// patience is how long everything may take to come to rest.
-const patience = 90 * time.Second
+// waitLimit is how long everything may take to come to rest.
+const waitLimit = 90 * time.Second
 
-const stillMoving = `
+const countMoving = `
 SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')) + (SELECT count(*) FROM replay WHERE state = 'running')
     + (SELECT count(*) FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
        WHERE e.state = 'held' AND ` + heldByNothing + `)`
@@ -22,37 +22,37 @@ const heldByNothing = `
 coalesce(e.reason, '') NOT IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')
 AND s.blocked_by IS NULL AND s.gap_since IS NULL`
 
-// finish lets everything come to rest with the whole configuration, and compares the books.
-func (c *campaign) finish(ctx context.Context) error {
-	c.sink.quiet()
+// checkAtEnd lets everything come to rest with the whole configuration, and compares the books.
+func (c *campaign) checkAtEnd(ctx context.Context) error {
+	c.ledger.endFaults()
 	for _, s := range c.servers {
 		if err := c.restart(ctx, s, variants[0], false); err != nil {
 			return err
 		}
 	}
-	err := rig.Until(ctx, patience, "everything to come to rest", func() (bool, error) {
+	err := rig.Until(ctx, waitLimit, "everything to come to rest", func() (bool, error) {
 		var left int
-		err := c.db.QueryRow(ctx, stillMoving).Scan(&left)
+		err := c.db.QueryRow(ctx, countMoving).Scan(&left)
 		return left == 0, err
 	})
 	if err != nil && !errors.Is(err, rig.ErrTimeout) { // then the check says what is left
 		return err
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.observe(ctx); err != nil {
 		return err
 	}
-	for _, check := range []func(context.Context) error{c.books, c.acknowledged, c.endedReplays, c.stop, c.logs, c.backlogs, c.opened, c.pruned, c.resealed} {
+	for _, check := range []func(context.Context) error{c.compareEffects, c.compareAcknowledged, c.checkReplays, c.stopServers, c.readServerLogs, c.compareBacklogs, c.openSealed, c.checkPruned, c.checkResealed} {
 		if err := check(ctx); err != nil {
 			return err
 		}
 	}
-	return c.leaks(ctx, true)
+	return c.checkLeaks(ctx, true)
 }
 
-func (c *campaign) stop(context.Context) error {
+func (c *campaign) stopServers(context.Context) error {
 	var errs []error
 	for _, s := range c.servers {
-		byItself, err := s.end(false)
+		byItself, err := s.stop(false)
 		if byItself {
 			c.violate(rig.NewViolation(crashed, "server %d ended by itself", s.number))
 		}
@@ -61,11 +61,11 @@ func (c *campaign) stop(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// backlogs compares what `routes list` counts with the rows, while nothing moves.
-func (c *campaign) backlogs(ctx context.Context) error {
+// compareBacklogs compares what `routes list` counts with the rows, while nothing moves.
+func (c *campaign) compareBacklogs(ctx context.Context) error {
 	var told []inbox.RouteBacklog
-	o := &operator{campaign: c, name: "end", random: c.source(0, 223)}
-	if err := o.must(ctx, "routes list", &told, "routes", "list"); err != nil {
+	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 223)}
+	if err := o.mustRun(ctx, "routes list", &told, "routes", "list"); err != nil {
 		return err
 	}
 	rows, err := rig.CountBy(ctx, c.db, `
@@ -75,7 +75,7 @@ SELECT s.name || '/' || r.name || ' ' || e.state, count(*) FROM effect e JOIN ro
 	}
 	for _, r := range told {
 		for state, n := range map[string]int{"dead": r.Dead, "indeterminate": r.Indeterminate, "claimed": r.Claimed} {
-			c.violate(miscount(fmt.Sprintf("routes list, effects of %s/%s that are %s", r.Source, r.Route, state), int64(n), int64(rows[r.Source+"/"+r.Route+" "+state]))...)
+			c.violate(compareCount(fmt.Sprintf("routes list, effects of %s/%s that are %s", r.Source, r.Route, state), int64(n), int64(rows[r.Source+"/"+r.Route+" "+state]))...)
 		}
 	}
 	return nil

@@ -11,20 +11,20 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// must is a command that has to succeed.
-func (o *operator) must(ctx context.Context, kind string, into any, args ...string) error {
-	h := how{kind: kind, spared: true, decides: len(args) > 1 && args[0] == "keys" && args[1] != "reseal" && args[1] != "list"}
-	a, err := o.oncegate(ctx, h, into, args...)
+// mustRun is a command that has to succeed.
+func (o *operator) mustRun(ctx context.Context, kind string, into any, args ...string) error {
+	h := commandOptions{kind: kind, neverKilled: true, decides: len(args) > 1 && args[0] == "keys" && args[1] != "reseal" && args[1] != "list"}
+	a, err := o.runCommand(ctx, h, into, args...)
 	if err == nil && a.ExitCode != 0 {
 		err = fmt.Errorf("%s failed: %s", a, a.Stderr)
 	}
 	return err
 }
 
-// struck is a command that is killed on its way, unless it is faster.
-func (o *operator) struck(ctx context.Context, h how, args ...string) (*act, error) {
-	h.struck = true
-	return o.oncegate(ctx, h, nil, args...)
+// runKilled is a command that is killed on its way, unless it is faster.
+func (o *operator) runKilled(ctx context.Context, h commandOptions, args ...string) (*act, error) {
+	h.alwaysKilled = true
+	return o.runCommand(ctx, h, nil, args...)
 }
 
 // keyRow is a key as `keys list` shows it.
@@ -34,12 +34,12 @@ type keyRow struct {
 	Usage  []inbox.KeyUsage
 }
 
-// keep rotates keys and reseals, again and again, until ctx ends: each takes as long as
+// rotateKeys rotates keys and reseals, again and again, until ctx ends: each takes as long as
 // the servers need to take a key up.
-func (c *campaign) keep(ctx context.Context) error {
+func (c *campaign) rotateKeys(ctx context.Context) error {
 	for n := 0; ; n++ {
-		o := &operator{campaign: c, name: "keeper", random: c.source(n, 221), round: n}
-		if err := o.rotate(ctx); err != nil {
+		o := &operator{campaign: c, name: "keeper", random: c.randomFor(n, 221), round: n}
+		if err := o.rotateKey(ctx); err != nil {
 			return err
 		}
 		if !rig.Pause(ctx, time.Second) {
@@ -48,36 +48,36 @@ func (c *campaign) keep(ctx context.Context) error {
 	}
 }
 
-// rotate adds a key, brings everything under it and removes the oldest one that may go.
-func (o *operator) rotate(ctx context.Context) error {
-	a, err := o.oncegate(ctx, how{kind: "keys rotate", decides: true, usage: "finishes that rotation"}, nil, "keys", "rotate")
+// rotateKey adds a key, brings everything under it and removes the oldest one that may go.
+func (o *operator) rotateKey(ctx context.Context) error {
+	a, err := o.runCommand(ctx, commandOptions{kind: "keys rotate", decides: true, expectedUsage: "finishes that rotation"}, nil, "keys", "rotate")
 	if err != nil {
 		return err
 	}
-	rows, err := o.keys(ctx)
+	rows, err := o.readKeys(ctx)
 	if err != nil {
 		return err
 	}
-	newest, active := newestOf(rows), activeOf(rows)
+	newest, active := newestKey(rows), activeKey(rows)
 	if a.ExitCode != 0 && newest > active {
-		if _, err := o.oncegate(ctx, how{kind: "keys activate", decides: true, spared: true}, nil, "keys", "activate", strconv.Itoa(int(newest))); err != nil {
+		if _, err := o.runCommand(ctx, commandOptions{kind: "keys activate", decides: true, neverKilled: true}, nil, "keys", "activate", strconv.Itoa(int(newest))); err != nil {
 			return err
 		}
 	}
-	if _, err := o.oncegate(ctx, how{kind: "keys reseal", spared: true}, nil, "keys", "reseal"); err != nil {
+	if _, err := o.runCommand(ctx, commandOptions{kind: "keys reseal", neverKilled: true}, nil, "keys", "reseal"); err != nil {
 		return err
 	}
 	if rows[0].ID == active {
 		return nil
 	}
-	_, err = o.oncegate(ctx, how{kind: "keys remove", decides: true, spared: true}, nil, "keys", "remove", strconv.Itoa(int(rows[0].ID)))
+	_, err = o.runCommand(ctx, commandOptions{kind: "keys remove", decides: true, neverKilled: true}, nil, "keys", "remove", strconv.Itoa(int(rows[0].ID)))
 	return err
 }
 
-// keys are those of the keyring, with what is under them.
-func (o *operator) keys(ctx context.Context) ([]keyRow, error) {
+// readKeys are those of the keyring, with what is under them.
+func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
 	var rows []keyRow
-	if err := o.must(ctx, "keys list", &rows, "keys", "list", "--usage"); err != nil {
+	if err := o.mustRun(ctx, "keys list", &rows, "keys", "list", "--usage"); err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
@@ -86,15 +86,15 @@ func (o *operator) keys(ctx context.Context) ([]keyRow, error) {
 	return rows, nil
 }
 
-// newestOf is the key that was added last; what is in plain has a row of its own behind the keys.
-func newestOf(rows []keyRow) (newest int32) {
+// newestKey is the key that was added last; what is in plain has a row of its own behind the keys.
+func newestKey(rows []keyRow) (newest int32) {
 	for _, r := range rows {
 		newest = max(newest, r.ID)
 	}
 	return newest
 }
 
-func activeOf(rows []keyRow) int32 {
+func activeKey(rows []keyRow) int32 {
 	for _, r := range rows {
 		if r.Active {
 			return r.ID
@@ -103,8 +103,8 @@ func activeOf(rows []keyRow) int32 {
 	return 0
 }
 
-// underOthers counts what is not under the active key, or in plain.
-func underOthers(rows []keyRow) int64 {
+// countUnderOldKeys counts what is not under the active key, or in plain.
+func countUnderOldKeys(rows []keyRow) int64 {
 	n := int64(0)
 	for _, r := range rows {
 		for _, u := range r.Usage {
@@ -116,10 +116,10 @@ func underOthers(rows []keyRow) int64 {
 	return n
 }
 
-// old says what is still under an old key when everything was resealed.
-func old(rows []keyRow) (out []violation) {
-	if n := underOthers(rows); n > 0 {
-		out = append(out, rig.NewViolation(kept, "%d values are still under an old key or in plain: %+v", n, rows))
+// leftUnderOldKeys says what is still under an old key when everything was resealed.
+func leftUnderOldKeys(rows []keyRow) (out []violation) {
+	if n := countUnderOldKeys(rows); n > 0 {
+		out = append(out, rig.NewViolation(keptOldKey, "%d values are still under an old key or in plain: %+v", n, rows))
 	}
 	return out
 }

@@ -27,7 +27,7 @@ import (
 type options struct {
 	rounds, operators, acts int
 	seed                    uint64
-	wrong                   bool
+	defects                 bool
 }
 
 func parse(args []string, errs io.Writer) (options, error) {
@@ -38,7 +38,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	flags.IntVar(&o.operators, "operators", 4, "people who act at the same time")
 	flags.IntVar(&o.acts, "acts", 2, "acts of each of them in a round")
 	flags.Uint64Var(&o.seed, "seed", 0, "decides what is delivered, how targets behave and who does what; 0 draws one")
-	flags.BoolVar(&o.wrong, "wrong", false, "change the tables as a wrong implementation would, and succeed if that is noticed")
+	flags.BoolVar(&o.defects, "wrong", false, "change the tables as a wrong implementation would, and succeed if that is noticed")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -49,11 +49,11 @@ func parse(args []string, errs io.Writer) (options, error) {
 	return o, nil
 }
 
-func main() { rig.Main("operators", run) }
+func main() { rig.RunMain("operators", run) }
 
-// shown is how many violations are printed.
-func (o *options) shown() int {
-	if o.wrong {
+// violationLimit is how many violations are printed.
+func (o *options) violationLimit() int {
+	if o.defects {
 		return 3
 	}
 	return 30
@@ -82,41 +82,41 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	if err := c.run(ctx); err != nil {
 		return false, rig.ExplainFailure(err, repeat, logs...)
 	}
-	found := c.found
-	if len(found) > 0 && !o.wrong {
+	found := c.violations
+	if len(found) > 0 && !o.defects {
 		kept, err := rig.KeepLogs(logs...)
 		if err != nil {
 			return true, err
 		}
 		fmt.Printf("   to repeat it: %s\n   the logs: %s\n", repeat, kept)
 	}
-	for _, v := range found[:min(len(found), o.shown())] {
+	for _, v := range found[:min(len(found), o.violationLimit())] {
 		fmt.Println("  ", v)
 	}
-	if len(found) > o.shown() {
-		fmt.Printf("   and %d more\n", len(found)-o.shown())
+	if len(found) > o.violationLimit() {
+		fmt.Printf("   and %d more\n", len(found)-o.violationLimit())
 	}
-	if o.wrong {
-		missed := c.unnoticed()
+	if o.defects {
+		missed := c.unnoticedDefects()
 		fmt.Print(c.summary(time.Since(began)))
 		fmt.Printf("wrong on purpose, and not noticed: %v\n", missed)
 		return len(missed) > 0, nil
 	}
-	never := c.never()
+	never := c.missingFigures()
 	for _, kind := range never {
-		if o.rounds >= exercised {
+		if o.rounds >= fullRounds {
 			fmt.Printf("   never: %q did not happen in %d rounds, so nothing is proved about it\n", kind, o.rounds)
 		}
 	}
 	fmt.Print(c.summary(time.Since(began)))
-	if len(never) > 0 && o.rounds < exercised {
+	if len(never) > 0 && o.rounds < fullRounds {
 		fmt.Printf("  %-11s %s\n", "not yet", strings.Join(never, ", "))
 	}
-	return len(found) > 0 || o.rounds >= exercised && len(never) > 0, nil
+	return len(found) > 0 || o.rounds >= fullRounds && len(never) > 0, nil
 }
 
-// exercised is from how many rounds on every kind of act and of end has to have happened.
-const exercised = 300
+// fullRounds is from how many rounds on every kind of act and of end has to have happened.
+const fullRounds = 300
 
-// sorted gives the keys of a map in order.
-func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// sortedKeys gives the keys of a map in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -13,16 +13,16 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// gone are effects that are not in the database any more.
-type gone struct {
+// missingRows are effects that are not in the database any more.
+type missingRows struct {
 	ids  []string
 	span span
 	by   string
 }
 
-// overlap is how far back what was read is read again: what was begun then may have been
+// readAgainFor is how far back what was read is read again: what was begun then may have been
 // committed since.
-const overlap = 15 * time.Second
+const readAgainFor = 15 * time.Second
 
 const readEffects = `
 SELECT e.id::text, e.idempotency_key, s.name, v.event_id, r.name, e.state, coalesce(e.reason, ''), e.finished_at
@@ -32,7 +32,7 @@ WHERE e.id > $1 OR e.finished_at >= $2`
 // snapshot takes down the effects that are new or were settled since the last time.
 func (c *campaign) snapshot(ctx context.Context) error {
 	began := time.Now()
-	rows, err := c.db.Query(ctx, readEffects, inbox.FirstID(c.lastRead.Add(-overlap)), c.lastRead.Add(-overlap))
+	rows, err := c.db.Query(ctx, readEffects, inbox.FirstID(c.lastRead.Add(-readAgainFor)), c.lastRead.Add(-readAgainFor))
 	if err != nil {
 		return fmt.Errorf("reading effects: %w", err)
 	}
@@ -42,15 +42,15 @@ func (c *campaign) snapshot(ctx context.Context) error {
 	_, err = pgx.ForEachRow(rows, []any{&id, &key, &source, &event, &route, &state, &reason, &finished}, func() error {
 		h := c.histories[id]
 		if h == nil {
-			h = &history{id: id, key: baseKey(key), source: source, event: event, route: route, dirty: true}
+			h = &history{id: id, key: baseKey(key), source: source, event: event, route: route, changed: true}
 			c.histories[id] = h
-			c.name(h)
+			c.nameOf(h)
 			c.place(h)
 		}
 		h.state, h.reason = state, reason
 		if finished != nil && !finished.Equal(h.finished) {
 			h.finished = *finished
-			h.endings = append(h.endings, ending{how: settledAs(state, reason), span: span{from: *finished}, by: byDatabase})
+			h.endings = append(h.endings, ending{kind: settledAs(state, reason), span: span{from: *finished}, by: seenInDatabase})
 			ended = append(ended, h)
 		}
 		return nil
@@ -66,10 +66,10 @@ func (c *campaign) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// name notes an effect under its first key, which it has alone.
-func (c *campaign) name(h *history) {
+// nameOf notes an effect under its first key, which it has alone.
+func (c *campaign) nameOf(h *history) {
 	if other := c.byKey[h.key]; other != nil {
-		c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.about(), other.about()))
+		c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.describe(), other.describe()))
 	}
 	c.byKey[h.key] = h
 }
@@ -87,7 +87,7 @@ func settledAs(state, reason string) string {
 
 // place finds the effect's stream, if its route keeps one order.
 func (c *campaign) place(h *history) {
-	if !inOrder(h.route) {
+	if !keepsOrder(h.route) {
 		return
 	}
 	id, _, _ := strings.Cut(h.event, "~") // an admitted conflict has the number of its event
@@ -95,8 +95,8 @@ func (c *campaign) place(h *history) {
 	if e == nil {
 		return
 	}
-	s := c.stream(h.route, e.sent[0].Order)
-	s.numbers[e.sent[0].Number] = append(s.numbers[e.sent[0].Number], h)
+	s := c.stream(h.route, e.payloads[0].Order)
+	s.numbers[e.payloads[0].Number] = append(s.numbers[e.payloads[0].Number], h)
 }
 
 func (c *campaign) stream(route, order string) *stream {
@@ -138,7 +138,7 @@ const missingOf = `SELECT a.id::text FROM unnest($1::uuid[]) a (id) WHERE NOT EX
 
 // lookForGone notes which effects are not there after a command has returned.
 func (o *operator) lookForGone(ctx context.Context, a *act) error {
-	return o.findGone(ctx, o.brief, span{a.Started, a.Ended}, a.String())
+	return o.findGone(ctx, o.prunable, span{a.Started, a.Ended}, a.String())
 }
 
 func (c *campaign) findGone(ctx context.Context, ids []string, s span, by string) error {
@@ -153,7 +153,7 @@ func (c *campaign) findGone(ctx context.Context, ids []string, s span, by string
 	s.to = time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gone = append(c.gone, gone{missing, s, by})
+	c.missing = append(c.missing, missingRows{missing, s, by})
 	return nil
 }
 
@@ -164,11 +164,11 @@ FROM audit WHERE at >= $1 AND reason LIKE 'act-%' ORDER BY at, id`
 // decisions takes down what the audit has of the commands, also of such as were killed.
 func (c *campaign) decisions(ctx context.Context) error {
 	began := time.Now()
-	rows, err := c.db.Query(ctx, readAudit, c.lastAudit.Add(-2*overlap))
+	rows, err := c.db.Query(ctx, readAudit, c.lastAudit.Add(-2*readAgainFor))
 	if err != nil {
 		return fmt.Errorf("reading the audit: %w", err)
 	}
-	acts := c.known()
+	acts := c.allActs()
 	var id, action, object, reason, after string
 	_, err = pgx.ForEachRow(rows, []any{&id, &action, &object, &reason, &after}, func() error {
 		if c.audited[id] {
@@ -189,7 +189,7 @@ func (c *campaign) decisions(ctx context.Context) error {
 // decision notes one decision.
 func (c *campaign) decision(a *act, action, object, after string) {
 	c.mu.Lock()
-	c.kinds["decided: "+action]++
+	c.counts["decided: "+action]++
 	c.mu.Unlock()
 	if strings.HasPrefix(action, "keys.") {
 		return // by one who goes on while others are judged
@@ -206,13 +206,13 @@ func (c *campaign) decision(a *act, action, object, after string) {
 	end := func(id, how string) {
 		if h := c.histories[id]; h != nil {
 			h.endings = append(h.endings, ending{how, s, a.String()})
-			h.dirty = true
+			h.changed = true
 		}
 	}
 	permitted := func(id string, covers ...string) {
 		if h := c.histories[id]; h != nil {
-			h.permits = append(h.permits, permit{decided: s, from: a.Started, covers: covers, by: a.String()})
-			h.dirty = true
+			h.permits = append(h.permits, permit{decided: s, from: a.Started, overrides: covers, who: a.String()})
+			h.changed = true
 		}
 	}
 	switch inbox.AuditAction(action) {
@@ -225,7 +225,7 @@ func (c *campaign) decision(a *act, action, object, after string) {
 	case inbox.AuditResolveDone:
 		end(id, resolved)
 	case inbox.AuditResolveResend:
-		permitted(id, unknown)
+		permitted(id, mayHaveHappened)
 	case inbox.AuditOrderApply:
 		permitted(id)
 	case inbox.AuditErase:
@@ -249,101 +249,101 @@ func (c *campaign) erased(s span, a *act) {
 	for _, h := range c.histories {
 		if h.source == a.args[i+1] && h.event == a.args[j+1] {
 			h.endings = append(h.endings, ending{erased, s, a.String()})
-			h.dirty = true
+			h.changed = true
 		}
 	}
 }
 
-// settle takes everything down that is new after a round, and judges it.
-func (c *campaign) settle(ctx context.Context) error {
-	probes, heard := c.sink.probedSince(c.probed), c.sink.since(c.heard) // first: whatever it is of has been committed
+// observe takes everything down that is new after a round, and judges it.
+func (c *campaign) observe(ctx context.Context) error {
+	probes, heard := c.ledger.probesSince(c.probesRead), c.ledger.requestsSince(c.requestsRead) // first: whatever it is of has been committed
 	if err := c.snapshot(ctx); err != nil {
 		return err
 	}
-	if err := c.findGone(ctx, c.brief, span{from: c.lastRead}, "a pass of prune"); err != nil {
+	if err := c.findGone(ctx, c.prunable, span{from: c.lastRead}, "a pass of prune"); err != nil {
 		return err
 	}
 	if err := c.decisions(ctx); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	for _, g := range c.gone {
+	for _, g := range c.missing {
 		for _, id := range g.ids {
-			if h := c.histories[id]; !h.gone {
-				h.gone, h.dirty = true, true
+			if h := c.histories[id]; !h.missing {
+				h.missing, h.changed = true, true
 				h.endings = append(h.endings, ending{pruned, g.span, g.by})
-				c.kinds["effect pruned"]++
+				c.counts["effect pruned"]++
 			}
 		}
 	}
-	c.gone = nil
+	c.missing = nil
 	for _, r := range c.replays {
-		for _, a := range r.runs[min(c.ran[r.id], len(r.runs)):] {
+		for _, a := range r.runs[min(c.replayRuns[r.id], len(r.runs)):] {
 			for _, id := range r.items {
 				if h := c.histories[id]; h != nil {
 					p := r.permit(a)
-					if r.options.IncludeDiscarded && slices.ContainsFunc(h.endings, func(e ending) bool { return e.how == discarded && !e.from.After(r.planned.to) }) {
-						p.covers = append(p.covers, unknown)
+					if r.options.IncludeDiscarded && slices.ContainsFunc(h.endings, func(e ending) bool { return e.kind == discarded && !e.from.After(r.planned.to) }) {
+						p.overrides = append(p.overrides, mayHaveHappened)
 					}
-					h.permits, h.dirty = append(h.permits, p), true
+					h.permits, h.changed = append(h.permits, p), true
 				}
 			}
 		}
-		c.ran[r.id] = len(r.runs)
+		c.replayRuns[r.id] = len(r.runs)
 	}
 	c.mu.Unlock()
-	c.learn(probes)
-	c.hear(heard)
-	c.brief = c.brief[:0:0]
+	c.recordHistory(probes)
+	c.recordRequests(heard)
+	c.prunable = c.prunable[:0:0]
 	for _, h := range c.histories {
-		if h.dirty {
-			c.violate(judge(h)...)
-			h.dirty = false
+		if h.changed {
+			c.violate(judgeRequests(h)...)
+			h.changed = false
 		}
-		if h.source == "brief" && !h.gone {
-			c.brief = append(c.brief, h.id)
+		if h.source == "brief" && !h.missing {
+			c.prunable = append(c.prunable, h.id)
 		}
 	}
-	acts := c.known()
-	for _, a := range acts[c.judged:] {
-		c.violate(a.reports()...)
+	acts := c.allActs()
+	for _, a := range acts[c.actsJudged:] {
+		c.violate(a.compareReport()...)
 	}
-	c.judged = len(acts)
+	c.actsJudged = len(acts)
 	return nil
 }
 
-// learn takes down what probes were told: what a target does not know may be sent again.
-func (c *campaign) learn(probes []probed) {
+// recordHistory takes down what probes were told: what a target does not know may be sent again.
+func (c *campaign) recordHistory(probes []probeAnswer) {
 	for _, p := range probes {
-		c.probed++
+		c.probesRead++
 		h := c.byKey[baseKey(p.key)]
 		switch {
 		case h == nil:
-			c.violate(rig.NewViolation(alien, "a probe asked at %s about key %q, which no effect has", p.at.Format(clock), p.key))
+			c.violate(rig.NewViolation(unexpected, "a probe asked at %s about key %q, which no effect has", p.at.Format(clockFormat), p.key))
 		case p.done:
-			c.kinds["probe: done"]++
+			c.counts["probe: done"]++
 			h.probed = true
 		default:
-			c.kinds["probe: absent"]++
-			h.dirty = true
-			h.permits = append(h.permits, permit{decided: span{p.at, p.at}, from: p.at, covers: []string{unknown}, by: "a probe"})
+			c.counts["probe: absent"]++
+			h.changed = true
+			h.permits = append(h.permits, permit{decided: span{p.at, p.at}, from: p.at, overrides: []string{mayHaveHappened}, who: "a probe"})
 		}
 	}
 }
 
-// hear gives requests to the effects that they are of.
-func (c *campaign) hear(heard []*request) {
+// recordRequests gives requests to the effects that they are of.
+func (c *campaign) recordRequests(heard []*request) {
 	for _, r := range heard {
-		c.heard++
+		c.requestsRead++
 		h := c.byKey[baseKey(r.key)]
 		if h == nil {
-			c.violate(rig.NewViolation(alien, "a request was sent at %s under key %q, which no effect has", r.at.Format(clock), r.key))
+			c.violate(rig.NewViolation(unexpected, "a request was sent at %s under key %q, which no effect has", r.at.Format(clockFormat), r.key))
 			continue
 		}
-		h.requests, h.dirty = append(h.requests, r), true
+		h.requests, h.changed = append(h.requests, r), true
 	}
 	for _, r := range heard {
-		if h := c.byKey[baseKey(r.key)]; h != nil && inOrder(r.route) && r.Order != "" && r.Number > 0 {
+		if h := c.byKey[baseKey(r.key)]; h != nil && keepsOrder(r.route) && r.Order != "" && r.Number > 0 {
 			c.violate(c.stream(r.route, r.Order).judge(r, h)...)
 		}
 	}

@@ -28,8 +28,8 @@ type replayEnd struct {
 	acted     *time.Time
 }
 
-// endedReplays looks whether replays have ended, and acted on nothing after they were cancelled.
-func (c *campaign) endedReplays(ctx context.Context) error {
+// checkReplays looks whether replays have ended, and acted on nothing after they were cancelled.
+func (c *campaign) checkReplays(ctx context.Context) error {
 	cancels := map[string][]*act{}
 	for _, r := range c.replays {
 		cancels[r.id] = r.cancelled
@@ -45,7 +45,7 @@ func (c *campaign) endedReplays(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("reading replays: %w", err)
 	}
-	o := &operator{campaign: c, name: "end", random: c.source(0, 222)}
+	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 222)}
 	for i, r := range c.replays {
 		if len(r.runs) > 0 && i%10 == 0 {
 			if err := o.compareReplay(ctx, r.id); err != nil {
@@ -54,7 +54,7 @@ func (c *campaign) endedReplays(ctx context.Context) error {
 		}
 	}
 	for name, query := range map[string]string{"replays": replayStates, "items": outcomes} {
-		if c.final[name], err = rig.CountBy(ctx, c.db, query); err != nil {
+		if c.finalCounts[name], err = rig.CountBy(ctx, c.db, query); err != nil {
 			return err
 		}
 	}
@@ -65,23 +65,23 @@ func (c *campaign) endedReplays(ctx context.Context) error {
 func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	switch {
 	case e.state == string(inbox.ReplayRunning):
-		out = append(out, rig.NewViolation(unending, "replay %s is still running, and %d of its items had no turn", e.id, e.open))
+		out = append(out, rig.NewViolation(endless, "replay %s is still running, and %d of its items had no turn", e.id, e.open))
 	case e.state == string(inbox.ReplayDone) && e.open > 0:
-		out = append(out, rig.NewViolation(unending, "replay %s is done, and %d of its items had no turn", e.id, e.open))
+		out = append(out, rig.NewViolation(endless, "replay %s is done, and %d of its items had no turn", e.id, e.open))
 	}
 	for _, a := range cancels {
 		if e.state != string(inbox.ReplayCancelled) {
 			out = append(out, rig.NewViolation(undecided, "replay %s is %s after %s", e.id, e.state, a))
 		}
 		if e.acted != nil && e.acted.After(a.Ended) {
-			out = append(out, rig.NewViolation(unending, "replay %s acted on an item at %s, after %s", e.id, e.acted.Format(clock), a))
+			out = append(out, rig.NewViolation(endless, "replay %s acted on an item at %s, after %s", e.id, e.acted.Format(clockFormat), a))
 		}
 	}
 	return out
 }
 
-// miscount compares a number that a command told with the rows.
-func miscount(what string, told, have int64) (out []violation) {
+// compareCount compares a number that a command told with the rows.
+func compareCount(what string, told, have int64) (out []violation) {
 	if told != have {
 		out = append(out, rig.NewViolation(miscounted, "%s: it says %d, and there are %d", what, told, have))
 	}
@@ -91,7 +91,7 @@ func miscount(what string, told, have int64) (out []violation) {
 // compareReplay compares what `replay status` counts with the rows.
 func (o *operator) compareReplay(ctx context.Context, id string) error {
 	var out inbox.Replay
-	a, err := o.oncegate(ctx, how{kind: "replay status", spared: true}, &out, "replay", "status", id)
+	a, err := o.runCommand(ctx, commandOptions{kind: "replay status", neverKilled: true}, &out, "replay", "status", id)
 	if err != nil || a.ExitCode != 0 {
 		return err // a plan may have been pruned
 	}
@@ -100,7 +100,7 @@ func (o *operator) compareReplay(ctx context.Context, id string) error {
 		return err
 	}
 	for _, outcome := range inbox.ItemOutcomes() {
-		o.violate(miscount(fmt.Sprintf("items of replay %s that are %s", id, outcome), int64(out.Summary.Outcomes[outcome]), int64(rows[string(outcome)]))...)
+		o.violate(compareCount(fmt.Sprintf("items of replay %s that are %s", id, outcome), int64(out.Summary.Outcomes[outcome]), int64(rows[string(outcome)]))...)
 	}
 	return nil
 }

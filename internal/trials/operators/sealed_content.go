@@ -28,9 +28,9 @@ FROM stream WHERE key_label_sealed IS NOT NULL`},
 	{"refusal", "body", `SELECT id, 0::bigint, key_id, body FROM refusal WHERE whole`},
 }
 
-// opened opens everything that is sealed, and looks in it for content that was erased: what
+// openSealed opens everything that is sealed, and looks in it for content that was erased: what
 // was resealed while it was erased must not have come back.
-func (c *campaign) opened(ctx context.Context) error {
+func (c *campaign) openSealed(ctx context.Context) error {
 	keys, err := seal.New(func() ([]byte, error) { return os.ReadFile(c.keyring()) }, time.Now)
 	if err != nil {
 		return fmt.Errorf("opening the keyring: %w", err)
@@ -57,14 +57,14 @@ func (c *campaign) opened(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading what is sealed in %s: %w", v.table, err)
 		}
-		there := markers(content.Bytes())
-		for _, key := range sorted(c.deliveries.events) {
+		there := findMarkers(content.Bytes())
+		for _, key := range sortedKeys(c.deliveries.events) {
 			if v.column != "body" {
 				break // payloads are nowhere else
 			}
-			c.violate(c.deliveries.events[key].kept(v.table, key, there)...)
+			c.violate(c.deliveries.events[key].findLost(v.table, key, there)...)
 		}
-		c.violate(leaking(v.table+"."+v.column+", sealed,", content.Bytes(), c.deliveries.events, false)...)
+		c.violate(findLeaks(v.table+"."+v.column+", sealed,", content.Bytes(), c.deliveries.events, false)...)
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (c *campaign) opened(ctx context.Context) error {
 // conflictsKept is how many payloads that conflict with an event are kept.
 const conflictsKept = 5
 
-// kept looks for what was acknowledged of an event in what a table holds.
-func (e *event) kept(table, key string, there map[string]bool) (out []violation) {
-	for i, s := range e.sent {
-		holds := table == "inbox_body" && i == 0 || table == "conflict" && i > 0 && len(e.sent) <= conflictsKept
+// findLost looks for what was acknowledged of an event in what a table holds.
+func (e *event) findLost(table, key string, there map[string]bool) (out []violation) {
+	for i, s := range e.payloads {
+		holds := table == "inbox_body" && i == 0 || table == "conflict" && i > 0 && len(e.payloads) <= conflictsKept
 		if holds && !e.gone && !s.sentAt.IsZero() && !there[s.Marker] {
-			out = append(out, rig.NewViolation(lost, "payload %d of %s was acknowledged at %s, and table %s does not hold it", i, key, s.sentAt.Format(clock), table))
+			out = append(out, rig.NewViolation(lost, "payload %d of %s was acknowledged at %s, and table %s does not hold it", i, key, s.sentAt.Format(clockFormat), table))
 		}
 	}
 	return out

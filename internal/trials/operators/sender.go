@@ -18,8 +18,8 @@ import (
 type event struct {
 	source, id string
 
-	// sent are the payloads, the first one first: those behind it conflict with it.
-	sent []sent
+	// sentPayload are the payloads, the first one first: those behind it conflict with it.
+	payloads []sentPayload
 
 	// acknowledged is whether any of them was, and admitted whether a conflict was made
 	// an event of its own.
@@ -32,7 +32,7 @@ type event struct {
 	erased []span
 }
 
-type sent struct {
+type sentPayload struct {
 	payload
 	body   []byte
 	sentAt time.Time // when it was first acknowledged
@@ -44,14 +44,14 @@ type span struct{ from, to time.Time }
 
 // deliveries is what senders know.
 type deliveries struct {
-	mu     sync.Mutex
-	events map[string]*event // by source/id
-	recent []*event
-	counts map[string]int // by what was answered
-	orders []string       // keys that go on
-	next   map[string]int // their next numbers
-	made   int
-	client *http.Client
+	mu          sync.Mutex
+	events      map[string]*event // by source/id
+	recent      []*event
+	counts      map[string]int // by what was answered
+	orders      []string       // keys that go on
+	next        map[string]int // their next numbers
+	markerCount int
+	client      *http.Client
 }
 
 func newDeliveries() *deliveries {
@@ -61,8 +61,8 @@ func newDeliveries() *deliveries {
 	}
 }
 
-// marker is a text that is in one payload and nowhere else.
-func marker(seed uint64, n int) string {
+// newMarker is a text that is in one payload and nowhere else.
+func newMarker(seed uint64, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", seed, n))
 	return "mark-" + hex.EncodeToString(sum[:6])
 }
@@ -71,8 +71,8 @@ func marker(seed uint64, n int) string {
 func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.made++
-	e := &event{source: source, id: fmt.Sprintf("evt_%06d", d.made)}
+	d.markerCount++
+	e := &event{source: source, id: fmt.Sprintf("evt_%06d", d.markerCount)}
 	d.addPayload(seed, e, p)
 	d.events[source+"/"+e.id] = e
 	if d.recent = append(d.recent, e); len(d.recent) > 60 {
@@ -83,31 +83,31 @@ func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
 
 // addPayload gives an event another payload. The caller holds the lock.
 func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
-	d.made++
-	p.Marker = marker(seed, d.made)
+	d.markerCount++
+	p.Marker = newMarker(seed, d.markerCount)
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	e.sent = append(e.sent, sent{payload: p, body: body})
+	e.payloads = append(e.payloads, sentPayload{payload: p, body: body})
 }
 
-// conflict gives an event of the last rounds another payload; nil if there is none.
-func (d *deliveries) conflict(random *rand.Rand, seed uint64) (*event, int) {
+// drawConflict gives an event of the last rounds another payload; nil if there is none.
+func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.recent) < 10 {
 		return nil, 0
 	}
 	e := d.recent[random.IntN(len(d.recent)-5)]
-	p := e.sent[0].payload
+	p := e.payloads[0].payload
 	p.Fault, p.Faults = "", 0
 	d.addPayload(seed, e, p)
-	return e, len(e.sent) - 1
+	return e, len(e.payloads) - 1
 }
 
-// again gives an event of the last rounds.
-func (d *deliveries) again(random *rand.Rand) *event {
+// drawRedelivery gives an event of the last rounds.
+func (d *deliveries) drawRedelivery(random *rand.Rand) *event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.recent) < 10 {
@@ -121,22 +121,22 @@ func (d *deliveries) orderOf(events []string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range events {
-		if e := d.events[key]; e != nil && e.sent[0].Order != "" {
-			return e.sent[0].Order
+		if e := d.events[key]; e != nil && e.payloads[0].Order != "" {
+			return e.payloads[0].Order
 		}
 	}
 	return ""
 }
 
-// place gives the key and number of an event in order: most follow the one before, some
+// drawPosition gives the key and number of an event in order: most follow the one before, some
 // leave a number out, take one that is taken, or have none. A key is a marker, so that it is
 // found where it may not be.
-func (d *deliveries) place(random *rand.Rand, seed uint64) (key string, number int) {
+func (d *deliveries) drawPosition(random *rand.Rand, seed uint64) (key string, number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.orders) < 6 || random.IntN(15) == 0 {
-		d.made++
-		d.orders = append(d.orders, marker(seed, d.made))
+		d.markerCount++
+		d.orders = append(d.orders, newMarker(seed, d.markerCount))
 	}
 	if len(d.orders) > 12 {
 		d.orders = d.orders[1:]
@@ -156,8 +156,8 @@ func (d *deliveries) place(random *rand.Rand, seed uint64) (key string, number i
 	return key, d.next[key]
 }
 
-// trouble draws how targets behave to an event.
-func trouble(random *rand.Rand) (fault string, times int) {
+// drawFault draws how targets behave to an event.
+func drawFault(random *rand.Rand) (fault string, times int) {
 	if random.IntN(100) < 40 {
 		return "", 0
 	}
@@ -172,7 +172,7 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	}
 	var out []delivery
 	fresh := func(source string, p payload) {
-		p.Fault, p.Faults = trouble(random)
+		p.Fault, p.Faults = drawFault(random)
 		out = append(out, delivery{event: c.deliveries.newEvent(c.seed, source, p)})
 	}
 	for range 2 {
@@ -181,26 +181,26 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	fresh("pay", payload{Type: "bonus.given"})
 	c.deliveries.mu.Lock() // what waits for the route that comes and goes
 	if e := out[len(out)-1].event; random.IntN(2) == 0 {
-		p := e.sent[0].payload
+		p := e.payloads[0].payload
 		p.Fault, p.Faults = faultBusy, 6
 		body, _ := json.Marshal(p) // as before
-		e.sent[0] = sent{payload: p, body: body}
+		e.payloads[0] = sentPayload{payload: p, body: body}
 	}
 	c.deliveries.mu.Unlock()
 	for range 3 {
-		key, number := c.deliveries.place(random, c.seed)
+		key, number := c.deliveries.drawPosition(random, c.seed)
 		fresh("orders", payload{Type: "order.changed", Order: key, Number: number})
 	}
 	for range 1 + random.IntN(2) {
 		fresh("brief", payload{Type: "brief.said"})
 	}
 	for range 2 {
-		if e := c.deliveries.again(random); e != nil {
+		if e := c.deliveries.drawRedelivery(random); e != nil {
 			out = append(out, delivery{event: e})
 		}
 	}
 	if random.IntN(2) == 0 {
-		if e, n := c.deliveries.conflict(random, c.seed); e != nil {
+		if e, n := c.deliveries.drawConflict(random, c.seed); e != nil {
 			out = append(out, delivery{e, n})
 		}
 	}
@@ -216,7 +216,7 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 // ends: both may be away.
 func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n int) error {
 	c.deliveries.mu.Lock()
-	body := e.sent[n].body
+	body := e.payloads[n].body
 	c.deliveries.mu.Unlock()
 	first := random.IntN(2)
 	for began := time.Now(); time.Since(began) < 20*time.Second; first++ {
@@ -229,8 +229,8 @@ func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n i
 			var said struct{ Status string }
 			_ = json.Unmarshal(answer, &said) // an empty word is counted too
 			c.deliveries.mu.Lock()
-			if e.acknowledged = true; e.sent[n].sentAt.IsZero() {
-				e.sent[n].sentAt = time.Now()
+			if e.acknowledged = true; e.payloads[n].sentAt.IsZero() {
+				e.payloads[n].sentAt = time.Now()
 			}
 			c.deliveries.counts[said.Status]++
 			c.deliveries.mu.Unlock()

@@ -75,9 +75,9 @@ func (s *server) process() *rig.Node {
 	return s.running
 }
 
-// end ends the process, by SIGKILL or by SIGTERM. It reports whether it had ended by
+// stop ends the process, by SIGKILL or by SIGTERM. It reports whether it had ended by
 // itself.
-func (s *server) end(kill bool) (byItself bool, err error) {
+func (s *server) stop(kill bool) (byItself bool, err error) {
 	n := s.process()
 	if n == nil {
 		return false, nil
@@ -96,13 +96,13 @@ func (s *server) end(kill bool) (byItself bool, err error) {
 
 // A killed process counts as live for half a minute, and as one that may still seal for
 // ten, and a campaign knows that it is dead: it lets that time pass.
-const buryNodes = `
+const markNodesDead = `
 UPDATE node SET heartbeat = heartbeat - interval '11 minutes'
 WHERE heartbeat > now() - interval '10 minutes' AND NOT name LIKE ANY ($1::text[])`
 
 // restart ends a process and starts it with another configuration.
 func (c *campaign) restart(ctx context.Context, s *server, v variant, kill bool) error {
-	byItself, err := s.end(kill)
+	byItself, err := s.stop(kill)
 	if err != nil {
 		return err
 	}
@@ -110,22 +110,22 @@ func (c *campaign) restart(ctx context.Context, s *server, v variant, kill bool)
 		c.violate(rig.NewViolation(crashed, "server %d (%s) ended by itself", s.number, s.variant.name))
 	}
 	if kill {
-		if err := c.bury(ctx); err != nil {
+		if err := c.markDead(ctx); err != nil {
 			return err
 		}
 	}
-	return s.start(ctx, v, v.text(c.keyring(), c.sink.addresses()))
+	return s.start(ctx, v, v.text(c.keyring(), c.ledger.addresses()))
 }
 
-// bury tells the table of nodes who is dead.
-func (c *campaign) bury(ctx context.Context) error {
+// markDead tells the table of nodes who is dead.
+func (c *campaign) markDead(ctx context.Context) error {
 	alive := []string{}
 	for _, s := range c.servers {
 		if p := s.process(); p != nil {
 			alive = append(alive, fmt.Sprintf("%%%d", p.PID()), fmt.Sprintf("%%%d-%%", p.PID()))
 		}
 	}
-	if _, err := c.db.Exec(ctx, buryNodes, slices.Clip(alive)); err != nil {
+	if _, err := c.db.Exec(ctx, markNodesDead, slices.Clip(alive)); err != nil {
 		return fmt.Errorf("burying nodes: %w", err)
 	}
 	return nil

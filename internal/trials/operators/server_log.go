@@ -11,16 +11,16 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// logs counts what the servers complained of, and looks for panics and for markers: content
+// readServerLogs counts what the servers complained of, and looks for panics and for markers: content
 // and order keys stand in no log.
-func (c *campaign) logs(context.Context) error {
+func (c *campaign) readServerLogs(context.Context) error {
 	for _, s := range c.servers {
 		content, err := os.ReadFile(s.log())
 		if err != nil {
 			return fmt.Errorf("reading a log: %w", err)
 		}
-		if there := markers(content); len(there) > 0 {
-			c.violate(rig.NewViolation(leaked, "the log of server %d holds %s", s.number, sorted(there)[0]))
+		if there := findMarkers(content); len(there) > 0 {
+			c.violate(rig.NewViolation(leaked, "the log of server %d holds %s", s.number, sortedKeys(there)[0]))
 		}
 		lines := bufio.NewScanner(bytes.NewReader(content))
 		lines.Buffer(nil, 1<<20)
@@ -30,7 +30,7 @@ func (c *campaign) logs(context.Context) error {
 			case bytes.HasPrefix(lines.Bytes(), []byte("panic:")), bytes.HasPrefix(lines.Bytes(), []byte("fatal error:")):
 				c.violate(rig.NewViolation(crashed, "server %d: %s", s.number, lines.Bytes()))
 			case err == nil:
-				c.kinds["log: "+line.Level+" "+variable.ReplaceAllString(line.Msg, "#")]++
+				c.counts["log: "+line.Level+" "+varyingParts.ReplaceAllString(line.Msg, "#")]++
 			}
 		}
 		if err := lines.Err(); err != nil {
@@ -38,6 +38,6 @@ func (c *campaign) logs(context.Context) error {
 		}
 	}
 	var err error
-	c.kinds["deadlocks in PostgreSQL"], err = c.world.Deadlocks()
+	c.counts["deadlocks in PostgreSQL"], err = c.world.Deadlocks()
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// wanted is what has to have happened in a campaign of some length.
-var wanted = []string{
+// requiredFigures is what has to have happened in a campaign of some length.
+var requiredFigures = []string{
 	"act: replay plan", "act: replay run", "act: replay plan --new-routes", "act: replay run again", "act: replay cancel", "act: dead replay", "act: dead discard",
 	"act: dead discard --filter", "act: effects resolve --done", "act: effects resolve --resend", "act: effects resolve --filter --done",
 	"act: effects resolve --filter --resend", "act: streams skip", "act: streams unblock", "act: streams apply <effect>", "act: streams skip <effect>",
@@ -29,8 +29,8 @@ var wanted = []string{
 
 // figures are what happened, by name.
 func (c *campaign) figures() map[string]int {
-	out := maps.Clone(c.kinds)
-	for part, counts := range c.final {
+	out := maps.Clone(c.counts)
+	for part, counts := range c.finalCounts {
 		for name, n := range counts {
 			out[part+": "+name] = n
 		}
@@ -38,7 +38,7 @@ func (c *campaign) figures() map[string]int {
 	for name, n := range c.deliveries.counts {
 		out["deliveries: "+name] = n
 	}
-	for _, r := range c.sink.since(0) {
+	for _, r := range c.ledger.requestsSince(0) {
 		out[fmt.Sprintf("answers: %d", r.answer)]++
 	}
 	for _, v := range variants {
@@ -47,10 +47,10 @@ func (c *campaign) figures() map[string]int {
 	return out
 }
 
-// never gives what did not happen and has to.
-func (c *campaign) never() (out []string) {
+// missingFigures gives what did not happen and has to.
+func (c *campaign) missingFigures() (out []string) {
 	figures := c.figures()
-	for _, name := range wanted {
+	for _, name := range requiredFigures {
 		if figures[name] == 0 {
 			out = append(out, name)
 		}
@@ -63,30 +63,30 @@ func (c *campaign) never() (out []string) {
 	return out
 }
 
-// reasonsShown is how many reasons of refusals are printed.
-const reasonsShown = 40
+// reasonLimit is how many reasons of refusals are printed.
+const reasonLimit = 40
 
 // summary is the campaign in figures.
 func (c *campaign) summary(elapsed time.Duration) string {
 	figures := c.figures()
 	var text strings.Builder
 	verdict := "kept"
-	if len(c.found) > 0 {
+	if len(c.violations) > 0 {
 		kinds := map[rig.Kind]int{}
-		for _, v := range c.found {
+		for _, v := range c.violations {
 			kinds[v.Kind]++
 		}
 		parts := make([]string, 0, len(kinds))
-		for _, kind := range sorted(kinds) {
+		for _, kind := range sortedKeys(kinds) {
 			parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
 		}
 		verdict = "BROKEN: " + strings.Join(parts, ", ")
 	}
 	fmt.Fprintf(&text, "operators: %s; %d rounds, %d acts, %d events, %d effects, %d requests; seed %d, %.1f s\n",
-		verdict, c.rounds, len(c.acts), len(c.deliveries.events), len(c.histories), c.heard, c.seed, elapsed.Seconds())
+		verdict, c.rounds, len(c.acts), len(c.deliveries.events), len(c.histories), c.requestsRead, c.seed, elapsed.Seconds())
 	for _, part := range []string{"act", "refused", "killed", "decided", "effects", "reasons", "replays", "items", "deliveries", "answers", "probe", "log"} {
 		line := []string{}
-		for _, name := range sorted(figures) {
+		for _, name := range sortedKeys(figures) {
 			if rest, ok := strings.CutPrefix(name, part+": "); ok {
 				line = append(line, fmt.Sprintf("%s %d", rest, figures[name]))
 			}
@@ -94,7 +94,7 @@ func (c *campaign) summary(elapsed time.Duration) string {
 		fmt.Fprintf(&text, "  %-11s %s\n", part, strings.Join(line, ", "))
 	}
 	var other, because []string
-	for _, name := range sorted(figures) {
+	for _, name := range sortedKeys(figures) {
 		switch {
 		case strings.HasPrefix(name, "because "):
 			because = append(because, name)
@@ -104,7 +104,7 @@ func (c *campaign) summary(elapsed time.Duration) string {
 	}
 	fmt.Fprintf(&text, "  %-11s %s\n  refused because\n", "also", strings.Join(other, ", "))
 	slices.SortStableFunc(because, func(a, b string) int { return cmp.Compare(figures[b], figures[a]) })
-	for _, name := range because[:min(len(because), reasonsShown)] {
+	for _, name := range because[:min(len(because), reasonLimit)] {
 		fmt.Fprintf(&text, "    %4d  %s\n", figures[name], strings.TrimPrefix(name, "because "))
 	}
 	return text.String()

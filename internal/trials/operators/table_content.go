@@ -12,16 +12,16 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// pruned prunes everything that may be, and compares what the command says with the rows.
-func (c *campaign) pruned(ctx context.Context) error {
+// checkPruned prunes everything that may be, and compares what the command says with the rows.
+func (c *campaign) checkPruned(ctx context.Context) error {
 	count := func() (n int64, err error) { return n, c.db.QueryRow(ctx, `SELECT count(*) FROM effect`).Scan(&n) }
 	before, err := count()
 	if err != nil {
 		return err
 	}
 	var out inbox.PruneReport
-	o := &operator{campaign: c, name: "end", random: c.source(0, 224)}
-	a, err := o.oncegate(ctx, how{kind: "prune --include", decides: true, asks: true, spared: true}, &out, "prune", "--include", "dead,indeterminate,held,replay")
+	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 224)}
+	a, err := o.runCommand(ctx, commandOptions{kind: "prune --include", decides: true, confirms: true, neverKilled: true}, &out, "prune", "--include", "dead,indeterminate,held,replay")
 	if err != nil {
 		return err
 	}
@@ -30,46 +30,46 @@ func (c *campaign) pruned(ctx context.Context) error {
 		return err
 	}
 	if a.ExitCode == 0 {
-		c.violate(miscount(a.String()+", effects that were removed", out.Rows["effect"], before-after)...)
+		c.violate(compareCount(a.String()+", effects that were removed", out.Rows["effect"], before-after)...)
 	}
 	return nil
 }
 
-// resealed rotates once more, while nothing runs, and looks whether all is under the new key.
-func (c *campaign) resealed(ctx context.Context) error {
-	o := &operator{campaign: c, name: "end", random: c.source(0, 225)}
-	if err := c.bury(ctx); err != nil {
+// checkResealed rotates once more, while nothing runs, and looks whether all is under the new key.
+func (c *campaign) checkResealed(ctx context.Context) error {
+	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 225)}
+	if err := c.markDead(ctx); err != nil {
 		return err
 	}
-	rows, err := o.keys(ctx)
+	rows, err := o.readKeys(ctx)
 	if err != nil {
 		return err
 	}
-	if newest := newestOf(rows); newest > activeOf(rows) {
-		err = o.must(ctx, "keys activate", nil, "keys", "activate", fmt.Sprint(newest))
+	if newest := newestKey(rows); newest > activeKey(rows) {
+		err = o.mustRun(ctx, "keys activate", nil, "keys", "activate", fmt.Sprint(newest))
 	} else {
-		err = o.must(ctx, "keys rotate", nil, "keys", "rotate")
+		err = o.mustRun(ctx, "keys rotate", nil, "keys", "rotate")
 	}
 	if err != nil {
 		return err
 	}
-	if rows, err = o.keys(ctx); err != nil {
+	if rows, err = o.readKeys(ctx); err != nil {
 		return err
 	}
-	due := underOthers(rows)
+	due := countUnderOldKeys(rows)
 	var out struct{ Resealed, Unreadable int64 }
-	if err := o.must(ctx, "keys reseal", &out, "keys", "reseal"); err != nil {
+	if err := o.mustRun(ctx, "keys reseal", &out, "keys", "reseal"); err != nil {
 		return err
 	}
-	c.violate(miscount("keys reseal, values that were under other keys", out.Resealed, due)...)
-	c.violate(miscount("keys reseal, values that cannot be opened", out.Unreadable, 0)...)
-	if rows, err = o.keys(ctx); err != nil {
+	c.violate(compareCount("keys reseal, values that were under other keys", out.Resealed, due)...)
+	c.violate(compareCount("keys reseal, values that cannot be opened", out.Unreadable, 0)...)
+	if rows, err = o.readKeys(ctx); err != nil {
 		return err
 	}
-	c.violate(old(rows)...)
+	c.violate(leftUnderOldKeys(rows)...)
 	for _, r := range rows {
 		if !r.Active {
-			if err := o.must(ctx, "keys remove", nil, "keys", "remove", fmt.Sprint(r.ID)); err != nil {
+			if err := o.mustRun(ctx, "keys remove", nil, "keys", "remove", fmt.Sprint(r.ID)); err != nil {
 				return err
 			}
 		}
@@ -83,9 +83,9 @@ var (
 	bytesMarker = regexp.MustCompile(`6d61726b2d((?:3[0-9]|6[1-6]){12})`)
 )
 
-// leaks looks through every table for content that has to be gone: that of erased events,
+// checkLeaks looks through every table for content that has to be gone: that of erased events,
 // and where everything is sealed, any.
-func (c *campaign) leaks(ctx context.Context, sealed bool) error {
+func (c *campaign) checkLeaks(ctx context.Context, sealed bool) error {
 	rows, err := c.db.Query(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY 1`)
 	if err != nil {
 		return fmt.Errorf("listing tables: %w", err)
@@ -104,9 +104,9 @@ func (c *campaign) leaks(ctx context.Context, sealed bool) error {
 		if err != nil {
 			return err
 		}
-		c.violate(leaking(table, content, c.deliveries.events, sealed)...)
+		c.violate(findLeaks(table, content, c.deliveries.events, sealed)...)
 	}
-	return c.orderKeys(ctx)
+	return c.checkOrderKeys(ctx)
 }
 
 const keysOfErased = `
@@ -117,9 +117,9 @@ JOIN effect e ON e.event_id = v.id
 JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
 WHERE v.class = 'erased' AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)`
 
-// orderKeys looks for streams that say whose events they order though one of these was
+// checkOrderKeys looks for streams that say whose events they order though one of these was
 // erased, in plain or sealed.
-func (c *campaign) orderKeys(ctx context.Context) error {
+func (c *campaign) checkOrderKeys(ctx context.Context) error {
 	rows, err := c.db.Query(ctx, keysOfErased)
 	if err != nil {
 		return fmt.Errorf("looking for the keys of erased events: %w", err)
@@ -127,7 +127,7 @@ func (c *campaign) orderKeys(ctx context.Context) error {
 	var stream int64
 	var event string
 	_, err = pgx.ForEachRow(rows, []any{&stream, &event}, func() error {
-		c.violate(rig.NewViolation(keyKept, "stream %d has its key though %s was erased", stream, event))
+		c.violate(rig.NewViolation(keptOrderKey, "stream %d has its key though %s was erased", stream, event))
 		return nil
 	})
 	if err != nil {

@@ -41,39 +41,39 @@ type payload struct {
 	Faults int    `json:"faults,omitempty"`
 }
 
-// certain reports whether the target's answer says that nothing happened: it was busy, or
+// isRefusal reports whether the target's answer says that nothing happened: it was busy, or
 // refused the request.
-func (r *request) certain() bool {
+func (r *request) isRefusal() bool {
 	return r.answer == http.StatusTooManyRequests || r.answer == http.StatusBadRequest || r.answer == http.StatusGone
 }
 
-// probed is a question of a probe, and its answer.
-type probed struct {
+// probeAnswer is a question of a probe, and its answer.
+type probeAnswer struct {
 	key  string
 	at   time.Time
 	done bool
 }
 
-// did reports whether the target has done what it was asked for, whatever it answered: of
+// happened reports whether the target has done what it was asked for, whatever it answered: of
 // what it left open, half.
-func (r *request) did() bool {
-	return r.answer == http.StatusOK || !r.certain() && r.body[0]%2 == 0
+func (r *request) happened() bool {
+	return r.answer == http.StatusOK || !r.isRefusal() && r.body[0]%2 == 0
 }
 
-// sink is both targets, at two addresses. It answers by what the event says, and writes
+// targetLedger is both targets, at two addresses. It answers by what the event says, and writes
 // everything down.
-type sink struct {
+type targetLedger struct {
 	targets [2]*rig.Target
 
-	mu       sync.Mutex
-	calm     bool // every request is answered with 200 from now on
-	requests []*request
-	probes   []probed
-	heard    map[string][]*request // by key
+	mu        sync.Mutex
+	faultless bool // every request is answered with 200 from now on
+	requests  []*request
+	probes    []probeAnswer
+	byKey     map[string][]*request // by key
 }
 
-func startSink() (*sink, error) {
-	s := &sink{heard: map[string][]*request{}}
+func startTargets() (*targetLedger, error) {
+	s := &targetLedger{byKey: map[string][]*request{}}
 	for i := range s.targets {
 		var err error
 		if s.targets[i], err = rig.StartTarget(s); err != nil {
@@ -83,7 +83,7 @@ func startSink() (*sink, error) {
 	return s, nil
 }
 
-func (s *sink) close() {
+func (s *targetLedger) close() {
 	for _, target := range s.targets {
 		if target != nil {
 			_ = target.Close()
@@ -91,35 +91,37 @@ func (s *sink) close() {
 	}
 }
 
-func (s *sink) addresses() [2]string { return [2]string{s.targets[0].Address, s.targets[1].Address} }
-
-// quiet ends all faults.
-func (s *sink) quiet() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calm = true
+func (s *targetLedger) addresses() [2]string {
+	return [2]string{s.targets[0].Address, s.targets[1].Address}
 }
 
-// probe answers a probe.
-func (s *sink) probe(w http.ResponseWriter, key string) {
+// endFaults ends all faults.
+func (s *targetLedger) endFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := probed{key: key, at: time.Now(), done: slices.ContainsFunc(s.heard[key], (*request).did)}
+	s.faultless = true
+}
+
+// answerProbe answers a probe.
+func (s *targetLedger) answerProbe(w http.ResponseWriter, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := probeAnswer{key: key, at: time.Now(), done: slices.ContainsFunc(s.byKey[key], (*request).happened)}
 	s.probes = append(s.probes, p)
 	if !p.done {
 		w.WriteHeader(http.StatusNotFound)
 	}
 }
 
-// probedSince gives what was asked from a place on.
-func (s *sink) probedSince(place int) []probed {
+// probesSince gives what was asked from a place on.
+func (s *targetLedger) probesSince(place int) []probeAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.probes)[place:]
 }
 
-// since gives what was heard from a place on.
-func (s *sink) since(place int) []*request {
+// requestsSince gives what was heard from a place on.
+func (s *targetLedger) requestsSince(place int) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.requests)[place:]
@@ -146,9 +148,9 @@ var answers = map[string]int{
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if key, asks := strings.CutPrefix(req.URL.Path, "/probe/"); asks {
-		s.probe(w, key)
+		s.answerProbe(w, key)
 		return
 	}
 	body, err := io.ReadAll(req.Body)
@@ -163,7 +165,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := json.Unmarshal(body, &r.payload); err != nil {
 		r.Marker = "not an event"
 	}
-	status := s.note(r)
+	status := s.recordRequest(r)
 	switch {
 	case status > 0:
 		w.Header().Set("Content-Type", "application/json")
@@ -177,16 +179,16 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// note writes a request down with what becomes of it.
-func (s *sink) note(r *request) (status int) {
+// recordRequest writes a request down with what becomes of it.
+func (s *targetLedger) recordRequest(r *request) (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.at = time.Now()
-	n := len(s.heard[r.key])
-	s.heard[r.key] = append(s.heard[r.key], r)
+	n := len(s.byKey[r.key])
+	s.byKey[r.key] = append(s.byKey[r.key], r)
 	fault := r.Fault
 	switch {
-	case n >= r.Faults || s.calm:
+	case n >= r.Faults || s.faultless:
 		fault = ""
 	case fault == faultMixed:
 		h := fnv.New32a()

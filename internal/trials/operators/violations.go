@@ -16,33 +16,33 @@ type violation = rig.Violation
 
 // The kinds of violation.
 const (
-	overridden  = "overridden"  // sent although it had been ended, and nobody asked for it afterwards
-	doubled     = "doubled"     // sent again to a target that cannot deduplicate, and nobody asked for it
-	altered     = "altered"     // other bytes under one key
-	alien       = "alien"       // sent under a key that no effect has
-	disordered  = "disordered"  // sent before its turn, or behind its successor
-	lost        = "lost"        // acknowledged and not there, or done and never answered with success
-	unfinished  = "unfinished"  // not at its end although nothing stands in its way
-	unexplained = "unexplained" // at an end that nothing of the campaign brings about
-	unbalanced  = "unbalanced"  // the books do not agree
-	miscounted  = "miscounted"  // a command reports another number than it did
-	undecided   = "undecided"   // a command says that it decided something, and it was not
-	exited      = "exit"        // a command ended as none may
-	keyKept     = "key kept"    // a stream has its order key, though an event of it was erased
-	leaked      = "leaked"      // content that was erased, or sealed, stands in the database
-	damaged     = "damaged"     // what is sealed does not open
-	kept        = "kept"        // something is still under an old key
-	crashed     = "crashed"     // a server ended by itself
-	unending    = "unending"    // a replay does not end, or acts after its end
+	overridden    = "overridden"  // sent although it had been ended, and nobody asked for it afterwards
+	doubled       = "doubled"     // sent again to a target that cannot deduplicate, and nobody asked for it
+	altered       = "altered"     // other bytes under one key
+	unexpected    = "unexpected"  // sent under a key that no effect has
+	disordered    = "disordered"  // sent before its turn, or behind its successor
+	lost          = "lost"        // acknowledged and not there, or done and never answered with success
+	unfinished    = "unfinished"  // not at its end although nothing stands in its way
+	unexplained   = "unexplained" // at an end that nothing of the campaign brings about
+	unbalanced    = "unbalanced"  // the books do not agree
+	miscounted    = "miscounted"  // a command reports another number than it did
+	undecided     = "undecided"   // a command says that it decided something, and it was not
+	exitedWrongly = "exit"        // a command ended as none may
+	keptOrderKey  = "key kept"    // a stream has its order key, though an event of it was erased
+	leaked        = "leaked"      // content that was erased, or sealed, stands in the database
+	damaged       = "damaged"     // what is sealed does not open
+	keptOldKey    = "kept"        // something is still under an old key
+	crashed       = "crashed"     // a server ended by itself
+	endless       = "unending"    // a replay does not end, or acts after its end
 )
 
-// about names an effect in a violation.
-func (h *history) about() string {
+// describe names an effect in a violation.
+func (h *history) describe() string {
 	return fmt.Sprintf("%s/%s %s, effect %s, key %s", h.source, h.event, h.route, h.id, h.key)
 }
 
-// story tells what is known of the effect, in the order of time: a line each.
-func (h *history) story() string {
+// timeline tells what is known of the effect, in the order of time: a line each.
+func (h *history) timeline() string {
 	type line struct {
 		at   time.Time
 		text string
@@ -52,44 +52,44 @@ func (h *history) story() string {
 		lines = append(lines, line{r.at, fmt.Sprintf("sent under %s, attempt %s, answered with %d", r.key, r.attempt, r.answer)})
 	}
 	for _, e := range h.endings {
-		lines = append(lines, line{e.to, fmt.Sprintf("%s between %s and then by %s", e.how, e.from.Format(clock), e.by)})
+		lines = append(lines, line{e.to, fmt.Sprintf("%s between %s and then by %s", e.kind, e.from.Format(clockFormat), e.by)})
 	}
 	for _, p := range h.permits {
-		lines = append(lines, line{p.from, fmt.Sprintf("asked for again, over %v, as decided from %s to %s by %s", p.covers, p.decided.from.Format(clock), p.decided.to.Format(clock), p.by)})
+		lines = append(lines, line{p.from, fmt.Sprintf("asked for again, over %v, as decided from %s to %s by %s", p.overrides, p.decided.from.Format(clockFormat), p.decided.to.Format(clockFormat), p.who)})
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
 	var text strings.Builder
 	for _, l := range lines {
-		fmt.Fprintf(&text, "\n        %s %s", l.at.Format(clock), l.text)
+		fmt.Fprintf(&text, "\n        %s %s", l.at.Format(clockFormat), l.text)
 	}
 	return text.String()
 }
 
-// clock is how times are told.
-const clock = "15:04:05.000"
+// clockFormat is how times are told.
+const clockFormat = "15:04:05.000"
 
-// judge compares what was sent for an effect with what people decided about it.
-func judge(h *history) []violation {
+// judgeRequests compares what was sent for an effect with what people decided about it.
+func judgeRequests(h *history) []violation {
 	var out []violation
 	slices.SortStableFunc(h.requests, func(a, b *request) int { return a.at.Compare(b.at) })
 	bodies := map[string][sha256.Size]byte{}
 	for i, r := range h.requests {
 		for j := range h.endings {
 			e := &h.endings[j]
-			if e.to.Before(r.at) && !h.permitted(e, r.at) {
+			if e.to.Before(r.at) && !h.isPermitted(e, r.at) {
 				out = append(out, violation{Kind: overridden, Detail: fmt.Sprintf("%s was sent at %s although it was %s by %s, and nobody asked for it afterwards%s",
-					h.about(), r.at.Format(clock), e.how, e.by, h.story())})
+					h.describe(), r.at.Format(clockFormat), e.kind, e.by, h.timeline())})
 				break
 			}
 		}
 		if i > 0 && r.once {
-			if before := h.requests[i-1]; !before.certain() && !h.resent(before.at, r.at) {
+			if before := h.requests[i-1]; !before.isRefusal() && !h.isResendPermitted(before.at, r.at) {
 				out = append(out, violation{Kind: doubled, Detail: fmt.Sprintf("%s was sent at %s and, after an answer of %d, again at %s, and nobody asked for it%s",
-					h.about(), before.at.Format(clock), before.answer, r.at.Format(clock), h.story())})
+					h.describe(), before.at.Format(clockFormat), before.answer, r.at.Format(clockFormat), h.timeline())})
 			}
 		}
 		if body, ok := bodies[r.key]; ok && body != r.body {
-			out = append(out, rig.NewViolation(altered, "%s was sent at %s with other bytes than before under key %s", h.about(), r.at.Format(clock), r.key))
+			out = append(out, rig.NewViolation(altered, "%s was sent at %s with other bytes than before under key %s", h.describe(), r.at.Format(clockFormat), r.key))
 		}
 		bodies[r.key] = r.body
 	}
@@ -103,9 +103,9 @@ type stream struct {
 	highest int    // that was sent
 }
 
-// passed reports whether a number needs not to be waited for at the time of a request: it
+// hasPassed reports whether a number needs not to be waited for at the time of a request: it
 // was answered with success, or ended, or somebody let the stream go on without it.
-func (s *stream) passed(number int, r *request) bool {
+func (s *stream) hasPassed(number int, r *request) bool {
 	for _, h := range s.numbers[number] {
 		if slices.ContainsFunc(h.requests, func(b *request) bool { return b.answer == http.StatusOK && !b.at.After(r.at) }) ||
 			slices.ContainsFunc(h.endings, func(e ending) bool { return !e.from.After(r.at) }) {
@@ -119,14 +119,14 @@ func (s *stream) passed(number int, r *request) bool {
 // their times.
 func (s *stream) judge(r *request, h *history) (out []violation) {
 	switch {
-	case r.Number < s.highest && !h.asked(r.at):
+	case r.Number < s.highest && !h.wasDecided(r.at):
 		out = append(out, violation{Kind: disordered, Detail: fmt.Sprintf("%s, number %d of %s, was sent at %s, behind number %d, and nobody asked for it",
-			h.about(), r.Number, r.Order, r.at.Format(clock), s.highest)})
+			h.describe(), r.Number, r.Order, r.at.Format(clockFormat), s.highest)})
 	case r.Number > s.highest:
 		for n := 1; n < r.Number; n++ {
-			if !s.passed(n, r) {
+			if !s.hasPassed(n, r) {
 				out = append(out, violation{Kind: disordered, Detail: fmt.Sprintf("%s, number %d of %s, was sent at %s, and number %d had neither happened nor been given up",
-					h.about(), r.Number, r.Order, r.at.Format(clock), n)})
+					h.describe(), r.Number, r.Order, r.at.Format(clockFormat), n)})
 				break
 			}
 		}
@@ -135,8 +135,8 @@ func (s *stream) judge(r *request, h *history) (out []violation) {
 	return out
 }
 
-// reports compares what a command says with its entries in the audit.
-func (a *act) reports() (out []violation) {
+// compareReport compares what a command says with its entries in the audit.
+func (a *act) compareReport() (out []violation) {
 	if a.action == "" || a.ExitCode != 0 || a.reported < 0 {
 		return nil
 	}

@@ -39,7 +39,7 @@ func kindsOf(found []violation) string {
 func TestJudgeNoticesWhatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	plan := func(made, run float64, covers ...string) permit {
-		return permit{decided: between(made, made+1), from: at(run), covers: covers}
+		return permit{decided: between(made, made+1), from: at(run), overrides: covers}
 	}
 	other := call(20, 200)
 	other.body = sha256.Sum256([]byte("other"))
@@ -50,11 +50,11 @@ func TestJudgeNoticesWhatNobodyAskedFor(t *testing.T) {
 		"nothing but one request":                     {history{requests: []*request{call(1, 200)}}, ""},
 		"sent after it was discarded":                 {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}}, overridden},
 		"sent while it was being discarded":           {history{requests: []*request{call(1, 400), call(5.5, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}}, ""},
-		"sent after it was erased, and asked for":     {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{erased, between(5, 6), "an act"}}, permits: []permit{plan(7, 8, discarded, done, resolved, unknown)}}, overridden},
+		"sent after it was erased, and asked for":     {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{erased, between(5, 6), "an act"}}, permits: []permit{plan(7, 8, discarded, done, resolved, mayHaveHappened)}}, overridden},
 		"sent after it was pruned":                    {history{requests: []*request{call(20, 200)}, endings: []ending{{pruned, between(5, 6), "an act"}}}, overridden},
-		"resolved, and sent by an older plan":         {history{requests: []*request{call(1, 500), call(20, 200)}, endings: []ending{{resolved, between(5, 6), "an act"}}, permits: []permit{plan(2, 9, unknown)}}, overridden},
+		"resolved, and sent by an older plan":         {history{requests: []*request{call(1, 500), call(20, 200)}, endings: []ending{{resolved, between(5, 6), "an act"}}, permits: []permit{plan(2, 9, mayHaveHappened)}}, overridden},
 		"discarded, and sent by an older plan":        {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(2, 9, discarded)}}, overridden},
-		"discarded, and sent by a plan without it":    {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 9, unknown)}}, overridden},
+		"discarded, and sent by a plan without it":    {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 9, mayHaveHappened)}}, overridden},
 		"discarded, and sent before the plan was run": {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 21, discarded)}}, overridden},
 		"discarded, and sent by a plan that asks":     {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}}, permits: []permit{plan(7, 9, discarded)}}, ""},
 		"discarded, asked for, and discarded again":   {history{requests: []*request{call(1, 400), call(20, 200)}, endings: []ending{{discarded, between(5, 6), "an act"}, {discarded, between(10, 11), "an act"}}, permits: []permit{plan(7, 9, discarded)}}, overridden},
@@ -62,13 +62,13 @@ func TestJudgeNoticesWhatNobodyAskedFor(t *testing.T) {
 		"sent again after a success":                  {history{requests: []*request{call(1, 200), call(20, 200)}}, doubled},
 		"sent again after silence":                    {history{requests: []*request{call(1, 0), call(20, 200)}}, doubled},
 		"sent again after it was refused":             {history{requests: []*request{call(1, 429), call(2, 400), call(3, 410), call(20, 200)}}, ""},
-		"resent once":                                 {history{requests: []*request{call(1, 500), call(20, 200)}, permits: []permit{plan(5, 5, unknown)}}, ""},
-		"resent once and sent twice":                  {history{requests: []*request{call(1, 500), call(20, 500), call(21, 200)}, permits: []permit{plan(5, 5, unknown)}}, doubled},
-		"resent before it was sent at all":            {history{requests: []*request{call(10, 500), call(20, 200)}, permits: []permit{plan(5, 5, unknown)}}, doubled},
+		"resent once":                                 {history{requests: []*request{call(1, 500), call(20, 200)}, permits: []permit{plan(5, 5, mayHaveHappened)}}, ""},
+		"resent once and sent twice":                  {history{requests: []*request{call(1, 500), call(20, 500), call(21, 200)}, permits: []permit{plan(5, 5, mayHaveHappened)}}, doubled},
+		"resent before it was sent at all":            {history{requests: []*request{call(10, 500), call(20, 200)}, permits: []permit{plan(5, 5, mayHaveHappened)}}, doubled},
 		"sent by a plan without what is unknown":      {history{requests: []*request{call(1, 500), call(20, 200)}, permits: []permit{plan(5, 6, discarded)}}, doubled},
 		"other bytes under one key":                   {history{requests: []*request{call(1, 400), other}}, altered},
 	} {
-		if got := kindsOf(judge(&c.history)); got != c.want {
+		if got := kindsOf(judgeRequests(&c.history)); got != c.want {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestJudgeLetsATargetThatDeduplicatesHearTwice(t *testing.T) {
 	t.Parallel()
 	first, second := call(1, 500), call(2, 200)
 	first.once, second.once = false, false
-	if found := judge(&history{requests: []*request{first, second}}); len(found) > 0 {
+	if found := judgeRequests(&history{requests: []*request{first, second}}); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
 }
@@ -140,35 +140,35 @@ func TestBalanceNoticesEndsThatNothingExplains(t *testing.T) {
 	person := func(how string) []ending { return []ending{{how, between(1, 2), "an act"}} }
 	for name, c := range map[string]struct {
 		history history
-		end     standing
+		end     effectRow
 		kills   bool
 		want    string
 	}{
-		"done":                                {history{requests: []*request{call(1, 200)}}, standing{state: "done", attempts: 1, done: 1}, false, ""},
-		"done without a success":              {history{requests: []*request{call(1, 500)}}, standing{state: "done", attempts: 1}, false, lost},
-		"done by a person":                    {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, standing{state: "done", attempts: 1}, false, ""},
-		"an attempt that says done by itself": {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, standing{state: "done", attempts: 1, done: 1}, false, unbalanced},
-		"a request without an attempt":        {history{requests: []*request{call(1, 429), call(2, 200)}}, standing{state: "done", attempts: 1, done: 1}, false, unbalanced},
-		"under way for ever":                  {history{}, standing{state: "retry"}, false, unfinished},
-		"held by nothing":                     {history{}, standing{state: "held"}, false, unfinished},
-		"held":                                {history{}, standing{state: "held", blocked: true}, false, ""},
-		"discarded by nobody":                 {history{endings: []ending{{discarded, between(1, 2), byDatabase}}}, standing{state: "skipped", reason: "discarded"}, false, unexplained},
-		"discarded":                           {history{endings: person(discarded)}, standing{state: "skipped", reason: "discarded"}, false, ""},
-		"pruned where nothing is old":         {history{source: "pay"}, standing{state: "skipped", reason: "pruned"}, false, unexplained},
-		"superseded without an order":         {history{route: "charge"}, standing{state: "superseded"}, false, unexplained},
-		"a duplicate without a recipe":        {history{route: "charge"}, standing{state: "duplicate"}, false, unexplained},
-		"dead of a refusal":                   {history{requests: []*request{call(1, 400)}}, standing{state: "dead", reason: "status_4xx", attempts: 1}, false, ""},
-		"dead of a success":                   {history{requests: []*request{call(1, 200)}}, standing{state: "dead", reason: "status_4xx", attempts: 1}, false, unexplained},
-		"dead for want of a body":             {history{}, standing{state: "dead", reason: "body_gone"}, false, unexplained},
-		"dead for want of an erased body":     {history{endings: person(erased)}, standing{state: "dead", reason: "body_gone"}, false, ""},
-		"dead of something else":              {history{}, standing{state: "dead", reason: "mapping_failed"}, true, unexplained},
-		"unknown after silence":               {history{requests: []*request{call(1, 0)}}, standing{state: "indeterminate", reason: "timeout", attempts: 1}, false, ""},
-		"unknown after a success":             {history{requests: []*request{call(1, 200)}}, standing{state: "indeterminate", reason: "timeout", attempts: 1}, false, unexplained},
-		"unknown after a 429":                 {history{requests: []*request{call(1, 429)}}, standing{state: "indeterminate", reason: "status_503", attempts: 1}, false, unexplained},
-		"unknown after a kill":                {history{}, standing{state: "indeterminate", reason: "lease_expired", attempts: 1}, true, ""},
-		"unknown after a kill of nobody":      {history{}, standing{state: "indeterminate", reason: "lease_expired", attempts: 1}, false, unexplained},
+		"done":                                {history{requests: []*request{call(1, 200)}}, effectRow{state: "done", attempts: 1, done: 1}, false, ""},
+		"done without a success":              {history{requests: []*request{call(1, 500)}}, effectRow{state: "done", attempts: 1}, false, lost},
+		"done by a person":                    {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, effectRow{state: "done", attempts: 1}, false, ""},
+		"an attempt that says done by itself": {history{requests: []*request{call(1, 500)}, endings: person(resolved)}, effectRow{state: "done", attempts: 1, done: 1}, false, unbalanced},
+		"a request without an attempt":        {history{requests: []*request{call(1, 429), call(2, 200)}}, effectRow{state: "done", attempts: 1, done: 1}, false, unbalanced},
+		"under way for ever":                  {history{}, effectRow{state: "retry"}, false, unfinished},
+		"held by nothing":                     {history{}, effectRow{state: "held"}, false, unfinished},
+		"held":                                {history{}, effectRow{state: "held", blocked: true}, false, ""},
+		"discarded by nobody":                 {history{endings: []ending{{discarded, between(1, 2), seenInDatabase}}}, effectRow{state: "skipped", reason: "discarded"}, false, unexplained},
+		"discarded":                           {history{endings: person(discarded)}, effectRow{state: "skipped", reason: "discarded"}, false, ""},
+		"pruned where nothing is old":         {history{source: "pay"}, effectRow{state: "skipped", reason: "pruned"}, false, unexplained},
+		"superseded without an order":         {history{route: "charge"}, effectRow{state: "superseded"}, false, unexplained},
+		"a duplicate without a recipe":        {history{route: "charge"}, effectRow{state: "duplicate"}, false, unexplained},
+		"dead of a refusal":                   {history{requests: []*request{call(1, 400)}}, effectRow{state: "dead", reason: "status_4xx", attempts: 1}, false, ""},
+		"dead of a success":                   {history{requests: []*request{call(1, 200)}}, effectRow{state: "dead", reason: "status_4xx", attempts: 1}, false, unexplained},
+		"dead for want of a body":             {history{}, effectRow{state: "dead", reason: "body_gone"}, false, unexplained},
+		"dead for want of an erased body":     {history{endings: person(erased)}, effectRow{state: "dead", reason: "body_gone"}, false, ""},
+		"dead of something else":              {history{}, effectRow{state: "dead", reason: "mapping_failed"}, true, unexplained},
+		"unknown after silence":               {history{requests: []*request{call(1, 0)}}, effectRow{state: "indeterminate", reason: "timeout", attempts: 1}, false, ""},
+		"unknown after a success":             {history{requests: []*request{call(1, 200)}}, effectRow{state: "indeterminate", reason: "timeout", attempts: 1}, false, unexplained},
+		"unknown after a 429":                 {history{requests: []*request{call(1, 429)}}, effectRow{state: "indeterminate", reason: "status_503", attempts: 1}, false, unexplained},
+		"unknown after a kill":                {history{}, effectRow{state: "indeterminate", reason: "lease_expired", attempts: 1}, true, ""},
+		"unknown after a kill of nobody":      {history{}, effectRow{state: "indeterminate", reason: "lease_expired", attempts: 1}, false, unexplained},
 	} {
-		if got := kindsOf(balance(&c.history, &c.end, c.kills)); got != c.want {
+		if got := kindsOf(compareEffect(&c.history, &c.end, c.kills)); got != c.want {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
 		}
 	}
@@ -177,18 +177,18 @@ func TestBalanceNoticesEndsThatNothingExplains(t *testing.T) {
 func TestMissingNoticesWhatWasAcknowledgedAndIsLost(t *testing.T) {
 	t.Parallel()
 	events := map[string]*event{
-		"orders/a": {source: "orders", id: "a", sent: []sent{{}}, acknowledged: true},
-		"orders/b": {source: "orders", id: "b", sent: []sent{{}}},
+		"orders/a": {source: "orders", id: "a", payloads: []sentPayload{{}}, acknowledged: true},
+		"orders/b": {source: "orders", id: "b", payloads: []sentPayload{{}}},
 	}
 	effects := map[string]bool{"orders/a/fulfil": true, "orders/a/ship": true, "orders/a/turns": true}
-	if found := missing(events, map[string]bool{"orders/a": true}, effects); len(found) > 0 {
+	if found := missingEffects(events, map[string]bool{"orders/a": true}, effects); len(found) > 0 {
 		t.Errorf("nothing is lost: %v", found)
 	}
-	if got := kindsOf(missing(events, nil, effects)); got != lost {
+	if got := kindsOf(missingEffects(events, nil, effects)); got != lost {
 		t.Errorf("an event is lost: found %q", got)
 	}
 	delete(effects, "orders/a/ship")
-	if got := kindsOf(missing(events, map[string]bool{"orders/a": true}, effects)); got != lost {
+	if got := kindsOf(missingEffects(events, map[string]bool{"orders/a": true}, effects)); got != lost {
 		t.Errorf("an effect is lost: found %q", got)
 	}
 }
@@ -214,17 +214,17 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 		"a failure without a word":     {act: act{CommandResult: rig.CommandResult{ExitCode: 1}}, want: true},
 		"a failure of the database's ": {act: act{CommandResult: rig.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
 	} {
-		if got := complaint(&c.act, c.usage); (got != "") != c.want {
+		if got := wrongExit(&c.act, c.usage); (got != "") != c.want {
 			t.Errorf("%s: found %q", name, got)
 		}
 	}
 	for reported, want := range map[int]string{-1: "", 1: miscounted, 2: "", 3: undecided} {
 		a := act{action: "effect.discard", reported: reported, decided: map[string][]string{"effect.discard": {"a", "b"}}}
-		if got := kindsOf(a.reports()); got != want {
+		if got := kindsOf(a.compareReport()); got != want {
 			t.Errorf("a command that decided 2 and reports %d: found %q, want %q", reported, got, want)
 		}
 	}
-	if got := kindsOf(miscount("rows", 3, 4)) + kindsOf(miscount("rows", 4, 4)); got != miscounted {
+	if got := kindsOf(compareCount("rows", 3, 4)) + kindsOf(compareCount("rows", 4, 4)); got != miscounted {
 		t.Errorf("a wrong number and a right one: found %q", got)
 	}
 }
@@ -239,10 +239,10 @@ func TestReplaysThatDoNotEndAreNoticed(t *testing.T) {
 		want    string
 	}{
 		"done":                     {replayEnd{state: "done", acted: &acted}, nil, ""},
-		"running":                  {replayEnd{state: "running", open: 1}, nil, unending},
-		"done before its end":      {replayEnd{state: "done", open: 1}, nil, unending},
+		"running":                  {replayEnd{state: "running", open: 1}, nil, endless},
+		"done before its end":      {replayEnd{state: "done", open: 1}, nil, endless},
 		"cancelled":                {replayEnd{state: "cancelled", open: 1}, []*act{cancelled}, ""},
-		"cancelled and going on":   {replayEnd{state: "cancelled", acted: &acted}, []*act{cancelled}, unending},
+		"cancelled and going on":   {replayEnd{state: "cancelled", acted: &acted}, []*act{cancelled}, endless},
 		"cancelled, which is done": {replayEnd{state: "done"}, []*act{cancelled}, undecided},
 	} {
 		if got := kindsOf(c.end.judge(c.cancels)); got != c.want {
@@ -254,14 +254,14 @@ func TestReplaysThatDoNotEndAreNoticed(t *testing.T) {
 // What was erased is nowhere, as text or as bytes, and what is sealed is nowhere in plain.
 func TestLeakingNoticesContent(t *testing.T) {
 	t.Parallel()
-	gone, stays := marker(1, 1), marker(1, 2)
-	conflicting, later := marker(1, 3), marker(1, 4)
+	gone, stays := newMarker(1, 1), newMarker(1, 2)
+	conflicting, later := newMarker(1, 3), newMarker(1, 4)
 	payloadOf := func(marker string) payload { return payload{Marker: marker} }
 	events := map[string]*event{
-		"pay/gone": {erased: []span{between(5, 6)}, sent: []sent{
+		"pay/gone": {erased: []span{between(5, 6)}, payloads: []sentPayload{
 			{payload: payloadOf(gone)}, {payload: payloadOf(conflicting), sentAt: at(2)}, {payload: payloadOf(later), sentAt: at(8)},
 		}},
-		"pay/stays": {sent: []sent{{payload: payloadOf(stays)}}},
+		"pay/stays": {payloads: []sentPayload{{payload: payloadOf(stays)}}},
 	}
 	for name, c := range map[string]struct {
 		content string
@@ -277,7 +277,7 @@ func TestLeakingNoticesContent(t *testing.T) {
 		"bytes that are to be sealed":    {`1	\\x` + hex.EncodeToString([]byte(stays)), true, leaked},
 		"what is sealed and of no event": {`1	\\x00ff`, true, ""},
 	} {
-		if got := kindsOf(leaking("t", []byte(c.content), events, c.sealed)); got != c.want {
+		if got := kindsOf(findLeaks("t", []byte(c.content), events, c.sealed)); got != c.want {
 			t.Errorf("%s: found %q, want %q", name, got, c.want)
 		}
 	}
@@ -286,11 +286,11 @@ func TestLeakingNoticesContent(t *testing.T) {
 func TestOldKeysAreNoticed(t *testing.T) {
 	t.Parallel()
 	rows := []keyRow{{ID: 1}, {ID: 2, Active: true, Usage: []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 2, Values: 7}}}}
-	if found := old(rows); len(found) > 0 {
+	if found := leftUnderOldKeys(rows); len(found) > 0 {
 		t.Errorf("everything is under the active key: %v", found)
 	}
 	rows[0].Usage = []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 1, Values: 1}}
-	if got := kindsOf(old(rows)); got != kept {
+	if got := kindsOf(leftUnderOldKeys(rows)); got != keptOldKey {
 		t.Errorf("a value is under an old key: found %q", got)
 	}
 }
@@ -300,16 +300,16 @@ func TestHearNoticesAForeignKey(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(options{}, nil)
 	c.byKey["k"] = &history{key: "k"}
-	c.hear([]*request{call(1, 200)})
+	c.recordRequests([]*request{call(1, 200)})
 	replayed := call(2, 200)
 	replayed.key = "k~v2"
-	if c.hear([]*request{replayed}); len(c.found) > 0 {
-		t.Errorf("an effect's first and second key: %v", c.found)
+	if c.recordRequests([]*request{replayed}); len(c.violations) > 0 {
+		t.Errorf("an effect's first and second key: %v", c.violations)
 	}
 	foreign := call(3, 200)
 	foreign.key = "other"
-	if c.hear([]*request{foreign}); kindsOf(c.found) != alien {
-		t.Errorf("a foreign key: found %v", c.found)
+	if c.recordRequests([]*request{foreign}); kindsOf(c.violations) != unexpected {
+		t.Errorf("a foreign key: found %v", c.violations)
 	}
 }
 
@@ -317,12 +317,12 @@ func TestHearNoticesAForeignKey(t *testing.T) {
 func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(options{}, nil)
-	c.name(&history{id: "1", key: "k"})
-	if c.name(&history{id: "2", key: "l"}); len(c.found) > 0 {
-		t.Errorf("two effects with two keys: %v", c.found)
+	c.nameOf(&history{id: "1", key: "k"})
+	if c.nameOf(&history{id: "2", key: "l"}); len(c.violations) > 0 {
+		t.Errorf("two effects with two keys: %v", c.violations)
 	}
-	if c.name(&history{id: "3", key: "k"}); kindsOf(c.found) != doubled {
-		t.Errorf("two effects with one key: found %v", c.found)
+	if c.nameOf(&history{id: "3", key: "k"}); kindsOf(c.violations) != doubled {
+		t.Errorf("two effects with one key: found %v", c.violations)
 	}
 }
 
@@ -330,17 +330,17 @@ func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 func TestNeverNamesWhatDidNotHappen(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(options{}, nil)
-	c.sink = &sink{}
-	for _, name := range wanted {
-		if !slices.Contains(c.never(), name) {
+	c.ledger = &targetLedger{}
+	for _, name := range requiredFigures {
+		if !slices.Contains(c.missingFigures(), name) {
 			t.Fatalf("nothing happened, and %q is not missed", name)
 		}
-		c.kinds[name]++
+		c.counts[name]++
 	}
 	for _, v := range variants {
-		c.kinds["started "+v.name]++
+		c.counts["started "+v.name]++
 	}
-	if missing := c.never(); len(missing) > 0 {
+	if missing := c.missingFigures(); len(missing) > 0 {
 		t.Errorf("everything happened, and %v is missed", missing)
 	}
 }

@@ -24,18 +24,18 @@ type campaign struct {
 	config string
 	db     *pgx.Conn
 
-	began    time.Time // also what every delivery of an event says it was made at
-	receiver *rig.Node
-	workers  []*rig.Node
-	outside  *outside    // where forward goes; nil for a target inside the database
-	target   *rig.Target // serves it
-	kills    int
+	startedAt time.Time // also what every delivery of an event says it was made at
+	receiver  *rig.Node
+	workers   []*rig.Node
+	external  *externalTarget // where forward goes; nil for a target inside the database
+	target    *rig.Target     // serves it
+	kills     int
 
 	// What the fault of the variant came to.
-	vanished     int           // hosts
-	lockedFor    time.Duration // a stream
-	goneOn       int           // effects of other streams that were done meanwhile
-	longestStill time.Duration // that nothing of the others was done
+	vanishedHosts     int           // hosts
+	lockedFor         time.Duration // a stream
+	othersDone        int           // effects of other streams that were done meanwhile
+	longestStandstill time.Duration // that nothing of the others was done
 }
 
 // result is what a campaign came to.
@@ -89,11 +89,11 @@ sources:
           order: { mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s } }
 `
 
-const insideTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @received, @slow)",
+const sqlTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @received, @slow)",
     parameters: { key: body.key, number: body.number, received: event.received_at, slow: body.slow },
     timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
 
-const outsideTarget = `{ kind: forward, url: "http://%s/", idempotent: true, timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
+const forwardTarget = `{ kind: forward, url: "http://%s/", idempotent: true, timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
 
 // run delivers, kills, waits and checks.
 func (c *campaign) run(ctx context.Context) (_ *result, err error) {
@@ -103,13 +103,13 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
-	plan := c.plan(random)
+	plan := c.deliveryOrder(random)
 	deadlocks, err := c.world.Deadlocks()
 	if err != nil {
 		return nil, err
 	}
-	c.began = time.Now()
-	r := &result{variant: c.variant, sequences: c.sequences(), length: c.length(), deliveries: len(plan), seed: c.seed}
+	c.startedAt = time.Now()
+	r := &result{variant: c.variant, sequences: c.sequences(), length: c.eventsPerSequence(), deliveries: len(plan), seed: c.seed}
 	killing, stop := context.WithCancel(ctx)
 	defer stop()
 	var killer sync.WaitGroup
@@ -118,20 +118,20 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	var meddler sync.WaitGroup
 	var held []violation
 	var meddled error
-	meddler.Go(func() { held, meddled = c.meddle(killing) })
-	err = c.ingest(ctx, plan)
-	r.ingested = time.Since(c.began)
+	meddler.Go(func() { held, meddled = c.injectFault(killing) })
+	err = c.deliverAll(ctx, plan)
+	r.ingested = time.Since(c.startedAt)
 	if err == nil {
-		err = c.rest(ctx)
+		err = c.waitForEffects(ctx)
 	}
-	r.elapsed = time.Since(c.began)
+	r.elapsed = time.Since(c.startedAt)
 	stop()
 	killer.Wait()
 	meddler.Wait()
 	if err := errors.Join(err, killed, meddled); err != nil {
 		return nil, err
 	}
-	r.violations, r.fault = held, c.fault()
+	r.violations, r.fault = held, c.describeFault()
 	r.kills = c.kills
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err
@@ -149,13 +149,13 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget); err != nil {
 		return err
 	}
-	target := insideTarget
+	target := sqlTarget
 	if c.variant.forward {
-		c.outside = newOutside()
-		if c.target, err = rig.StartTarget(c.outside); err != nil {
+		c.external = newExternalTarget()
+		if c.target, err = rig.StartTarget(c.external); err != nil {
 			return err
 		}
-		target = fmt.Sprintf(outsideTarget, c.target.Address)
+		target = fmt.Sprintf(forwardTarget, c.target.Address)
 	}
 	text := fmt.Sprintf(configuration, target, c.variant.patience, c.variant.onGap)
 	if c.config, err = c.world.WriteFile(c.schema+".yml", text); err != nil {
@@ -195,8 +195,8 @@ func (c *campaign) close(ctx context.Context) error {
 // killWorkers kills one worker after another, each replaced by a new one, until
 // ctx ends.
 func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
-	for c.kill > 0 && !c.variant.wrong {
-		if !rig.Pause(ctx, time.Duration(random.Int64N(int64(2*c.kill))+1)) {
+	for c.killEvery > 0 && !c.variant.defect {
+		if !rig.Pause(ctx, time.Duration(random.Int64N(int64(2*c.killEvery))+1)) {
 			return nil
 		}
 		i := random.IntN(len(c.workers))
@@ -218,11 +218,11 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 const countUnsettled = `
 SELECT count(*), coalesce(sum(attempts), 0) FROM effect WHERE state NOT IN ('done', 'superseded', 'skipped', 'duplicate')`
 
-// rest waits until all effects are settled, or until nothing has happened for the
+// waitForEffects waits until all effects are settled, or until nothing has happened for the
 // campaign's patience.
-func (c *campaign) rest(ctx context.Context) error {
+func (c *campaign) waitForEffects(ctx context.Context) error {
 	var last [2]int
-	for still := time.Duration(0); still < c.patience; still += 200 * time.Millisecond {
+	for still := time.Duration(0); still < c.standstillLimit; still += 200 * time.Millisecond {
 		var now [2]int
 		if err := c.db.QueryRow(ctx, countUnsettled).Scan(&now[0], &now[1]); err != nil {
 			return fmt.Errorf("waiting for the effects: %w", err)

@@ -24,7 +24,7 @@ const countAttempts = `SELECT count(*) FROM effect_attempt WHERE outcome <> 'ski
 
 // check compares what was applied with what was delivered.
 func (c *campaign) check(ctx context.Context, r *result) error {
-	applied, err := c.applied(ctx)
+	applied, err := c.appliedNumbers(ctx)
 	if err != nil {
 		return fmt.Errorf("reading what was applied: %w", err)
 	}
@@ -49,11 +49,11 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	}
 	for k := range c.sequences() {
 		name := "k" + strconv.Itoa(k)
-		r.violations = append(r.violations, compare(name, c.expected(), applied[name])...)
+		r.violations = append(r.violations, compareSequence(name, c.expectedNumbers(), applied[name])...)
 		delete(applied, name)
 	}
 	for name := range applied {
-		r.violations = append(r.violations, violation("alien: "+name+" was never delivered"))
+		r.violations = append(r.violations, violation("unexpected: "+name+" was never delivered"))
 	}
 	if r.deadlocks > 0 {
 		r.violations = append(r.violations, violation(fmt.Sprintf("deadlocked: %d times", r.deadlocks)))
@@ -64,16 +64,16 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	return nil
 }
 
-// applied are the numbers of each key, in the order in which the target took them.
-func (c *campaign) applied(ctx context.Context) (map[string][]int, error) {
+// appliedNumbers are the numbers of each key, in the order in which the target took them.
+func (c *campaign) appliedNumbers(ctx context.Context) (map[string][]int, error) {
 	applied := map[string][]int{}
-	if c.outside != nil {
-		c.outside.mu.Lock()
-		defer c.outside.mu.Unlock()
-		for key, numbers := range c.outside.applied {
+	if c.external != nil {
+		c.external.mu.Lock()
+		defer c.external.mu.Unlock()
+		for key, numbers := range c.external.applied {
 			applied[key] = slices.Clone(numbers)
 		}
-		return applied, c.outside.broken
+		return applied, c.external.err
 	}
 	rows, err := c.db.Query(ctx, readApplied)
 	if err != nil {
@@ -88,19 +88,19 @@ func (c *campaign) applied(ctx context.Context) (map[string][]int, error) {
 	return applied, err
 }
 
-// expected are the numbers of every sequence that are to be applied.
-func (c *campaign) expected() []int {
+// expectedNumbers are the numbers of every sequence that are to be applied.
+func (c *campaign) expectedNumbers() []int {
 	var out []int
-	for n := 1; n <= c.length(); n++ {
-		if c.variant.taken(n) {
+	for n := 1; n <= c.eventsPerSequence(); n++ {
+		if c.variant.takes(n) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-// compare says what is wrong with what was applied of a sequence.
-func compare(key string, want, got []int) []violation {
+// compareSequence says what is wrong with what was applied of a sequence.
+func compareSequence(key string, want, got []int) []violation {
 	var out []violation
 	seen, last := map[int]int{}, 0
 	for _, n := range got {
@@ -119,7 +119,7 @@ func compare(key string, want, got []int) []violation {
 		delete(seen, n)
 	}
 	for n := range seen {
-		out = append(out, violation(fmt.Sprintf("alien: %s/%d was not to be applied", key, n)))
+		out = append(out, violation(fmt.Sprintf("unexpected: %s/%d was not to be applied", key, n)))
 	}
 	return out
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// ingest delivers everything, each until it is acknowledged.
-func (c *campaign) ingest(ctx context.Context, plan []delivery) error {
-	client := rig.NewClient(c.ingesters, 30*time.Second)
-	err := rig.SendEach(ctx, len(plan), c.ingesters, func(ctx context.Context, n int) error { return c.deliver(ctx, client, plan[n]) })
+// deliverAll delivers everything, each until it is acknowledged.
+func (c *campaign) deliverAll(ctx context.Context, plan []delivery) error {
+	client := rig.NewClient(c.senders, 30*time.Second)
+	err := rig.SendEach(ctx, len(plan), c.senders, func(ctx context.Context, n int) error { return c.deliver(ctx, client, plan[n]) })
 	if err != nil {
 		return fmt.Errorf("delivering: %w", err)
 	}
@@ -22,12 +22,12 @@ func (c *campaign) ingest(ctx context.Context, plan []delivery) error {
 // deliver sends one event, again and again if it has to.
 func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery) error {
 	eventType := "leave"
-	if c.variant.taken(d.number) {
+	if c.variant.takes(d.number) {
 		eventType = "take"
 	}
 	slow := c.variant.slow && d.number%37 == 5
 	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":%d,"type":"%s","key":"%s","number":%d,"slow":%t}`,
-		d.key, d.number, c.began.Unix(), eventType, d.key, d.number, slow)
+		d.key, d.number, c.startedAt.Unix(), eventType, d.key, d.number, slow)
 	for attempt := range 20 {
 		status, err := rig.Deliver(ctx, client, c.receiver.SourceURL("stripe"), secret, body)
 		if err != nil {

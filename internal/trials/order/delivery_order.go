@@ -13,13 +13,13 @@ type delivery struct {
 	number int
 }
 
-// plan is what is delivered, in the order in which the ingesters take it: every
+// deliveryOrder is what is delivered, in the order in which the ingesters take it: every
 // event at most window places from its own in its sequence, and some of them
 // twice.
-func (c *campaign) plan(random *rand.Rand) []delivery {
+func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
 	queues := make([][]delivery, 0, c.keys)
 	for k := range c.sequences() {
-		queues = append(queues, c.shuffled(random, "k"+strconv.Itoa(k)))
+		queues = append(queues, c.deliverySequence(random, "k"+strconv.Itoa(k)))
 	}
 	var out []delivery
 	for len(queues) > 0 {
@@ -41,29 +41,29 @@ func (c *campaign) sequences() int {
 	switch {
 	case c.variant.hot:
 		return 1
-	case c.variant.wrong: // few keys, so that their effects meet
+	case c.variant.defect: // few keys, so that their effects meet
 		return max(c.keys/100, min(c.keys, 8))
 	}
 	return c.keys
 }
 
-func (c *campaign) length() int {
+func (c *campaign) eventsPerSequence() int {
 	switch {
 	case c.variant.hot:
 		return c.keys * c.events / 10
-	case c.variant.wrong:
+	case c.variant.defect:
 		return 5 * c.events
 	}
 	return c.events
 }
 
-func (c *campaign) shuffled(random *rand.Rand, key string) []delivery {
+func (c *campaign) deliverySequence(random *rand.Rand, key string) []delivery {
 	type placed struct {
 		delivery
 		at float64
 	}
 	var all []placed
-	for n := 1; n <= c.length(); n++ {
+	for n := 1; n <= c.eventsPerSequence(); n++ {
 		at := float64(n) + random.Float64()*float64(c.window)
 		all = append(all, placed{delivery{key, n}, at})
 		if random.IntN(100) < c.duplicates {
@@ -78,5 +78,5 @@ func (c *campaign) shuffled(random *rand.Rand, key string) []delivery {
 	return out
 }
 
-// taken says whether the route's type takes a number.
-func (v *variant) taken(number int) bool { return number%v.every == 0 }
+// takes says whether the route's type takes a number.
+func (v *variant) takes(number int) bool { return number%v.takesEvery == 0 }

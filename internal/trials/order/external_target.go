@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// outside is a target outside the database that deduplicates: of a key it knows the
+// externalTarget is a target outside the database that deduplicates: of a key it knows the
 // number that came last, again if that one comes again. Whatever else comes it takes as
 // new, so that a number which is sent behind its successor is seen.
-type outside struct {
+type externalTarget struct {
 	mu      sync.Mutex
 	applied map[string][]int
-	broken  error
+	err     error
 }
 
-func newOutside() *outside { return &outside{applied: map[string][]int{}} }
+func newExternalTarget() *externalTarget { return &externalTarget{applied: map[string][]int{}} }
 
 // ServeHTTP implements [http.Handler].
-func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (o *externalTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var event struct {
 		Key    string `json:"key"`
 		Number int    `json:"number"`
@@ -35,7 +35,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil {
-		o.broken = err
+		o.err = err
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

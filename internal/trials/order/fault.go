@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// meddle does what the variant has somebody do from outside.
-func (c *campaign) meddle(ctx context.Context) (found []violation, err error) {
+// injectFault does what the variant has somebody do from outside.
+func (c *campaign) injectFault(ctx context.Context) (found []violation, err error) {
 	watcher, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
 		return nil, err
@@ -27,21 +27,21 @@ func (c *campaign) meddle(ctx context.Context) (found []violation, err error) {
 	return nil, nil
 }
 
-// fault says what that came to.
-func (c *campaign) fault() string {
+// describeFault says what that came to.
+func (c *campaign) describeFault() string {
 	switch {
 	case c.variant.locked > 0:
 		return fmt.Sprintf(", a stream locked for %.0f s (%d effects of others done meanwhile, at most %.1f s without one)",
-			c.lockedFor.Seconds(), c.goneOn, c.longestStill.Seconds())
+			c.lockedFor.Seconds(), c.othersDone, c.longestStandstill.Seconds())
 	case c.variant.vanish:
-		return fmt.Sprintf(", %d host vanished inside a transaction (at most %.1f s without an effect after it)", c.vanished, c.longestStill.Seconds())
+		return fmt.Sprintf(", %d host vanished inside a transaction (at most %.1f s without an effect after it)", c.vanishedHosts, c.longestStandstill.Seconds())
 	}
 	return ""
 }
 
-// longestPause is how long the streams that are free may come no further, while one is
+// maxStandstill is how long the streams that are free may come no further, while one is
 // locked and they have something to do.
-const longestPause = 10 * time.Second
+const maxStandstill = 10 * time.Second
 
 // lockedKey is the sequence that somebody locks.
 const lockedKey = "k0"
@@ -106,13 +106,13 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 		if now != last || !open {
 			last, still = now, time.Now()
 		}
-		c.longestStill = max(c.longestStill, time.Since(still))
+		c.longestStandstill = max(c.longestStandstill, time.Since(still))
 	}
-	c.goneOn = last - first + 1
-	if c.longestStill > longestPause {
-		found = append(found, violation(fmt.Sprintf("held up: for %s nothing of the others was done while %s was locked", c.longestStill.Round(time.Millisecond), lockedKey)))
+	c.othersDone = last - first + 1
+	if c.longestStandstill > maxStandstill {
+		found = append(found, violation(fmt.Sprintf("held up: for %s nothing of the others was done while %s was locked", c.longestStandstill.Round(time.Millisecond), lockedKey)))
 	}
-	if c.goneOn == 0 {
+	if c.othersDone == 0 {
 		found = append(found, violation("held up: nothing of the others was done while "+lockedKey+" was locked"))
 	}
 	if locked != lockedAtFirst {
@@ -121,8 +121,8 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 	return found, nil // closing lets go
 }
 
-// afterVanishing is how long is watched how the others go on.
-const afterVanishing = 30 * time.Second
+// watchAfterVanishing is how long is watched how the others go on.
+const watchAfterVanishing = 30 * time.Second
 
 // workPool is what the connections of workers' pools say that they are.
 const workPool = "oncegate work"
@@ -144,13 +144,13 @@ func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found [
 		return nil, p.Kill()
 	case <-proxy.VanishNext(workPool):
 	}
-	c.vanished++
+	c.vanishedHosts++
 	if err := p.Kill(); err != nil { // the server does not hear of it
 		return nil, err
 	}
 	var last int
 	began := time.Now()
-	for still := began; time.Since(began) < afterVanishing && rig.Pause(ctx, 200*time.Millisecond); {
+	for still := began; time.Since(began) < watchAfterVanishing && rig.Pause(ctx, 200*time.Millisecond); {
 		var now, own int
 		var open bool
 		if err := watcher.QueryRow(context.WithoutCancel(ctx), readProgress, lockedKey).Scan(&now, &open, &own); err != nil {
@@ -159,10 +159,10 @@ func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found [
 		if now+own != last || !open {
 			last, still = now+own, time.Now()
 		}
-		c.longestStill = max(c.longestStill, time.Since(still))
+		c.longestStandstill = max(c.longestStandstill, time.Since(still))
 	}
-	if c.longestStill > longestPause {
-		found = append(found, violation(fmt.Sprintf("held up: for %s nothing was done after a host had vanished", c.longestStill.Round(time.Millisecond))))
+	if c.longestStandstill > maxStandstill {
+		found = append(found, violation(fmt.Sprintf("held up: for %s nothing was done after a host had vanished", c.longestStandstill.Round(time.Millisecond))))
 	}
 	return found, nil
 }

@@ -17,14 +17,14 @@ import (
 
 // options are what can be chosen.
 type options struct {
-	keys, events       int
-	window             int
-	duplicates         int // of a hundred events
-	ingesters, workers int
-	kill               time.Duration
-	patience           time.Duration // of the campaign, not of the route
-	seed               uint64
-	variants           []string
+	keys, events     int
+	window           int
+	duplicates       int // of a hundred events
+	senders, workers int
+	killEvery        time.Duration
+	standstillLimit  time.Duration // of the campaign, not of the route
+	seed             uint64
+	variants         []string
 }
 
 func parse(args []string) (options, error) {
@@ -35,10 +35,10 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.events, "events", 100, "numbers of each sequence")
 	flags.IntVar(&o.window, "window", 5, "how far an event is delivered from its place")
 	flags.IntVar(&o.duplicates, "duplicates", 10, "of a hundred events, how many are delivered twice")
-	flags.IntVar(&o.ingesters, "ingesters", 8, "deliveries at once")
+	flags.IntVar(&o.senders, "ingesters", 8, "deliveries at once")
 	flags.IntVar(&o.workers, "workers", 8, "worker processes")
-	flags.DurationVar(&o.kill, "kill", 2*time.Second, "the mean time between two kills of a worker; 0 is never")
-	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "without anything happening, until what is left is called stuck")
+	flags.DurationVar(&o.killEvery, "kill", 2*time.Second, "the mean time between two kills of a worker; 0 is never")
+	flags.DurationVar(&o.standstillLimit, "patience", 2*time.Minute, "without anything happening, until what is left is called stuck")
 	flags.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the order of deliveries and the kills")
 	flags.StringVar(&variants, "variants", strings.Join(variantNames(), ","), "what to run")
 	if err := flags.Parse(args); err != nil {
@@ -50,14 +50,14 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("-variants %q is unknown; known are %s", name, strings.Join(variantNames(), ", "))
 		}
 	}
-	if min(o.keys, o.events, o.window, o.ingesters, o.workers) < 1 || o.duplicates < 0 || o.kill < 0 || o.patience <= 0 || flags.NArg() > 0 {
+	if min(o.keys, o.events, o.window, o.senders, o.workers) < 1 || o.duplicates < 0 || o.killEvery < 0 || o.standstillLimit <= 0 || flags.NArg() > 0 {
 		return o, errors.New("sizes are at least 1, times not negative, and there are no arguments")
 	}
 	return o, nil
 }
 
 func main() {
-	rig.Main("order", func(ctx context.Context, args []string) (bool, error) {
+	rig.RunMain("order", func(ctx context.Context, args []string) (bool, error) {
 		broken, err := run(ctx, args)
 		return broken > 0, err
 	})
@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		for _, line := range rig.List(result.violations) {
 			fmt.Println("  ", line)
 		}
-		if kept := len(result.violations) == 0; kept == v.wrong {
+		if kept := len(result.violations) == 0; kept == v.defect {
 			broken++
 		}
 	}

@@ -9,8 +9,8 @@ type variant struct {
 	// hot delivers all events under one key.
 	hot bool
 
-	// every is which numbers the route's type takes: all, or every third.
-	every int
+	// takesEvery is which numbers the route's type takes: all, or every third.
+	takesEvery int
 
 	// slow has some numbers fail for longer than the route's patience.
 	slow bool
@@ -27,23 +27,23 @@ type variant struct {
 	// patience and onGap are the route's.
 	patience, onGap string
 
-	// wrong says that the promise is to be broken: the workers do not lock streams,
+	// defect says that the promise is to be broken: the workers do not lock streams,
 	// and are not killed, since what they find is asked of those that live.
-	wrong bool
+	defect bool
 }
 
 // A number that is recorded is not missing: in slow nothing may be skipped, though
 // gaps are given up after less than numbers fail for.
 var variants = []variant{
-	{name: "plain", every: 1, patience: "1h", onGap: "hold"},
-	{name: "third", every: 3, patience: "1h", onGap: "hold"},
-	{name: "slow", every: 1, slow: true, patience: "5s", onGap: "skip"},
-	{name: "hot", every: 1, hot: true, patience: "1h", onGap: "hold"},
-	{name: "forward", every: 1, forward: true, patience: "1h", onGap: "hold"},
-	{name: "forward_hot", every: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
-	{name: "locked", every: 1, patience: "1h", onGap: "hold", locked: 40 * time.Second},
-	{name: "vanished", every: 1, patience: "1h", onGap: "hold", vanish: true},
-	{name: "unlocked", every: 1, patience: "1h", onGap: "hold", wrong: true},
+	{name: "plain", takesEvery: 1, patience: "1h", onGap: "hold"},
+	{name: "third", takesEvery: 3, patience: "1h", onGap: "hold"},
+	{name: "slow", takesEvery: 1, slow: true, patience: "5s", onGap: "skip"},
+	{name: "hot", takesEvery: 1, hot: true, patience: "1h", onGap: "hold"},
+	{name: "forward", takesEvery: 1, forward: true, patience: "1h", onGap: "hold"},
+	{name: "forward_hot", takesEvery: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
+	{name: "locked", takesEvery: 1, patience: "1h", onGap: "hold", locked: 40 * time.Second},
+	{name: "vanished", takesEvery: 1, patience: "1h", onGap: "hold", vanish: true},
+	{name: "unlocked", takesEvery: 1, patience: "1h", onGap: "hold", defect: true},
 }
 
 func variantNames() []string {
@@ -56,7 +56,7 @@ func variantNames() []string {
 
 // failpoint is what the workers are started with.
 func (v *variant) failpoint() string {
-	if v.wrong {
+	if v.defect {
 		return "work-unlocked"
 	}
 	return ""

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Discarded is how many bytes the machine's disks were told so far that they need not
+// DiscardedBytes is how many bytes the machine's disks were told so far that they need not
 // keep. A file system that is mounted with discard says so while it removes a file, and
 // whoever waits for the disk meanwhile waits longer. A disk that is made of others counts
 // as well as they do.
-func Discarded() (bytes int64, err error) {
+func DiscardedBytes() (bytes int64, err error) {
 	stats, err := filepath.Glob("/sys/block/*/stat")
 	if err != nil {
 		return 0, fmt.Errorf("listing the disks: %w", err)

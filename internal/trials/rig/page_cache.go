@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Evict takes what a file holds out of the machine's page cache. It must have been
+// EvictFromCache takes what a file holds out of the machine's page cache. It must have been
 // synced: what is dirty stays.
-func Evict(path string) error {
+func EvictFromCache(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("taking a file out of the cache: %w", err)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// tick is the unit of times in /proc: Linux shows 100 a second on every
+// clockTick is the unit of times in /proc: Linux shows 100 a second on every
 // architecture Go runs on.
-const tick = time.Second / 100
+const clockTick = time.Second / 100
 
 // CPU is the processor time that a process and its reaped children have used.
 func CPU(pid int) (time.Duration, error) {
-	s, err := readStat(pid)
+	s, err := readProcessTimes(pid)
 	if err != nil {
 		return 0, err
 	}
@@ -25,7 +25,7 @@ func CPU(pid int) (time.Duration, error) {
 // FamilyCPU is the processor time of a process and of all its children, those it
 // has reaped too: PostgreSQL's, given its postmaster.
 func FamilyCPU(pid int) (time.Duration, error) {
-	parent, err := readStat(pid)
+	parent, err := readProcessTimes(pid)
 	if err != nil {
 		return 0, err
 	}
@@ -39,33 +39,33 @@ func FamilyCPU(pid int) (time.Duration, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(child); err == nil && s.parent == pid { // one that has just ended is in reaped next time
+		if s, err := readProcessTimes(child); err == nil && s.parent == pid { // one that has just ended is in reaped next time
 			total += s.own + s.reaped
 		}
 	}
 	return total, nil
 }
 
-type stat struct {
+type processTimes struct {
 	parent      int
 	own, reaped time.Duration
 }
 
-func readStat(pid int) (stat, error) {
+func readProcessTimes(pid int) (processTimes, error) {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return stat{}, fmt.Errorf("reading the times of process %d: %w", pid, err)
+		return processTimes{}, fmt.Errorf("reading the times of process %d: %w", pid, err)
 	}
 	// The second field is a name in parentheses, which may hold anything.
 	fields := strings.Fields(string(content[strings.LastIndexByte(string(content), ')')+1:]))
 	if len(fields) < 15 {
-		return stat{}, fmt.Errorf("reading the times of process %d: %d fields", pid, len(fields))
+		return processTimes{}, fmt.Errorf("reading the times of process %d: %d fields", pid, len(fields))
 	}
 	var n [15]int64
 	for i := 1; i < len(n); i++ {
 		n[i], _ = strconv.ParseInt(fields[i], 10, 64) // field 0 is the state; the rest are numbers
 	}
-	return stat{parent: int(n[1]), own: time.Duration(n[11]+n[12]) * tick, reaped: time.Duration(n[13]+n[14]) * tick}, nil
+	return processTimes{parent: int(n[1]), own: time.Duration(n[11]+n[12]) * clockTick, reaped: time.Duration(n[13]+n[14]) * clockTick}, nil
 }
 
 // PeakRSS is the largest memory a process has had resident, in bytes.

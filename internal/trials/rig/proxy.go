@@ -37,16 +37,16 @@ type Proxy struct {
 	words    []string
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*carried]struct{}
-	names map[string][]byte // of the prepared statements that have one of the words in them
-	cut   Cut
-	only  string
-	done  chan struct{}
+	mu         sync.Mutex
+	conns      map[*proxyConn]struct{}
+	statements map[string][]byte // of the prepared statements that have one of the words in them
+	cut        Cut
+	cutWord    string
+	cutDone    chan struct{}
 
-	vanish string // the word; empty if no host is to vanish
-	gone   chan struct{}
-	closed chan struct{}
+	vanishWord string // the word; empty if no host is to vanish
+	vanishDone chan struct{}
+	closed     chan struct{}
 
 	closing sync.Once
 }
@@ -59,7 +59,7 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 	if err != nil {
 		return nil, "", errors.New("starting a proxy: the connection string is no URL")
 	}
-	p := &Proxy{server: u.Host, words: words, conns: map[*carried]struct{}{}, names: map[string][]byte{}, closed: make(chan struct{})}
+	p := &Proxy{server: u.Host, words: words, conns: map[*proxyConn]struct{}{}, statements: map[string][]byte{}, closed: make(chan struct{})}
 	address, err := FreeAddress()
 	if err != nil {
 		return nil, "", err
@@ -81,8 +81,8 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut, p.only, p.done = where, word, make(chan struct{})
-	return p.done
+	p.cut, p.cutWord, p.cutDone = where, word, make(chan struct{})
+	return p.cutDone
 }
 
 // VanishNext lets the whole host vanish as soon as a connection whose client has ever
@@ -92,19 +92,19 @@ func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 func (p *Proxy) VanishNext(word string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.vanish, p.gone = word, make(chan struct{})
-	return p.gone
+	p.vanishWord, p.vanishDone = word, make(chan struct{})
+	return p.vanishDone
 }
 
 // vanished reports whether the host is gone.
 func (p *Proxy) vanished() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gone == nil {
+	if p.vanishDone == nil {
 		return false
 	}
 	select {
-	case <-p.gone:
+	case <-p.vanishDone:
 		return true
 	default:
 		return false
@@ -113,12 +113,12 @@ func (p *Proxy) vanished() bool {
 
 // inTransaction notes that a connection is inside a transaction, after the server's
 // answer was read and before it is carried.
-func (p *Proxy) inTransaction(c *carried) {
+func (p *Proxy) inTransaction(c *proxyConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.vanish != "" && c.said[p.vanish] {
-		p.vanish = ""
-		close(p.gone)
+	if p.vanishWord != "" && c.clientWords[p.vanishWord] {
+		p.vanishWord = ""
+		close(p.vanishDone)
 	}
 }
 
@@ -144,8 +144,8 @@ func (p *Proxy) Silence() int {
 	return n
 }
 
-// Owns reports whether the server sees a connection of this proxy at the port.
-func (p *Proxy) Owns(port int) bool {
+// CarriesPort reports whether the server sees a connection of this proxy at the port.
+func (p *Proxy) CarriesPort(port int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
@@ -180,13 +180,13 @@ func (p *Proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		c := &carried{proxy: p, client: client, server: server, said: map[string]bool{}}
+		c := &proxyConn{proxy: p, client: client, server: server, clientWords: map[string]bool{}}
 		p.mu.Lock()
 		p.conns[c] = struct{}{}
 		p.mu.Unlock()
-		p.running.Go(func() { c.carry(server, client, c.asked); c.drop() })
+		p.running.Go(func() { c.copyUntil(server, client, c.inspectClient); c.drop() })
 		p.running.Go(func() {
-			c.carry(client, server, c.answered)
+			c.copyUntil(client, server, c.inspectServer)
 			c.drop()
 			p.mu.Lock()
 			delete(p.conns, c)
@@ -195,40 +195,40 @@ func (p *Proxy) accept() {
 	}
 }
 
-// takes reports, once, whether it is this connection that is to be cut.
-func (p *Proxy) takes(c *carried, where Cut) bool {
+// claimCut reports, once, whether it is this connection that is to be cut.
+func (p *Proxy) claimCut(c *proxyConn, where Cut) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut != where || !c.said[p.only] {
+	if p.cut != where || !c.clientWords[p.cutWord] {
 		return false
 	}
-	p.struck()
+	p.markCut()
 	return true
 }
 
-// struck notes that a connection was cut. The caller holds the lock.
-func (p *Proxy) struck() {
+// markCut notes that a connection was cut. The caller holds the lock.
+func (p *Proxy) markCut() {
 	p.cut = ""
-	close(p.done)
+	close(p.cutDone)
 }
 
-// carried is one connection through the proxy.
-type carried struct {
+// proxyConn is one connection through the proxy.
+type proxyConn struct {
 	proxy          *Proxy
 	client, server net.Conn
 
 	silent atomic.Bool
 
-	last   []byte          // of what the client said, in case a word was torn
-	commit []byte          // the statement that the client has prepared for COMMIT
-	said   map[string]bool // of the proxy's words; under its lock
-	ran    string          // the word in the statement that has no answer yet; under its lock
+	lastBytes       []byte          // of what the client said, in case a word was torn
+	commitStatement []byte          // the statement that the client has prepared for COMMIT
+	clientWords     map[string]bool // of the proxy's words; under its lock
+	runningWord     string          // the word in the statement that has no answer yet; under its lock
 }
 
-func (c *carried) drop() { _, _ = c.client.Close(), c.server.Close() }
+func (c *proxyConn) drop() { _, _ = c.client.Close(), c.server.Close() }
 
-// carry copies until an end is closed or the look says to stop.
-func (c *carried) carry(to io.Writer, from io.Reader, look func([]byte) bool) {
+// copyUntil copies until an end is closed or the look says to stop.
+func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, look func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -256,43 +256,43 @@ func (c *carried) carry(to io.Writer, from io.Reader, look func([]byte) bool) {
 	}
 }
 
-// asked looks at what the client says. COMMIT comes as a query, or as a
+// inspectClient looks at what the client says. COMMIT comes as a query, or as a
 // statement that was prepared under a name and is then run by that.
-func (c *carried) asked(part []byte) (cut bool) {
-	seen := append(c.last, part...) //nolint:gocritic // last is replaced below
+func (c *proxyConn) inspectClient(part []byte) (cut bool) {
+	seen := append(c.lastBytes, part...) //nolint:gocritic // last is replaced below
 	c.proxy.mu.Lock()
 	for _, word := range c.proxy.words {
 		if bytes.Contains(seen, []byte(word)) {
-			c.said[word] = true
+			c.clientWords[word] = true
 		}
 	}
-	c.prepared(seen)
-	if c.runs(part); c.ran != "" && c.ran == c.proxy.only && c.proxy.cut == CutStatement {
-		c.proxy.struck()
+	c.rememberStatements(seen)
+	if c.noteRunningStatement(part); c.runningWord != "" && c.runningWord == c.proxy.cutWord && c.proxy.cut == CutStatement {
+		c.proxy.markCut()
 		c.proxy.mu.Unlock()
 		return true
 	}
 	c.proxy.mu.Unlock()
-	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commit) > 0 && bytes.Contains(part, c.commit)
+	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commitStatement) > 0 && bytes.Contains(part, c.commitStatement)
 	if at := bytes.Index(seen, []byte("\x00COMMIT\x00")); at >= 0 {
 		cut = true
 		// Before it stands Parse: its type, four bytes of length, of which the last alone is
 		// not zero, and the name.
 		if name := bytes.LastIndexByte(seen[:at], 0) + 2; name > 1 && name < at {
-			c.commit = append([]byte{0}, append(bytes.Clone(seen[name:at]), 0)...)
+			c.commitStatement = append([]byte{0}, append(bytes.Clone(seen[name:at]), 0)...)
 		}
 	}
-	c.last = bytes.Clone(seen[max(0, len(seen)-128):])
-	return cut && c.proxy.takes(c, CutBefore)
+	c.lastBytes = bytes.Clone(seen[max(0, len(seen)-128):])
+	return cut && c.proxy.claimCut(c, CutBefore)
 }
 
-// prepared remembers the names of statements that have one of the words in them. pgx
+// rememberStatements remembers the names of statements that have one of the words in them. pgx
 // makes a name of the statement's hash, so it is the same on every connection. The
 // caller holds the proxy's lock.
-func (c *carried) prepared(seen []byte) {
+func (c *proxyConn) rememberStatements(seen []byte) {
 	for _, word := range c.proxy.words {
 		at := bytes.Index(seen, []byte(word))
-		if at < 0 || c.proxy.names[word] != nil {
+		if at < 0 || c.proxy.statements[word] != nil {
 			continue
 		}
 		from := bytes.LastIndex(seen[:at], []byte("stmtcache_"))
@@ -300,36 +300,36 @@ func (c *carried) prepared(seen []byte) {
 			continue
 		}
 		if end := bytes.IndexByte(seen[from:at], 0); end > 0 {
-			c.proxy.names[word] = bytes.Clone(seen[from : from+end])
+			c.proxy.statements[word] = bytes.Clone(seen[from : from+end])
 		}
 	}
 }
 
-// runs notes that the client has asked for one of the statements: Bind has the name of
+// noteRunningStatement notes that the client has asked for one of the statements: Bind has the name of
 // the portal, which is empty, and that of the statement. The caller holds the proxy's
 // lock.
-func (c *carried) runs(part []byte) {
-	for word, name := range c.proxy.names {
+func (c *proxyConn) noteRunningStatement(part []byte) {
+	for word, name := range c.proxy.statements {
 		if bytes.Contains(part, append(append([]byte{0}, name...), 0)) {
-			c.ran = word
+			c.runningWord = word
 		}
 	}
 }
 
-// answered looks at what the server says: the answer to a statement, or CommandComplete
+// inspectServer looks at what the server says: the answer to a statement, or CommandComplete
 // with the tag COMMIT, or at the end ReadyForQuery inside a transaction.
-func (c *carried) answered(part []byte) (cut bool) {
+func (c *proxyConn) inspectServer(part []byte) (cut bool) {
 	if bytes.HasSuffix(part, []byte("Z\x00\x00\x00\x05T")) {
 		c.proxy.inTransaction(c)
 	}
 	c.proxy.mu.Lock()
-	ran := c.ran
-	c.ran = ""
-	if ran != "" && ran == c.proxy.only && c.proxy.cut == CutAnswer {
-		c.proxy.struck()
+	ran := c.runningWord
+	c.runningWord = ""
+	if ran != "" && ran == c.proxy.cutWord && c.proxy.cut == CutAnswer {
+		c.proxy.markCut()
 		c.proxy.mu.Unlock()
 		return true
 	}
 	c.proxy.mu.Unlock()
-	return bytes.Contains(part, []byte("C\x00\x00\x00\x0bCOMMIT\x00")) && c.proxy.takes(c, CutAfter)
+	return bytes.Contains(part, []byte("C\x00\x00\x00\x0bCOMMIT\x00")) && c.proxy.claimCut(c, CutAfter)
 }

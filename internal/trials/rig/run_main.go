@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Main is the main function of a campaign that is a program. run gets the arguments and a
+// RunMain is the main function of a campaign that is a program. run gets the arguments and a
 // context that SIGINT and SIGTERM end; the program ends with 0 if nothing was broken, with 1 if
 // something was, and with 2 if the campaign could not be run.
-func Main(name string, run func(ctx context.Context, args []string) (broken bool, err error)) {
+func RunMain(name string, run func(ctx context.Context, args []string) (broken bool, err error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	broken, err := run(ctx, os.Args[1:])
 	stop()

@@ -60,7 +60,7 @@ type Report struct {
 
 // Verdict is one line; err says what was wrong.
 func (r *Report) Verdict() (verdict string, err error) {
-	errs := []error{r.Counts.wrong(r.Planned)}
+	errs := []error{r.Counts.validate(r.Planned)}
 	for i := range r.Trends {
 		if t := &r.Trends[i]; t.Missing {
 			errs = append(errs, fmt.Errorf("%s: too few samples", t.Name))
@@ -73,7 +73,7 @@ func (r *Report) Verdict() (verdict string, err error) {
 	}
 	c := &r.Counts
 	about := fmt.Sprintf("%d deliveries (%d new, %d duplicates, %d conflicts, %d refused, %d put off), %d forwarded, %d figures, log %.1f KiB",
-		c.Deliveries(), c.New, c.Duplicates, c.Conflicts, c.Refused, c.PutOff, r.Forwarded, len(r.Trends), float64(r.Log)/1024)
+		c.Deliveries(), c.New, c.Duplicates, c.Conflicts, c.Refused, c.Unavailable, r.Forwarded, len(r.Trends), float64(r.Log)/1024)
 	if err = errors.Join(errs...); err != nil {
 		return "FAILED: " + about, err
 	}
@@ -120,11 +120,11 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, c.close(), c.world.Close()) }()
 	if err := c.prepare(ctx); err != nil {
-		return nil, rig.ExplainFailure(err, c.repeat(), c.world.Logs("")...)
+		return nil, rig.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
 	}
 	report, err := c.run(ctx)
 	if err != nil {
-		return nil, rig.ExplainFailure(err, c.repeat(), c.world.Logs("")...)
+		return nil, rig.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
 	}
 	return report, nil
 }
@@ -139,7 +139,7 @@ type campaign struct {
 	node      *rig.Node
 }
 
-func (c *campaign) repeat() string {
+func (c *campaign) repeatCommand() string {
 	return fmt.Sprintf("./scripts/soak -length %s -rate %d", c.options.Length, c.options.Rate)
 }
 
@@ -186,8 +186,8 @@ func (c *campaign) answer(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// samplesWanted is about how many samples a soak takes.
-const samplesWanted = 240
+// sampleCount is about how many samples a soak takes.
+const sampleCount = 240
 
 func (c *campaign) run(ctx context.Context) (*Report, error) {
 	o := c.options
@@ -195,14 +195,14 @@ func (c *campaign) run(ctx context.Context) (*Report, error) {
 		url: c.node.SourceURL("stripe"), rate: o.Rate, began: time.Now(), client: rig.NewClient(senders, 20*time.Second),
 	}
 	defer l.client.CloseIdleConnections()
-	m := &measure{db: c.db, schema: o.Schema, node: c.node, load: l}
+	m := &sampler{db: c.db, schema: o.Schema, node: c.node, load: l}
 	report := &Report{Planned: int(o.Length.Seconds() * float64(o.Rate))}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		l.run(ctx, o.Length)
 	}()
-	every := min(max(o.Length/samplesWanted, 100*time.Millisecond), 5*time.Second)
+	every := min(max(o.Length/sampleCount, 100*time.Millisecond), 5*time.Second)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for told := time.Duration(0); ; {

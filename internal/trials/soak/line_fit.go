@@ -13,17 +13,17 @@ type line struct {
 	mean, slope, margin float64
 }
 
-// blocks is how many means the samples are reduced to before the line is fitted. Samples
+// fitPoints is how many means the samples are reduced to before the line is fitted. Samples
 // that follow each other are alike (a collector's sawtooth, a checkpoint), and a margin
 // that took them for independent would be too narrow.
-const blocks = 20
+const fitPoints = 20
 
-// student is the 97.5th percentile of Student's t for n degrees of freedom, from 1 to 18.
-var student = []float64{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10}
+// studentT is the 97.5th percentile of Student's t for n degrees of freedom, from 1 to 18.
+var studentT = []float64{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10}
 
 // fit fits a line; ok is false for fewer than three points.
 func fit(points []point) (l line, ok bool) {
-	points = reduced(points)
+	points = blockMeans(points)
 	n := float64(len(points))
 	if len(points) < 3 {
 		return line{}, false
@@ -46,18 +46,18 @@ func fit(points []point) (l line, ok bool) {
 		off := p.value - y - l.slope*(p.seconds-x)
 		rest += off * off
 	}
-	l.margin = student[min(len(points)-2, len(student))-1] * math.Sqrt(rest/(n-2)/xx)
+	l.margin = studentT[min(len(points)-2, len(studentT))-1] * math.Sqrt(rest/(n-2)/xx)
 	return l, true
 }
 
-// reduced are the means of stretches of as many points each.
-func reduced(points []point) []point {
-	if len(points) <= 2*blocks {
+// blockMeans are the means of stretches of as many points each.
+func blockMeans(points []point) []point {
+	if len(points) <= 2*fitPoints {
 		return points
 	}
-	out := make([]point, blocks)
+	out := make([]point, fitPoints)
 	for i := range out {
-		part := points[i*len(points)/blocks : (i+1)*len(points)/blocks]
+		part := points[i*len(points)/fitPoints : (i+1)*len(points)/fitPoints]
 		for _, p := range part {
 			out[i].seconds += p.seconds / float64(len(part))
 			out[i].value += p.value / float64(len(part))

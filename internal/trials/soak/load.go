@@ -17,7 +17,7 @@ type Counts struct {
 	New, Duplicates, Conflicts, Refused int
 
 	// Put off are deliveries answered 503 or not at all: a sender comes again.
-	PutOff int
+	Unavailable int
 
 	// Wrong are answers that must not be; the first is described.
 	Wrong      int
@@ -38,7 +38,7 @@ const (
 	refused
 )
 
-func kindOf(n int) kind {
+func deliveryKind(n int) kind {
 	switch n % 100 {
 	case 7, 17, 27, 37, 47, 57, 67, 77, 87, 97:
 		return duplicate
@@ -51,14 +51,14 @@ func kindOf(n int) kind {
 }
 
 const (
-	secret = "whsec_soak_0123456789abcdef0123456789abcdef"  //nolint:gosec // of a server that lives for minutes
-	forged = "whsec_nobody_knows_this_one_0123456789abcdef" //nolint:gosec // likewise
+	secret      = "whsec_soak_0123456789abcdef0123456789abcdef"  //nolint:gosec // of a server that lives for minutes
+	wrongSecret = "whsec_nobody_knows_this_one_0123456789abcdef" //nolint:gosec // likewise
 
 	// senders is how many deliveries are under way at once at most.
 	senders = 64
 
-	// back is how far a duplicate and a conflict look back.
-	back = 500
+	// lookBack is how far a duplicate and a conflict look back.
+	lookBack = 500
 )
 
 // body is that of the n-th event. It is the same each time.
@@ -74,9 +74,9 @@ type load struct {
 	began  time.Time
 	client *http.Client
 
-	mu      sync.Mutex
-	counts  Counts
-	latency []float64 // ms, since they were read last
+	mu        sync.Mutex
+	counts    Counts
+	latencies []float64 // ms, since they were read last
 }
 
 // run delivers until the time is over. What is due is delivered at its time, however long
@@ -87,16 +87,16 @@ func (l *load) run(ctx context.Context, length time.Duration) {
 }
 
 func (l *load) deliver(ctx context.Context, n int, due time.Time) {
-	what, event, total, key := kindOf(n), n, n, secret
+	what, event, total, key := deliveryKind(n), n, n, secret
 	switch what {
 	case duplicate, conflict:
-		for event = max(n-back, 0); kindOf(event) != fresh; event++ {
+		for event = max(n-lookBack, 0); deliveryKind(event) != fresh; event++ {
 		}
 		if total = event; what == conflict {
 			total = n + 1_000_000_000
 		}
 	case refused:
-		key = forged
+		key = wrongSecret
 	case fresh:
 	}
 	status, err := rig.Deliver(ctx, l.client, l.url, key, body(event, total, l.began))
@@ -112,7 +112,7 @@ func (l *load) deliver(ctx context.Context, n int, due time.Time) {
 	}
 	switch {
 	case err != nil || status == http.StatusServiceUnavailable:
-		l.counts.PutOff++
+		l.counts.Unavailable++
 		return
 	case !good:
 		if l.counts.Wrong++; l.counts.FirstWrong == "" {
@@ -129,14 +129,14 @@ func (l *load) deliver(ctx context.Context, n int, due time.Time) {
 		l.counts.Refused++
 		return // no acknowledgement
 	}
-	l.latency = append(l.latency, took)
+	l.latencies = append(l.latencies, took)
 }
 
-// read gives the percentiles since the last call.
-func (l *load) read(values map[string]float64) {
+// takePercentiles gives the percentiles since the last call.
+func (l *load) takePercentiles(values map[string]float64) {
 	l.mu.Lock()
-	latency := l.latency
-	l.latency = nil
+	latency := l.latencies
+	l.latencies = nil
 	l.mu.Unlock()
 	if len(latency) == 0 {
 		return
@@ -152,14 +152,14 @@ func (l *load) total() Counts {
 	return l.counts
 }
 
-// wrong says what about the deliveries makes a run worthless.
-func (c *Counts) wrong(planned int) error {
+// validate says what about the deliveries makes a run worthless.
+func (c *Counts) validate(planned int) error {
 	var errs []error
 	if c.Wrong > 0 {
 		errs = append(errs, fmt.Errorf("%d answers that must not be; %s", c.Wrong, c.FirstWrong))
 	}
-	if c.PutOff*1000 > planned {
-		errs = append(errs, fmt.Errorf("%d of %d deliveries were put off, more than one in a thousand", c.PutOff, planned))
+	if c.Unavailable*1000 > planned {
+		errs = append(errs, fmt.Errorf("%d of %d deliveries were put off, more than one in a thousand", c.Unavailable, planned))
 	}
 	if c.Deliveries()*100 < planned*95 {
 		errs = append(errs, fmt.Errorf("%d of %d deliveries were made: this machine cannot keep the rate", c.Deliveries(), planned))

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// measure takes samples of a process and of its database.
-type measure struct {
+// sampler takes samples of a process and of its database.
+type sampler struct {
 	db     *pgx.Conn
 	schema string
 	node   *rig.Node
@@ -20,7 +20,7 @@ type measure struct {
 }
 
 // The process tells these of itself.
-var told = map[string]struct {
+var processMetrics = map[string]struct {
 	name string
 	unit float64
 }{
@@ -41,11 +41,11 @@ SELECT
         WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'inbox\_body\_%'),
     pg_total_relation_size('effect'), pg_total_relation_size('effect_attempt'), pg_total_relation_size('river_job')`
 
-func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) {
+func (m *sampler) sample(ctx context.Context, at time.Duration) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s := Sample{At: at, Values: map[string]float64{}}
-	if err := m.process(ctx, s.Values); err != nil {
+	if err := m.readProcess(ctx, s.Values); err != nil {
 		return s, err
 	}
 	var connections, unsettled, event, indexes, bodies, effects, attempts, jobs int64
@@ -59,7 +59,7 @@ func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) 
 	if rows := float64(m.load.total().New); rows > 0 {
 		v["inbox_event a row"], v["inbox_event indexes a row"], v["inbox_body a row"] = float64(event)/rows, float64(indexes)/rows, float64(bodies)/rows
 	}
-	m.load.read(v)
+	m.load.takePercentiles(v)
 	info, err := os.Stat(m.node.Log)
 	if err != nil {
 		return s, fmt.Errorf("measuring the log: %w", err)
@@ -68,12 +68,12 @@ func (m *measure) sample(ctx context.Context, at time.Duration) (Sample, error) 
 	return s, nil
 }
 
-func (m *measure) process(ctx context.Context, values map[string]float64) error {
+func (m *sampler) readProcess(ctx context.Context, values map[string]float64) error {
 	metrics, err := m.node.Metrics(ctx)
 	if err != nil {
 		return err
 	}
-	for name, t := range told {
+	for name, t := range processMetrics {
 		if value, ok := metrics[name]; ok {
 			values[t.name] = value / t.unit
 		}

@@ -15,8 +15,8 @@ type Sample struct {
 // Figure is something that is measured, and how much it may grow over the time that is
 // judged: by Growth, by Ratio of its mean or by PerMinute, whichever is the most.
 type Figure struct {
-	Name, Unit               string
-	Growth, Ratio, PerMinute float64
+	Name, Unit                        string
+	MaxGrowth, MaxRatio, MaxPerMinute float64
 }
 
 const mib = 1 << 20
@@ -25,21 +25,21 @@ const mib = 1 << 20
 // 300 a second. What is pruned is as large as its live rows make it, so its tables must
 // not grow once the first rows have gone; what is kept must not take more a row.
 var figures = []Figure{
-	{Name: "rss", Unit: "MiB", Growth: 12, Ratio: 0.1},
-	{Name: "heap", Unit: "MiB", Growth: 12, Ratio: 0.2},
-	{Name: "goroutines", Unit: "", Growth: 20, Ratio: 0.1},
-	{Name: "files", Unit: "", Growth: 10},
-	{Name: "connections", Unit: "", Growth: 5},
-	{Name: "log", Unit: "KiB", PerMinute: 100},
-	{Name: "inbox_event a row", Unit: "B", Ratio: 0.15},
-	{Name: "inbox_event indexes a row", Unit: "B", Ratio: 0.2},
-	{Name: "inbox_body a row", Unit: "B", Ratio: 0.15},
-	{Name: "effect", Unit: "MiB", Growth: 16, Ratio: 0.2},
-	{Name: "effect_attempt", Unit: "MiB", Growth: 16, Ratio: 0.2},
-	{Name: "river_job", Unit: "MiB", Growth: 32, Ratio: 0.2},
-	{Name: "unsettled", Unit: "effects", Growth: 600},
-	{Name: "latency p50", Unit: "ms", Growth: 5, Ratio: 0.5},
-	{Name: "latency p99", Unit: "ms", Growth: 100, Ratio: 1},
+	{Name: "rss", Unit: "MiB", MaxGrowth: 12, MaxRatio: 0.1},
+	{Name: "heap", Unit: "MiB", MaxGrowth: 12, MaxRatio: 0.2},
+	{Name: "goroutines", Unit: "", MaxGrowth: 20, MaxRatio: 0.1},
+	{Name: "files", Unit: "", MaxGrowth: 10},
+	{Name: "connections", Unit: "", MaxGrowth: 5},
+	{Name: "log", Unit: "KiB", MaxPerMinute: 100},
+	{Name: "inbox_event a row", Unit: "B", MaxRatio: 0.15},
+	{Name: "inbox_event indexes a row", Unit: "B", MaxRatio: 0.2},
+	{Name: "inbox_body a row", Unit: "B", MaxRatio: 0.15},
+	{Name: "effect", Unit: "MiB", MaxGrowth: 16, MaxRatio: 0.2},
+	{Name: "effect_attempt", Unit: "MiB", MaxGrowth: 16, MaxRatio: 0.2},
+	{Name: "river_job", Unit: "MiB", MaxGrowth: 32, MaxRatio: 0.2},
+	{Name: "unsettled", Unit: "effects", MaxGrowth: 600},
+	{Name: "latency p50", Unit: "ms", MaxGrowth: 5, MaxRatio: 0.5},
+	{Name: "latency p99", Unit: "ms", MaxGrowth: 100, MaxRatio: 1},
 }
 
 // Figures are what is measured, with what is allowed.
@@ -82,7 +82,7 @@ func Judge(samples []Sample, warmUp time.Duration) []Trend {
 		length := points[len(points)-1].seconds - points[0].seconds
 		t.First, t.Mean, t.Last = points[0].value, l.mean, points[len(points)-1].value
 		t.Slope, t.Margin, t.Grown = l.slope*60, l.margin*60, l.slope*length
-		t.Allowed = max(f.Growth, f.Ratio*l.mean, f.PerMinute*length/60)
+		t.Allowed = max(f.MaxGrowth, f.MaxRatio*l.mean, f.MaxPerMinute*length/60)
 		t.Fails = (l.slope-l.margin)*length > t.Allowed
 		out = append(out, t)
 	}
