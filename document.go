@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // document writes a Config as the configuration file says it, so that one reader checks
@@ -44,7 +45,7 @@ func durationText(d time.Duration) string {
 	if d < 0 || d%time.Millisecond != 0 {
 		return d.String()
 	}
-	return config.FormatDuration(d)
+	return yamltree.FormatDuration(d)
 }
 
 func (d *document) problem(format string, args ...any) {

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
-)
 
-func reflectSpec(s *Spec) reflect.Value { return reflect.ValueOf(s).Elem() }
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
 
 // defaultTolerance is how far a signed time may lie on either side of the receipt.
 const defaultTolerance = 300 * time.Second
@@ -21,7 +20,7 @@ const (
 	ackBody = `{"event":"{{event}}","status":"{{status}}"}`
 )
 
-func (d *decoder) defaults(s *Spec) {
+func (d *specReader) defaults(s *Spec) {
 	if len(s.Request.Methods) == 0 {
 		s.Request.Methods = []string{http.MethodPost}
 	}
@@ -102,19 +101,19 @@ func answerDefaults(a *AnswerSpec, status int, contentType, body string) {
 
 // choice checks a closed set of values. Known ones that no Go implements yet are
 // told apart from misspelt ones.
-func (d *decoder) choice(path, value string, built, planned []string) {
+func (d *specReader) choice(path, value string, built, planned []string) {
 	switch {
 	case slices.Contains(built, value):
 	case slices.Contains(planned, value):
 		d.at(path, "%q is not implemented in this version", value)
 	case value == "":
-		d.at(path, "is required (one of %s)", strings.Join(built, ", "))
+		d.at(path, "is missing; known are %s", strings.Join(built, ", "))
 	default:
-		d.at(path, "unknown value %q (one of %s)", value, strings.Join(built, ", "))
+		d.at(path, "%q: unknown; %sknown are %s", value, yamltree.DidYouMean(built, value), strings.Join(built, ", "))
 	}
 }
 
-func (d *decoder) check(s *Spec) {
+func (d *specReader) check(s *Spec) {
 	if s.Docs != "" {
 		d.link("docs", s.Docs)
 	}
@@ -190,13 +189,13 @@ func (d *decoder) check(s *Spec) {
 	}
 }
 
-func (d *decoder) link(path, s string) {
+func (d *specReader) link(path, s string) {
 	if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Host == "" {
 		d.at(path, "is not an https address")
 	}
 }
 
-func (d *decoder) path(where, path string) {
+func (d *specReader) path(where, path string) {
 	if path == "$" {
 		return
 	}
@@ -211,13 +210,13 @@ func (d *decoder) path(where, path string) {
 	}
 }
 
-func (d *decoder) fields(where string, fields []Field, s *Spec, times bool) {
+func (d *specReader) fields(where string, fields []Field, s *Spec, times bool) {
 	for i := range fields {
 		d.field(fmt.Sprintf("%s[%d]", where, i), &fields[i], s, times)
 	}
 }
 
-func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
+func (d *specReader) field(where string, f *Field, s *Spec, times bool) {
 	given := 0
 	for _, is := range []bool{f.Header != "", f.JSON != "", f.Parent != "", f.Envelope != "", f.Form != "", f.Query != "", f.Literal != "", len(f.Join) > 0} {
 		if is {
@@ -269,7 +268,7 @@ func (d *decoder) field(where string, f *Field, s *Spec, times bool) {
 	}
 }
 
-func (d *decoder) sequence(s *Spec) {
+func (d *specReader) sequence(s *Spec) {
 	q := &s.Sequence
 	d.choice("sequence.kind", q.Kind, []string{"none", "contiguous", "version", "time"}, nil)
 	if (q.Kind == "none") != (len(q.Candidates) == 0) {
@@ -282,7 +281,7 @@ func (d *decoder) sequence(s *Spec) {
 	}
 }
 
-func (d *decoder) windows(w *WindowsSpec) {
+func (d *specReader) windows(w *WindowsSpec) {
 	for name, window := range map[string]WindowSpec{"retry": w.Retry, "resend": w.Resend, "list": w.List} {
 		if window.For == Off {
 			d.at("windows."+name+".for", "leave it out where there is none")
@@ -296,7 +295,7 @@ func (d *decoder) windows(w *WindowsSpec) {
 	}
 }
 
-func (d *decoder) settings(settings []SettingSpec) {
+func (d *specReader) settings(settings []SettingSpec) {
 	seen := map[string]bool{}
 	for i := range settings {
 		s := &settings[i]

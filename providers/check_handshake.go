@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
+func (d *specReader) handshake(where string, h *HandshakeSpec, s *Spec) {
 	if h.Name == "" {
 		d.at(where+".name", "is required")
 	}
@@ -62,7 +62,7 @@ func (d *decoder) handshake(where string, h *HandshakeSpec, s *Spec) {
 // always a JSON object or array (see isDocument), so that nothing signed is both. That
 // holds only where the signature covers the body as it is, and where genuine bodies are
 // JSON.
-func (d *decoder) signedAnswer(where string, h *HandshakeSpec, s *Spec) {
+func (d *specReader) signedAnswer(where string, h *HandshakeSpec, s *Spec) {
 	if h.Verify != "signature" && h.Verify != "query-signature" {
 		d.at(where, "an answer is signed only for a request that is (verify: signature or query-signature): whoever got it could send it as a delivery's signature")
 	}
@@ -87,13 +87,13 @@ func (a *AnswerSpec) signs() bool {
 	return signed(a.Body) || slices.ContainsFunc(slices.Collect(maps.Values(a.Headers)), signed)
 }
 
-func (d *decoder) template(where, text string) {
+func (d *specReader) template(where, text string) {
 	if _, err := template(text, newPathSet()); err != nil {
 		d.at(where, "%s", err)
 	}
 }
 
-func (d *decoder) answer(where string, a *AnswerSpec, ok bool, text string) {
+func (d *specReader) answer(where string, a *AnswerSpec, ok bool, text string) {
 	if !ok {
 		d.at(where+".status", "%s", text)
 	}

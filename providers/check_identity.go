@@ -9,7 +9,7 @@ import (
 // id, else the digest of the whole payload, else level. Chosen fields stand for an
 // event only where all of them are always there and the sender says that together
 // they are unique; anything less makes one event of two, of which the second is lost.
-func (d *decoder) identity(s *Spec) {
+func (d *specReader) identity(s *Spec) {
 	i := &s.Identity
 	d.choice("identity.mode", i.Mode, []string{"id", "digest", "hash", "level"}, nil)
 	if s.Verify.Family == familyOperation {
@@ -56,7 +56,7 @@ func (d *decoder) identity(s *Spec) {
 }
 
 // unique checks that chosen fields are required and cited.
-func (d *decoder) unique(i *IdentitySpec) {
+func (d *specReader) unique(i *IdentitySpec) {
 	chosen := ""
 	if len(i.Hash) > 0 {
 		chosen = "identity.hash"
@@ -80,7 +80,7 @@ func (d *decoder) unique(i *IdentitySpec) {
 }
 
 // required refuses what may be absent or is the same for every event.
-func (d *decoder) required(where string, f *Field) {
+func (d *specReader) required(where string, f *Field) {
 	if f.Optional || slices.ContainsFunc(f.Join, func(part Field) bool { return part.Optional || part.If != "" }) {
 		d.at(where, "every part of an id is required: two events that lack an optional one would be one")
 	}

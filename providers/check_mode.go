@@ -3,7 +3,7 @@ package providers
 import "fmt"
 
 // modes checks each mode as the verification it is.
-func (d *decoder) modes(s *Spec) {
+func (d *specReader) modes(s *Spec) {
 	names := map[string]bool{}
 	for i := range s.Modes {
 		m := &s.Modes[i]
@@ -16,16 +16,14 @@ func (d *decoder) modes(s *Spec) {
 			d.at(where+".when", "is required: the headers by which the mode is known")
 		}
 		d.headerMatches(where+".when", m.When)
-		sub := &decoder{name: d.name, lines: d.lines, formJSON: d.formJSON}
-		sub.verify(&m.Verify)
-		for _, p := range sub.problems {
-			d.at(where+"."+p.Path, "%s", p.Text)
-		}
+		mode := *d
+		mode.prefix = where + "."
+		mode.verify(&m.Verify)
 	}
 	d.headerMatches("verify.require", s.Verify.Require)
 }
 
-func (d *decoder) headerMatches(where string, list []MatchSpec) {
+func (d *specReader) headerMatches(where string, list []MatchSpec) {
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", where, i)
 		d.headerName(at+".header", list[i].Header)

@@ -10,7 +10,7 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-func (d *decoder) verify(v *VerifySpec) {
+func (d *specReader) verify(v *VerifySpec) {
 	families := append([]string{familyHMAC, familySignature, familyStatic, familyOperation, familyNone}, slices.Sorted(maps.Keys(schemes.Table()))...)
 	d.choice("verify.family", v.Family, families, nil)
 	d.choice("verify.authenticates", v.Authenticates, []string{"body", "part", "origin"}, nil)
@@ -61,7 +61,7 @@ func (d *decoder) verify(v *VerifySpec) {
 	}
 }
 
-func (d *decoder) headerName(path, name string) {
+func (d *specReader) headerName(path, name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) {
@@ -69,7 +69,7 @@ func (d *decoder) headerName(path, name string) {
 	}
 }
 
-func (d *decoder) signature(v *VerifySpec) {
+func (d *specReader) signature(v *VerifySpec) {
 	s := &v.Signature
 	const at = "verify.signature"
 	d.choice(at+".from", s.From, []string{"header", "all-headers", "numbered-headers", "json", "form", "query"}, nil)
@@ -155,7 +155,7 @@ func (d *decoder) signature(v *VerifySpec) {
 	d.parts(v)
 }
 
-func (d *decoder) parts(v *VerifySpec) {
+func (d *specReader) parts(v *VerifySpec) {
 	if len(v.Signed) == 0 {
 		d.at("verify.signed", "is required")
 	}
@@ -206,7 +206,7 @@ func (d *decoder) parts(v *VerifySpec) {
 	}
 }
 
-func (d *decoder) timestamp(v *VerifySpec) {
+func (d *specReader) timestamp(v *VerifySpec) {
 	t := &v.Timestamp
 	const at = "verify.timestamp"
 	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json", "form", "scheme"}, nil)

@@ -1,13 +1,10 @@
 package providers
 
 import (
-	"cmp"
-	"errors"
 	"net/http"
 	"slices"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/oncegate/oncegate/internal/yamltree"
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
@@ -63,84 +60,66 @@ func Parse(name string, yaml []byte) (*Provider, error) {
 
 // ParseOver reads a spec that may extend one of the given providers.
 func ParseOver(name string, yaml []byte, bases map[string]*Provider) (*Provider, error) {
-	node, err := parseDocument(name, yaml)
-	if err != nil {
-		return nil, err
+	report := &yamltree.Report{File: "provider " + name}
+	root := yamltree.Parse(yaml, report)
+	if root == nil {
+		return nil, report.Err()
 	}
-	return ParseNode(name, node, bases)
+	return ParseNode(name, root, bases), report.Err()
 }
 
-// ParseNode reads a spec that is part of a larger YAML document, such as a
-// custom provider in the user's configuration; problems then carry that
-// document's lines.
-func ParseNode(name string, node ast.Node, bases map[string]*Provider) (*Provider, error) {
-	d := &decoder{name: name, lines: map[string]int{}}
-	spec := d.base(node, bases)
-	d.value(node, reflectSpec(spec), "", 0)
-	if !d.baseless {
-		d.defaults(spec)
-		d.check(spec) // without its base nearly everything would be missing
+// ParseNode reads a spec that is part of a larger document: a custom provider in a
+// configuration. What is wrong is in that document's report, and the provider is then nil.
+func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Provider {
+	if node.IsEmpty() {
+		node.Fail("is empty; write what the provider extends, or docs, verify and identity")
+		return nil
 	}
-	if len(d.problems) > 0 {
-		slices.SortStableFunc(d.problems, func(a, b *Problem) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
-		})
-		errs := make([]error, len(d.problems))
-		for i, p := range d.problems {
-			errs[i] = p
-		}
-		return nil, errors.Join(errs...)
+	d := &specReader{name: name, root: node, nodes: map[string]*yamltree.Node{}}
+	spec := d.base(bases)
+	d.read(spec)
+	if d.baseless || !node.IsMapping() {
+		return nil // nearly everything would be missing
+	}
+	d.defaults(spec)
+	d.check(spec)
+	if !node.Sound() {
+		return nil
 	}
 	p := compile(name, spec)
 	p.base = d.extended
-	p.own = make(map[string]bool, len(d.lines))
-	for path := range d.lines {
+	p.own = make(map[string]bool, len(d.nodes))
+	for path := range d.nodes {
 		p.own[path] = true
 	}
-	return p, nil
+	return p
 }
 
 // base returns a copy of the spec that the document extends, or an empty one.
 // Lists and maps are replaced when they are decoded, never changed, so a copy
 // of the struct is a copy.
-func (d *decoder) base(node ast.Node, bases map[string]*Provider) *Spec {
-	values, _ := pairs(node)
-	for _, pair := range values {
-		if key, _ := text(pair.Key); key != "extends" {
-			continue
-		}
-		name, _ := text(pair.Value)
-		base, ok := bases[name]
-		if !ok {
-			d.baseless = true
-			d.problem(line(pair.Value), "extends", "unknown provider %q; %s`oncegate providers list` shows the known ones", name, DidYouMean(bases, name))
-			break
-		}
-		d.extended = base
-		spec := *base.spec
-		spec.Title = d.name                                               // the base's would make two senders one
-		spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // that was the base
-		if chooses(values) {
+func (d *specReader) base(bases map[string]*Provider) *Spec {
+	extends := d.root.Member("extends")
+	if !extends.IsScalar() {
+		d.baseless = extends != nil
+		return &Spec{}
+	}
+	base, ok := bases[extends.Value()]
+	if !ok {
+		d.baseless = true
+		extends.Fail("unknown provider %q; %s`oncegate providers list` shows the known ones", extends.Value(), DidYouMean(bases, extends.Value()))
+		return &Spec{}
+	}
+	d.extended = base
+	spec := *base.spec
+	spec.Title = d.name                                               // the base's would make two senders one
+	spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // that was the base
+	for _, key := range []string{"mode", "candidates", "hash"} {
+		if d.root.Member("identity").Member(key) != nil {
 			spec.Identity = IdentitySpec{} // another rule, of which nothing of the base's is a part
 		}
-		return &spec
 	}
-	return &Spec{}
-}
-
-// chooses reports whether a document has a rule of its own for the event id.
-func chooses(values []*ast.MappingValueNode) bool {
-	for _, pair := range values {
-		if key, _ := text(pair.Key); key != "identity" {
-			continue
-		}
-		inner, _ := pairs(pair.Value)
-		return slices.ContainsFunc(inner, func(p *ast.MappingValueNode) bool {
-			key, _ := text(p.Key)
-			return key == "mode" || key == "candidates" || key == "hash"
-		})
-	}
-	return false
+	return &spec
 }
 
 func compile(name string, spec *Spec) *Provider {

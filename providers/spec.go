@@ -8,8 +8,8 @@ import "time"
 // spec is read, never ignored.
 //
 // JSON paths are names joined by dots ("data.object.id"); a number also picks
-// an element of an array; "$" is the whole document. Durations are Go's with a
-// "d" for days ("300s", "30d"). Sizes are bytes, or "512KiB", "25MiB".
+// an element of an array; "$" is the whole document. Durations and sizes are written as
+// anywhere in a configuration: "300s", "1.5m", "30d", "2w"; 512, "512KiB", "25MiB".
 type Spec struct {
 	// Extends names a provider, of the catalogue or of the configuration, on which
 	// this one is built: what is written here replaces what is there, key by key; lists

@@ -54,16 +54,16 @@ windows:
 		t.Fatal("taken")
 	}
 	for _, want := range []string{
-		"line 1: docs: is not an https address",
-		"line 2: colour: unknown key",
-		"line 3: request.max_body: a size",
-		"line 9: verify.signature.schemes[0].algorithm: unknown value \"hmac-sha257\"",
-		"line 9: verify.signature.schemes[0].encoding: unknown value \"hexx\"",
-		"line 9: verify.signature.schemes",
-		"line 10: verify.signed[1]: unknown value \"nonsense\"",
-		"line 11: verify.timestamp.form: unknown key",
-		"line 13: identity.candidates[0]: is one of",
-		"line 15: windows.retry: needs the source",
+		"bad:1:1: docs: is not an https address",
+		"bad:2:1: unknown key \"colour\"; known are ack, body",
+		"bad:3:22: request.max_body: \"lots\": not a size such as",
+		"bad:9:11: verify.signature.schemes[0].algorithm: \"hmac-sha257\": unknown; did you mean hmac-sha256?",
+		"bad:9:35: verify.signature.schemes[0].encoding: \"hexx\": unknown; did you mean hex?",
+		"bad:8:5: verify.signature.schemes: format value takes schemes without labels",
+		"bad:10:18: verify.signed[1]: \"nonsense\": unknown",
+		"bad:11:16: verify.timestamp: unknown key \"form\"; did you mean from?",
+		"bad:13:16: identity.candidates[0]: is one of",
+		"bad:15:3: windows.retry: needs the source",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing says %s", want)
@@ -78,13 +78,13 @@ windows:
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for overlay, want := range map[string]string{
-		"verify: { family: rsa }":                                                                                              `unknown value "rsa"`,
-		"verify: { family: magic }":                                                                                            `unknown value "magic"`,
+		"verify: { family: rsa }":                                                                                              `"rsa": unknown; known are hmac`,
+		"verify: { family: magic }":                                                                                            `"magic": unknown; known are hmac`,
 		"verify: { signature: { from: json, path: sig } }":                                                                     "does not go with from: json",
 		"verify: { signature: { format: groups } }":                                                                            "required by format groups",
 		"verify: { signature: { schemes: [{ algorithm: hmac-md5, encoding: hex }] } }":                                         "not implemented",
 		"verify: { signature: { schemes: [{ algorithm: hmac-sha256, encoding: hex, key: spki }] } }":                           "goes only with public keys",
-		"verify: { signature: { schemes: [{ algorithm: none, encoding: hex }] } }":                                             "unknown value",
+		"verify: { signature: { schemes: [{ algorithm: none, encoding: hex }] } }":                                             "unknown; known are",
 		"verify: { signature: { headers: [] } }":                                                                               "required",
 		"verify: { signature: { headers: ['X Y'] } }":                                                                          "not the name of a header",
 		"verify: { signed: [{ form: payload }] }":                                                                              "needs the body",
@@ -131,15 +131,15 @@ func TestParseRefuses(t *testing.T) {
 		"body: { format: any }\nhandshakes: [{ name: x, verify: signature, match: [{ header: a }], respond: { body: '{{hmac_hex header a}}' } }]":                                                                                     "only beside deliveries in JSON",
 		"body: { form: true }\nhandshakes: [{ name: x, verify: signature, match: [{ header: a }], respond: { body: '{{hmac_hex header a}}' } }]":                                                                                      "only beside deliveries in JSON",
 		"modes: [{ name: m, when: [{ header: b }], verify: { family: static, credential: [{ scheme: bearer }] } }]\nhandshakes: [{ name: x, verify: signature, match: [{ header: a }], respond: { body: '{{hmac_hex header a}}' } }]": "only beside deliveries of family hmac",
-		"confidence: { docs: sure }": "unknown value",
+		"confidence: { docs: sure }": "unknown; known are",
 		"checked: 2026-13":           "is not a year and a month",
 		"settings: [{ name: a, about: b, required: true, setup: c }]":                       "does not go with required: true",
 		"settings: [{ name: a, about: b, setup: c }]":                                       "is required beside setup",
 		"handshakes: [{ name: x, verify: none, token: { json: a }, match: [{ json: a }] }]": "only when verified, or with verify: open or bootstrap",
-		"docs: [a, b]":     "a text is expected",
-		"verify: hmac":     "a mapping is expected",
+		"docs: [a, b]":     "must be a single value, not a list",
+		"verify: hmac":     "must be a mapping (key: value), not a single value",
 		"extends: nothing": `unknown provider "nothing"`,
-		"verify: { family: hmac, family: static }": "already defined",
+		"verify: { family: hmac, family: static }": `duplicate key "family", first on line 2`,
 	} {
 		text := overlay
 		if !strings.HasPrefix(overlay, "extends") {

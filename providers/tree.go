@@ -4,9 +4,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Tree is the spec as it would be written in a file that stands alone, defaults
@@ -27,7 +28,7 @@ func written(v reflect.Value) any {
 		if value == 0 {
 			return nil
 		}
-		return sizeText(value)
+		return yamltree.FormatSize(int64(value))
 	case AnswerSpec:
 		if value.Empty { // what it replaced may still be there
 			value.Body, value.ContentType = "", ""
@@ -85,26 +86,3 @@ type space string
 
 // MarshalYAML writes it in quotation marks.
 func (s space) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(s))), nil }
-
-func durationText(d Duration) any {
-	const day = Duration(24 * time.Hour)
-	switch {
-	case d == 0:
-		return nil
-	case d == Off:
-		return "none"
-	case d%day == 0:
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	return time.Duration(d).String()
-}
-
-func sizeText(s Size) any {
-	switch {
-	case s%(1<<20) == 0:
-		return strconv.FormatInt(int64(s>>20), 10) + "MiB"
-	case s%(1<<10) == 0:
-		return strconv.FormatInt(int64(s>>10), 10) + "KiB"
-	}
-	return int64(s)
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 const (
@@ -197,7 +198,7 @@ func keyRecipe(r *config.Route) *inbox.KeyRecipe {
 		text += ", exclude [" + strings.Join(r.Key.Recipe.Exclude, ", ") + "]"
 	}
 	if r.Key.Within > 0 {
-		text += ", within " + config.FormatDuration(r.Key.Within)
+		text += ", within " + yamltree.FormatDuration(r.Key.Within)
 	}
 	return &inbox.KeyRecipe{Version: r.Key.Recipe.Version, Words: text}
 }

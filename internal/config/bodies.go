@@ -5,58 +5,54 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-func (r *reader) bodies(cfg *Config, n ast.Node) {
-	const where = "bodies"
+func (r *reader) bodies(cfg *Config, n *yamltree.Node) {
 	b := &cfg.Bodies
-	size := func(into *int64) func(field) {
-		return func(f field) { parsed(r, f.value, where+"."+f.name, into, positiveSize) }
-	}
-	reserve := func(into *int64) func(field) {
-		return func(f field) { parsed(r, f.value, where+"."+f.name, into, sizeOrOff) }
-	}
-	r.object(n, where, map[string]func(field){
-		"memory":         size(&b.BodyBytes),
-		"timeout":        r.duration(&b.BodyTimeout, where),
-		"least_rate":     func(f field) { parsed(r, f.value, where+"."+f.name, &b.LeastBodyRate, byteRate) },
-		"grace":          r.duration(&b.BodyGrace, where),
-		"small":          size(&b.SmallBody),
-		"small_reserve":  reserve(&b.SmallBodyReserve),
-		"source_reserve": reserve(&b.SourceReserve),
-		"peer_memory":    size(&b.PeerBodyBytes),
+	n.Fields(map[string]func(*yamltree.Node){
+		"memory":         yamltree.Size(&b.BodyBytes),
+		"timeout":        yamltree.Duration(&b.BodyTimeout),
+		"least_rate":     yamltree.Value(&b.LeastBodyRate, byteRate),
+		"grace":          yamltree.Duration(&b.BodyGrace),
+		"small":          yamltree.Size(&b.SmallBody),
+		"small_reserve":  yamltree.Value(&b.SmallBodyReserve, sizeOrOff),
+		"source_reserve": yamltree.Value(&b.SourceReserve, sizeOrOff),
+		"peer_memory":    yamltree.Size(&b.PeerBodyBytes),
 	})
 }
 
 func (r *reader) bodiesEnvironment(cfg *Config) {
 	b := &cfg.Bodies
-	override(r, "ONCEGATE_BODIES_MEMORY", &b.BodyBytes, positiveSize)
-	override(r, "ONCEGATE_BODIES_TIMEOUT", &b.BodyTimeout, positiveDuration)
+	override(r, "ONCEGATE_BODIES_MEMORY", &b.BodyBytes, yamltree.PositiveSize)
+	override(r, "ONCEGATE_BODIES_TIMEOUT", &b.BodyTimeout, yamltree.PositiveDuration)
 	override(r, "ONCEGATE_BODIES_LEAST_RATE", &b.LeastBodyRate, byteRate)
-	override(r, "ONCEGATE_BODIES_GRACE", &b.BodyGrace, positiveDuration)
-	override(r, "ONCEGATE_BODIES_SMALL", &b.SmallBody, positiveSize)
+	override(r, "ONCEGATE_BODIES_GRACE", &b.BodyGrace, yamltree.PositiveDuration)
+	override(r, "ONCEGATE_BODIES_SMALL", &b.SmallBody, yamltree.PositiveSize)
 	override(r, "ONCEGATE_BODIES_SMALL_RESERVE", &b.SmallBodyReserve, sizeOrOff)
 	override(r, "ONCEGATE_BODIES_SOURCE_RESERVE", &b.SourceReserve, sizeOrOff)
-	override(r, "ONCEGATE_BODIES_PEER_MEMORY", &b.PeerBodyBytes, positiveSize)
+	override(r, "ONCEGATE_BODIES_PEER_MEMORY", &b.PeerBodyBytes, yamltree.PositiveSize)
 }
 
 // checkBodies refuses limits that contradict each other, and sources whose largest body
 // never fits into the memory for bodies.
 func (r *reader) checkBodies(cfg *Config) {
+	if !r.sound("bodies") {
+		return
+	}
 	b := cfg.Bodies.Resolved(len(cfg.Sources))
 	if cfg.Bodies.BodyGrace >= b.BodyTimeout {
-		r.environ("bodies.grace: %s is not shorter than bodies.timeout, %s: no body would ever be too slow; shorten it, or set bodies.least_rate to off",
-			FormatDuration(b.BodyGrace), FormatDuration(b.BodyTimeout))
+		r.report.Add("bodies.grace: %s is not shorter than bodies.timeout, %s: no body would ever be too slow; shorten it, or set bodies.least_rate to off",
+			yamltree.FormatDuration(b.BodyGrace), yamltree.FormatDuration(b.BodyTimeout))
 	}
 	if b.SmallBodyReserve >= b.BodyBytes {
-		r.environ("bodies.small_reserve: %s leaves nothing of bodies.memory, %s, to larger bodies; lower it", FormatSize(b.SmallBodyReserve), FormatSize(b.BodyBytes))
+		r.report.Add("bodies.small_reserve: %s leaves nothing of bodies.memory, %s, to larger bodies; lower it", yamltree.FormatSize(b.SmallBodyReserve), yamltree.FormatSize(b.BodyBytes))
 		return
 	}
 	if all := b.SourceReserve * int64(len(cfg.Sources)); all >= b.BodyBytes {
-		r.environ("bodies.source_reserve: %s for each of %d sources leaves nothing of bodies.memory, %s; lower it", FormatSize(b.SourceReserve), len(cfg.Sources), FormatSize(b.BodyBytes))
+		r.report.Add("bodies.source_reserve: %s for each of %d sources leaves nothing of bodies.memory, %s; lower it", yamltree.FormatSize(b.SourceReserve), len(cfg.Sources), yamltree.FormatSize(b.BodyBytes))
 		return
 	}
 	for _, s := range cfg.Sources {
@@ -65,15 +61,15 @@ func (r *reader) checkBodies(cfg *Config) {
 			largest = s.Provider.Limits().MaxBody
 		}
 		if needs, room := b.Needs(largest, len(cfg.Sources)); needs > room {
-			r.line(s.line, "sources.%s: a body of max_body, %s, takes up to %s of bodies.memory, of which it can have %s: set bodies.memory to %s or lower max_body",
-				s.Name, FormatSize(largest), FormatSize((needs+1<<20-1)>>20<<20), FormatSize(room>>20<<20), FormatSize(enough(cfg.Bodies, b.BodyBytes, largest, len(cfg.Sources))))
+			s.node.FailKey("a body of max_body, %s, takes up to %s of bodies.memory, of which it can have %s: set bodies.memory to %s or lower max_body",
+				yamltree.FormatSize(largest), yamltree.FormatSize((needs+1<<20-1)>>20<<20), yamltree.FormatSize(room>>20<<20), yamltree.FormatSize(sufficientMemory(cfg.Bodies, b.BodyBytes, largest, len(cfg.Sources))))
 		}
 	}
 }
 
-// enough is the least whole number of MiB, more than the memory that there is, in which a
+// sufficientMemory is the least whole number of MiB, more than the memory that there is, in which a
 // body of the size has room.
-func enough(b receiver.BodyLimits, memory, size int64, sources int) int64 {
+func sufficientMemory(b receiver.BodyLimits, memory, size int64, sources int) int64 {
 	for {
 		memory = (memory>>20 + 1) << 20
 		b.BodyBytes = memory
@@ -87,7 +83,7 @@ func sizeOrOff(s string) (int64, error) {
 	if s == "off" {
 		return -1, nil
 	}
-	n, err := positiveSize(s)
+	n, err := yamltree.PositiveSize(s)
 	if err != nil {
 		err = errors.New("neither a size such as 8MiB nor off")
 	}
@@ -100,7 +96,7 @@ func byteRate(s string) (int64, error) {
 		return -1, nil
 	}
 	size, ok := strings.CutSuffix(s, "/s")
-	n, err := positiveSize(size)
+	n, err := yamltree.PositiveSize(size)
 	if !ok || err != nil {
 		return 0, errors.New("neither a rate such as 1KiB/s nor off")
 	}
@@ -122,7 +118,7 @@ func (c *Config) effectiveBodies() yaml.MapSlice {
 	case b.LeastBodyRate < 0:
 		out = append(out, item("least_rate", "off"))
 	case b.LeastBodyRate > 0:
-		out = append(out, item("least_rate", FormatSize(b.LeastBodyRate)+"/s"))
+		out = append(out, item("least_rate", yamltree.FormatSize(b.LeastBodyRate)+"/s"))
 	}
 	out = duration(out, "grace", b.BodyGrace)
 	out = number(out, "small", b.SmallBody)

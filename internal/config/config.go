@@ -15,7 +15,15 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/fold"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
+)
+
+// Problem is one thing that is wrong with a configuration, and Problems the error of one in
+// which something is.
+type (
+	Problem  = yamltree.Problem
+	Problems = yamltree.Problems
 )
 
 // Config is the effective configuration: file, environment and defaults.
@@ -224,7 +232,7 @@ type Target struct {
 	Timeout time.Duration
 	Retry   Retry
 
-	line int
+	node *yamltree.Node
 }
 
 // Mail is the message that a route makes of an event.
@@ -278,7 +286,7 @@ type Source struct {
 
 	Routes []*Route
 
-	line int
+	node *yamltree.Node
 }
 
 // Keys gives the source's secrets with their values.
@@ -310,4 +318,6 @@ type Route struct {
 	// Retry and Timeout are the target's, unless the route says otherwise.
 	Retry   Retry
 	Timeout time.Duration
+
+	node *yamltree.Node
 }

@@ -1,16 +1,17 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // EffectKey says which effects of a route are one.
@@ -26,40 +27,31 @@ type EffectKey struct {
 	// other.
 	Within time.Duration
 
-	line int
+	node *yamltree.Node
 }
 
-// effectKey reads a route's key: a list of fields, or an object with them.
-func (r *reader) effectKey(f field, where string) *EffectKey {
-	where += ".key"
-	k := &EffectKey{line: lineOf(f.key)}
+// effectKey reads a route's key: a list of fields, or a mapping with them.
+func (r *reader) effectKey(n *yamltree.Node) *EffectKey {
+	k := &EffectKey{node: n}
 	recipe := &expression.Recipe{Version: 1}
-	if _, short := f.value.(*ast.SequenceNode); short {
-		r.keyFields(recipe, f.value, where)
-	} else {
-		r.object(f.value, where, map[string]func(field){
-			"fields":  func(f field) { r.keyFields(recipe, f.value, where+".fields") },
-			"version": r.count(&recipe.Version, where, 1),
-			"within":  r.duration(&k.Within, where),
-			"keep":    r.duration(&k.Keep, where),
-			"exclude": func(f field) {
-				for i, item := range r.list(f.value, where+".exclude") {
-					var name string
-					parsed(r, item, fmt.Sprintf("%s.exclude[%d]", where, i), &name, verbatim)
-					recipe.Exclude = append(recipe.Exclude, name)
-				}
-			},
+	if n.IsMapping() || n.IsEmpty() {
+		n.Fields(map[string]func(*yamltree.Node){
+			"fields":  func(n *yamltree.Node) { r.keyFields(recipe, n) },
+			"version": yamltree.Integer(&recipe.Version, 1),
+			"within":  yamltree.Duration(&k.Within),
+			"keep":    yamltree.Duration(&k.Keep),
+			"exclude": yamltree.List(&recipe.Exclude, verbatim),
 		})
+	} else {
+		r.keyFields(recipe, n)
 	}
-	keep := k.Keep
-	if keep == 0 {
-		keep = inbox.DefaultKeyKeep
-	}
+	keep := cmp.Or(k.Keep, inbox.DefaultKeyKeep)
 	switch {
+	case !n.Sound():
 	case k.Within > keep:
-		r.line(k.line, "%s: keep %s is shorter than within %s", where, FormatDuration(keep), FormatDuration(k.Within))
+		n.FailKey("keep %s is shorter than within %s", yamltree.FormatDuration(keep), yamltree.FormatDuration(k.Within))
 	case len(recipe.Fields) == 0 && (k.Within > 0 || len(recipe.Exclude) > 0 || recipe.Version > 1):
-		r.line(k.line, "%s: within, exclude and version need fields", where)
+		n.FailKey("within, exclude and version need fields")
 	}
 	if len(recipe.Fields) > 0 {
 		k.Recipe = recipe
@@ -67,45 +59,27 @@ func (r *reader) effectKey(f field, where string) *EffectKey {
 	return k
 }
 
-func (r *reader) keyFields(recipe *expression.Recipe, n ast.Node, where string) {
-	items := r.list(n, where)
-	if _, isList := n.(*ast.SequenceNode); isList && len(items) == 0 {
-		r.at(n, "%s: the list is empty", where)
+func (r *reader) keyFields(recipe *expression.Recipe, n *yamltree.Node) {
+	items := n.Items()
+	if len(items) == 0 && n.Sound() {
+		n.Fail("the list is empty")
 	}
-	for i, item := range items {
-		r.expression(item, fmt.Sprintf("%s[%d]", where, i), expression.Value, func(p *expression.Program) { recipe.Fields = append(recipe.Fields, p) })
+	for _, item := range items {
+		r.expression(item, expression.Value, func(p *expression.Program) { recipe.Fields = append(recipe.Fields, p) })
 	}
 }
 
-// expression reads a CEL expression. The bare word type is the event's type: in
-// CEL itself it is the name of a function.
-func (r *reader) expression(n ast.Node, where string, want expression.Want, use func(*expression.Program)) {
-	text, ok := r.text(n, where)
-	if !ok {
-		return
-	}
-	if strings.TrimSpace(text) == "type" {
-		text = "event.type"
-	}
-	p, err := expression.Compile(text, want)
-	if err != nil {
-		r.at(n, "%s: \"%s\": %v", where, visible(text), err)
-		return
-	}
-	use(p)
-}
-
-// mapping reads an expression, or an object whose members are mappings.
-func (r *reader) mapping(n ast.Node, where string) *expression.Mapping {
-	if _, object := n.(ast.MapNode); !object {
+// mapping reads an expression, or a mapping whose members are mappings or expressions.
+func (r *reader) mapping(n *yamltree.Node) *expression.Mapping {
+	if !n.IsMapping() {
 		var m *expression.Mapping
-		r.expression(n, where, expression.Value, func(p *expression.Program) { m = expression.NewMapping(p) })
+		r.expression(n, expression.Value, func(p *expression.Program) { m = expression.NewMapping(p) })
 		return m
 	}
 	members := map[string]*expression.Mapping{}
-	for _, f := range r.fields(n, where) {
-		if m := r.mapping(f.value, where+"."+visible(f.name)); m != nil {
-			members[f.name] = m
+	for _, member := range n.Members() {
+		if m := r.mapping(member); m != nil {
+			members[member.Name()] = m
 		}
 	}
 	return expression.NewObject(members)
@@ -120,21 +94,17 @@ func (r *reader) checkKeys(s *Source) {
 	windows := s.Provider.Spec().Windows
 	resend := time.Duration(max(windows.Retry.For, windows.Resend.For))
 	for _, route := range s.Routes {
-		if route.Key == nil || route.Target == nil {
+		if route.Key == nil || route.Target == nil || !route.Key.node.Sound() {
 			continue
 		}
-		where := "sources." + s.Name + ".routes." + route.Name + ".key"
-		keep := route.Key.Keep
-		if keep == 0 {
-			keep = inbox.DefaultKeyKeep
-		}
+		keep := cmp.Or(route.Key.Keep, inbox.DefaultKeyKeep)
 		if route.Key.Recipe == nil && keep < resend {
-			r.line(route.Key.line, "%s: keep %s is shorter than the %s in which %s may deliver an event again",
-				where, FormatDuration(keep), FormatDuration(resend), s.Provider.Name())
+			route.Key.node.FailKey("keep %s is shorter than the %s in which %s may deliver an event again",
+				yamltree.FormatDuration(keep), yamltree.FormatDuration(resend), s.Provider.Name())
 		}
 		if window := route.Target.KeyWindow; route.Target.Idempotent && window > 0 && keep > window && !route.AssumeIdempotent {
-			r.line(route.Key.line, "%s: keep %s is longer than the %s for which target %s remembers a key; shorten it, or say assume_idempotent: true",
-				where, FormatDuration(keep), FormatDuration(window), route.Target.Name)
+			route.Key.node.FailKey("keep %s is longer than the %s for which target %s remembers a key; shorten it, or say assume_idempotent: true",
+				yamltree.FormatDuration(keep), yamltree.FormatDuration(window), route.Target.Name)
 		}
 	}
 }
@@ -175,7 +145,7 @@ func rate(s string) (Rate, error) {
 	errRate := errors.New("not a rate such as 50/s, 100/m or 1000/h")
 	number, unit, ok := strings.Cut(s, "/")
 	per, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
-	n, err := wholeNumber(number, 1)
+	n, err := yamltree.ParseInteger(number, 1)
 	if !ok || !known || err != nil || n > 1_000_000 {
 		return Rate{}, errRate
 	}
@@ -191,10 +161,9 @@ type Breaker struct {
 	Open time.Duration
 }
 
-func (r *reader) breaker(into *Breaker, f field, where string) {
-	where += ".breaker"
-	if _, object := f.value.(ast.MapNode); !object {
-		parsed(r, f.value, where, &into.Failures, func(s string) (int, error) {
+func (r *reader) breaker(into *Breaker, n *yamltree.Node) {
+	if !n.IsMapping() {
+		yamltree.Read(n, &into.Failures, func(s string) (int, error) {
 			if s == "off" || s == "false" {
 				return -1, nil
 			}
@@ -202,9 +171,9 @@ func (r *reader) breaker(into *Breaker, f field, where string) {
 		})
 		return
 	}
-	r.object(f.value, where, map[string]func(field){
-		"failures": r.count(&into.Failures, where, 1),
-		"open":     r.duration(&into.Open, where),
+	n.Fields(map[string]func(*yamltree.Node){
+		"failures": yamltree.Integer(&into.Failures, 1),
+		"open":     yamltree.Duration(&into.Open),
 	})
 }
 

@@ -1,25 +1,24 @@
 package config
 
-import (
-	"slices"
-
-	"github.com/goccy/go-yaml/ast"
-)
+import "slices"
 
 // handler gives the target of a route that names none: the Go function of the route's
 // name. Routes of several sources that have one name share the function, and so its
 // limits.
-func (r *reader) handler(cfg *Config, route *Route, n ast.Node, where string) *Target {
+func (r *reader) handler(cfg *Config, route *Route) *Target {
+	if route.Name == "" {
+		return nil
+	}
 	at := slices.IndexFunc(cfg.Targets, func(t *Target) bool { return t.Name == route.Name })
 	if at < 0 {
-		t := &Target{Name: route.Name, Kind: KindHandler, KeyHeader: "", line: lineOf(n)}
+		t := &Target{Name: route.Name, Kind: KindHandler, KeyHeader: "", node: route.node}
 		cfg.Targets = append(cfg.Targets, t)
 		return t
 	}
 	if t := cfg.Targets[at]; t.Kind == KindHandler {
 		return t
 	}
-	r.at(n, "%s: target is missing: a handler would take the name of target %s; write target: %s if that is meant, or rename the route",
-		where, route.Name, route.Name)
+	route.node.Fail("target is missing: a handler would take the name of target %s; write target: %s if that is meant, or rename the route",
+		route.Name, route.Name)
 	return nil
 }

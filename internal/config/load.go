@@ -11,12 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/fold"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -60,25 +57,24 @@ type Options struct {
 // Load reads the configuration. Its error is [Problems], unless the file cannot
 // be read at all.
 func Load(o Options) (*Config, error) {
-	r := &reader{env: newEnvironment(o.Environ), handlers: o.Handlers}
+	r := &reader{
+		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers,
+		broken: map[string]bool{}, misset: map[string]bool{},
+	}
 	cfg := defaults(o.Catalog)
 	content, err := r.open(o)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Origin = r.file
-	var root ast.Node
-	if content != nil {
-		root = r.parse(content)
-	}
-	if len(r.problems) == 0 {
-		r.root(cfg, root, content, o)
+	cfg.Origin = r.report.File
+	if r.root = yamltree.Parse(content, r.report); r.root != nil {
+		r.sections(cfg, o)
 		r.environmentOverrides(cfg, o)
 		r.checkSeal(cfg, o)
 		r.check(cfg, o)
 	}
-	if len(r.problems) > 0 {
-		return nil, r.problems.sorted()
+	if err := r.report.Err(); err != nil {
+		return nil, err
 	}
 	sortByName(cfg)
 	now := o.Now
@@ -107,7 +103,7 @@ const day = 24 * time.Hour
 
 func (r *reader) open(o Options) ([]byte, error) {
 	if o.Content != nil {
-		r.file = o.File
+		r.report.File = o.File
 		return o.Content, nil
 	}
 	path := o.File
@@ -129,109 +125,68 @@ func (r *reader) open(o Options) ([]byte, error) {
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("reading the configuration: %v", err)}}
 	}
-	r.file = path
+	r.report.File = path
 	return content, nil
 }
 
-func (r *reader) parse(content []byte) ast.Node {
-	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		line := 0
-		text := strings.TrimSpace(strings.SplitN(err.Error(), "\n", 2)[0])
-		if syntax, ok := errors.AsType[yaml.Error](err); ok {
-			text = syntax.GetMessage()
-			if token := syntax.GetToken(); token != nil {
-				line = token.Position.Line
-			}
-		}
-		r.line(line, "not YAML: %s", text)
-		return nil
-	}
-	var root ast.Node
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		if root != nil {
-			r.at(doc.Body, "one document only, not several separated by ---")
-			return nil
-		}
-		root = doc.Body
-	}
-	if _, comments := root.(*ast.CommentGroupNode); comments {
-		return nil
-	}
-	return root
-}
-
-// root reads the sections in the order in which they need each other, whatever
+// sections reads the sections in the order in which they need each other, whatever
 // their order in the file.
-func (r *reader) root(cfg *Config, root ast.Node, content []byte, o Options) {
-	sections := map[string]ast.Node{}
-	keep := func(f field) { sections[f.name] = f.value }
-	r.object(root, "configuration", map[string]func(field){
-		"database": keep, "seal": keep, "listen": keep, "log": keep, "gate": keep, "bodies": keep, "work": keep, "classes": keep,
-		"providers": keep, "targets": keep, "sources": keep,
-		"drain": func(f field) { parsed(r, f.value, "drain", &cfg.Drain, positiveDuration) },
-	})
-	r.database(cfg, sections["database"])
-	r.seal(cfg, sections["seal"])
+func (r *reader) sections(cfg *Config, o Options) {
+	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
+	for _, name := range []string{"database", "seal", "listen", "log", "gate", "bodies", "work", "classes", "providers", "targets", "sources"} {
+		keys[name] = func(*yamltree.Node) {}
+	}
+	r.root.Fields(keys)
+	r.database(cfg, r.root.Member("database"))
+	r.seal(cfg, r.root.Member("seal"))
 	if o.DatabaseOnly {
 		return
 	}
-	r.listen(cfg, sections["listen"])
-	r.log(cfg, sections["log"])
-	r.gate(cfg, sections["gate"])
-	r.bodies(cfg, sections["bodies"])
-	r.work(cfg, sections["work"])
-	r.classes(cfg, sections["classes"])
-	r.customProviders(cfg, sections["providers"], content)
-	r.targets(cfg, sections["targets"], o.Dev)
-	r.sources(cfg, sections["sources"])
+	r.listen(cfg, r.root.Member("listen"))
+	r.log(cfg, r.root.Member("log"))
+	r.gate(cfg, r.root.Member("gate"))
+	r.bodies(cfg, r.root.Member("bodies"))
+	r.work(cfg, r.root.Member("work"))
+	r.classes(cfg, r.root.Member("classes"))
+	r.customProviders(cfg, r.root.Member("providers"))
+	r.targets(cfg, r.root.Member("targets"), o.Dev)
+	r.sources(cfg, r.root.Member("sources"))
 }
 
 // check looks at what only the whole can show.
 func (r *reader) check(cfg *Config, o Options) {
-	if cfg.Database.URL == "" && !o.Dev {
-		r.environ("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")
+	if cfg.Database.URL == "" && !o.Dev && r.sound("database.url") {
+		r.report.Add("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")
 	}
 	if cfg.Database.URL != "" && !strings.Contains(cfg.Database.URL, "=") && !strings.Contains(cfg.Database.URL, "://") {
-		r.environ("database.url: not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
+		r.report.Add("database.url: not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
 	}
 	if o.DatabaseOnly {
 		return
 	}
-	if len(cfg.Sources) == 0 && len(r.problems) == 0 {
-		r.environ("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	if len(cfg.Sources) == 0 && r.report.Len() == 0 {
+		r.report.Add("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
 	}
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)
 	}
 	r.checkBodies(cfg)
-	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections {
-		r.environ("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)
+	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections && r.sound("listen") {
+		r.report.Add("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)
 	}
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome
 	for _, s := range cfg.Sources {
 		for _, route := range s.Routes {
-			if route.Timeout > longest {
-				r.line(s.line, "sources.%s.routes.%s: an attempt of %s does not fit into work.lease of %s; at most %s does",
-					s.Name, route.Name, FormatDuration(route.Timeout), FormatDuration(lease), FormatDuration(longest))
+			if route.Timeout > longest && r.sound("work.lease") {
+				route.node.Fail("an attempt of %s does not fit into work.lease of %s; at most %s does",
+					yamltree.FormatDuration(route.Timeout), yamltree.FormatDuration(lease), yamltree.FormatDuration(longest))
 			}
 		}
 	}
 	for _, name := range r.env.unknown() {
-		r.environ("unknown environment variable %s: Oncegate reads none of that name, and no secret refers to it", name)
+		r.report.Add("unknown environment variable %s: Oncegate reads none of that name, and no secret refers to it", name)
 	}
-}
-
-func (r *reader) named(f field, where string) bool {
-	if _, err := checkedName(f.name); err != nil {
-		r.at(f.key, "%s: name %q: %v", where, visible(f.name), err)
-		return false
-	}
-	return true
 }
 
 func sortByName(cfg *Config) {

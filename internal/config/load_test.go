@@ -257,29 +257,3 @@ func TestEnvironmentAloneMakesASource(t *testing.T) {
 		}
 	})
 }
-
-func TestUnits(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"90d": 90 * 24 * time.Hour, "10s": 10 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond, "2w": 336 * time.Hour,
-	} {
-		if got, err := config.ParseDuration(text); err != nil || got != want {
-			t.Errorf("%s: %s, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "10", "s", "-1s", "1.5h", "1 h", "1y", "99999999999999w", "9223372036854775807d"} {
-		if got, err := config.ParseDuration(text); err == nil {
-			t.Errorf("%q was taken as %s", text, got)
-		}
-	}
-	for text, want := range map[string]int64{"512": 512, "1B": 1, "64KiB": 65536, "1MiB": 1 << 20, "2MB": 2000000} {
-		if got, err := config.ParseSize(text); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "MiB", "-1", "1.5MiB", "9999999999999GiB", "1 XB"} {
-		if got, err := config.ParseSize(text); err == nil {
-			t.Errorf("%q was taken as %d", text, got)
-		}
-	}
-}

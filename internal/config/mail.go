@@ -10,24 +10,20 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
 // mail asks the kind itself whether it can do what is configured.
-func (r *reader) mail(t *Target, where string) {
+func (r *reader) mail(t *Target) {
 	if len(t.Password) > 1 {
-		r.line(t.line, "%s.password: a mail server takes one", where)
+		t.node.Below("password").Fail("a mail server takes one")
 	}
 	_, server := mail.New(t.MailConfig())
 	_, from := mail.NewMessage(mail.MessageConfig{From: t.From, Subject: "x", Text: "x"})
-	if err := errors.Join(server, from); err != nil {
-		for _, line := range lines(err) {
-			r.line(t.line, "%s: %s", where, line)
-		}
-	}
+	failLines(t.node.Below(""), errors.Join(server, from))
 }
 
 // MailConfig is the target as its kind takes it.
@@ -41,50 +37,36 @@ func (t *Target) MailConfig() mail.Config {
 	return cfg
 }
 
-// routeMail reads the message of a route; nil if its template has no name.
-func (r *reader) routeMail(f field, where string) *Mail {
-	where += ".mail"
-	m, named := &Mail{}, true
-	r.object(f.value, where, map[string]func(field){
-		"to": func(f field) {
-			r.expression(f.value, where+".to", expression.Texts, func(p *expression.Program) { m.To = p })
-		},
-		"template": func(f field) {
-			parsed(r, f.value, where+".template", &m.Template, checkedName)
-			named = m.Template != ""
-		},
-		"subject": func(f field) { parsed(r, f.value, where+".subject", &m.Subject, verbatim) },
-		"text":    func(f field) { parsed(r, f.value, where+".text", &m.Text, verbatim) },
-		"html":    func(f field) { parsed(r, f.value, where+".html", &m.HTML, verbatim) },
+// routeMail reads the message of a route.
+func (r *reader) routeMail(n *yamltree.Node) *Mail {
+	m := &Mail{}
+	n.Fields(map[string]func(*yamltree.Node){
+		"to":       r.program(&m.To, expression.Texts),
+		"template": yamltree.Value(&m.Template, checkedName),
+		"subject":  yamltree.Text(&m.Subject),
+		"text":     yamltree.Text(&m.Text),
+		"html":     yamltree.Text(&m.HTML),
 	})
-	if len(r.peek(f.value, "to")) == 0 {
-		r.at(f.key, "%s: to is missing", where)
-	}
-	if !named {
-		return nil
+	if (n.IsMapping() || n.IsEmpty()) && n.Lacks("to") {
+		n.FailKey("to is missing")
 	}
 	return m
 }
 
 // routeTemplates reads the files that a route's template names, and checks the
 // message. It comes after the route's target is known.
-func (r *reader) routeTemplates(route *Route, at ast.Node, where string) {
-	where += ".mail"
+func (r *reader) routeTemplates(route *Route, n *yamltree.Node) {
 	m := route.Mail
-	if m == nil {
-		return
-	}
-	if m.Template != "" {
+	if template := n.Member("template"); m.Template != "" {
 		if err := r.templateFiles(route.Target, m); err != nil {
-			r.at(at, "%s.template: %v", where, err)
+			template.FailKey("%v", err)
 			return
 		}
+	} else if !template.Sound() || !n.IsMapping() {
+		return
 	}
-	if _, err := mail.NewMessage(mail.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML}); err != nil {
-		for _, line := range lines(err) {
-			r.at(at, "%s: %s", where, line)
-		}
-	}
+	_, err := mail.NewMessage(mail.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML})
+	failLines(n.Below(""), err)
 }
 
 // longestTemplate bounds a template's file, in bytes.
@@ -101,7 +83,7 @@ func (r *reader) templateFiles(t *Target, m *Mail) error {
 	}
 	directory := t.Templates
 	if !filepath.IsAbs(directory) {
-		directory = filepath.Join(filepath.Dir(r.file), directory)
+		directory = filepath.Join(filepath.Dir(r.report.File), directory)
 	}
 	root, err := os.OpenRoot(directory)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Operation is what only sources of operations have.
@@ -25,36 +26,26 @@ const longestWait = 45 * time.Second
 
 // operation reads the section and makes the source's provider follow the recipe.
 // It comes after the source's provider is known.
-func (r *reader) operation(s *Source, n ast.Node, where string) {
+func (r *reader) operation(s *Source, n *yamltree.Node) {
 	if n == nil {
 		return
 	}
 	if s.Provider != nil && !s.Provider.IsOperation() {
-		r.at(n, "%s: goes only with a provider of operations, which %s is not", where, s.Provider.Name())
+		n.Fail("goes only with a provider of operations, which %s is not", s.Provider.Name())
 		return
 	}
-	before := len(r.problems)
-	var keyAt ast.Node
-	r.object(n, where, map[string]func(field){
-		"key": func(f field) {
-			keyAt = f.value
-			for i, item := range r.list(f.value, where+".key") {
-				var name string
-				parsed(r, item, fmt.Sprintf("%s.key[%d]", where, i), &name, verbatim)
-				s.Operation.Key = append(s.Operation.Key, name)
-			}
-		},
-		"new_keys": r.count(&s.Operation.NewKeys, where, 1),
-		"wait":     func(f field) { parsed(r, f.value, where+".wait", &s.Operation.Wait, waitOrOff) },
+	n.Fields(map[string]func(*yamltree.Node){
+		"key":      yamltree.List(&s.Operation.Key, verbatim),
+		"new_keys": yamltree.Integer(&s.Operation.NewKeys, 1),
+		"wait":     yamltree.Value(&s.Operation.Wait, waitOrOff),
 	})
-	if keyAt == nil || s.Provider == nil || len(r.problems) > before {
+	key := n.Member("key")
+	if key == nil || s.Provider == nil || !n.Sound() {
 		return
 	}
 	p, err := s.Provider.WithRecipe(s.Operation.Key)
 	if err != nil {
-		for _, line := range lines(err) {
-			r.at(keyAt, "%s.key: %s", where, line)
-		}
+		failLines(key, err)
 		return
 	}
 	s.Provider = p
@@ -64,9 +55,9 @@ func waitOrOff(s string) (time.Duration, error) {
 	if s == "off" {
 		return -1, nil
 	}
-	d, err := positiveDuration(s)
+	d, err := yamltree.PositiveDuration(s)
 	if err == nil && d > longestWait {
-		err = fmt.Errorf("longer than %s", FormatDuration(longestWait))
+		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestWait))
 	}
 	return d, err
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Order says in which order the effects of a route happen. The zero Order is
@@ -22,7 +22,7 @@ type Order struct {
 	// provider's.
 	Key, Number *expression.Program
 
-	line int
+	node *yamltree.Node
 }
 
 // orderModes says in which modes each key has a meaning; mode itself is missing.
@@ -42,78 +42,53 @@ var orderModes = map[string][]sequence.Mode{
 }
 
 // order reads a route's order.
-func (r *reader) order(f field, where string) Order {
-	where += ".order"
-	o := Order{line: lineOf(f.key)}
-	var given []field
-	reads := map[string]func(field){
-		"mode": word(r, &o.Mode, where, sequence.None, sequence.Latest, sequence.Contiguous, sequence.Arrival),
-		"key": func(f field) {
-			r.expression(f.value, where+".key", expression.Name, func(p *expression.Program) { o.Key = p })
-		},
-		"number": func(f field) {
-			r.expression(f.value, where+".number", expression.Number, func(p *expression.Program) { o.Number = p })
-		},
-		"patience":  r.duration(&o.Patience, where),
-		"warn":      r.duration(&o.Warn, where),
-		"on_gap":    word(r, &o.OnGap, where, sequence.GapHold, sequence.GapSkip, sequence.GapFail),
-		"on_dead":   word(r, &o.OnDead, where, sequence.DeadBlock, sequence.DeadSkip),
-		"late":      word(r, &o.Late, where, sequence.LateDrop, sequence.LateApply, sequence.LateDead),
-		"no_key":    word(r, &o.NoKey, where, sequence.Apply, sequence.Hold, sequence.Dead),
-		"no_number": word(r, &o.NoNumber, where, sequence.Apply, sequence.Hold, sequence.Dead),
-		"ties":      word(r, &o.Ties, where, sequence.Apply, sequence.Hold, sequence.Dead),
-		"start":     func(f field) { parsed(r, f.value, where+".start", &o.Start, sequenceStart) },
-		"settle":    r.duration(&o.Settle, where),
-	}
-	for name, read := range reads {
-		if name != "mode" {
-			reads[name] = func(f field) { given = append(given, f); read(f) }
-		}
-	}
-	before := len(r.problems)
-	r.object(f.value, where, reads)
-	if len(r.problems) > before {
+func (r *reader) order(n *yamltree.Node) Order {
+	o := Order{node: n}
+	n.Fields(map[string]func(*yamltree.Node){
+		"mode":      yamltree.Word(&o.Mode, sequence.None, sequence.Latest, sequence.Contiguous, sequence.Arrival),
+		"key":       r.program(&o.Key, expression.Name),
+		"number":    r.program(&o.Number, expression.Number),
+		"patience":  yamltree.Duration(&o.Patience),
+		"warn":      yamltree.Duration(&o.Warn),
+		"on_gap":    yamltree.Word(&o.OnGap, sequence.GapHold, sequence.GapSkip, sequence.GapFail),
+		"on_dead":   yamltree.Word(&o.OnDead, sequence.DeadBlock, sequence.DeadSkip),
+		"late":      yamltree.Word(&o.Late, sequence.LateDrop, sequence.LateApply, sequence.LateDead),
+		"no_key":    yamltree.Word(&o.NoKey, sequence.Apply, sequence.Hold, sequence.Dead),
+		"no_number": yamltree.Word(&o.NoNumber, sequence.Apply, sequence.Hold, sequence.Dead),
+		"ties":      yamltree.Word(&o.Ties, sequence.Apply, sequence.Hold, sequence.Dead),
+		"start":     yamltree.Value(&o.Start, sequenceStart),
+		"settle":    yamltree.Duration(&o.Settle),
+	})
+	if !n.Sound() {
 		return o
 	}
 	if o.Mode == "" {
-		r.line(o.line, "%s: mode is missing: none, latest, contiguous or arrival", where)
+		n.FailKey("mode is missing: none, latest, contiguous or arrival")
 		return o
 	}
-	for _, f := range given {
-		if modes := orderModes[f.name]; !slices.Contains(modes, o.Mode) {
-			r.at(f.key, "%s.%s: has no meaning in mode %s, only in %s", where, f.name, o.Mode, joined(modes))
+	for _, member := range n.Members() {
+		if modes := orderModes[member.Name()]; member.Name() != "mode" && !slices.Contains(modes, o.Mode) {
+			member.FailKey("has no meaning in mode %s, only in %s", o.Mode, joined(modes))
 		}
 	}
-	r.orderTimes(&o, where)
+	r.orderTimes(&o)
 	return o
 }
 
 // orderTimes compares what a gap's times say with each other.
-func (r *reader) orderTimes(o *Order, where string) {
+func (r *reader) orderTimes(o *Order) {
 	if patience := o.WithDefaults().Patience; o.Warn > patience {
-		r.line(o.line, "%s: warn %s is longer than patience %s", where, FormatDuration(o.Warn), FormatDuration(patience))
+		o.node.FailKey("warn %s is longer than patience %s", yamltree.FormatDuration(o.Warn), yamltree.FormatDuration(patience))
 	}
 	if o.Start != "" && o.Settle > 0 {
-		r.line(o.line, "%s: start says which number is the first, settle learns it; give one of them", where)
+		o.node.FailKey("start says which number is the first, settle learns it; give one of them")
 	}
 }
 
-// word reads one of a few words.
-func word[T ~string](r *reader, into *T, where string, words ...T) func(field) {
-	return func(f field) {
-		parsed(r, f.value, where+"."+f.name, into, func(s string) (T, error) {
-			if !slices.Contains(words, T(s)) {
-				return "", fmt.Errorf("unknown; known are %s", joined(words))
-			}
-			return T(s), nil
-		})
-	}
-}
-
-func joined[T ~string](words []T) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = string(w)
+func joined(modes []sequence.Mode) string {
+	out := make([]string, len(modes))
+	for i, mode := range modes {
+		out[i] = string(mode)
 	}
 	return strings.Join(out, ", ")
 }
@@ -135,10 +110,9 @@ func (r *reader) checkOrders(s *Source) {
 	kind, name := s.Provider.Spec().Sequence.Kind, s.Provider.Name()
 	for _, route := range s.Routes {
 		o := &route.Order
-		if !o.Ordered() {
+		if !o.Ordered() || !o.node.Sound() {
 			continue
 		}
-		where := "sources." + s.Name + ".routes." + route.Name + ".order"
 		var missing, such []string
 		if o.Key == nil && kind == "none" {
 			missing, such = append(missing, "key"), append(such, "key: body.order_id")
@@ -149,9 +123,9 @@ func (r *reader) checkOrders(s *Source) {
 		}
 		switch {
 		case len(missing) > 0:
-			r.line(o.line, "%s: %s missing: %s publishes no sequence; give an expression such as %s", where, isOrAre(missing), name, strings.Join(such, ", "))
+			o.node.FailKey("%s missing: %s publishes no sequence; give an expression such as %s", isOrAre(missing), name, strings.Join(such, ", "))
 		case !numbered && o.Mode == sequence.Contiguous && kind != "contiguous":
-			r.line(o.line, "%s: mode contiguous waits for every number, and %s publishes a %s, which leaves numbers out; use mode latest, or give the number", where, name, kind)
+			o.node.FailKey("mode contiguous waits for every number, and %s publishes a %s, which leaves numbers out; use mode latest, or give the number", name, kind)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/internal/fold"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -25,28 +26,29 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "ONCEGATE_PUBLIC", &cfg.Listen.Public, address)
 	override(r, "ONCEGATE_ADMIN", &cfg.Listen.Admin, address)
 	override(r, "ONCEGATE_TRUSTED_PROXIES", &cfg.Listen.TrustedProxies, prefixes)
-	override(r, "ONCEGATE_CONNECTIONS", &cfg.Listen.Connections, atLeastOne)
-	override(r, "ONCEGATE_CONNECTIONS_PER_PEER", &cfg.Listen.ConnectionsPerPeer, atLeastOne)
-	override(r, "ONCEGATE_HEADER_TIMEOUT", &cfg.Listen.HeaderTimeout, positiveDuration)
-	override(r, "ONCEGATE_IDLE_TIMEOUT", &cfg.Listen.IdleTimeout, positiveDuration)
+	override(r, "ONCEGATE_CONNECTIONS", &cfg.Listen.Connections, positiveInteger)
+	override(r, "ONCEGATE_CONNECTIONS_PER_PEER", &cfg.Listen.ConnectionsPerPeer, positiveInteger)
+	override(r, "ONCEGATE_HEADER_TIMEOUT", &cfg.Listen.HeaderTimeout, yamltree.PositiveDuration)
+	override(r, "ONCEGATE_IDLE_TIMEOUT", &cfg.Listen.IdleTimeout, yamltree.PositiveDuration)
 	override(r, "LOG_LEVEL", &cfg.Log.Level, level)
-	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, logFormat)
+	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, yamltree.OneOf("json", "text"))
 	override(r, "ONCEGATE_LOG_EVENTS", &cfg.Log.Events, fold.Parse)
-	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, atLeastOne)
-	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, positiveSize)
-	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, positiveDuration)
+	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, positiveInteger)
+	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, yamltree.PositiveSize)
+	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, yamltree.PositiveDuration)
 	r.bodiesEnvironment(cfg)
-	override(r, "ONCEGATE_WORKERS", &cfg.Work.Workers, atLeastOne)
-	override(r, "ONCEGATE_LEASE", &cfg.Work.Lease, positiveDuration)
-	override(r, "ONCEGATE_SWEEP_EVERY", &cfg.Work.SweepEvery, positiveDuration)
-	override(r, "ONCEGATE_DRAIN", &cfg.Drain, positiveDuration)
+	override(r, "ONCEGATE_WORKERS", &cfg.Work.Workers, positiveInteger)
+	override(r, "ONCEGATE_LEASE", &cfg.Work.Lease, yamltree.PositiveDuration)
+	override(r, "ONCEGATE_SWEEP_EVERY", &cfg.Work.SweepEvery, yamltree.PositiveDuration)
+	override(r, "ONCEGATE_DRAIN", &cfg.Drain, yamltree.PositiveDuration)
 	r.quickstart(cfg)
 }
 
 func override[T any](r *reader, name string, into *T, parse func(string) (T, error)) {
 	text, ok, err := r.env.lookup(name)
 	if err != nil {
-		r.environ("%v", err)
+		r.misset[overridden(name)] = true
+		r.report.Add("%v", err)
 		return
 	}
 	if !ok {
@@ -55,15 +57,22 @@ func override[T any](r *reader, name string, into *T, parse func(string) (T, err
 	value, err := parse(text)
 	if err != nil {
 		// A database url holds a password, so no value is quoted here.
-		r.environ("%s: %v", name, err)
+		r.misset[overridden(name)] = true
+		r.report.Add("%s: %v", name, err)
 		return
 	}
 	*into = value
 }
 
+// overridden is the key that a variable stands for.
+func overridden(variable string) string {
+	key, _, _ := strings.Cut(variables[variable], ",")
+	return key
+}
+
 func verbatim(s string) (string, error) { return s, nil }
 
-func atLeastOne(s string) (int, error) { return wholeNumber(s, 1) }
+func positiveInteger(s string) (int, error) { return yamltree.ParseInteger(s, 1) }
 
 func prefixes(s string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
@@ -90,53 +99,54 @@ func (r *reader) quickstart(cfg *Config) {
 			"ONCEGATE_FORWARD_URL", "ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT", "ONCEGATE_FORWARD_ALLOW",
 		} {
 			if r.env.has(alone) {
-				r.environ("%s is set, but ONCEGATE_SOURCE_PROVIDER is not: set it to a provider, such as stripe", alone)
+				r.report.Add("%s is set, but ONCEGATE_SOURCE_PROVIDER is not: set it to a provider, such as stripe", alone)
 			}
 		}
 		return
 	}
 	p := cfg.Providers[provider]
-	if p == nil && !r.broken[provider] {
-		r.environ("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
+	if p == nil && !r.broken["providers."+provider] {
+		r.report.Add("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
 	}
 	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}
+	source.node = r.report.Absent("sources." + source.Name)
 	for _, s := range cfg.Sources {
 		if s.Name == source.Name {
-			r.environ("ONCEGATE_SOURCE_PROVIDER: source %q is also in %s; set ONCEGATE_SOURCE_NAME", s.Name, r.file)
+			r.report.Add("ONCEGATE_SOURCE_PROVIDER: source %q is also in %s; set ONCEGATE_SOURCE_NAME", s.Name, r.report.File)
 		}
 	}
-	source.Secrets = r.secretVariables(p == nil || p.IsOperation() || needsSecret(p), "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET")
+	source.Secrets = r.secretVariables(p != nil && (p.IsOperation() || needsSecret(p)), "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET")
 	if p != nil && len(source.Secrets) > 0 {
 		if err := p.CheckSecrets(source.Keys()); err != nil {
 			for _, line := range lines(err) {
-				r.environ("ONCEGATE_SOURCE_SECRET: %s", line)
+				r.report.Add("ONCEGATE_SOURCE_SECRET: %s", line)
 			}
 		}
 	}
 	if forward == "" {
 		for _, alone := range []string{"ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT", "ONCEGATE_FORWARD_ALLOW"} {
 			if r.env.has(alone) && !r.env.has("ONCEGATE_FORWARD_URL") {
-				r.environ("%s is set, but ONCEGATE_FORWARD_URL is not", alone)
+				r.report.Add("%s is set, but ONCEGATE_FORWARD_URL is not", alone)
 			}
 		}
 	} else {
-		target := &Target{Name: "forward", Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key"}
+		target := &Target{Name: "forward", node: r.report.Absent("targets.forward"), Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key"}
 		if r.env.has("ONCEGATE_FORWARD_IDEMPOTENT") {
-			override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, trueOrFalse)
+			override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, yamltree.ParseBool)
 		} else {
 			for _, line := range idempotentMissing("ONCEGATE_FORWARD_IDEMPOTENT=true", "ONCEGATE_FORWARD_IDEMPOTENT=false") {
-				r.environ("ONCEGATE_FORWARD_URL: %s", line)
+				r.report.Add("ONCEGATE_FORWARD_URL: %s", line)
 			}
 		}
 		override(r, "ONCEGATE_FORWARD_ALLOW", &target.Allow, prefixes)
 		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
 		for _, t := range cfg.Targets {
 			if t.Name == target.Name {
-				r.environ("ONCEGATE_FORWARD_URL: target %q is also in %s", t.Name, r.file)
+				r.report.Add("ONCEGATE_FORWARD_URL: target %q is also in %s", t.Name, r.report.File)
 			}
 		}
 		cfg.Targets = append(cfg.Targets, target)
-		source.Routes = []*Route{{Name: "forward", Types: []string{"*"}, Target: target, Retry: target.Retry, Timeout: target.Timeout}}
+		source.Routes = []*Route{{Name: "forward", node: source.node.Below("routes.forward"), Types: []string{"*"}, Target: target, Retry: target.Retry, Timeout: target.Timeout}}
 	}
 	cfg.Sources = append(cfg.Sources, source)
 }
@@ -149,11 +159,11 @@ func (r *reader) secretVariables(need bool, names ...string) []Reference {
 		value, ok, err := r.env.lookup(name)
 		switch {
 		case err != nil:
-			r.environ("%v", err)
+			r.report.Add("%v", err)
 		case ok:
 			out = append(out, Reference{From: "env:" + name, secret: providers.Secret{Name: "env:" + name, Value: []byte(value)}})
 		case i == 0 && need:
-			r.environ("%s is not set (nor %s_FILE): the provider needs a secret", name, name)
+			r.report.Add("%s is not set (nor %s_FILE): the provider needs a secret", name, name)
 		}
 	}
 	return out

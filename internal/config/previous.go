@@ -1,11 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // PreviousNames are the names that a source or route had before.
@@ -18,33 +18,30 @@ type PreviousNames struct {
 	// whatever the database knows.
 	None bool
 
-	line int
+	node *yamltree.Node
 }
 
-// previousNames reads the key previous_names of the section where.
-func (r *reader) previousNames(f field, where string) PreviousNames {
-	where += ".previous_names"
-	before := len(r.problems)
-	out := PreviousNames{line: lineOf(f.key)}
-	if _, null := f.value.(*ast.NullNode); null {
-		r.at(f.value, "%s: is empty; write [] for a source or route that is new, whatever the database knows", where)
+// previousNames reads the key previous_names of a source or route.
+func (r *reader) previousNames(n *yamltree.Node) PreviousNames {
+	out := PreviousNames{node: n}
+	if n.IsEmpty() {
+		n.Fail("is empty; write [] for a source or route that is new, whatever the database knows")
 	}
-	for i, item := range r.list(f.value, where) {
-		at, name := fmt.Sprintf("%s[%d]", where, i), ""
-		parsed(r, item, at, &name, checkedName)
-		if slices.Contains(out.Names, name) && name != "" {
-			r.at(item, "%s: %s is listed twice", at, name)
+	for _, item := range n.Items() {
+		name := ""
+		if yamltree.Read(item, &name, checkedName) && slices.Contains(out.Names, name) {
+			item.Fail("%s is listed twice", name)
 		}
 		out.Names = append(out.Names, name)
 	}
-	out.None = len(out.Names) == 0 && len(r.problems) == before
+	out.None = len(out.Names) == 0 && n.Sound()
 	return out
 }
 
 // nameClaim is a source or route with the previous names that it claims.
 type nameClaim struct {
-	where, name string
-	previous    PreviousNames
+	where    string
+	previous PreviousNames
 }
 
 // checkPrevious refuses a previous name that two sources, or two routes of one source,
@@ -54,7 +51,7 @@ func (r *reader) checkPrevious(claims []nameClaim) {
 	for _, c := range claims {
 		for _, name := range c.previous.Names {
 			if other, twice := first[name]; twice && name != "" && other != c.where {
-				r.line(c.previous.line, "%s.previous_names: %s is a previous name of %s already; only one of them can have been it", c.where, name, other)
+				c.previous.node.FailKey("%s is a previous name of %s already; only one of them can have been it", name, other)
 			}
 			first[name] = c.where
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Fingerprint tells configurations apart, without saying anything of them. What may
@@ -76,7 +78,7 @@ func (c *Config) effective() yaml.MapSlice {
 	if len(work) > 0 {
 		out = append(out, item("work", work))
 	}
-	out = append(out, item("drain", FormatDuration(c.Drain)), item("classes", classes))
+	out = append(out, item("drain", yamltree.FormatDuration(c.Drain)), item("classes", classes))
 	if len(c.Custom) > 0 {
 		custom := yaml.MapSlice{}
 		for _, name := range c.Custom {
@@ -264,5 +266,5 @@ func duration(to yaml.MapSlice, key string, d time.Duration) yaml.MapSlice {
 	if d == 0 {
 		return to
 	}
-	return append(to, item(key, FormatDuration(d)))
+	return append(to, item(key, yamltree.FormatDuration(d)))
 }

@@ -2,15 +2,14 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
@@ -35,42 +34,33 @@ func (p *Probe) Effect() forward.ProberConfig {
 	return forward.ProberConfig{URL: p.URL, Headers: p.Headers, Done: p.Done, Absent: p.Absent, Timeout: p.Timeout}
 }
 
-func (r *reader) probe(n ast.Node, where string) *Probe {
+func (r *reader) probe(n *yamltree.Node) *Probe {
 	p := &Probe{}
-	before := len(r.problems)
-	r.object(n, where, map[string]func(field){
-		"url":          func(f field) { r.reference(f, where, &p.URL, verbatim) },
-		"headers":      func(f field) { p.Headers = r.headers(f.value, where+".headers") },
-		"done":         func(f field) { p.Done = r.statuses(f.value, where+".done") },
-		"absent":       func(f field) { p.Absent = r.statuses(f.value, where+".absent") },
-		"every":        r.duration(&p.Every, where),
-		"absent_after": r.duration(&p.AbsentAfter, where),
-		"timeout":      r.duration(&p.Timeout, where),
+	n.Fields(map[string]func(*yamltree.Node){
+		"url":          r.reference(&p.URL, verbatim),
+		"headers":      func(n *yamltree.Node) { p.Headers = r.headers(n) },
+		"done":         func(n *yamltree.Node) { p.Done = r.statuses(n) },
+		"absent":       func(n *yamltree.Node) { p.Absent = r.statuses(n) },
+		"every":        yamltree.Duration(&p.Every),
+		"absent_after": yamltree.Duration(&p.AbsentAfter),
+		"timeout":      yamltree.Duration(&p.Timeout),
 	})
-	if len(r.problems) > before {
+	if !n.Sound() {
 		return p
 	}
 	if p.URL == "" {
-		r.at(n, "%s: url is missing", where)
+		n.Fail("url is missing")
 		return p
 	}
-	if _, err := forward.NewProber(p.Effect()); err != nil {
-		for _, line := range lines(err) {
-			r.at(n, "%s: %s", where, line)
-		}
-	}
+	_, err := forward.NewProber(p.Effect())
+	failLines(n, err)
 	return p
 }
 
-func (r *reader) statuses(n ast.Node, where string) []int {
-	var out []int
-	for i, one := range r.list(n, where) {
-		var status int
-		parsed(r, one, fmt.Sprintf("%s[%d]", where, i), &status, httpStatus)
-		out = append(out, status)
-	}
-	if len(out) == 0 {
-		r.at(n, "%s: the list is empty", where)
+func (r *reader) statuses(n *yamltree.Node) []int {
+	out := yamltree.ReadList(n, httpStatus)
+	if len(out) == 0 && n.Sound() {
+		n.Fail("the list is empty")
 	}
 	return out
 }

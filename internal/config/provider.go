@@ -3,85 +3,72 @@ package config
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
 // customs are the custom providers while they are read.
 type customs struct {
-	fields  map[string]field
+	nodes   map[string]*yamltree.Node
 	started map[string]bool
 }
 
 // customProviders reads the providers the configuration defines, in the shape
 // of a catalogue file. They may not take the name of a built-in one. One may
 // extend another, wherever in the file that one stands.
-func (r *reader) customProviders(cfg *Config, n ast.Node, content []byte) {
-	all := customs{fields: map[string]field{}, started: map[string]bool{}}
+func (r *reader) customProviders(cfg *Config, n *yamltree.Node) {
+	all := customs{nodes: map[string]*yamltree.Node{}, started: map[string]bool{}}
 	var order []string
-	for _, f := range r.fields(n, "providers") {
-		if !r.named(f, "providers") {
+	for _, member := range n.Members() {
+		if !r.named(member) {
 			continue
 		}
-		if cfg.Providers[f.name] != nil {
-			r.at(f.key, "providers: %q is in the catalogue; choose another name", f.name)
+		if cfg.Providers[member.Name()] != nil {
+			member.FailKey("is in the catalogue; choose another name")
 			continue
 		}
-		all.fields[f.name] = f
-		order = append(order, f.name)
+		all.nodes[member.Name()] = member
+		order = append(order, member.Name())
 	}
 	for _, name := range order {
-		r.customProvider(cfg, name, &all, content)
+		r.customProvider(cfg, name, &all)
 	}
 }
 
 // customProvider reads one provider, after the one that it extends. A provider
 // with a problem is remembered: who refers to it is not told that it is unknown.
-func (r *reader) customProvider(cfg *Config, name string, all *customs, content []byte) {
+func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 	if all.started[name] {
 		return
 	}
 	all.started[name] = true
-	f := all.fields[name]
-	for _, at := range r.peek(f.value, "extends") {
-		base := scalar(at)
-		of, custom := all.fields[base]
-		if !custom {
-			continue
-		}
-		circle := all.started[base] && cfg.Providers[base] == nil && !r.broken[base]
+	n := all.nodes[name]
+	section := n.Path()
+	extends := n.Member("extends")
+	base := extends.Value()
+	if of, custom := all.nodes[base]; custom {
+		baseSection := of.Path()
+		circle := all.started[base] && cfg.Providers[base] == nil && !r.broken[baseSection]
 		if !circle {
-			r.customProvider(cfg, base, all, content)
+			r.customProvider(cfg, base, all)
 		}
 		switch {
 		case circle:
-			r.fail(name)
-			r.at(at, "providers.%s: extends: %q extends this provider in its turn; one of them stands alone or extends one of the catalogue", name, base)
+			r.broken[section] = true
+			extends.Fail("%q extends this provider in its turn; one of them stands alone or extends one of the catalogue", base)
 			return
-		case r.broken[base]:
-			r.fail(name)
-			r.at(at, "providers.%s: extends: provider %q (line %d) has problems of its own, which are to be mended first", name, base, lineOf(of.key))
+		case r.broken[baseSection]:
+			r.broken[section] = true
+			extends.Fail("provider %q (line %d) has problems of its own, which are to be mended first", base, of.KeyLine())
 			return
 		}
 	}
-	first, text := excerpt(content, f)
-	p, err := providers.ParseOver(name, text, cfg.Providers)
-	if err != nil {
-		r.fail(name)
-		for _, text := range lines(err) {
-			at, rest := splitLine(text, name)
-			line := lineOf(f.key)
-			if at > 0 {
-				line = first + at - 1
-			}
-			r.line(line, "providers.%s: %s", name, rest)
-		}
+	p := providers.ParseNode(name, n, cfg.Providers)
+	if p == nil {
+		r.broken[section] = true
 		return
 	}
 	cfg.Providers[name] = p
@@ -118,61 +105,6 @@ func visibleList(parts []string) string {
 		short[i] = visible(part)
 	}
 	return strings.Join(short, ", ")
-}
-
-// fail remembers a custom provider that has problems.
-func (r *reader) fail(name string) {
-	if r.broken == nil {
-		r.broken = map[string]bool{}
-	}
-	r.broken[name] = true
-}
-
-// excerpt gives the lines of the file that hold the value of f, and the number
-// of the first, so that the provider's own parser sees what was written and its
-// line numbers can be mapped back.
-func excerpt(content []byte, f field) (int, []byte) {
-	mapping, ok := f.value.(ast.MapNode)
-	if !ok || isFlow(f.value) {
-		return lineOf(f.value), []byte(f.value.String())
-	}
-	it := mapping.MapRange()
-	if !it.Next() {
-		return lineOf(f.value), nil
-	}
-	position := it.Key().GetToken().Position
-	indent := strings.Repeat(" ", position.Column-1)
-	var out []string
-	for _, line := range strings.Split(string(content), "\n")[position.Line-1:] {
-		if rest, inside := strings.CutPrefix(line, indent); inside {
-			out = append(out, rest)
-			continue
-		}
-		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "#") {
-			break
-		}
-		out = append(out, "")
-	}
-	return position.Line, []byte(strings.Join(out, "\n"))
-}
-
-func isFlow(n ast.Node) bool {
-	mapping, ok := n.(*ast.MappingNode)
-	return ok && mapping.IsFlowStyle
-}
-
-var lineForm = regexp.MustCompile(`^(?:[^:\s]*:)?(?:line )?(\d+)(?::\d+)?: (.*)$`)
-
-// splitLine takes the line number off a problem that the provider's parser
-// reports; 0 if it has none.
-func splitLine(problem, name string) (int, string) {
-	rest := strings.TrimPrefix(problem, "provider "+name+": ")
-	if m := lineForm.FindStringSubmatch(rest); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			return n, m[2]
-		}
-	}
-	return 0, rest
 }
 
 // needsSecret reports whether a source of the provider can do without secrets.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -23,8 +23,6 @@ type Class struct {
 	// Tombstone is how long keys refuse duplicates, as it is configured; 0 is as long
 	// as anything else of an event is kept, and as long as its provider asks for.
 	Tombstone time.Duration
-
-	line int // of Tombstone
 }
 
 // unknownWindow is what a window of a provider counts as if it is not known
@@ -65,7 +63,7 @@ func windowsFloor(p *providers.Provider) floor {
 		return floor{}
 	}
 	w := spec.Windows
-	longest := floor{why: fmt.Sprintf("%s publishes no time within which it delivers again; %s is assumed", p.Name(), FormatDuration(unknownWindow))}
+	longest := floor{why: fmt.Sprintf("%s publishes no time within which it delivers again; %s is assumed", p.Name(), yamltree.FormatDuration(unknownWindow))}
 	known := false
 	for _, window := range []struct {
 		name, verb string
@@ -74,12 +72,12 @@ func windowsFloor(p *providers.Provider) floor {
 		{"retry", "retries for", w.Retry}, {"resend", "resends for", w.Resend}, {"list", "lists events for", w.List},
 	} {
 		length := time.Duration(window.For)
-		why := fmt.Sprintf("%s %s %s (%s)", p.Name(), window.verb, FormatDuration(length), cmp.Or(window.Source, window.Note, "its definition"))
+		why := fmt.Sprintf("%s %s %s (%s)", p.Name(), window.verb, yamltree.FormatDuration(length), cmp.Or(window.Source, window.Note, "its definition"))
 		switch confidence := cmp.Or(spec.Confidence["windows."+window.name], spec.Confidence["windows."+window.name+".for"], spec.Confidence["windows"]); {
 		case confidence == "secondary" || confidence == "unread":
 			if length < unknownWindow {
 				length = unknownWindow
-				why = fmt.Sprintf("how long %s %s is not known well; %s is assumed", p.Name(), window.verb[:len(window.verb)-len(" for")], FormatDuration(unknownWindow))
+				why = fmt.Sprintf("how long %s %s is not known well; %s is assumed", p.Name(), window.verb[:len(window.verb)-len(" for")], yamltree.FormatDuration(unknownWindow))
 			}
 		case length == 0:
 			continue
@@ -115,33 +113,29 @@ func (c *Class) Horizons() inbox.Horizons {
 	}
 }
 
-func (r *reader) classes(cfg *Config, n ast.Node) {
-	for _, f := range r.fields(n, "classes") {
-		where := "classes." + visible(f.name)
-		if err := inbox.CheckClassName(f.name); err != nil {
-			r.at(f.key, "classes: %v", err)
+func (r *reader) classes(cfg *Config, n *yamltree.Node) {
+	for _, member := range n.Members() {
+		if err := inbox.CheckClassName(member.Name()); err != nil {
+			r.broken[member.Path()] = true
+			member.FailKey("%v", err)
 			continue
 		}
-		class := classDefaults(f.name)
-		if i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == f.name }); i >= 0 {
+		class := classDefaults(member.Name())
+		if i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == member.Name() }); i >= 0 {
 			class = cfg.Classes[i]
 		} else {
 			cfg.Classes = append(cfg.Classes, class)
 		}
-		before := len(r.problems)
-		r.object(f.value, where, map[string]func(field){
-			"body":    r.duration(&class.Body, where),
-			"effects": r.duration(&class.Effects, where),
-			"tombstone": func(f field) {
-				class.line = lineOf(f.key)
-				r.duration(&class.Tombstone, where)(f)
-			},
-			"refusals": r.duration(&class.Refusals, where),
-			"audit":    r.duration(&class.Audit, where),
+		member.Fields(map[string]func(*yamltree.Node){
+			"body":      yamltree.Duration(&class.Body),
+			"effects":   yamltree.Duration(&class.Effects),
+			"tombstone": yamltree.Duration(&class.Tombstone),
+			"refusals":  yamltree.Duration(&class.Refusals),
+			"audit":     yamltree.Duration(&class.Audit),
 		})
-		if least := max(class.Body, class.Effects); class.Tombstone > 0 && class.Tombstone < least && len(r.problems) == before {
-			r.line(class.line, "%s.tombstone: %s is shorter than the %s for which bodies or effects are kept; leave it out, or shorten those",
-				where, FormatDuration(class.Tombstone), FormatDuration(least))
+		if least := max(class.Body, class.Effects); class.Tombstone > 0 && class.Tombstone < least && member.Sound() {
+			member.Member("tombstone").FailKey("%s is shorter than the %s for which bodies or effects are kept; leave it out, or shorten those",
+				yamltree.FormatDuration(class.Tombstone), yamltree.FormatDuration(least))
 		}
 	}
 }
@@ -155,16 +149,16 @@ func (r *reader) retention(cfg *Config, s *Source) {
 	}
 	class := cfg.Classes[i]
 	if f := windowsFloor(s.Provider); class.Tombstone > 0 && class.Tombstone < f.least {
-		r.line(s.line, "sources.%s.class: tombstone %s of class %s is shorter than %s = %s",
-			s.Name, FormatDuration(class.Tombstone), class.Name, FormatDuration(f.least), f.why)
+		s.node.Below("class").Fail("tombstone %s of class %s is shorter than %s = %s",
+			yamltree.FormatDuration(class.Tombstone), class.Name, yamltree.FormatDuration(f.least), f.why)
 	}
 	s.Keep = horizons(class, s.Provider)
 }
 
 func (c *Class) effective() yaml.MapSlice {
-	out := yaml.MapSlice{item("body", FormatDuration(c.Body))}
+	out := yaml.MapSlice{item("body", yamltree.FormatDuration(c.Body))}
 	out = duration(out, "tombstone", c.Tombstone)
-	return append(out, item("effects", FormatDuration(c.Effects)), item("refusals", FormatDuration(c.Refusals)), item("audit", FormatDuration(c.Audit)))
+	return append(out, item("effects", yamltree.FormatDuration(c.Effects)), item("refusals", yamltree.FormatDuration(c.Refusals)), item("audit", yamltree.FormatDuration(c.Audit)))
 }
 
 // Kept says how long what belongs to each source is kept, and why its tombstones
@@ -177,7 +171,7 @@ func (c *Config) Kept() []string {
 			why = f.why
 		}
 		out = append(out, fmt.Sprintf("%s, class %s: bodies %s, effects %s, refusals %s, tombstones %s: %s", s.Name, s.Class,
-			FormatDuration(s.Keep.Body), FormatDuration(s.Keep.Effects), FormatDuration(s.Keep.Refusals), FormatDuration(s.Keep.Tombstone), why))
+			yamltree.FormatDuration(s.Keep.Body), yamltree.FormatDuration(s.Keep.Effects), yamltree.FormatDuration(s.Keep.Refusals), yamltree.FormatDuration(s.Keep.Tombstone), why))
 	}
 	return out
 }

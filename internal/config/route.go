@@ -1,65 +1,96 @@
 package config
 
 import (
-	"fmt"
-	"strings"
-
-	"github.com/goccy/go-yaml/ast"
+	"cmp"
+	"slices"
 
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-func (r *reader) routes(cfg *Config, n ast.Node, where string) []*Route {
+func (r *reader) routes(cfg *Config, n *yamltree.Node) []*Route {
 	var out []*Route
 	seen := map[string]int{}
-	for i, item := range r.list(n, where) {
-		route := r.route(cfg, item, fmt.Sprintf("%s[%d]", where, i))
+	for _, item := range n.Items() {
+		route := r.route(cfg, item)
 		if first, twice := seen[route.Name]; twice && route.Name != "" {
-			r.at(item, "%s[%d]: duplicate name %q, first on line %d", where, i, route.Name, first)
+			item.Fail("duplicate name %q, first on line %d", route.Name, first)
 		}
-		seen[route.Name] = lineOf(item)
+		seen[route.Name] = item.Line()
 		out = append(out, route)
 	}
 	claims := make([]nameClaim, len(out))
 	for i, route := range out {
-		claims[i] = nameClaim{where: where + "." + route.Name, name: route.Name, previous: route.Previous}
+		claims[i] = nameClaim{where: n.Path() + "." + route.Name, previous: route.Previous}
 	}
 	r.checkPrevious(claims)
 	return out
 }
 
-func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
-	route := &Route{Types: []string{"*"}}
-	for _, node := range r.peek(n, "name") {
-		parsed(r, node, where+".name", &route.Name, checkedName)
-		if route.Name != "" {
-			where = strings.TrimSuffix(where, where[strings.LastIndexByte(where, '['):]) + "." + route.Name
-		}
+func (r *reader) route(cfg *Config, n *yamltree.Node) *Route {
+	route := &Route{Types: []string{"*"}, node: n}
+	if name := n.Member("name"); name != nil && yamltree.Read(name, &route.Name, checkedName) {
+		n.Rename(route.Name)
 	}
-	var targetAt, mapAt, mailAt ast.Node
 	var target string
-	r.object(n, where, map[string]func(field){
-		"name":           func(field) {},
-		"previous_names": func(f field) { route.Previous = r.previousNames(f, where) },
-		"types":          func(f field) { route.Types = r.globs(f.value, where+".types") },
-		"target":         func(f field) { targetAt = f.value; parsed(r, f.value, where+".target", &target, verbatim) },
-		"order":          func(f field) { route.Order = r.order(f, where) },
-		"when": func(f field) {
-			r.expression(f.value, where+".when", expression.Condition, func(p *expression.Program) { route.When = p })
-		},
-		"key":               func(f field) { route.Key = r.effectKey(f, where) },
-		"map":               func(f field) { mapAt = f.key; route.Map = r.mapping(f.value, where+".map") },
-		"assume_idempotent": r.boolean(&route.AssumeIdempotent, where),
-		"mail":              func(f field) { mailAt = f.key; route.Mail = r.routeMail(f, where) },
-		"retry":             func(f field) { r.retry(&route.Retry, f.value, where+".retry") },
-		"timeout":           r.duration(&route.Timeout, where),
+	n.Fields(map[string]func(*yamltree.Node){
+		"name":              func(*yamltree.Node) {},
+		"previous_names":    func(n *yamltree.Node) { route.Previous = r.previousNames(n) },
+		"types":             func(n *yamltree.Node) { route.Types = r.globs(n) },
+		"target":            yamltree.Text(&target),
+		"order":             func(n *yamltree.Node) { route.Order = r.order(n) },
+		"when":              r.program(&route.When, expression.Condition),
+		"key":               func(n *yamltree.Node) { route.Key = r.effectKey(n) },
+		"map":               func(n *yamltree.Node) { route.Map = r.mapping(n) },
+		"assume_idempotent": yamltree.Bool(&route.AssumeIdempotent),
+		"mail":              func(n *yamltree.Node) { route.Mail = r.routeMail(n) },
+		"retry":             func(n *yamltree.Node) { r.retry(&route.Retry, n) },
+		"timeout":           yamltree.Duration(&route.Timeout),
 	})
-	if route.Name == "" && len(r.peek(n, "name")) == 0 {
-		r.at(n, "%s: name is missing", where)
-	}
-	if targetAt == nil && !r.handlers {
-		r.at(n, "%s: target is missing", where)
+	if !n.IsMapping() {
+		if n.IsEmpty() {
+			n.Fail("is empty; a route has a name and a target")
+		}
 		return route
+	}
+	if n.Lacks("name") {
+		n.Fail("name is missing")
+	}
+	route.Target = r.routeTarget(cfg, route, target)
+	if route.Target == nil {
+		return route
+	}
+	if body := n.Member("map"); body != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev {
+		body.FailKey("only forward sends a body")
+	}
+	switch mail := n.Member("mail"); {
+	case mail == nil && route.Target.Kind != KindMail:
+	case mail == nil && !n.Lacks("mail"):
+	case mail == nil:
+		n.Fail("mail is missing: to, and template or subject and text or html")
+	case route.Target.Kind != KindMail:
+		mail.FailKey("target %s is not of kind mail", route.Target.Name)
+	default:
+		r.routeTemplates(route, mail)
+	}
+	inherit(&route.Retry, route.Target.Retry)
+	route.Timeout = cmp.Or(route.Timeout, route.Target.Timeout)
+	return route
+}
+
+// routeTarget finds the target of a route by its name, or makes the one of its handler. It
+// gives nil if there is none, or if something is wrong with its kind, on which everything else depends.
+func (r *reader) routeTarget(cfg *Config, route *Route, name string) *Target {
+	n := route.node
+	target := n.Member("target")
+	switch {
+	case target == nil && !n.Lacks("target"):
+		return nil
+	case target == nil && r.handlers:
+		return r.handler(cfg, route)
+	case target == nil:
+		n.Fail("target is missing")
+		return nil
 	}
 	names := make([]string, 0, len(cfg.Targets))
 	for _, t := range cfg.Targets {
@@ -67,65 +98,29 @@ func (r *reader) route(cfg *Config, n ast.Node, where string) *Route {
 			continue
 		}
 		names = append(names, t.Name)
-		if t.Name == target {
-			route.Target = t
+		if t.Name == name && t.Kind != "" {
+			return t
 		}
 	}
-	if targetAt == nil && route.Name != "" {
-		route.Target = r.handler(cfg, route, n, where)
+	if target.Sound() && !slices.Contains(names, name) && !r.broken["targets."+name] {
+		target.Fail("unknown target %s; %sknown are %s", r.report.Quote(name), yamltree.DidYouMean(names, name), listed(names))
 	}
-	if route.Target == nil {
-		if target != "" {
-			r.at(targetAt, "%s: unknown target %q; known are %s", where, visible(target), listed(names))
-		}
-		return route
-	}
-	if mapAt != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev {
-		r.at(mapAt, "%s.map: only forward sends a body", where)
-	}
-	switch isMail := route.Target.Kind == KindMail; {
-	case isMail && mailAt == nil:
-		r.at(n, "%s: mail is missing: to, and template or subject and text or html", where)
-	case !isMail && mailAt != nil:
-		r.at(mailAt, "%s.mail: target %s is not of kind mail", where, route.Target.Name)
-	case isMail:
-		r.routeTemplates(route, mailAt, where)
-	}
-	inherit(&route.Retry, route.Target.Retry)
-	if route.Timeout == 0 {
-		route.Timeout = route.Target.Timeout
-	}
-	return route
+	return nil
 }
 
+// inherit takes what a retry policy leaves open from another one.
 func inherit(into *Retry, from Retry) {
-	if into.Attempts == 0 {
-		into.Attempts = from.Attempts
-	}
-	if into.Base == 0 {
-		into.Base = from.Base
-	}
-	if into.Max == 0 {
-		into.Max = from.Max
-	}
-	if into.Deadline == 0 {
-		into.Deadline = from.Deadline
-	}
+	into.Attempts = cmp.Or(into.Attempts, from.Attempts)
+	into.Base = cmp.Or(into.Base, from.Base)
+	into.Max = cmp.Or(into.Max, from.Max)
+	into.Deadline = cmp.Or(into.Deadline, from.Deadline)
 }
 
 // globs reads the event types of a route.
-func (r *reader) globs(n ast.Node, where string) []string {
-	var out []string
-	items := r.list(n, where)
-	if len(items) == 0 {
-		if _, isList := n.(*ast.SequenceNode); isList {
-			r.at(n, "%s: the list is empty; leave it out to take every type", where)
-		}
-	}
-	for i, item := range items {
-		var pattern string
-		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &pattern, glob)
-		out = append(out, pattern)
+func (r *reader) globs(n *yamltree.Node) []string {
+	out := yamltree.ReadList(n, glob)
+	if len(out) == 0 && n.Sound() {
+		n.Fail("the list is empty; leave it out to take every type")
 	}
 	return out
 }

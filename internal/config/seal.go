@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Seal says with which keys what is kept of deliveries is encrypted.
@@ -54,17 +53,15 @@ func (s Seal) read() ([]byte, error) {
 	return []byte(text), err
 }
 
-func (r *reader) seal(cfg *Config, n ast.Node) {
-	const where = "seal"
-	r.object(n, where, map[string]func(field){
-		"keyring": func(f field) {
-			text, ok := r.text(f.value, where+".keyring")
-			switch {
+func (r *reader) seal(cfg *Config, n *yamltree.Node) {
+	n.Fields(map[string]func(*yamltree.Node){
+		"keyring": func(n *yamltree.Node) {
+			switch text, ok := n.Text(); {
 			case !ok:
-			case strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:"):
+			case isReference(text):
 				cfg.Seal.Keyring = text
 			default: // the text may be the keys: it is not quoted
-				r.at(f.value, "%s.keyring: must be a reference (env:NAME or file:PATH), never the keys themselves", where)
+				n.Fail("must be a reference (env:NAME or file:PATH), never the keys themselves")
 			}
 		},
 	})
@@ -81,13 +78,13 @@ func (r *reader) checkSeal(cfg *Config, o Options) {
 		case err != nil: // Open says so
 		case r.env.vars["ONCEGATE_KEYRING"] == "": // the file of its twin holds the keys
 		case reference == keyringVariable:
-			r.environ("ONCEGATE_KEYRING: names itself; it takes file:PATH, env:NAME of another variable or the keys themselves")
+			r.report.Add("ONCEGATE_KEYRING: names itself; it takes file:PATH, env:NAME of another variable or the keys themselves")
 			return
-		case strings.HasPrefix(reference, "env:"), strings.HasPrefix(reference, "file:"):
+		case isReference(reference):
 			cfg.Seal.Keyring = reference
 		}
 	}
 	if _, err := cfg.Seal.Open(nil); err != nil && !o.KeyringLater {
-		r.environ("seal.keyring: %v", err)
+		r.report.Add("seal.keyring: %v", err)
 	}
 }

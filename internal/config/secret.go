@@ -2,13 +2,12 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -39,21 +38,17 @@ func values(refs []Reference) []providers.Secret {
 	return out
 }
 
-// secrets reads a list of references; one reference alone may stand without the list.
-func (r *reader) secrets(n ast.Node, where string) []Reference {
-	nodes := []ast.Node{n}
-	if _, one := n.(*ast.SequenceNode); one {
-		nodes = r.list(n, where)
-	}
+// secrets reads a list of references.
+func (r *reader) secrets(n *yamltree.Node) []Reference {
 	var out []Reference
 	names := map[string]bool{}
-	for i, node := range nodes {
-		ref, ok := r.secret(node, fmt.Sprintf("%s[%d]", where, i))
+	for _, item := range n.Items() {
+		ref, ok := r.secret(item)
 		if !ok {
 			continue
 		}
 		if names[ref.secret.Name] {
-			r.at(node, "%s[%d]: duplicate name %q", where, i, ref.secret.Name)
+			item.Fail("duplicate name %q", ref.secret.Name)
 			continue
 		}
 		names[ref.secret.Name] = true
@@ -62,57 +57,45 @@ func (r *reader) secrets(n ast.Node, where string) []Reference {
 	return out
 }
 
-func (r *reader) secret(n ast.Node, where string) (Reference, bool) {
+func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	var ref Reference
 	var name string
-	before := len(r.problems)
-	if _, mapping := n.(ast.MapNode); mapping {
-		set := func(scheme string) func(field) {
-			return func(f field) {
-				text, ok := r.text(f.value, where+"."+f.name)
+	if n.IsMapping() {
+		set := func(scheme string) func(*yamltree.Node) {
+			return func(n *yamltree.Node) {
+				text, ok := n.Text()
 				switch {
 				case ok && ref.From != "":
-					r.at(f.key, "%s: env and file exclude each other", where)
+					n.FailKey("env and file exclude each other")
 				case ok:
 					ref.From = scheme + text
 				}
 			}
 		}
-		r.object(n, where, map[string]func(field){
-			"env":  set("env:"),
-			"file": set("file:"),
-			"name": func(f field) {
-				parsed(r, f.value, where+".name", &name, checkedName)
-			},
-			"until": func(f field) { parsed(r, f.value, where+".until", &ref.Until, until) },
+		n.Fields(map[string]func(*yamltree.Node){
+			"env":   set("env:"),
+			"file":  set("file:"),
+			"name":  yamltree.Value(&name, checkedName),
+			"until": yamltree.Value(&ref.Until, until),
 		})
-		if ref.From == "" && len(r.problems) == before {
-			r.at(n, "%s: needs env: NAME or file: PATH", where)
+		if ref.From == "" && n.Sound() {
+			n.Fail("needs env: NAME or file: PATH")
 		}
-	} else {
-		text, ok := r.text(n, where)
-		if !ok {
-			return ref, false
-		}
-		if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
-			// The text is likely the secret itself: it is not quoted.
-			r.at(n, "%s: must be a reference (env:NAME or {file: PATH}), never the secret itself", where)
-			return ref, false
-		}
+	} else if text, ok := n.Text(); ok && isReference(text) {
 		ref.From = text
+	} else if ok {
+		// The text is likely the secret itself: it is not quoted.
+		n.Fail("must be a reference (env:NAME or {file: PATH}), never the secret itself")
 	}
-	if len(r.problems) > before {
+	if !n.Sound() {
 		return ref, false
 	}
 	value, err := r.env.resolve(ref.From)
 	if err != nil {
-		r.at(n, "%s: %v", where, err)
+		n.Fail("%v", err)
 		return ref, false
 	}
-	if name == "" {
-		name = ref.From
-	}
-	ref.secret = providers.Secret{Name: name, Value: []byte(value), NotAfter: ref.Until}
+	ref.secret = providers.Secret{Name: cmp.Or(name, ref.From), Value: []byte(value), NotAfter: ref.Until}
 	return ref, true
 }
 

@@ -1,11 +1,7 @@
 package config
 
 import (
-	"strings"
-
-	"github.com/goccy/go-yaml/ast"
-
-	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // Setting is what a source gives its provider beside the secrets.
@@ -28,37 +24,32 @@ func (s *Source) Values() map[string][]string {
 
 // settings reads the settings of a source: one value each, or a list. A value
 // may be env:NAME or file:PATH.
-func (r *reader) settings(n ast.Node, where string) map[string]Setting {
+func (r *reader) settings(n *yamltree.Node) map[string]Setting {
 	out := map[string]Setting{}
-	for _, f := range r.fields(n, where) {
-		nodes := []ast.Node{f.value}
-		if _, many := f.value.(*ast.SequenceNode); many {
-			nodes = r.list(f.value, where+"."+f.name)
-		}
+	for _, member := range n.Members() {
 		var setting Setting
-		for _, node := range nodes {
-			var value string
-			r.reference(field{name: f.name, key: f.key, value: node}, where, &value, verbatim)
-			setting.Written = append(setting.Written, scalar(node))
+		for _, item := range member.Items() {
+			value, _ := r.resolved(item)
+			setting.Written = append(setting.Written, item.Value())
 			setting.values = append(setting.values, value)
 		}
-		out[f.name] = setting
+		out[member.Name()] = setting
 	}
 	return out
 }
 
 // checkSettings asks the provider about them. What it calls a secret must be a
 // reference.
-func (r *reader) checkSettings(s *Source, p *providers.Provider, at ast.Node, where string) {
-	if err := p.CheckSettings(s.Values()); err != nil {
-		for _, line := range lines(err) {
-			r.at(at, "%s.settings: %s", where, line)
-		}
+func (r *reader) checkSettings(s *Source) {
+	at := s.node.Below("settings")
+	if n := s.node.Member("settings"); n != nil {
+		at = n.Below("")
 	}
-	for _, declared := range p.Spec().Settings {
+	failLines(at, s.Provider.CheckSettings(s.Values()))
+	for _, declared := range s.Provider.Spec().Settings {
 		for _, written := range s.Settings[declared.Name].Written {
-			if declared.Secret && !strings.HasPrefix(written, "env:") && !strings.HasPrefix(written, "file:") {
-				r.at(at, "%s.settings.%s: is a secret: give a reference, env:NAME or file:PATH", where, declared.Name)
+			if declared.Secret && !isReference(written) {
+				at.Below(declared.Name).Fail("is a secret: give a reference, env:NAME or file:PATH")
 			}
 		}
 	}

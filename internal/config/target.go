@@ -4,105 +4,120 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
-func (r *reader) targets(cfg *Config, n ast.Node, dev bool) {
-	for _, f := range r.fields(n, "targets") {
-		if r.named(f, "targets") {
-			cfg.Targets = append(cfg.Targets, r.target(f, dev))
+func (r *reader) targets(cfg *Config, n *yamltree.Node, dev bool) {
+	for _, member := range n.Members() {
+		if r.named(member) {
+			cfg.Targets = append(cfg.Targets, r.target(member, dev))
 		}
 	}
 }
 
 // target reads one target. A key that its kind does not have is a problem.
-func (r *reader) target(f field, dev bool) *Target {
-	where := "targets." + f.name
-	t := &Target{Name: f.name, KeyHeader: "Idempotency-Key", line: lineOf(f.key)}
-	kindKnown := false
-	for _, k := range r.peek(f.value, "kind") {
-		before := len(r.problems)
-		parsed(r, k, where+".kind", &t.Kind, func(s string) (Kind, error) { return kind(s, dev) })
-		kindKnown = len(r.problems) == before
-	}
-	keys := map[string]func(field){
-		"kind":    func(field) {},
-		"timeout": r.duration(&t.Timeout, where),
-		"retry":   func(f field) { r.retry(&t.Retry, f.value, where+".retry") },
-	}
-	keys["concurrency"] = r.count(&t.Concurrency, where, 1)
-	keys["rate"] = func(f field) { parsed(r, f.value, where+".rate", &t.Rate, rate) }
-	keys["breaker"] = func(f field) { r.breaker(&t.Breaker, f, where) }
+func (r *reader) target(n *yamltree.Node, dev bool) *Target {
+	t := &Target{Name: n.Name(), KeyHeader: "Idempotency-Key", node: n}
+	kindNode := n.Member("kind")
 	switch {
-	case !kindKnown:
-		if len(r.peek(f.value, "kind")) == 0 {
-			r.line(t.line, "%s: kind is missing; known are %s", where, kinds(dev))
-		}
+	case !n.IsMapping() && !n.IsEmpty():
+		n.Fields(nil) // says that it is none
+		return t
+	case kindNode == nil:
+		n.FailKey("kind is missing; known are %s", kinds(dev))
+		return t
+	case !yamltree.Read(kindNode, &t.Kind, func(s string) (Kind, error) { return kind(s, dev) }):
 		return t // its other keys depend on the kind
-	case t.Kind == KindForward:
-		keys["url"] = func(f field) { r.reference(f, where, &t.URL, httpURL) }
-		keys["sign"] = func(f field) { t.Sign = r.secrets(f.value, where+".sign") }
-		keys["idempotent"] = r.boolean(&t.Idempotent, where)
-		keys["retry_on"] = func(f field) { t.RetryOn = r.retryOn(f.value, where+".retry_on") }
-		keys["key_header"] = func(f field) { parsed(r, f.value, where+".key_header", &t.KeyHeader, headerName) }
-		keys["headers"] = func(f field) { t.Headers = r.headers(f.value, where+".headers") }
-		keys["pass_headers"] = func(f field) { t.PassHeaders = r.headerNames(f.value, where+".pass_headers") }
-		keys["replayed_header"] = func(f field) { parsed(r, f.value, where+".replayed_header", &t.ReplayedHeader, headerName) }
-		keys["keep_reply"] = r.boolean(&t.KeepReply, where)
-		keys["probe"] = func(f field) { t.Probe = r.probe(f.value, where+".probe") }
-		keys["key_window"] = r.duration(&t.KeyWindow, where)
-		keys["method"] = func(f field) { parsed(r, f.value, where+".method", &t.Method, method) }
-		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
-	case t.Kind == KindSQL:
-		keys["call"] = func(f field) { parsed(r, f.value, where+".call", &t.Call, functionName) }
-		keys["statement"] = func(f field) { parsed(r, f.value, where+".statement", &t.Statement, verbatim) }
-		keys["parameters"] = func(f field) { t.Parameters = r.parameters(f.value, where+".parameters") }
-	case t.Kind == KindMail:
-		keys["smtp"] = func(f field) { r.reference(f, where, &t.SMTP, verbatim) }
-		keys["from"] = func(f field) { parsed(r, f.value, where+".from", &t.From, verbatim) }
-		keys["starttls"] = func(f field) { parsed(r, f.value, where+".starttls", &t.StartTLS, verbatim) }
-		keys["username"] = func(f field) { r.reference(f, where, &t.Username, verbatim) }
-		keys["password"] = func(f field) { t.Password = r.secrets(f.value, where+".password") }
-		keys["templates"] = func(f field) { parsed(r, f.value, where+".templates", &t.Templates, verbatim) }
-		keys["hello"] = func(f field) { parsed(r, f.value, where+".hello", &t.Hello, hostName) }
-		keys["allow"] = func(f field) { t.Allow = r.networks(f.value, where+".allow") }
-	case t.Kind == KindDev:
-		t.Idempotent = true
 	}
-	before := len(r.problems)
-	r.object(f.value, where, keys)
-	if len(r.problems) == before {
-		switch {
-		case t.Kind == KindForward && t.URL == "":
-			r.line(t.line, "%s: url is missing", where)
-		case t.Kind == KindSQL && t.Call == "" && t.Statement == "":
-			r.line(t.line, "%s: call is missing: the function to call, such as ledger.apply_event; or a statement", where)
-		case t.Kind == KindSQL:
-			r.sql(t, where)
-		case t.KeyWindow > 0 && !t.Idempotent && len(r.peek(f.value, "idempotent")) > 0:
-			r.line(t.line, "%s: key_window needs idempotent: true", where)
-		case t.Kind == KindForward:
-			r.forward(t, where)
-		case t.Kind == KindMail:
-			r.mail(t, where)
-		}
-	}
-	if t.Kind == KindForward && len(r.peek(f.value, "idempotent")) == 0 {
+	n.Fields(r.targetKeys(t))
+	if t.Kind == KindForward && n.Lacks("idempotent") {
 		for _, line := range idempotentMissing("idempotent: true", "idempotent: false") {
-			r.line(t.line, "%s: %s", where, line)
+			n.FailKey("%s", line)
 		}
+	}
+	if r.targetSound(n) {
+		r.checkTarget(t)
 	}
 	return t
+}
+
+// targetSound reports whether everything that was written of a target fits: that something
+// is missing is no reason not to look at the rest.
+func (r *reader) targetSound(n *yamltree.Node) bool {
+	return !slices.ContainsFunc(n.Members(), func(member *yamltree.Node) bool { return !member.Sound() })
+}
+
+// targetKeys are the readers of the keys that a target of its kind has.
+func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
+	keys := map[string]func(*yamltree.Node){
+		"kind":        func(*yamltree.Node) {},
+		"timeout":     yamltree.Duration(&t.Timeout),
+		"retry":       func(n *yamltree.Node) { r.retry(&t.Retry, n) },
+		"concurrency": yamltree.Integer(&t.Concurrency, 1),
+		"rate":        yamltree.Value(&t.Rate, rate),
+		"breaker":     func(n *yamltree.Node) { r.breaker(&t.Breaker, n) },
+	}
+	switch t.Kind {
+	case KindForward:
+		keys["url"] = r.reference(&t.URL, httpURL)
+		keys["sign"] = func(n *yamltree.Node) { t.Sign = r.secrets(n) }
+		keys["idempotent"] = yamltree.Bool(&t.Idempotent)
+		keys["retry_on"] = func(n *yamltree.Node) { t.RetryOn = r.retryOn(n) }
+		keys["key_header"] = yamltree.Value(&t.KeyHeader, headerName)
+		keys["headers"] = func(n *yamltree.Node) { t.Headers = r.headers(n) }
+		keys["pass_headers"] = yamltree.List(&t.PassHeaders, canonicalHeader)
+		keys["replayed_header"] = yamltree.Value(&t.ReplayedHeader, headerName)
+		keys["keep_reply"] = yamltree.Bool(&t.KeepReply)
+		keys["probe"] = func(n *yamltree.Node) { t.Probe = r.probe(n) }
+		keys["key_window"] = yamltree.Duration(&t.KeyWindow)
+		keys["method"] = yamltree.Word(&t.Method, "POST", "PUT", "PATCH")
+		keys["allow"] = yamltree.List(&t.Allow, prefix)
+	case KindSQL:
+		keys["call"] = yamltree.Value(&t.Call, functionName)
+		keys["statement"] = yamltree.Text(&t.Statement)
+		keys["parameters"] = func(n *yamltree.Node) { t.Parameters = r.parameters(n) }
+	case KindMail:
+		keys["smtp"] = r.reference(&t.SMTP, verbatim)
+		keys["from"] = yamltree.Text(&t.From)
+		keys["starttls"] = yamltree.Text(&t.StartTLS)
+		keys["username"] = r.reference(&t.Username, verbatim)
+		keys["password"] = func(n *yamltree.Node) { t.Password = r.secrets(n) }
+		keys["templates"] = yamltree.Text(&t.Templates)
+		keys["hello"] = yamltree.Value(&t.Hello, hostName)
+		keys["allow"] = yamltree.List(&t.Allow, prefix)
+	case KindDev:
+		t.Idempotent = true
+	case KindNoop, KindHandler:
+	}
+	return keys
+}
+
+// checkTarget looks at what a target's keys say together.
+func (r *reader) checkTarget(t *Target) {
+	switch {
+	case t.Kind == KindForward && t.URL == "":
+		t.node.FailKey("url is missing")
+	case t.Kind == KindSQL && t.Call == "" && t.Statement == "":
+		t.node.FailKey("call is missing: the function to call, such as ledger.apply_event; or a statement")
+	case t.Kind == KindSQL:
+		r.sql(t)
+	case t.KeyWindow > 0 && !t.Idempotent && t.node.Member("idempotent") != nil:
+		t.node.FailKey("key_window needs idempotent: true")
+	case t.Kind == KindForward:
+		// The kind itself knows whether it can do what is configured.
+		_, err := forward.New(t.ForwardConfig())
+		failLines(t.node.Below(""), err)
+	case t.Kind == KindMail:
+		r.mail(t)
+	}
 }
 
 // idempotentMissing says what each answer costs. Neither is the default: a wrong true repeats a
@@ -113,17 +128,6 @@ func idempotentMissing(yes, no string) []string {
 			"an attempt that fails is retried under the same key, and the target must not do the work again",
 		"otherwise set " + no + ": each effect is sent at most once, " +
 			"and a single 5xx or timeout leaves its outcome to a person or a probe",
-	}
-}
-
-// forward asks the kind itself whether it can do what is configured.
-func (r *reader) forward(t *Target, where string) {
-	_, err := forward.New(t.ForwardConfig())
-	if err == nil {
-		return
-	}
-	for _, line := range lines(err) {
-		r.line(t.line, "%s: %s", where, line)
 	}
 }
 
@@ -140,37 +144,28 @@ func (t *Target) ForwardConfig() forward.Config {
 }
 
 // sql asks the kind itself whether it can do what is configured.
-func (r *reader) sql(t *Target, where string) {
+func (r *reader) sql(t *Target) {
 	parameters := make(map[string]sql.Parameter, len(t.Parameters))
 	for name := range t.Parameters {
 		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are looked at
 	}
-	if _, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters}); err != nil {
-		for _, line := range lines(err) {
-			r.line(t.line, "%s: %s", where, line)
-		}
-	}
+	_, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters})
+	failLines(t.node.Below(""), err)
 }
 
 // parameters reads the values of a statement's parameters, by name.
-func (r *reader) parameters(n ast.Node, where string) map[string]*expression.Program {
+func (r *reader) parameters(n *yamltree.Node) map[string]*expression.Program {
 	out := map[string]*expression.Program{}
-	for _, f := range r.fields(n, where) {
-		r.expression(f.value, where+"."+visible(f.name), expression.Value, func(p *expression.Program) { out[f.name] = p })
+	for _, member := range n.Members() {
+		r.expression(member, expression.Value, func(p *expression.Program) { out[member.Name()] = p })
 	}
 	return out
 }
 
 // retryOn reads the statuses by which a target says that it has not begun the work.
 // It gives an empty list, and not nil, for one that names none.
-func (r *reader) retryOn(n ast.Node, where string) []int {
-	out := []int{}
-	for i, item := range r.list(n, where) {
-		var status int
-		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &status, retriedStatus)
-		out = append(out, status)
-	}
-	return out
+func (r *reader) retryOn(n *yamltree.Node) []int {
+	return append([]int{}, yamltree.ReadList(n, retriedStatus)...)
 }
 
 func retriedStatus(s string) (int, error) {
@@ -179,19 +174,6 @@ func retriedStatus(s string) (int, error) {
 		return 0, errors.New("not an HTTP status from 400 to 599, such as 503")
 	}
 	return n, nil
-}
-
-// networks reads a list of networks.
-func (r *reader) networks(n ast.Node, where string) []netip.Prefix {
-	var out []netip.Prefix
-	for i, item := range r.list(n, where) {
-		before, p := len(r.problems), netip.Prefix{}
-		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &p, prefix)
-		if len(r.problems) == before {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
@@ -203,40 +185,24 @@ func hostName(s string) (string, error) {
 	return s, nil
 }
 
-func method(s string) (string, error) {
-	switch s {
-	case "POST", "PUT", "PATCH":
-		return s, nil
-	}
-	return "", errors.New("unknown; known are POST, PUT, PATCH")
-}
-
 // headers reads extra headers; a value may be a reference.
-func (r *reader) headers(n ast.Node, where string) map[string]string {
+func (r *reader) headers(n *yamltree.Node) map[string]string {
 	out := map[string]string{}
-	for _, f := range r.fields(n, where) {
-		if _, err := headerName(f.name); err != nil {
-			r.at(f.key, "%s: %q: %v", where, visible(f.name), err)
+	for _, member := range n.Members() {
+		if _, err := headerName(member.Name()); err != nil {
+			member.FailKey("%v", err)
 			continue
 		}
 		var value string
-		r.reference(f, where, &value, headerValue)
-		out[f.name] = value
+		r.reference(&value, headerValue)(member)
+		out[member.Name()] = value
 	}
 	return out
 }
 
-// headerNames reads a list of headers' names.
-func (r *reader) headerNames(n ast.Node, where string) []string {
-	var out []string
-	for i, item := range r.list(n, where) {
-		before, name := len(r.problems), ""
-		parsed(r, item, fmt.Sprintf("%s[%d]", where, i), &name, headerName)
-		if len(r.problems) == before {
-			out = append(out, http.CanonicalHeaderKey(name))
-		}
-	}
-	return out
+func canonicalHeader(s string) (string, error) {
+	name, err := headerName(s)
+	return http.CanonicalHeaderKey(name), err
 }
 
 // checkPassed refuses to pass on what proves a source's requests: it is not even
@@ -252,22 +218,22 @@ func (r *reader) checkPassed(s *Source) {
 		}
 		for _, name := range route.Target.PassHeaders {
 			if slices.Contains(credentials, name) {
-				r.line(route.Target.line, "targets.%s.pass_headers: %s is a credential of %s, which route %s of source %s would pass on",
-					route.Target.Name, name, s.Provider.Name(), route.Name, s.Name)
+				route.Target.node.Below("pass_headers").Fail("%s is a credential of %s, which route %s of source %s would pass on",
+					name, s.Provider.Name(), route.Name, s.Name)
 			}
 		}
 	}
 }
 
-func (r *reader) retry(into *Retry, n ast.Node, where string) {
-	r.object(n, where, map[string]func(field){
-		"attempts": r.count(&into.Attempts, where, 1),
-		"base":     r.duration(&into.Base, where),
-		"max":      r.duration(&into.Max, where),
-		"deadline": r.duration(&into.Deadline, where),
+func (r *reader) retry(into *Retry, n *yamltree.Node) {
+	n.Fields(map[string]func(*yamltree.Node){
+		"attempts": yamltree.Integer(&into.Attempts, 1),
+		"base":     yamltree.Duration(&into.Base),
+		"max":      yamltree.Duration(&into.Max),
+		"deadline": yamltree.Duration(&into.Deadline),
 	})
 	if into.Base > 0 && into.Max > 0 && into.Max < into.Base {
-		r.at(n, "%s: max %s is shorter than base %s", where, FormatDuration(into.Max), FormatDuration(into.Base))
+		n.Fail("max %s is shorter than base %s", yamltree.FormatDuration(into.Max), yamltree.FormatDuration(into.Base))
 	}
 }
 

@@ -136,14 +136,6 @@ func connections(least int64) func(string) (int32, error) {
 	}
 }
 
-func positiveSize(s string) (int64, error) {
-	n, err := ParseSize(s)
-	if err == nil && n == 0 {
-		err = errors.New("must be more than zero")
-	}
-	return n, err
-}
-
 func address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -178,11 +170,4 @@ func level(s string) (slog.Level, error) {
 		return slog.LevelError, nil
 	}
 	return 0, errors.New("unknown; known are debug, info, warn, error")
-}
-
-func logFormat(s string) (string, error) {
-	if s != "json" && s != "text" {
-		return "", errors.New("unknown; known are json, text")
-	}
-	return s, nil
 }

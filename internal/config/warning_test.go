@@ -75,7 +75,7 @@ targets: { t: { kind: noop } }
 		t.Fatal(err)
 	}
 	want := []string{
-		"providers.silent: it has from slack (ack.empty: true, verify.timestamp.past: 5m0s, verify.timestamp.future: 5m0s, windows.retry.for: 1d, " +
+		"providers.silent: it has from slack (ack.empty: true, verify.timestamp.past: 5m, verify.timestamp.future: 5m, windows.retry.for: 1d, " +
 			"windows.age: occurred_at, windows.ack_within: 3s) what may not hold of its own sender: write these keys, the same again if they do hold; " +
 			"`oncegate providers show silent --resolved` shows where each part is from",
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -84,14 +82,4 @@ func Parse(name string, yaml []byte) (*providers.Provider, error) {
 		return nil, err
 	}
 	return providers.ParseOver(name, yaml, loaded)
-}
-
-// ParseNode reads a custom provider that is a part of a configuration file, so
-// that problems carry the file's lines.
-func ParseNode(name string, node ast.Node) (*providers.Provider, error) {
-	loaded, err := Load()
-	if err != nil {
-		return nil, err
-	}
-	return providers.ParseNode(name, node, loaded)
 }

@@ -3,7 +3,7 @@ package cli
 import (
 	"time"
 
-	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // parseInstant reads a duration before now or an instant; nothing is no time.
@@ -11,7 +11,7 @@ func parseInstant(flag, text string) (at time.Time, err error) {
 	if text == "" {
 		return at, nil
 	}
-	if ago, err := config.ParseDuration(text); err == nil {
+	if ago, err := yamltree.ParseDuration(text); err == nil {
 		return time.Now().Add(-ago), nil
 	}
 	if at, err = time.Parse(time.RFC3339, text); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -183,8 +183,8 @@ func horizonRows(retention []inbox.SourceRetention) []horizonRow {
 	out := make([]horizonRow, len(retention))
 	for i, r := range retention {
 		out[i] = horizonRow{
-			Source: r.Source, Class: r.Class, Body: config.FormatDuration(r.Keep.Body), Effects: config.FormatDuration(r.Keep.Effects),
-			Refusals: config.FormatDuration(r.Keep.Refusals), Tombstone: config.FormatDuration(r.Keep.Tombstone),
+			Source: r.Source, Class: r.Class, Body: yamltree.FormatDuration(r.Keep.Body), Effects: yamltree.FormatDuration(r.Keep.Effects),
+			Refusals: yamltree.FormatDuration(r.Keep.Refusals), Tombstone: yamltree.FormatDuration(r.Keep.Tombstone),
 		}
 	}
 	return out

@@ -43,9 +43,9 @@ type schema struct {
 func (s *schema) of(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[providers.Duration]():
-		return map[string]any{"type": "string", "pattern": `^(none|[0-9]+d|([0-9]+d)?([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$`}
+		return map[string]any{"type": "string", "pattern": `^(none|([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+)$`}
 	case reflect.TypeFor[providers.Size]():
-		return map[string]any{"type": []string{"string", "integer"}, "pattern": `^[0-9]+ ?(KiB|MiB)?$`}
+		return map[string]any{"type": []string{"string", "integer"}, "pattern": `^[0-9]+ ?(B|kB|MB|GB|KiB|MiB|GiB)?$`}
 	}
 	switch t.Kind() {
 	case reflect.Bool:

@@ -1,9 +1,11 @@
-package config
+package yamltree
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,38 +19,54 @@ var durationUnits = []struct {
 	{"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
 }
 
-var errDuration = errors.New("not a duration such as 500ms, 10s, 1h30m or 90d")
+// longestDuration is how many bytes a duration may be written with.
+const longestDuration = 64
 
-// ParseDuration reads whole numbers with the units ms, s, m, h, d (24 hours) and
-// w (7 days), one after another: 90d, 1h30m.
+var (
+	errDuration = errors.New("not a duration such as 500ms, 10s, 1h30m or 90d")
+	numberForm  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+)
+
+// ParseDuration reads numbers with the units ms, s, m, h, d (24 hours) and w (7 days),
+// one after another: 90d, 1h30m, 1.5m. The smallest step is a millisecond.
 func ParseDuration(text string) (time.Duration, error) {
-	if text == "" {
+	if text == "" || len(text) > longestDuration {
 		return 0, errDuration
 	}
-	var sum time.Duration
+	sum := new(big.Rat)
 	for rest := text; rest != ""; {
-		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		letters := len(rest[digits:]) - len(strings.TrimLeft(rest[digits:], "abcdefghijklmnopqrstuvwxyz"))
-		n, err := strconv.ParseInt(rest[:digits], 10, 64)
-		if err != nil {
-			return 0, errDuration
-		}
+		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]
+		rest = rest[len(number):]
+		suffix := rest[:len(rest)-len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz"))]
+		rest = rest[len(suffix):]
 		unit := time.Duration(0)
 		for _, u := range durationUnits {
-			if u.suffix == rest[digits:digits+letters] {
+			if u.suffix == suffix {
 				unit = u.unit
 			}
 		}
-		if unit == 0 {
+		if unit == 0 || !numberForm.MatchString(number) {
 			return 0, errDuration
 		}
-		if n > (math.MaxInt64-int64(sum))/int64(unit) {
-			return 0, errors.New("longer than 292 years")
-		}
-		sum += time.Duration(n) * unit
-		rest = rest[digits+letters:]
+		n, _ := new(big.Rat).SetString(number)
+		sum.Add(sum, n.Mul(n, new(big.Rat).SetInt64(int64(unit))))
 	}
-	return sum, nil
+	if sum.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) > 0 {
+		return 0, errors.New("longer than 292 years")
+	}
+	if !sum.IsInt() || sum.Num().Int64()%int64(time.Millisecond) != 0 {
+		return 0, errors.New("not a whole number of milliseconds")
+	}
+	return time.Duration(sum.Num().Int64()), nil
+}
+
+// PositiveDuration is [ParseDuration] for a time longer than zero.
+func PositiveDuration(text string) (time.Duration, error) {
+	d, err := ParseDuration(text)
+	if err == nil && d == 0 {
+		err = errors.New("must be longer than zero")
+	}
+	return d, err
 }
 
 // FormatDuration is the inverse of [ParseDuration], in the largest units.
@@ -89,6 +107,15 @@ func ParseSize(text string) (int64, error) {
 		}
 	}
 	return 0, errors.New("not a size such as 512B, 64KiB or 1MiB")
+}
+
+// PositiveSize is [ParseSize] for a size of more than zero.
+func PositiveSize(text string) (int64, error) {
+	n, err := ParseSize(text)
+	if err == nil && n == 0 {
+		err = errors.New("must be more than zero")
+	}
+	return n, err
 }
 
 // FormatSize gives a number of bytes in the largest binary unit that it is a whole

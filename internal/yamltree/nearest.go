@@ -1,7 +1,6 @@
-package providers
+package yamltree
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -9,19 +8,18 @@ import (
 // maxNearest is how many names Nearest gives.
 const maxNearest = 3
 
-// Nearest gives the names of providers that may have been meant by one that none
-// has, the likeliest first, at most three: names that differ in a few characters,
-// and names of which the given one is a part or that are a part of it. There are
-// too many providers to list them all.
-func Nearest(all map[string]*Provider, name string) []string {
+// Nearest gives the names that may have been meant by one that is not among them, the
+// likeliest first, at most three: names that differ in a few characters, and names of
+// which the given one is a part or that are a part of it.
+func Nearest(names []string, name string) []string {
 	if name == "" || len(name) > 64 {
 		return nil
 	}
 	asked := strings.ToLower(name)
-	least := min(len(asked)/2, 2) // a part of a name counts as two changes
+	least := min(len(asked)/3, 2) // a part of a name counts as as many changes
 	var near []string
 	best := least + 1
-	for _, known := range slices.Sorted(maps.Keys(all)) {
+	for _, known := range slices.Sorted(slices.Values(names)) {
 		distance := edits(asked, known)
 		if len(asked) >= 3 && (strings.Contains(known, asked) || len(known) >= 4 && strings.Contains(asked, known)) {
 			distance = min(distance, least)
@@ -39,8 +37,8 @@ func Nearest(all map[string]*Provider, name string) []string {
 
 // DidYouMean is the question that asks for [Nearest], with a space after it; empty
 // if no name is near.
-func DidYouMean(all map[string]*Provider, name string) string {
-	near := Nearest(all, name)
+func DidYouMean(names []string, name string) string {
+	near := Nearest(names, name)
 	if len(near) == 0 {
 		return ""
 	}

@@ -1,10 +1,11 @@
-package providers_test
+package yamltree_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
-	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
@@ -25,7 +26,7 @@ func TestNearestNames(t *testing.T) {
 		"sendgrid":   {"sendgrid-events", "sendgrid-inbound-parse"},
 		"bitbuckett": {"bitbucket"},
 	} {
-		if got := providers.Nearest(all, name); !slices.Equal(got, want) {
+		if got := yamltree.Nearest(slices.Collect(maps.Keys(all)), name); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
