@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -285,7 +286,7 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 func TestEveryDeadLetterHasAClass(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
-	reasons := []inbox.Reason{inbox.ReasonBodyGone, inbox.ReasonRender, inbox.ReasonMail5xx, inbox.ReasonHandler, inbox.ReasonLeaseExpired, inbox.ReasonOther, "never heard of"}
+	reasons := []inbox.Reason{inbox.ReasonBodyGone, reasons.Render, reasons.Mail5xx, reasons.Handler, inbox.ReasonLeaseExpired, inbox.ReasonOther, "never heard of"}
 	for i, reason := range reasons {
 		exec(t, b.pool, `UPDATE effect SET reason = $2, last_code = NULL WHERE id = $1`, b.ids["evt_1"], string(reason))
 		rows, err := b.lister.Dead(t.Context(), inbox.DeadFilter{EventID: "evt_1"}, inbox.ID{}, 0)

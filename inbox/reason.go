@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -22,8 +23,6 @@ const (
 	// ReasonLeaseExpired means that the worker vanished or was too slow, and its lease ended
 	// before the attempt did.
 	ReasonLeaseExpired Reason = "lease_expired"
-	// ReasonStopped means that the process stopped during the attempt.
-	ReasonStopped Reason = "stopped"
 	// ReasonPanic means that the handler panicked.
 	ReasonPanic Reason = "panic"
 
@@ -46,12 +45,6 @@ const (
 	// ReasonSealed means that the key of the sealed content was lost. Only rows of earlier
 	// versions have this reason, which let such effects die.
 	ReasonSealed Reason = "sealed_key_lost"
-	// ReasonRender means that the request, message or statement could not be built for the
-	// event.
-	ReasonRender Reason = "render_failed"
-	// ReasonMapping means that an expression of the route's map or statement failed for the
-	// event.
-	ReasonMapping Reason = "mapping_failed"
 	// ReasonCondition means that the route's condition (when) is false for the event.
 	ReasonCondition Reason = "condition_false"
 	// ReasonDiscarded means that a person discarded the effect.
@@ -69,67 +62,8 @@ const (
 	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
-	// ReasonAddress means that the target's address is private or special, and allow does not
-	// permit it.
-	ReasonAddress Reason = "address_refused"
-	// ReasonDNS means that the target's host name was not resolved.
-	ReasonDNS Reason = "dns"
-	// ReasonConnect means that the connection to the target was refused or timed out before
-	// anything was sent.
-	ReasonConnect Reason = "connect"
-	// ReasonTLS means that the TLS handshake with the target failed.
-	ReasonTLS Reason = "tls"
-	// ReasonTimeout means that the target did not answer in time.
-	ReasonTimeout Reason = "timeout"
-	// ReasonConnection means that the connection broke after something was sent.
-	ReasonConnection Reason = "connection_lost"
-	// ReasonReply means that the reply of the target is malformed.
-	ReasonReply Reason = "reply_malformed"
-
-	// ReasonInformational means that the target answered with a final status 1xx.
-	ReasonInformational Reason = "status_1xx"
-	// ReasonRedirect means that the target answered with a redirect, which is never followed.
-	ReasonRedirect Reason = "status_3xx"
-	// ReasonStatus408 means that the target answered 408.
-	ReasonStatus408 Reason = "status_408"
-	// ReasonStatus409 means that the target answered 409.
-	ReasonStatus409 Reason = "status_409"
-	// ReasonStatus410 means that the target answered 410.
-	ReasonStatus410 Reason = "status_410"
-	// ReasonStatus425 means that the target answered 425.
-	ReasonStatus425 Reason = "status_425"
-	// ReasonStatus429 means that the target answered 429.
-	ReasonStatus429 Reason = "status_429"
-	// ReasonStatus4xx means that the target answered with another status 4xx.
-	ReasonStatus4xx Reason = "status_4xx"
-	// ReasonStatus503 means that the target answered 503.
-	ReasonStatus503 Reason = "status_503"
-	// ReasonStatus5xx means that the target answered with another status 5xx.
-	ReasonStatus5xx Reason = "status_5xx"
-
-	// ReasonMail4xx means that the mail server refused the message for now (4yz).
-	ReasonMail4xx Reason = "smtp_4xx"
-	// ReasonMail5xx means that the mail server refused the message for good (5yz).
-	ReasonMail5xx Reason = "smtp_5xx"
-
-	// ReasonSerialization means that the transaction could not be serialized.
-	ReasonSerialization Reason = "sql_serialization"
-	// ReasonDeadlock means that the transaction was the victim of a deadlock.
-	ReasonDeadlock Reason = "sql_deadlock"
-	// ReasonLockTimeout means that the statement waited too long for a lock.
-	ReasonLockTimeout Reason = "sql_lock_timeout"
-	// ReasonSQLTimeout means that the statement took too long.
-	ReasonSQLTimeout Reason = "sql_timeout"
-	// ReasonUnavailable means that the database or its connection was not available.
-	ReasonUnavailable Reason = "sql_unavailable"
-	// ReasonSQL means that the statement failed with another error.
-	ReasonSQL Reason = "sql_error"
-
 	// ReasonPruned means that an operator had the effect pruned before it was settled.
 	ReasonPruned Reason = "pruned"
-
-	// ReasonHandler means that the handler returned an error.
-	ReasonHandler Reason = "handler"
 
 	// ReasonNoKey means that the event has no sequence key, and the route requires one
 	// (no_key).
@@ -166,15 +100,15 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
-	case ReasonStatus410, ReasonBodyGone, ReasonRender, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonMail5xx, ReasonPruned,
+	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, reasons.Mail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder:
 		return false, true
-	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, ReasonStopped, ReasonPanic, ReasonSaturated, ReasonRoute,
-		ReasonAddress, ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonConnection, ReasonReply,
-		ReasonInformational, ReasonRedirect, ReasonStatus408, ReasonStatus409, ReasonStatus425, ReasonStatus429,
-		ReasonStatus4xx, ReasonStatus503, ReasonStatus5xx, ReasonMapping, ReasonBreaker, ReasonRate, ReasonMail4xx,
-		ReasonSerialization, ReasonDeadlock, ReasonLockTimeout, ReasonSQLTimeout, ReasonUnavailable, ReasonSQL,
-		ReasonHandler, ReasonGap, ReasonListOpen, ReasonListItem, ReasonOther:
+	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,
+		reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status425, reasons.Status429,
+		reasons.Status4xx, reasons.Status503, reasons.Status5xx, reasons.Mapping, ReasonBreaker, ReasonRate, reasons.Mail4xx,
+		reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
+		reasons.Handler, ReasonGap, ReasonListOpen, ReasonListItem, ReasonOther:
 		return true, true
 	}
 	return false, false

@@ -1,5 +1,7 @@
 package inbox
 
+import "github.com/oncegate/oncegate/inbox/reasons"
+
 // Whether a caller may expect another end of a new call is another question than
 // whether a fresh attempt may end otherwise ([Reason.Retriable]): a new call brings a
 // body of its own, so a pruned one does not matter, and it is not made again because
@@ -12,8 +14,8 @@ package inbox
 // made again under a new key, ends the same way, or must not be made again.
 func finalReasons() []string {
 	return []string{
-		string(ReasonMapping), string(ReasonRender), // the payload cannot be understood
-		string(ReasonStatus410), string(ReasonMail5xx), // the target wants nothing of it
+		reasons.Mapping, reasons.Render, // the payload cannot be understood
+		reasons.Status410, reasons.Mail5xx, // the target wants nothing of it
 		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
 		string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
 	}

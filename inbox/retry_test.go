@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 func TestRetryPolicy(t *testing.T) {
@@ -62,14 +63,14 @@ func TestRetryPolicyIsChecked(t *testing.T) {
 
 func TestReasonsAreAClosedSet(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]inbox.Reason{"timeout": inbox.ReasonTimeout, "": inbox.ReasonOther, "x\x00": inbox.ReasonOther, "status_418": inbox.ReasonOther} {
+	for said, want := range map[string]inbox.Reason{"timeout": reasons.Timeout, "": inbox.ReasonOther, "x\x00": inbox.ReasonOther, "status_418": inbox.ReasonOther} {
 		if got := inbox.ReasonOf(said); got != want {
 			t.Errorf("%q becomes %q, want %q", said, got, want)
 		}
 	}
 	for reason, want := range map[inbox.Reason]bool{
-		inbox.ReasonExhausted: true, inbox.ReasonStatus4xx: true, inbox.ReasonSQL: true,
-		inbox.ReasonStatus410: false, inbox.ReasonBodyGone: false, inbox.ReasonRender: false, "made up": false,
+		inbox.ReasonExhausted: true, reasons.Status4xx: true, reasons.SQL: true,
+		reasons.Status410: false, inbox.ReasonBodyGone: false, reasons.Render: false, "made up": false,
 	} {
 		if reason.Retriable() != want {
 			t.Errorf("%s retriable: %t, want %t", reason, !want, want)

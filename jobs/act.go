@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -21,7 +22,7 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	route := a.route
 	if route.stored.Retry.Over(standing.Age) {
 		// It needs no place at the target: the claim ends it.
-		return a.actAndSettle(ctx, standing)
+		return a.actAndSettle(ctx, standing, new(effect.Result))
 	}
 	kind := a.groupKind(standing)
 	left, wait, reason := route.limit.enter(kind != nil)
@@ -30,9 +31,8 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	a.result = &result
 	if kind != nil {
-		if done, err := a.actInGroup(ctx, standing, kind); done {
+		if done, err := a.actInGroup(ctx, standing, kind, &result); done {
 			return err
 		}
 		if wait, yes := route.limit.crowded(); yes {
@@ -64,7 +64,7 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 		}
 		a.claim, a.committed = claim, true
 	}
-	return a.actAndSettle(ctx, standing)
+	return a.actAndSettle(ctx, standing, &result)
 }
 
 // claimFirst claims the effect in a transaction of its own.
@@ -78,8 +78,8 @@ func (a attempt) claimFirst(ctx context.Context, standing inbox.Standing) (claim
 }
 
 // actAndSettle acts and settles in one transaction, which claims as well where there is
-// no claim yet.
-func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing) error {
+// no claim yet. What the attempt came to is left in noted, for the target's limits.
+func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing, noted *effect.Result) error {
 	tx, err := a.store.Begin(ctx, a.route.patience())
 	if errors.Is(err, inbox.ErrNoConnection) {
 		wait := a.route.limit.later()
@@ -117,7 +117,7 @@ func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing) erro
 		return a.settleEarly(ctx, tx, early)
 	}
 	result, err := a.run(ctx, tx)
-	a.note(result)
+	*noted = result
 	if result.NoAttempt {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return a.withdraw(ctx, "attempting an effect", errors.New(result.Cause))
@@ -161,7 +161,7 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 		// What it did does not stay, and the attempt is none. It waits for its stream
 		// without holding anything.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
-		return a.putBack(ctx, inbox.ReasonLockTimeout, 0)
+		return a.putBack(ctx, reasons.LockTimeout, 0)
 	}
 	if err != nil && tablesChanged(err) {
 		// Our own statement failed, not what the effect did.
@@ -222,7 +222,7 @@ func (a attempt) run(ctx context.Context, tx pgx.Tx) (effect.Result, error) {
 	}
 	result, err := safeAct(timed, tx, a.route.transactional, a.route.call(a.claim))
 	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
-		result.Reason = string(inbox.ReasonSQLTimeout)
+		result.Reason = reasons.SQLTimeout
 	}
 	return result, err
 }
@@ -234,7 +234,7 @@ const lockTries = 20
 // with it everything the attempt did.
 func (a attempt) settleApart(ctx context.Context, result effect.Result) error {
 	if result.Outcome == effect.Done {
-		result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}
+		result = effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}
 	}
 	if a.committed {
 		return a.finish(ctx, result)

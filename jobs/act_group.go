@@ -36,7 +36,7 @@ func (a attempt) groupKind(standing inbox.Standing) groupable {
 // still claimed, carried out and settled in one transaction, but in one of many.
 // done is false if the effect has to be carried out by itself, because the group
 // did not come to an end.
-func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind groupable) (done bool, _ error) {
+func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind groupable, noted *effect.Result) (done bool, _ error) {
 	end, err := a.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
 		Effect: a.wakeUp.effect, JobID: a.wakeUp.jobID,
 		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return a.of(claim).statement(ctx, kind) },
@@ -55,7 +55,7 @@ func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind g
 	case end.Claim == nil:
 		return true, awaitHolder(end.Standing)
 	}
-	a.note(effect.Result{Outcome: effect.Done})
+	*noted = effect.Result{Outcome: effect.Done}
 	a.of(end.Claim).report(ctx, end.Settlement, end.Settled)
 	return true, a.answer(ctx, end.Settled.Standing)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -23,7 +24,7 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	}
 	// An effect whose time is over needs no place at the target.
 	if s := a.checkDeadline(0); s != nil {
-		return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID})
+		return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID}, new(effect.Result))
 	}
 	left, wait, reason := route.limit.enter(kind != nil)
 	if left == nil {
@@ -31,9 +32,8 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	}
 	var result effect.Result
 	defer func() { left(result) }()
-	a.result = &result
 	if kind != nil {
-		if done, err := a.actInStreams(ctx, kind); done {
+		if done, err := a.actInStreams(ctx, kind, &result); done {
 			return err
 		}
 		if wait, yes := route.limit.crowded(); yes {
@@ -48,18 +48,18 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	case <-timer.C:
 		return a.putBack(ctx, inbox.ReasonSaturated, leastParked)
 	case <-ctx.Done():
-		return a.putBack(ctx, inbox.ReasonStopped, 0)
+		return a.putBack(ctx, reasons.Stopped, 0)
 	}
 	if s := a.checkDeadline(a.elapsed()); s != nil {
 		return a.settle(ctx, *s) // it passed while the worker waited
 	}
-	return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID})
+	return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID}, &result)
 }
 
 // actInStreams carries out an effect that is one statement together with those of
 // other streams. done is false if it has to be carried out by itself, because the
 // group did not come to an end.
-func (a attempt) actInStreams(ctx context.Context, kind groupable) (done bool, _ error) {
+func (a attempt) actInStreams(ctx context.Context, kind groupable, noted *effect.Result) (done bool, _ error) {
 	statement, args, s := a.statement(ctx, kind)
 	if statement == "" {
 		return true, a.settle(ctx, s)
@@ -70,13 +70,13 @@ func (a attempt) actInStreams(ctx context.Context, kind groupable) (done bool, _
 	switch {
 	case errors.Is(err, inbox.ErrLocked):
 		// Nothing of it has happened. It waits for its stream without holding anything.
-		return true, a.putBack(ctx, inbox.ReasonLockTimeout, 0)
+		return true, a.putBack(ctx, reasons.LockTimeout, 0)
 	case errors.Is(err, inbox.ErrUngrouped):
 		return false, nil // by itself it is seen which one was the cause
 	case err != nil:
 		return true, a.markUncertain(ctx, "acting in a group", err)
 	}
-	a.note(effect.Result{Outcome: effect.Done})
+	*noted = effect.Result{Outcome: effect.Done}
 	a.report(ctx, s, settled)
 	return true, a.follow(ctx, settled, asked)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
@@ -41,15 +42,15 @@ func TestNothingIsSentTwiceWhereNobodyDeduplicates(t *testing.T) {
 		state    inbox.EffectState
 		reason   inbox.Reason
 	}{
-		"503 after the work":             {[]int{503, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonStatus503},
-		"408 after the work":             {[]int{408, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonStatus408},
-		"409 after the work":             {[]int{409, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonStatus409},
-		"425 after the work":             {[]int{425, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonStatus425},
-		"502 after the work":             {[]int{502, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonStatus5xx},
-		"303 after the work":             {[]int{303, 200}, nil, 1, inbox.EffectIndeterminate, inbox.ReasonRedirect},
+		"503 after the work":             {[]int{503, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status503},
+		"408 after the work":             {[]int{408, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status408},
+		"409 after the work":             {[]int{409, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status409},
+		"425 after the work":             {[]int{425, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status425},
+		"502 after the work":             {[]int{502, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status5xx},
+		"303 after the work":             {[]int{303, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Redirect},
 		"429 precedes it":                {[]int{429, 429, 200}, nil, 3, inbox.EffectDone, ""},
 		"503 precedes it, says retry_on": {[]int{503, 429, 200}, []int{429, 503}, 3, inbox.EffectDone, ""},
-		"429 is not in retry_on":         {[]int{503, 429, 200}, []int{503}, 2, inbox.EffectIndeterminate, inbox.ReasonStatus429},
+		"429 is not in retry_on":         {[]int{503, 429, 200}, []int{503}, 2, inbox.EffectIndeterminate, reasons.Status429},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

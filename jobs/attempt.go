@@ -8,6 +8,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -26,21 +27,10 @@ type attempt struct {
 
 	// begun is when the claim was asked for: its lease is no older.
 	begun time.Time
-
-	// result is where the limits of the target find what came of the attempt; nil if
-	// they do not ask.
-	result *effect.Result
 }
 
 // elapsed is how long the attempt has taken since its claim was asked for.
 func (a attempt) elapsed() time.Duration { return a.now().Sub(a.begun) }
-
-// note tells the limits of the target what came of the attempt.
-func (a attempt) note(result effect.Result) {
-	if a.result != nil {
-		*a.result = result
-	}
-}
 
 // carryOut makes an attempt for a claim that is committed and, in a stream, goes on with
 // the effects that follow.
@@ -72,7 +62,7 @@ func (a attempt) decide(result effect.Result) inbox.Settlement {
 func (a attempt) finish(ctx context.Context, result effect.Result) error {
 	stopped := errors.Is(ctx.Err(), context.Canceled) && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
 	if stopped {
-		result.Reason = string(inbox.ReasonStopped)
+		result.Reason = reasons.Stopped
 	}
 	s := a.decide(result)
 	if stopped && s.State == inbox.EffectRetry {
@@ -135,7 +125,7 @@ func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
 		return a.retryLater(ctx, doing, err)
 	}
 	a.log.WarnContext(ctx, "wake-up put off", "doing", doing, "error", clean(err.Error()))
-	return a.putBack(ctx, inbox.ReasonUnavailable, a.faultPause(ctx))
+	return a.putBack(ctx, reasons.Unavailable, a.faultPause(ctx))
 }
 
 // postpone puts an effect off before it was claimed.

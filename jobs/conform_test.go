@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -58,9 +59,9 @@ func (w *wrongSQL) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect
 	var pgErr *pgconn.PgError
 	switch {
 	case w.how == "tries everything again":
-		r.Outcome, r.Reason = effect.Retry, effect.ReasonUnavailable
+		r.Outcome, r.Reason = effect.Retry, reasons.Unavailable
 	case w.how == "gives everything up":
-		r.Outcome, r.Reason = effect.Dead, effect.ReasonSQL
+		r.Outcome, r.Reason = effect.Dead, reasons.SQL
 	case w.how == "quotes the database" && errors.As(err, &pgErr):
 		r.Excerpt = pgErr.Message + pgErr.Detail
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -102,7 +103,7 @@ func TestWhatIsParkedIsDeadAfterItsDeadline(t *testing.T) {
 						}
 					}
 					if name == "breaker" {
-						return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect}
+						return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 					}
 					return effect.Result{Outcome: effect.Done}
 				}
@@ -180,7 +181,7 @@ func TestAParkedEffectIsWokenAtItsDeadline(t *testing.T) {
 	b.retry = inbox.RetryPolicy{Attempts: 100, Base: time.Hour, Deadline: 20 * time.Second}
 	b.admit(once, 1)
 	s := &sink{answer: func(context.Context, *effect.Call) effect.Result {
-		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect}
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 	}}
 	b.client(jobs.Config{Senders: senders(s), Targets: map[string]jobs.Target{once: {Failures: 1, Open: time.Hour}}})
 	b.eventually("the breaker to open", func() bool { return s.calls.Load() == 1 })

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -25,7 +26,7 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 	b.client(jobs.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Senders: senders(&sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result {
-			return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Cause: why}
+			return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: why}
 		}}),
 	})
 	b.eventuallyState(id, inbox.EffectDead)
@@ -35,18 +36,18 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 		t.Fatalf("%+v, %v", detail, err)
 	}
 	for _, a := range detail.AttemptRows {
-		if a.Reason != effect.ReasonConnect || a.Excerpt != why {
+		if a.Reason != reasons.Connect || a.Excerpt != why {
 			t.Errorf("an attempt says %q, %q", a.Reason, a.Excerpt)
 		}
 	}
-	for _, reason := range []string{"", effect.ReasonConnect, string(inbox.ReasonExhausted)} {
+	for _, reason := range []string{"", reasons.Connect, string(inbox.ReasonExhausted)} {
 		groups, err := lister.DeadGroups(t.Context(), inbox.DeadFilter{Reason: reason})
-		if err != nil || len(groups) != 1 || groups[0].Reason != effect.ReasonConnect {
+		if err != nil || len(groups) != 1 || groups[0].Reason != reasons.Connect {
 			t.Errorf("grouped by %q: %+v, %v", reason, groups, err)
 		}
 	}
 	rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0)
-	if err != nil || len(rows) != 1 || rows[0].LastReason != effect.ReasonConnect || rows[0].Said != why {
+	if err != nil || len(rows) != 1 || rows[0].LastReason != reasons.Connect || rows[0].Said != why {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	b.eventually("the log to say so", func() bool {

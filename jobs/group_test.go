@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -54,7 +55,7 @@ func TestEffectsInGroups(t *testing.T) {
 	if got := b.count(`SELECT count(DISTINCT event) FROM applied`); got != n-2 {
 		t.Errorf("%d different ones applied, want %d", got, n-2)
 	}
-	for i, want := range map[int]inbox.Reason{10: inbox.ReasonSQL, 110: inbox.ReasonExhausted} {
+	for i, want := range map[int]inbox.Reason{10: reasons.SQL, 110: inbox.ReasonExhausted} {
 		if r := b.row(ids[i]); r.State != string(inbox.EffectDead) || r.Reason != string(want) {
 			t.Errorf("%+v, want dead, %s", r, want)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 func TestEveryReasonOfAKindIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, reason := range effect.Reasons() {
+	for _, reason := range reasons.All() {
 		if got := inbox.ReasonOf(reason); string(got) != reason {
 			t.Errorf("%s becomes %s", reason, got)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -59,7 +60,7 @@ func TestKeyedEffectsInGroups(t *testing.T) {
 		JOIN inbox_event w ON w.id = o.event_id WHERE e.state = 'duplicate' AND o.state = 'done' AND v.type = w.type AND e.attempts = 0`); got != n-keys-1 {
 		t.Errorf("%d are duplicates of one that is done and has their key, want %d", got, n-keys-1)
 	}
-	if r := b.row(ids[n/2]); r.State != string(inbox.EffectDead) || r.Reason != string(inbox.ReasonSQL) {
+	if r := b.row(ids[n/2]); r.State != string(inbox.EffectDead) || r.Reason != reasons.SQL {
 		t.Errorf("%+v, want dead", r)
 	}
 }

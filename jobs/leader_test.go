@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -38,7 +39,7 @@ func TestNoLeaderAndNoJobIsNeeded(t *testing.T) {
 			first := func(s *sink) {
 				s.answer = func(_ context.Context, c *effect.Call) effect.Result {
 					if c.Attempt == 1 {
-						return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect}
+						return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 					}
 					return effect.Result{Outcome: effect.Done}
 				}

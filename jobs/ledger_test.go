@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -142,8 +143,8 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 	}{
 		"claimed":                          {func(*bundle, *inbox.Effects, *inbox.Claim) {}, "", "first"},
 		"claimed, long ago":                {func(*bundle, *inbox.Effects, *inbox.Claim) {}, later(48 * time.Hour), "first"},
-		"retry":                            {end(inbox.EffectRetry, inbox.AttemptRetry, inbox.ReasonTimeout), "", "first"},
-		"retry, long ago":                  {end(inbox.EffectRetry, inbox.AttemptRetry, inbox.ReasonTimeout), later(48 * time.Hour), "first"},
+		"retry":                            {end(inbox.EffectRetry, inbox.AttemptRetry, reasons.Timeout), "", "first"},
+		"retry, long ago":                  {end(inbox.EffectRetry, inbox.AttemptRetry, reasons.Timeout), later(48 * time.Hour), "first"},
 		"done":                             {end(inbox.EffectDone, inbox.AttemptDone, ""), "", "first"},
 		"done, just inside the window":     {end(inbox.EffectDone, inbox.AttemptDone, ""), later(24*time.Hour - time.Second), "first"},
 		"done, beyond the window":          {end(inbox.EffectDone, inbox.AttemptDone, ""), later(24*time.Hour + time.Second), "second"},
@@ -152,28 +153,28 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 			end(inbox.EffectDone, inbox.AttemptDone, "")(b, store, claim)
 			b.exec(`DELETE FROM effect WHERE id = $1`, claim.Effect)
 		}, later(25 * time.Hour), "second"},
-		"dead":                    {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), "", "second"},
-		"dead, long ago":          {end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx), later(48 * time.Hour), "second"},
-		"indeterminate":           {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout), "", "first"},
-		"indeterminate, long ago": {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout), later(48 * time.Hour), "first"},
+		"dead":                    {end(inbox.EffectDead, inbox.AttemptDead, reasons.Status4xx), "", "second"},
+		"dead, long ago":          {end(inbox.EffectDead, inbox.AttemptDead, reasons.Status4xx), later(48 * time.Hour), "second"},
+		"indeterminate":           {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), "", "first"},
+		"indeterminate, long ago": {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), later(48 * time.Hour), "first"},
 		"superseded":              {end(inbox.EffectSuperseded, "", ""), "", "second"},
 		"skipped":                 {end(inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonOther), "", "second"},
 		"dead, and armed again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
-			end(inbox.EffectDead, inbox.AttemptDead, inbox.ReasonStatus4xx)(b, store, claim)
+			end(inbox.EffectDead, inbox.AttemptDead, reasons.Status4xx)(b, store, claim)
 			if n, err := store.Rearm(b.tb.Context(), claim.Event.ID); n != 1 || err != nil {
 				b.tb.Fatalf("%d armed again, %v", n, err)
 			}
 		}, "", "first"},
 		"indeterminate, and found done": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
-			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
 			b.resolve(store, claim.Effect, inbox.ResolveDone)
 		}, "", "first"},
 		"indeterminate, found done, and long ago": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
-			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
 			b.resolve(store, claim.Effect, inbox.ResolveDone)
 		}, later(48 * time.Hour), "second"},
 		"indeterminate, and sent again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
-			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonTimeout)(b, store, claim)
+			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
 			b.resolve(store, claim.Effect, inbox.ResolveResend)
 		}, later(48 * time.Hour), "first"},
 		"its lease has ended": {func(b *bundle, _ *inbox.Effects, claim *inbox.Claim) {
@@ -261,15 +262,15 @@ func TestConditionsAndMappings(t *testing.T) {
 			tb.Helper()
 			r.When = compile(tb, `body.lost > 1`, expression.Condition)
 		},
-			inbox.EffectDead, inbox.ReasonMapping, "when: body.lost > 1: a field is missing", 0},
+			inbox.EffectDead, reasons.Mapping, "when: body.lost > 1: a field is missing", 0},
 		"a key that fails": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.Key = &expression.Recipe{Fields: []*expression.Program{compile(tb, `body.lost`, expression.Value)}}
-		}, inbox.EffectDead, inbox.ReasonMapping, "key: field 1 of the key, body.lost: a field is missing", 0},
+		}, inbox.EffectDead, reasons.Mapping, "key: field 1 of the key, body.lost: a field is missing", 0},
 		"a mapping that fails": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.Map = expression.NewMapping(compile(tb, `body.lost`, expression.Value))
-		}, inbox.EffectDead, inbox.ReasonMapping, "map: body.lost: a field is missing", 0},
+		}, inbox.EffectDead, reasons.Mapping, "map: body.lost: a field is missing", 0},
 	} {
 		for _, route := range []string{repeatable, once, within} {
 			if route == within && strings.Contains(name, "mapping") {
@@ -305,7 +306,7 @@ func TestAMappedBodyIsStored(t *testing.T) {
 	s := &sink{idempotent: true, answer: func(_ context.Context, c *effect.Call) effect.Result {
 		bodies <- c.Event.ContentType + " " + string(c.Rendered)
 		if c.Attempt == 1 {
-			return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonStatus503}
+			return effect.Result{Outcome: effect.Retry, Reason: reasons.Status503}
 		}
 		return effect.Result{Outcome: effect.Done}
 	}}
@@ -327,10 +328,10 @@ func TestAMappedBodyIsStored(t *testing.T) {
 func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 	t.Parallel()
 	lost := func(context.Context, *effect.Call) effect.Result {
-		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonTimeout}
+		return effect.Result{Outcome: effect.Unknown, Reason: reasons.Timeout}
 	}
 	refused := func(context.Context, *effect.Call) effect.Result {
-		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect}
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 	}
 	for name, c := range map[string]struct {
 		before string

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -250,9 +251,9 @@ func troubles(r effect.Result) error {
 	case effect.Retry, effect.Unknown:
 	}
 	switch r.Reason {
-	case effect.ReasonDNS, effect.ReasonConnect, effect.ReasonTLS, effect.ReasonTimeout, effect.ReasonConnection, effect.ReasonReply,
-		effect.ReasonAddress, effect.ReasonStatus503, effect.ReasonStatus5xx, effect.ReasonMail4xx, effect.ReasonSQLTimeout,
-		effect.ReasonUnavailable:
+	case reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,
+		reasons.Address, reasons.Status503, reasons.Status5xx, reasons.Mail4xx, reasons.SQLTimeout,
+		reasons.Unavailable:
 		return errTrouble
 	}
 	return nil

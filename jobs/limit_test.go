@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -21,7 +22,7 @@ func TestOneBadTargetNeverDelaysAnother(t *testing.T) {
 	good := b.admit(repeatable, 20)
 	bad := &sink{answer: func(ctx context.Context, _ *effect.Call) effect.Result {
 		<-ctx.Done()
-		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonTimeout}
+		return effect.Result{Outcome: effect.Unknown, Reason: reasons.Timeout}
 	}}
 	s := &sink{idempotent: true}
 	b.client(jobs.Config{MaxWorkers: 9, Senders: map[string]effect.Sender{once: bad, repeatable: s}})
@@ -43,7 +44,7 @@ func TestAnOpenBreakerParksWithoutAttempts(t *testing.T) {
 		if well.Load() {
 			return effect.Result{Outcome: effect.Done}
 		}
-		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect}
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 	}}
 	b.client(jobs.Config{
 		Senders: senders(s), MaxWorkers: 2,
@@ -93,7 +94,7 @@ func TestRetryAfterHoldsUpTheTarget(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 20)
 	s := &sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result {
-		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonStatus429, RetryAfter: time.Minute}
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Status429, RetryAfter: time.Minute}
 	}}
 	b.client(jobs.Config{Senders: senders(s), MaxWorkers: 1})
 	b.eventually("all put off", func() bool {

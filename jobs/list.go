@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -108,7 +109,7 @@ func listDone(claim *inbox.Claim, items int) *inbox.Settlement {
 
 // retryExpansion is for a list whose items the database did not take.
 func (a attempt) retryExpansion() *inbox.Settlement {
-	s := decide(a.claim, &inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonUnavailable)}, 0, a.random)
+	s := decide(a.claim, &inbox.EffectRoute{InDatabase: true}, effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}, 0, a.random)
 	return &s
 }
 

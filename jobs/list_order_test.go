@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -84,7 +85,7 @@ func TestAListHasOnePlace(t *testing.T) {
 			ids := b.letters(3, 1, 2)
 			o := &office{answer: func(to string, asked int) effect.Result {
 				if to == "n1-r2" && asked < 4 {
-					return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonMail4xx}
+					return effect.Result{Outcome: effect.Retry, Reason: reasons.Mail4xx}
 				}
 				return effect.Result{Outcome: effect.Done}
 			}}
@@ -116,7 +117,7 @@ func TestAListOfADeadItem(t *testing.T) {
 			ids := b.letters(2, 1)
 			o := &office{answer: func(to string, asked int) effect.Result {
 				if to == "n1-r2" && asked == 1 {
-					return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonMail5xx}
+					return effect.Result{Outcome: effect.Dead, Reason: reasons.Mail5xx}
 				}
 				return effect.Result{Outcome: effect.Done}
 			}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -54,10 +55,10 @@ func TestBulk(t *testing.T) {
 	s := &sink{}
 	s.answer = func(_ context.Context, c *effect.Call) effect.Result {
 		if !strings.HasSuffix(string(c.Rendered), " as "+c.Key) {
-			return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+			return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 		}
 		if strings.HasPrefix(string(c.Rendered), "to r7@") {
-			return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonMail5xx}
+			return effect.Result{Outcome: effect.Dead, Reason: reasons.Mail5xx}
 		}
 		return effect.Result{Outcome: effect.Done}
 	}
@@ -110,7 +111,7 @@ func TestBulkGoesOnWhereItEnded(t *testing.T) {
 	b.sweep(b.sweeper(nil))
 	s := &sink{answer: func(_ context.Context, c *effect.Call) effect.Result {
 		if !strings.HasPrefix(string(c.Rendered), "to same@") {
-			return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+			return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 		}
 		return effect.Result{Outcome: effect.Done}
 	}}
@@ -131,8 +132,8 @@ func TestListsOfOneAndOfNone(t *testing.T) {
 		`body.to[0]`:               {inbox.EffectDone, "", 1},
 		`[body.to[0]]`:             {inbox.EffectDone, "", 1},
 		`body.to.filter(x, false)`: {inbox.EffectSkipped, inbox.ReasonCondition, 0},
-		`body.lost`:                {inbox.EffectDead, inbox.ReasonMapping, 0},
-		`[body.to[0], 7]`:          {inbox.EffectDead, inbox.ReasonMapping, 0},
+		`body.lost`:                {inbox.EffectDead, reasons.Mapping, 0},
+		`[body.to[0], 7]`:          {inbox.EffectDead, reasons.Mapping, 0},
 	} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -27,7 +28,7 @@ func TestTheWorkerWakesWhoWaits(t *testing.T) {
 	t.Cleanup(func() { _ = operations.Stop(context.WithoutCancel(t.Context())) })
 	for route, answer := range map[string]effect.Result{
 		repeatable: {Outcome: effect.Done},
-		once:       {Outcome: effect.Unknown, Reason: effect.ReasonTimeout},
+		once:       {Outcome: effect.Unknown, Reason: reasons.Timeout},
 		within:     {Outcome: effect.Done},
 	} {
 		event := b.admit(route, 1)[0]
@@ -56,10 +57,10 @@ func TestTriggers(t *testing.T) {
 	b := setup(t)
 	id := b.admit(once, 1)[0]
 	results := []effect.Result{
-		{Outcome: effect.Retry, Reason: effect.ReasonConnect},
-		{Outcome: effect.Unknown, Reason: effect.ReasonTimeout},
-		{Outcome: effect.Retry, Reason: effect.ReasonConnect},
-		{Outcome: effect.Dead, Reason: effect.ReasonStatus4xx},
+		{Outcome: effect.Retry, Reason: reasons.Connect},
+		{Outcome: effect.Unknown, Reason: reasons.Timeout},
+		{Outcome: effect.Retry, Reason: reasons.Connect},
+		{Outcome: effect.Dead, Reason: reasons.Status4xx},
 		{Outcome: effect.Done},
 	}
 	s := &sink{}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -32,7 +33,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	lost := &sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result {
-		return effect.Result{Outcome: effect.Unknown, Reason: string(inbox.ReasonTimeout)}
+		return effect.Result{Outcome: effect.Unknown, Reason: reasons.Timeout}
 	}}
 	b.retry.Base, b.retry.Max = 200, 200
 	routes := b.leading("first")
@@ -106,7 +107,7 @@ func TestTwoConfigurationsShareNoEffect(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.ledger[call.Key] == 1 {
-				return effect.Result{Outcome: effect.Unknown, Reason: string(inbox.ReasonTimeout)}
+				return effect.Result{Outcome: effect.Unknown, Reason: reasons.Timeout}
 			}
 			return effect.Result{Outcome: effect.Done, Code: "200"}
 		}

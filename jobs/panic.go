@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -66,7 +67,7 @@ func actRecovered(ctx context.Context, tx pgx.Tx, kind effect.Transactional, cal
 func safeArguments(kind groupable, call *effect.Call) (args []any, failure *effect.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			failure = &effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)}
+			failure = &effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 		}
 	}()
 	return kind.Arguments(call)

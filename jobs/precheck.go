@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // check decides whether there is to be an attempt: whether this process can open what is
@@ -121,6 +122,6 @@ func (a attempt) expressionFailure(ctx context.Context, expression string, err e
 	a.log.LogAttrs(ctx, slog.LevelWarn, "expression failed", slog.String("source", a.route.Source), slog.String("route", a.route.Name),
 		slog.String("effect", a.claim.Effect.String()), slog.String("error", text))
 	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonMapping, text
+	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, reasons.Mapping, text
 	return &s
 }

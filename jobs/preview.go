@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -62,7 +63,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	defer func() {
 		if v := recover(); v != nil { // as the worker does it
-			out.State, out.Reason, out.Said = inbox.EffectDead, inbox.ReasonRender, fmt.Sprintf("panic of type %T", v)
+			out.State, out.Reason, out.Said = inbox.EffectDead, reasons.Render, fmt.Sprintf("panic of type %T", v)
 		}
 	}()
 	dead := func(reason inbox.Reason, said string) Preview {
@@ -75,7 +76,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	switch yes, err := route.wants(claim); {
 	case err != nil:
-		return dead(inbox.ReasonMapping, "when: "+route.When.String()+": "+err.Error())
+		return dead(reasons.Mapping, "when: "+route.When.String()+": "+err.Error())
 	case !yes:
 		out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "when: "+route.When.String()
 		return out
@@ -83,7 +84,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	if route.asksForKey(claim) {
 		var err error
 		if out.KeyHash, err = route.Key.Hash(route.keyInput(claim)); err != nil {
-			return dead(inbox.ReasonMapping, "key: "+err.Error())
+			return dead(reasons.Mapping, "key: "+err.Error())
 		}
 	}
 	call := route.call(claim)
@@ -94,7 +95,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	if route.expands(claim) {
 		items, err := route.items(claim)
 		if err != nil {
-			return dead(inbox.ReasonMapping, "to: "+route.List.Items.String()+": "+err.Error())
+			return dead(reasons.Mapping, "to: "+route.List.Items.String()+": "+err.Error())
 		}
 		if len(items) == 0 {
 			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
@@ -108,18 +109,18 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			one.Key = inbox.ItemKey(claim, 1)
 		}
 		if call.Rendered, err = safeItem(route.List, &one, items[0]); err != nil {
-			return dead(inbox.ReasonMapping, "message: "+err.Error())
+			return dead(reasons.Mapping, "message: "+err.Error())
 		}
 		out.Rendered = !out.Stored
 		return p.request(out, sender, call)
 	}
 	rendered, err := route.mapBody(call, claim)
 	if err != nil {
-		return dead(inbox.ReasonMapping, "map: "+err.Error())
+		return dead(reasons.Mapping, "map: "+err.Error())
 	}
 	if call.Rendered == nil && rendered == nil {
 		if rendered, err = safeRender(sender, call); err != nil {
-			return dead(inbox.ReasonRender, err.Error())
+			return dead(reasons.Render, err.Error())
 		}
 	}
 	if call.Rendered == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -37,7 +38,7 @@ func TestADeadOwnerReleasesItsKey(t *testing.T) {
 			down := true
 			s := &sink{answer: func(context.Context, *effect.Call) effect.Result {
 				if down {
-					return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonMail4xx, Code: "451"}
+					return effect.Result{Outcome: effect.Retry, Reason: reasons.Mail4xx, Code: "451"}
 				}
 				return effect.Result{Outcome: effect.Done}
 			}}
@@ -73,7 +74,7 @@ func TestADeadOwnerReleasesItsKey(t *testing.T) {
 func TestAnOwnerThatComesBackFindsItsSuccessor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	answer := effect.Result{Outcome: effect.Dead, Reason: effect.ReasonMail5xx, Code: "550"}
+	answer := effect.Result{Outcome: effect.Dead, Reason: reasons.Mail5xx, Code: "550"}
 	s := &sink{answer: func(context.Context, *effect.Call) effect.Result { return answer }}
 	cfg := jobs.Config{Routes: b.keyed("event.type"), Senders: senders(s)}
 	owner := b.admit(once, 1)[0]
@@ -116,7 +117,7 @@ func TestAKeyIsNotTakenFromAnOwnerThatComesBack(t *testing.T) {
 	if owner, err := store.Own(t.Context(), first, hash); err != nil || owner.Effect != ids[0] {
 		t.Fatal(owner, err)
 	}
-	b.settle(store, inbox.Settlement{Effect: ids[0], Token: first.Token, State: inbox.EffectDead, Reason: inbox.ReasonMail4xx, Outcome: inbox.AttemptDead, Trigger: first.Trigger, StartedAt: first.StartedAt})
+	b.settle(store, inbox.Settlement{Effect: ids[0], Token: first.Token, State: inbox.EffectDead, Reason: reasons.Mail4xx, Outcome: inbox.AttemptDead, Trigger: first.Trigger, StartedAt: first.StartedAt})
 	second := b.claim(store, ids[1])
 	b.exec(`UPDATE effect SET state = 'pending', reason = NULL, version = 2, attempts = 0, next_at = now() WHERE id = $1`, ids[0])
 	back := b.claim(store, ids[0])

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -22,7 +23,7 @@ func (a attempt) send(ctx context.Context) error {
 	switch s, held, err := a.check(ctx, nil); {
 	case err != nil:
 		a.log.WarnContext(ctx, "considering an effect", "effect", claim.Effect.String(), "error", clean(err.Error()))
-		return a.putBack(ctx, inbox.ReasonUnavailable, faultPause)
+		return a.putBack(ctx, reasons.Unavailable, faultPause)
 	case !held:
 		return nil
 	case s != nil:
@@ -58,7 +59,7 @@ func (a attempt) send(ctx context.Context) error {
 	if call.Rendered == nil {
 		if rendered, err = safeRender(route.sender, call); err != nil {
 			a.log.WarnContext(ctx, "rendering an effect", "effect", claim.Effect.String(), "route", route.Name, "error", clean(err.Error()))
-			return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: string(inbox.ReasonRender)})
+			return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: reasons.Render})
 		}
 		call.Rendered = rendered
 	}
@@ -70,7 +71,7 @@ func (a attempt) send(ctx context.Context) error {
 			// way finds another token. If the database is away until the lease ends, the
 			// sweeper decides by what it finds.
 			a.log.WarnContext(ctx, "starting a send", "effect", claim.Effect.String(), "error", clean(err.Error()))
-			return a.putBack(ctx, inbox.ReasonUnavailable, a.faultPause(ctx))
+			return a.putBack(ctx, reasons.Unavailable, a.faultPause(ctx))
 		}
 		if !mine {
 			return nil
@@ -82,7 +83,7 @@ func (a attempt) send(ctx context.Context) error {
 	// Whatever was spent since before the claim was asked for is off the lease.
 	lease := route.stored.Lease
 	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, lease-margin(lease)-a.elapsed()))
-	result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonTimeout)}
+	result = effect.Result{Outcome: effect.Retry, Reason: reasons.Timeout}
 	if timed.Err() == nil {
 		result = safeSend(timed, route.sender, call)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -18,7 +19,7 @@ func TestAShortSnoozeNeedsNoPolling(t *testing.T) {
 	b.retry = inbox.RetryPolicy{Attempts: 5, Base: 100 * time.Millisecond, Max: 300 * time.Millisecond}
 	s := &sink{idempotent: true, answer: func(_ context.Context, call *effect.Call) effect.Result {
 		if call.Attempt < 4 {
-			return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonStatus503}
+			return effect.Result{Outcome: effect.Retry, Reason: reasons.Status503}
 		}
 		return effect.Result{Outcome: effect.Done}
 	}}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -30,9 +31,9 @@ func TestSQLFunctions(t *testing.T) {
 			`INSERT INTO applied VALUES (event->>'body_base64')`, "a\x00b", inbox.EffectDone, "", "", "YQBi", 1,
 		},
 		"fails for good": {
-			`INSERT INTO applied VALUES ('x'); PERFORM 1/0`, `{}`, inbox.EffectDead, inbox.ReasonSQL, "22012", "", 1,
+			`INSERT INTO applied VALUES ('x'); PERFORM 1/0`, `{}`, inbox.EffectDead, reasons.SQL, "22012", "", 1,
 		},
-		"gets what PostgreSQL cannot hold": {`NULL`, `{"a":"\u0000"}`, inbox.EffectDead, inbox.ReasonSQL, "22P05", "", 1},
+		"gets what PostgreSQL cannot hold": {`NULL`, `{"a":"\u0000"}`, inbox.EffectDead, reasons.SQL, "22P05", "", 1},
 		"waits for a lock in vain":         {`RAISE EXCEPTION SQLSTATE '55P03'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "55P03", "", 5},
 		"meets a deadlock each time":       {`RAISE EXCEPTION SQLSTATE '40P01'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "40P01", "", 5},
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -30,11 +31,11 @@ func TestSQLStatements(t *testing.T) {
 		},
 		"a field is missing": {
 			`INSERT INTO applied (id, total, at, tags, ok, what) VALUES (@id, @total, @at, @tags, @ok, 'x')`,
-			`{"id": 7}`, inbox.EffectDead, inbox.ReasonMapping, "",
+			`{"id": 7}`, inbox.EffectDead, reasons.Mapping, "",
 		},
 		"a value does not fit": {
 			`INSERT INTO applied (id, total, at, tags, ok, what) VALUES (@id, @total, @at, @tags, @ok, 'x')`,
-			`{"id": "x'); DROP TABLE applied; --", "total": 1, "tags": 1, "ok": true}`, inbox.EffectDead, inbox.ReasonSQL, "",
+			`{"id": "x'); DROP TABLE applied; --", "total": 1, "tags": 1, "ok": true}`, inbox.EffectDead, reasons.SQL, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -41,9 +42,9 @@ func (b *bundle) end(store *inbox.Effects, claim *inbox.Claim, state inbox.Effec
 	}
 	switch state { //nolint:exhaustive // the others need no more
 	case inbox.EffectRetry:
-		s.Reason, s.After = inbox.ReasonTimeout, time.Hour
+		s.Reason, s.After = reasons.Timeout, time.Hour
 	case inbox.EffectDead, inbox.EffectIndeterminate, inbox.EffectSkipped:
-		s.Reason = inbox.ReasonTimeout
+		s.Reason = reasons.Timeout
 	case inbox.EffectSuperseded:
 		s.Outcome = inbox.AttemptSkipped
 	case inbox.EffectDuplicate:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -70,8 +71,8 @@ func TestOutcomes(t *testing.T) {
 			repeatable, []effect.Result{{Outcome: effect.Retry, Reason: "status_503"}},
 			inbox.EffectDead, inbox.ReasonExhausted, []string{"retry", "retry", "retry", "retry", "dead"},
 		},
-		"dead at once":  {repeatable, []effect.Result{{Outcome: effect.Dead, Reason: "status_4xx"}}, inbox.EffectDead, inbox.ReasonStatus4xx, []string{"dead"}},
-		"unknown, once": {once, []effect.Result{{Outcome: effect.Unknown, Reason: "timeout"}}, inbox.EffectIndeterminate, inbox.ReasonTimeout, []string{"indeterminate"}},
+		"dead at once":  {repeatable, []effect.Result{{Outcome: effect.Dead, Reason: "status_4xx"}}, inbox.EffectDead, reasons.Status4xx, []string{"dead"}},
+		"unknown, once": {once, []effect.Result{{Outcome: effect.Unknown, Reason: "timeout"}}, inbox.EffectIndeterminate, reasons.Timeout, []string{"indeterminate"}},
 		"not sent, once": {
 			once, []effect.Result{{Outcome: effect.Retry, Reason: "connect"}, {Outcome: effect.Done}},
 			inbox.EffectDone, "", []string{"retry", "done"},
@@ -280,11 +281,11 @@ func TestHandlers(t *testing.T) {
 		}, inbox.EffectDone, "", 3, 1},
 		"permanent": {func(int, context.Context, pgx.Tx) error {
 			return effect.Permanent(errors.New("no such order"))
-		}, inbox.EffectDead, inbox.ReasonHandler, 1, 0},
+		}, inbox.EffectDead, reasons.Handler, 1, 0},
 		"an error of the database": {func(_ int, ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `SELECT 1/0`)
 			return err
-		}, inbox.EffectDead, inbox.ReasonSQL, 1, 0},
+		}, inbox.EffectDead, reasons.SQL, 1, 0},
 		"a serialization failure": {func(n int, ctx context.Context, tx pgx.Tx) error {
 			if n > 1 {
 				return nil
@@ -295,7 +296,7 @@ func TestHandlers(t *testing.T) {
 		"a constraint checked at commit": {func(_ int, ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO child VALUES (7)`)
 			return err
-		}, inbox.EffectDead, inbox.ReasonSQL, 1, 0},
+		}, inbox.EffectDead, reasons.SQL, 1, 0},
 		"a connection that dies": {func(n int, ctx context.Context, tx pgx.Tx) error {
 			if n > 1 {
 				return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -185,7 +186,7 @@ func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription)
 		return nil, false
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
-	case inbox.ReasonMapping, inbox.ReasonRender, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
+	case reasons.Mapping, reasons.Render, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
 		return nil, false
 	}
 	return event.Event.Body, !was.renders()

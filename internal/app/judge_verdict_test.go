@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/app"
 )
 
@@ -94,14 +95,14 @@ func TestVerdicts(t *testing.T) {
 		"another body, after a mapping that failed": {
 			yesterday: `      - { name: a, types: ["invoice.*"], target: billing, map: body.data.gone.total }
 `, today: mapped,
-			event: func(r *inbox.RecordedEvent) { r.Effects[0].Reason = inbox.ReasonMapping },
+			event: func(r *inbox.RecordedEvent) { r.Effects[0].Reason = reasons.Mapping },
 			want:  inbox.VerdictOtherBody, says: []string{"no request was made before", `"from":"rendered"`}, without: []string{`"changes":`, "a@example.com"},
 		},
 		"another body, after a key that failed": {
 			yesterday: `      - { name: a, types: ["invoice.*"], target: billing, assume_idempotent: true, key: [body.data.gone.id] }
 `, today: `      - { name: a, types: ["invoice.*"], target: billing, assume_idempotent: true, key: [body.data.object.id] }
 `,
-			event: func(r *inbox.RecordedEvent) { r.Effects[0].Reason = inbox.ReasonMapping },
+			event: func(r *inbox.RecordedEvent) { r.Effects[0].Reason = reasons.Mapping },
 			want:  inbox.VerdictOtherBody, says: []string{"no request was made before", `"from":"received"`},
 		},
 		"another key, by the recipe": {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -13,26 +14,26 @@ import (
 // attemptReasons are the reasons that an attempt at a target of the kind can end with.
 func attemptReasons(kind config.Kind) []inbox.Reason {
 	common := []inbox.Reason{
-		inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonLeaseExpired, inbox.ReasonStopped, inbox.ReasonPanic, inbox.ReasonTimeout,
-		inbox.ReasonBodyGone, inbox.ReasonDamaged, inbox.ReasonRender, inbox.ReasonMapping, inbox.ReasonOther,
+		inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonLeaseExpired, reasons.Stopped, inbox.ReasonPanic, reasons.Timeout,
+		inbox.ReasonBodyGone, inbox.ReasonDamaged, reasons.Render, reasons.Mapping, inbox.ReasonOther,
 	}
-	network := []inbox.Reason{inbox.ReasonAddress, inbox.ReasonDNS, inbox.ReasonConnect, inbox.ReasonTLS, inbox.ReasonConnection, inbox.ReasonReply}
+	network := []inbox.Reason{reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Connection, reasons.Reply}
 	switch kind {
 	case config.KindForward, config.KindDev:
 		return slices.Concat(common, network, []inbox.Reason{
-			inbox.ReasonKeyWindow, inbox.ReasonElsewhere, inbox.ReasonInformational, inbox.ReasonRedirect, inbox.ReasonStatus408, inbox.ReasonStatus409, inbox.ReasonStatus410,
-			inbox.ReasonStatus425, inbox.ReasonStatus429, inbox.ReasonStatus4xx, inbox.ReasonStatus503, inbox.ReasonStatus5xx,
+			inbox.ReasonKeyWindow, inbox.ReasonElsewhere, reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status410,
+			reasons.Status425, reasons.Status429, reasons.Status4xx, reasons.Status503, reasons.Status5xx,
 		})
 	case config.KindMail:
-		return slices.Concat(common, network, []inbox.Reason{inbox.ReasonMail4xx, inbox.ReasonMail5xx})
+		return slices.Concat(common, network, []inbox.Reason{reasons.Mail4xx, reasons.Mail5xx})
 	case config.KindSQL:
 		return slices.Concat(common, []inbox.Reason{
-			inbox.ReasonSerialization, inbox.ReasonDeadlock, inbox.ReasonLockTimeout, inbox.ReasonSQLTimeout, inbox.ReasonUnavailable, inbox.ReasonSQL,
+			reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
 		})
 	case config.KindHandler:
 		return slices.Concat(common, []inbox.Reason{
-			inbox.ReasonHandler, inbox.ReasonSerialization, inbox.ReasonDeadlock, inbox.ReasonLockTimeout, inbox.ReasonSQLTimeout,
-			inbox.ReasonUnavailable, inbox.ReasonSQL,
+			reasons.Handler, reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout,
+			reasons.Unavailable, reasons.SQL,
 		})
 	case config.KindNoop:
 	}
@@ -42,7 +43,7 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 // postponements are the reasons for which an effect is put off.
 func postponements() []inbox.Reason {
 	return []inbox.Reason{
-		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonElsewhere, inbox.ReasonUnavailable, inbox.ReasonListOpen,
+		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonElsewhere, reasons.Unavailable, inbox.ReasonListOpen,
 	}
 }
 

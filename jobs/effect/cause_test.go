@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
@@ -42,11 +43,11 @@ func TestAFailureSaysWhy(t *testing.T) {
 		says   []string
 		not    []string
 	}{
-		"nobody listens":   {forward.Config{URL: "http://" + refusing + "/x?token=canary"}, effect.ReasonConnect, []string{refusing, "connection refused"}, []string{"canary"}},
-		"the certificate":  {forward.Config{URL: certified.URL}, effect.ReasonTLS, []string{"certificate"}, nil},
-		"no such name":     {forward.Config{URL: "http://nowhere.example/?token=canary", Resolver: nowhere}, effect.ReasonDNS, []string{"nowhere.example"}, []string{"canary"}},
-		"a private one":    {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "10.1.2.3").Resolver()}, effect.ReasonAddress, []string{"10.1.2.3", "allow"}, nil},
-		"the metadata one": {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "169.254.169.254").Resolver(), Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, effect.ReasonAddress, []string{"169.254.169.254", "nothing permits"}, []string{"`allow`"}},
+		"nobody listens":   {forward.Config{URL: "http://" + refusing + "/x?token=canary"}, reasons.Connect, []string{refusing, "connection refused"}, []string{"canary"}},
+		"the certificate":  {forward.Config{URL: certified.URL}, reasons.TLS, []string{"certificate"}, nil},
+		"no such name":     {forward.Config{URL: "http://nowhere.example/?token=canary", Resolver: nowhere}, reasons.DNS, []string{"nowhere.example"}, []string{"canary"}},
+		"a private one":    {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "10.1.2.3").Resolver()}, reasons.Address, []string{"10.1.2.3", "allow"}, nil},
+		"the metadata one": {forward.Config{URL: "http://localhost.example:1", Resolver: egresstest.NewNameServer(t, "169.254.169.254").Resolver(), Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, reasons.Address, []string{"169.254.169.254", "nothing permits"}, []string{"`allow`"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

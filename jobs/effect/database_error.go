@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // SQLFailure classifies an error of the database: what another moment may mend
@@ -15,26 +17,26 @@ func SQLFailure(err error) Result {
 	if !ok {
 		// No answer: the transaction is gone, and with it all that was done.
 		if errors.Is(err, context.DeadlineExceeded) {
-			return Result{Outcome: Retry, Reason: ReasonSQLTimeout, Cause: "the database did not answer in time"}
+			return Result{Outcome: Retry, Reason: reasons.SQLTimeout, Cause: "the database did not answer in time"}
 		}
-		return Result{Outcome: Retry, Reason: ReasonUnavailable, Cause: SafeError(err)}
+		return Result{Outcome: Retry, Reason: reasons.Unavailable, Cause: SafeError(err)}
 	}
 	r := Result{Outcome: Retry, Code: pgErr.Code, Cause: condition(pgErr.Code), Excerpt: serverSaid(pgErr)}
 	switch {
 	case pgErr.Code == "0A000" && pgErr.Routine == "RevalidateCachedQuery": // "cached plan must not change result type"
-		r.Reason, r.NoAttempt = ReasonUnavailable, true
+		r.Reason, r.NoAttempt = reasons.Unavailable, true
 	case pgErr.Code == "40001":
-		r.Reason = ReasonSerialization
+		r.Reason = reasons.Serialization
 	case pgErr.Code == "40P01":
-		r.Reason = ReasonDeadlock
+		r.Reason = reasons.Deadlock
 	case pgErr.Code == "55P03":
-		r.Reason = ReasonLockTimeout
+		r.Reason = reasons.LockTimeout
 	case pgErr.Code == "57014":
-		r.Reason = ReasonSQLTimeout
+		r.Reason = reasons.SQLTimeout
 	case len(pgErr.Code) == 5 && (pgErr.Code[:4] == "57P0" || pgErr.Code[:2] == "53" || pgErr.Code[:2] == "08"):
-		r.Reason = ReasonUnavailable
+		r.Reason = reasons.Unavailable
 	default:
-		r.Outcome, r.Reason = Dead, ReasonSQL
+		r.Outcome, r.Reason = Dead, reasons.SQL
 	}
 	return r
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // HandlerFunc is a Go function that acts inside the database, in the transaction
@@ -29,12 +31,12 @@ func (f HandlerFunc) Act(ctx context.Context, tx pgx.Tx, call *Call) Result {
 		return said.result()
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return Result{Outcome: Retry, Reason: ReasonSQLTimeout}
+		return Result{Outcome: Retry, Reason: reasons.SQLTimeout}
 	}
 	if r := SQLFailure(err); r.Code != "" {
 		return r
 	}
-	return Result{Outcome: Retry, Reason: ReasonHandler, Excerpt: Clean(err.Error(), MaxExcerpt)}
+	return Result{Outcome: Retry, Reason: reasons.Handler, Excerpt: Clean(err.Error(), MaxExcerpt)}
 }
 
 // verdict is an error by which a handler says what it means for the effect.
@@ -48,7 +50,7 @@ func (v *verdict) Error() string { return v.err.Error() }
 func (v *verdict) Unwrap() error { return v.err }
 
 func (v *verdict) result() Result {
-	return Result{Outcome: v.outcome, Reason: ReasonHandler, Excerpt: Clean(v.Error(), MaxExcerpt), RetryAfter: v.after}
+	return Result{Outcome: v.outcome, Reason: reasons.Handler, Excerpt: Clean(v.Error(), MaxExcerpt), RetryAfter: v.after}
 }
 
 // Permanent marks an error that no retry can help: it did not happen, and the

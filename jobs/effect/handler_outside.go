@@ -3,6 +3,8 @@ package effect
 import (
 	"context"
 	"errors"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // maxResult bounds what is kept of a result.
@@ -46,12 +48,12 @@ func (h *OutsideHandler) Send(ctx context.Context, call *Call) Result {
 	if said, ok := errors.AsType[*verdict](err); ok {
 		return said.result()
 	}
-	r := Result{Outcome: Unknown, Reason: ReasonHandler, Excerpt: Clean(err.Error(), MaxExcerpt)}
+	r := Result{Outcome: Unknown, Reason: reasons.Handler, Excerpt: Clean(err.Error(), MaxExcerpt)}
 	switch {
 	case TimedOut(ctx, err):
-		r.Reason = ReasonTimeout
+		r.Reason = reasons.Timeout
 	case ctx.Err() != nil:
-		r.Reason = ReasonStopped
+		r.Reason = reasons.Stopped
 	}
 	return r
 }

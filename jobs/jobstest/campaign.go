@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -381,10 +382,10 @@ func (c *campaign) deliver(ctx context.Context, gate *inbox.Gate, e event) error
 func (c *campaign) attempt(e *effect.Event) (event, effect.Result) {
 	at, err := parseEvent(e.Body)
 	if err != nil {
-		return at, effect.Result{Outcome: effect.Dead, Reason: effect.ReasonHandler}
+		return at, effect.Result{Outcome: effect.Dead, Reason: reasons.Handler}
 	}
 	if c.Slow(at.number) && c.ledger.since(at) < c.SlowFor {
-		return at, effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTimeout}
+		return at, effect.Result{Outcome: effect.Retry, Reason: reasons.Timeout}
 	}
 	return at, effect.Result{Outcome: effect.Done}
 }

@@ -65,6 +65,17 @@ func constantsOf(all []source, pkg, kind string) ([]constant, error) {
 	return checked(out, pkg+"."+kind)
 }
 
+// constantsIn lists the string constants of a package, in the order of the source.
+func constantsIn(all []source, pkg string) ([]constant, error) {
+	var out []constant
+	eachConstant(all, func(file *ast.File, spec *ast.ValueSpec) {
+		if c := constantOf(spec); file.Name.Name == pkg && c.value != "" {
+			out = append(out, c)
+		}
+	})
+	return checked(out, "package "+pkg)
+}
+
 // constantsNamed lists the string constants of all packages whose name matches.
 func constantsNamed(all []source, name *regexp.Regexp) ([]constant, error) {
 	var out []constant

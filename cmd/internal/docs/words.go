@@ -25,6 +25,13 @@ func wordTables(all []source) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if w.region == "reasons" { // those that kinds of effect give have a package of their own, and no type
+			given, err := constantsIn(all, "reasons")
+			if err != nil {
+				return nil, err
+			}
+			constants = append(constants, given...)
+		}
 		out[w.region] = meanings("value", constants)
 	}
 	headers, err := constantsNamed(all, regexp.MustCompile(`^(Header[A-Z]\w*|Default(Key|Replayed)Header)$`))

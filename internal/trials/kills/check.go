@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -146,11 +147,11 @@ func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 // the whole request, answered that it was busy, broke the connection off or stalled.
 func isExplained(e *Effect, h *TargetRequests) bool {
 	switch e.Reason {
-	case string(inbox.ReasonLeaseExpired), string(inbox.ReasonStopped):
+	case string(inbox.ReasonLeaseExpired), reasons.Stopped:
 		return true
-	case string(inbox.ReasonStatus503):
+	case reasons.Status503:
 		return h.Complete == 1
-	case string(inbox.ReasonConnection), string(inbox.ReasonTimeout), string(inbox.ReasonReply):
+	case reasons.Connection, reasons.Timeout, reasons.Reply:
 		return h.Answered < max(h.Complete, 1)
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/trials/kills"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
@@ -86,10 +87,10 @@ func damaged(t *testing.T, r *kills.Result) {
 		}, false},
 		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.TargetRequests) {}, true},
 		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) {
-			e.State, e.Reason = inbox.EffectIndeterminate, string(inbox.ReasonConnection)
+			e.State, e.Reason = inbox.EffectIndeterminate, reasons.Connection
 		}, false},
 		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.TargetRequests) {
-			e.Reason = string(inbox.ReasonStatus429)
+			e.Reason = reasons.Status429
 		}, false},
 		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete = 0 }, true},
 	} {

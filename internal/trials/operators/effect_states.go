@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -105,7 +106,7 @@ func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 		explained = h.route == "receipt"
 	case inbox.EffectDead:
 		switch inbox.Reason(s.reason) {
-		case inbox.ReasonExhausted, inbox.ReasonStatus410, inbox.ReasonStatus4xx:
+		case inbox.ReasonExhausted, reasons.Status410, reasons.Status4xx:
 			explained = answered(func(r *request) bool { return r.answer != http.StatusOK }) > 0 || kills
 		case inbox.ReasonBodyGone:
 			explained = byPerson(erased)
@@ -114,13 +115,13 @@ func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 		}
 	case inbox.EffectIndeterminate:
 		switch inbox.Reason(s.reason) {
-		case inbox.ReasonStatus503:
+		case reasons.Status503:
 			explained = answered(func(r *request) bool { return r.answer == http.StatusServiceUnavailable }) > 0
-		case inbox.ReasonStatus5xx:
+		case reasons.Status5xx:
 			explained = answered(func(r *request) bool { return r.answer == http.StatusInternalServerError }) > 0
-		case inbox.ReasonTimeout, inbox.ReasonConnection, inbox.ReasonReply:
+		case reasons.Timeout, reasons.Connection, reasons.Reply:
 			explained = answered(func(r *request) bool { return r.answer == 0 }) > 0
-		case inbox.ReasonLeaseExpired, inbox.ReasonStopped:
+		case inbox.ReasonLeaseExpired, reasons.Stopped:
 			explained = kills
 		default:
 			explained = false

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -53,7 +54,7 @@ func Database(pool Pool, build NewTransactional) Kind {
 	lines := bufio.NewScanner(strings.NewReader(sqlStates))
 	for lines.Scan() {
 		code, name, _ := strings.Cut(lines.Text(), " ")
-		c := Case{Topic: Refuses, Name: code + " " + name, Want: effect.Dead, Reason: effect.ReasonSQL, Code: code}
+		c := Case{Topic: Refuses, Name: code + " " + name, Want: effect.Dead, Reason: reasons.SQL, Code: code}
 		if reason := passing(code); reason != "" {
 			c.Topic, c.Want, c.Reason = Later, effect.Retry, reason
 		}
@@ -73,9 +74,9 @@ func Database(pool Pool, build NewTransactional) Kind {
 		Case{Topic: Succeeds, Name: "a body as deep as a well", Want: effect.Done, Taken: 1, Start: d.calls(act, `"deep":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000), nil)},
 		Case{Topic: BreaksBefore, Name: "its connection dies", Want: effect.Retry, Start: d.calls(`PERFORM pg_terminate_backend(pg_backend_pid())`, "", nil)},
 		Case{Topic: BreaksAfter, Name: "its connection dies", Want: effect.Retry, Start: d.calls(act+`; PERFORM pg_terminate_backend(pg_backend_pid())`, "", nil)},
-		Case{Topic: StallsBefore, Name: "a lock that is not given", Want: effect.Retry, Reason: effect.ReasonLockTimeout, Code: "55P03", Start: d.calls(`PERFORM FROM held; `+act, "", held)},
-		Case{Topic: StallsAfter, Name: "a statement without end", Want: effect.Retry, Reason: effect.ReasonSQLTimeout, Code: "57014", Start: d.calls(act+`; PERFORM pg_sleep(60)`, "", nil)},
-		Case{Topic: StallsAfter, Name: "the end of its time", Want: effect.Retry, Reason: effect.ReasonSQLTimeout, Limit: 250 * time.Millisecond, Start: d.calls(act+`; PERFORM pg_sleep(60)`, "", nil)},
+		Case{Topic: StallsBefore, Name: "a lock that is not given", Want: effect.Retry, Reason: reasons.LockTimeout, Code: "55P03", Start: d.calls(`PERFORM FROM held; `+act, "", held)},
+		Case{Topic: StallsAfter, Name: "a statement without end", Want: effect.Retry, Reason: reasons.SQLTimeout, Code: "57014", Start: d.calls(act+`; PERFORM pg_sleep(60)`, "", nil)},
+		Case{Topic: StallsAfter, Name: "the end of its time", Want: effect.Retry, Reason: reasons.SQLTimeout, Limit: 250 * time.Millisecond, Start: d.calls(act+`; PERFORM pg_sleep(60)`, "", nil)},
 		Case{Topic: HugeReply, Name: "what the function gives", Want: effect.Done, Taken: 1, Start: d.calls(act+`; RETURN repeat('x', 8000000)`, "", nil)},
 		Case{Topic: Secrets, Name: "quotes the event", Want: effect.Dead, Code: "P0001", Start: d.calls(`RAISE EXCEPTION 'no %', event USING DETAIL = event::text, HINT = event::text`, "", nil)},
 		Case{Topic: Secrets, Name: "quotes a key", Want: effect.Dead, Code: "23505", Start: d.calls(`INSERT INTO parent VALUES (1, event::text), (1, event::text)`, "", nil)},
@@ -89,19 +90,19 @@ func Database(pool Pool, build NewTransactional) Kind {
 func passing(code string) string {
 	switch code {
 	case "40001":
-		return effect.ReasonSerialization
+		return reasons.Serialization
 	case "40P01":
-		return effect.ReasonDeadlock
+		return reasons.Deadlock
 	case "55P03":
-		return effect.ReasonLockTimeout
+		return reasons.LockTimeout
 	case "57014":
-		return effect.ReasonSQLTimeout
+		return reasons.SQLTimeout
 	case "57P01", "57P02", "57P03", "57P04", "57P05":
-		return effect.ReasonUnavailable
+		return reasons.Unavailable
 	}
 	switch code[:2] {
 	case "08", "53": // the connection, the server's means
-		return effect.ReasonUnavailable
+		return reasons.Unavailable
 	}
 	return ""
 }

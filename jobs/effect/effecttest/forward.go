@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -80,7 +81,7 @@ func attempts(sender effect.Sender, change func(*effect.Call)) func(ctx context.
 		if number == 1 && call.Rendered == nil {
 			var err error
 			if rendered, err = sender.Render(call); err != nil {
-				return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+				return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 			}
 		}
 		if call.Rendered == nil {
@@ -236,7 +237,7 @@ func hugeCases(build NewForward) []Case {
 // unreadCase is a target that accepts and never reads: what was written lies in
 // buffers, and it may read it yet.
 func unreadCase(build NewForward) Case {
-	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: effect.ReasonTimeout, Limit: 2 * time.Second,
+	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: reasons.Timeout, Limit: 2 * time.Second,
 		Start: func(tb testing.TB) Trial {
 			done := tb.Context().Done()
 			address := listen(tb, func(net.Conn) { <-done })
@@ -263,16 +264,16 @@ func unreachedCases(build NewForward) []Case {
 	}
 	brief := 500 * time.Millisecond
 	return []Case{
-		before(Unreachable, "nobody listens", effect.ReasonConnect, 0, func(tb testing.TB) ForwardTo { return ForwardTo{URL: "http://" + nobody(tb)} }),
-		before(Unreachable, "there is no such name", effect.ReasonDNS, 0, named("")),
-		before(BreaksBefore, "closes before TLS", effect.ReasonTLS, 0, secured(func(net.Conn) {})),
-		before(BreaksBefore, "speaks no TLS", effect.ReasonTLS, 0, secured(func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n") })),
-		before(BreaksBefore, "has the certificate of a stranger", effect.ReasonTLS, 0, func(tb testing.TB) ForwardTo {
+		before(Unreachable, "nobody listens", reasons.Connect, 0, func(tb testing.TB) ForwardTo { return ForwardTo{URL: "http://" + nobody(tb)} }),
+		before(Unreachable, "there is no such name", reasons.DNS, 0, named("")),
+		before(BreaksBefore, "closes before TLS", reasons.TLS, 0, secured(func(net.Conn) {})),
+		before(BreaksBefore, "speaks no TLS", reasons.TLS, 0, secured(func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n") })),
+		before(BreaksBefore, "has the certificate of a stranger", reasons.TLS, 0, func(tb testing.TB) ForwardTo {
 			server, _ := certificate(tb)
 			return ForwardTo{URL: "https://" + listen(tb, func(conn net.Conn) { handshake(conn, server) }) + "/"}
 		}),
 		before(StallsBefore, "the name server never answers", "", brief, named()),
-		before(StallsBefore, "TLS is never answered", effect.ReasonTLS, brief, secured(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })),
+		before(StallsBefore, "TLS is never answered", reasons.TLS, brief, secured(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })),
 	}
 }
 
@@ -280,17 +281,17 @@ func unreachedCases(build NewForward) []Case {
 func forbiddenCases(build NewForward) []Case {
 	var out []Case
 	for _, address := range forbiddenAddresses() {
-		out = append(out, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+		out = append(out, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: reasons.Address, Start: func(tb testing.TB) Trial {
 			return trialOf(build(tb, ForwardTo{URL: "http://" + address + "/"}), nil)
 		}})
 	}
-	out = append(out, Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+	out = append(out, Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: reasons.Address, Start: func(tb testing.TB) Trial {
 		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })
 		names := rebinding(tb)
 		return trialOf(build(tb, ForwardTo{URL: named(target.URL), Resolver: names}), target)
 	}})
 	for _, status := range []string{"301 A", "302 B", "303 C", "307 D", "308 E"} {
-		out = append(out, Case{Topic: Forbidden, Name: "a redirect, " + status, Want: effect.Dead, Reason: effect.ReasonRedirect, Start: func(tb testing.TB) Trial {
+		out = append(out, Case{Topic: Forbidden, Name: "a redirect, " + status, Want: effect.Dead, Reason: reasons.Redirect, Start: func(tb testing.TB) Trial {
 			other := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })
 			target := NewTarget(tb, func(conn net.Conn, _ Request) {
 				Reply(conn, status, http.Header{"Location": {other.URL}, "Connection": {"close"}}, "")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -50,8 +51,8 @@ func Mail(build NewMail) Kind {
 			"drop":          {Topic: BreaksBefore, Want: effect.Retry},
 			"half":          {Topic: HalfReply, Want: effect.Retry},
 			"what?":         {Topic: HalfReply, Want: effect.Retry},
-			"stall":         {Topic: StallsBefore, Want: effect.Retry, Reason: effect.ReasonTimeout, Limit: brief},
-			"slow":          {Topic: SlowReply, Want: effect.Retry, Reason: effect.ReasonTimeout, Limit: brief},
+			"stall":         {Topic: StallsBefore, Want: effect.Retry, Reason: reasons.Timeout, Limit: brief},
+			"slow":          {Topic: SlowReply, Want: effect.Retry, Reason: reasons.Timeout, Limit: brief},
 			"endless":       {Topic: HugeReply, Want: effect.Retry},
 			"endless lines": {Topic: HugeReply, Want: effect.Retry},
 			"421 later":     {Topic: Later, Want: effect.Retry},
@@ -61,7 +62,7 @@ func Mail(build NewMail) Kind {
 				c.Code = say[:3]
 			}
 			if s.name == "EHLO" && c.Code != "" {
-				c.Code, c.Reason = "", effect.ReasonTLS // an older greeting has no STARTTLS
+				c.Code, c.Reason = "", reasons.TLS // an older greeting has no STARTTLS
 			}
 			if s.name == "STARTTLS" {
 				c.Reason = ""
@@ -89,8 +90,8 @@ func messageCases(build NewMail) []Case {
 		{Topic: Later, Name: "421 closing", Want: effect.Retry, Code: "421", Taken: 1},
 		{Topic: BreaksAfter, Name: "drop", Want: effect.Unknown, Taken: 1},
 		{Topic: AnswersAfter, Name: "354 more", Want: effect.Unknown, Taken: 1},
-		{Topic: StallsAfter, Name: "stall", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
-		{Topic: SlowReply, Name: "slow", Want: effect.Unknown, Reason: effect.ReasonTimeout, Taken: 1, Limit: brief},
+		{Topic: StallsAfter, Name: "stall", Want: effect.Unknown, Reason: reasons.Timeout, Taken: 1, Limit: brief},
+		{Topic: SlowReply, Name: "slow", Want: effect.Unknown, Reason: reasons.Timeout, Taken: 1, Limit: brief},
 		{Topic: HalfReply, Name: "half", Want: effect.Unknown, Taken: 1},
 		{Topic: HalfReply, Name: "25", Want: effect.Unknown, Taken: 1},
 		{Topic: HalfReply, Name: "what?", Want: effect.Unknown, Taken: 1},
@@ -109,13 +110,13 @@ func messageCases(build NewMail) []Case {
 			taken = 1
 		}
 		for _, say := range []string{"530 5.7.0 Authentication required", "535 5.7.8 no", "538 5.7.11 no"} {
-			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: effect.ReasonMail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: reasons.Mail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
 		}
 		for _, say := range []string{"529 no", "539 no", "500 no", "599 no"} {
-			out = append(out, Case{Topic: Refuses, Name: stage + " " + say, Want: effect.Dead, Reason: effect.ReasonMail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+			out = append(out, Case{Topic: Refuses, Name: stage + " " + say, Want: effect.Dead, Reason: reasons.Mail5xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
 		}
 		for _, say := range []string{"499 later", "400 later"} {
-			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: effect.ReasonMail4xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
+			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: reasons.Mail4xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
 		}
 	}
 	// More than what lies in buffers, so that the cut is felt before the dot.
@@ -132,12 +133,12 @@ func messageCases(build NewMail) []Case {
 		Case{Topic: Repeats, Name: "Message-ID, Date, boundary and all", Want: effect.Retry, Code: "451", Taken: 1, Start: spoken(build, MailScript{"dot": "451 later"}, true, nil)},
 		Case{Topic: Succeeds, Name: "STARTTLS and a login", Want: effect.Done, Taken: 1, Start: spoken(build, nil, false, nil)},
 		Case{Topic: Succeeds, Name: "TLS from the first byte", Want: effect.Done, Taken: 1, Start: securely(build, server, nil)},
-		Case{Topic: BreaksBefore, Name: "the certificate of a stranger", Want: effect.Retry, Reason: effect.ReasonTLS, Start: securely(build, server, &tls.Config{MinVersion: tls.VersionTLS12})},
-		Case{Topic: BreaksBefore, Name: "STARTTLS is not offered", Want: effect.Retry, Reason: effect.ReasonTLS, Start: func(tb testing.TB) Trial {
+		Case{Topic: BreaksBefore, Name: "the certificate of a stranger", Want: effect.Retry, Reason: reasons.TLS, Start: securely(build, server, &tls.Config{MinVersion: tls.VersionTLS12})},
+		Case{Topic: BreaksBefore, Name: "STARTTLS is not offered", Want: effect.Retry, Reason: reasons.TLS, Start: func(tb testing.TB) Trial {
 			s := NewMailServer(tb, nil, nil, false)
 			return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address}, s, nil)
 		}},
-		Case{Topic: BreaksBefore, Name: "the certificate of a stranger after STARTTLS", Want: effect.Retry, Reason: effect.ReasonTLS, Start: func(tb testing.TB) Trial {
+		Case{Topic: BreaksBefore, Name: "the certificate of a stranger after STARTTLS", Want: effect.Retry, Reason: reasons.TLS, Start: func(tb testing.TB) Trial {
 			own, _ := certificate(tb)
 			s := NewMailServer(tb, nil, own, false)
 			return mailTrial(tb, build, MailTo{Server: "smtp://" + s.Address}, s, nil)
@@ -199,16 +200,16 @@ func mailTrial(tb testing.TB, build NewMail, to MailTo, server *MailServer, chan
 // mailAddresses are the cases of a server that is not reached.
 func mailAddresses(build NewMail, k Kind) Kind {
 	for _, address := range forbiddenAddresses() {
-		k.Cases = append(k.Cases, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+		k.Cases = append(k.Cases, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: reasons.Address, Start: func(tb testing.TB) Trial {
 			return mailTrial(tb, build, MailTo{Server: "smtp://" + address + ":25", Plain: true}, nil, nil)
 		}})
 	}
 	k.Cases = append(k.Cases,
-		Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: effect.ReasonAddress, Start: func(tb testing.TB) Trial {
+		Case{Topic: Forbidden, Name: "a name that has become private", Want: effect.Retry, Reason: reasons.Address, Start: func(tb testing.TB) Trial {
 			s := NewMailServer(tb, nil, nil, false)
 			return mailTrial(tb, build, MailTo{Server: named("smtp://" + s.Address), Plain: true, Resolver: rebinding(tb)}, s, nil)
 		}},
-		Case{Topic: Unreachable, Name: "nobody listens", Want: effect.Retry, Reason: effect.ReasonConnect, Start: func(tb testing.TB) Trial {
+		Case{Topic: Unreachable, Name: "nobody listens", Want: effect.Retry, Reason: reasons.Connect, Start: func(tb testing.TB) Trial {
 			return mailTrial(tb, build, MailTo{Server: "smtp://" + nobody(tb), Plain: true}, nil, nil)
 		}},
 	)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -32,25 +33,25 @@ func Outside(build func(tb testing.TB, handle Handle) effect.Sender) Kind {
 	}{
 		"nothing to keep": {Succeeds, effect.Done, "", 1, 0, acts(nil, nil)},
 		"a result":        {Succeeds, effect.Done, "", 1, 0, acts([]byte("ch_1"), nil)},
-		"for good":        {Refuses, effect.Dead, effect.ReasonHandler, 0, 0, fails(effect.Permanent(errOwn))},
-		"for good, in other words": {Refuses, effect.Dead, effect.ReasonHandler, 0, 0,
+		"for good":        {Refuses, effect.Dead, reasons.Handler, 0, 0, fails(effect.Permanent(errOwn))},
+		"for good, in other words": {Refuses, effect.Dead, reasons.Handler, 0, 0,
 			fails(fmt.Errorf("charging: %w", effect.Permanent(errOwn)))},
-		"in a minute":                  {Later, effect.Retry, effect.ReasonHandler, 0, 0, fails(effect.After(time.Minute, errOwn))},
-		"nobody is there":              {Unreachable, effect.Retry, effect.ReasonHandler, 0, 0, fails(effect.After(0, errOwn))},
-		"it knows that it did nothing": {BreaksBefore, effect.Retry, effect.ReasonHandler, 0, 0, fails(effect.After(-time.Second, odd))},
-		"an error after it":            {BreaksAfter, effect.Unknown, effect.ReasonHandler, 1, 0, acts(nil, errOwn)},
-		"an error that no row can hold": {AnswersAfter, effect.Unknown, effect.ReasonHandler, 1, 0,
+		"in a minute":                  {Later, effect.Retry, reasons.Handler, 0, 0, fails(effect.After(time.Minute, errOwn))},
+		"nobody is there":              {Unreachable, effect.Retry, reasons.Handler, 0, 0, fails(effect.After(0, errOwn))},
+		"it knows that it did nothing": {BreaksBefore, effect.Retry, reasons.Handler, 0, 0, fails(effect.After(-time.Second, odd))},
+		"an error after it":            {BreaksAfter, effect.Unknown, reasons.Handler, 1, 0, acts(nil, errOwn)},
+		"an error that no row can hold": {AnswersAfter, effect.Unknown, reasons.Handler, 1, 0,
 			acts([]byte("x"), odd)},
-		"a stop before it": {StallsBefore, effect.Retry, effect.ReasonHandler, 0, 50 * time.Millisecond, func(ctx context.Context, _ *effect.Call) ([]byte, error) {
+		"a stop before it": {StallsBefore, effect.Retry, reasons.Handler, 0, 50 * time.Millisecond, func(ctx context.Context, _ *effect.Call) ([]byte, error) {
 			<-ctx.Done()
 			return nil, effect.After(0, ctx.Err())
 		}},
-		"the end of its time": {StallsAfter, effect.Unknown, effect.ReasonTimeout, 0, 50 * time.Millisecond, func(ctx context.Context, _ *effect.Call) ([]byte, error) {
+		"the end of its time": {StallsAfter, effect.Unknown, reasons.Timeout, 0, 50 * time.Millisecond, func(ctx context.Context, _ *effect.Call) ([]byte, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("waiting: %w", ctx.Err())
 		}},
 		"a result that is too long": {HugeReply, effect.Done, "", 1, 0, acts(make([]byte, 1<<20), nil)},
-		"key and body":              {Repeats, effect.Retry, effect.ReasonHandler, 1, 0, acts(nil, effect.After(0, errOwn))},
+		"key and body":              {Repeats, effect.Retry, reasons.Handler, 1, 0, acts(nil, effect.After(0, errOwn))},
 	} {
 		k.Cases = append(k.Cases, Case{Topic: c.topic, Name: name, Want: c.want, Reason: c.reason, Taken: c.taken, Limit: c.limit, Start: func(tb testing.TB) Trial {
 			b := &book{}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -147,7 +148,7 @@ func sound(t *testing.T, kind Kind, r effect.Result) {
 			t.Errorf("done, and the reason is %q", r.Reason)
 		}
 	case effect.Retry, effect.Dead, effect.Unknown:
-		if !slices.Contains(effect.Reasons(), r.Reason) {
+		if !slices.Contains(reasons.All(), r.Reason) {
 			t.Errorf("the reason %q is not one of the closed set", r.Reason)
 		}
 		if r.Stored != nil {

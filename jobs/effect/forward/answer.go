@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -63,29 +64,29 @@ func (f *Sender) classify(status int) effect.Result {
 func reasonOf(status int) string {
 	switch status {
 	case http.StatusRequestTimeout:
-		return effect.ReasonStatus408
+		return reasons.Status408
 	case http.StatusConflict:
-		return effect.ReasonStatus409
+		return reasons.Status409
 	case http.StatusGone:
-		return effect.ReasonStatus410
+		return reasons.Status410
 	case http.StatusTooEarly:
-		return effect.ReasonStatus425
+		return reasons.Status425
 	case http.StatusTooManyRequests:
-		return effect.ReasonStatus429
+		return reasons.Status429
 	case http.StatusServiceUnavailable:
-		return effect.ReasonStatus503
+		return reasons.Status503
 	}
 	switch status / 100 {
 	case 1:
-		return effect.ReasonInformational
+		return reasons.Informational
 	case 2:
 		return ""
 	case 3:
-		return effect.ReasonRedirect
+		return reasons.Redirect
 	case 4:
-		return effect.ReasonStatus4xx
+		return reasons.Status4xx
 	}
-	return effect.ReasonStatus5xx
+	return reasons.Status5xx
 }
 
 // recognised reads a header that is a boolean in one spelling or another.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -244,7 +245,7 @@ func (f *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	var stage stage
 	req, err := f.request(stage.trace(ctx), call)
 	if err != nil {
-		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	// The transport itself, not a client: no redirects, no cookies.
 	reply, err := exchange(f.transport, req)
@@ -345,30 +346,30 @@ func (s *stage) trace(ctx context.Context) context.Context {
 // failure classifies an attempt that brought no reply.
 func (f *Sender) failure(ctx context.Context, err error, s *stage) effect.Result {
 	if s.wrote.Load() {
-		r := effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection, Cause: effect.SafeError(err)}
+		r := effect.Result{Outcome: effect.Unknown, Reason: reasons.Connection, Cause: effect.SafeError(err)}
 		switch {
 		case effect.TimedOut(ctx, err):
-			r.Reason = effect.ReasonTimeout
+			r.Reason = reasons.Timeout
 		case ctx.Err() != nil:
-			r.Reason = effect.ReasonStopped
+			r.Reason = reasons.Stopped
 		case strings.Contains(err.Error(), "malformed HTTP"):
-			r.Reason = effect.ReasonReply
+			r.Reason = reasons.Reply
 		}
 		return r
 	}
-	r := effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Cause: effect.SafeError(err)}
+	r := effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: effect.SafeError(err)}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		r.Reason = effect.ReasonAddress
+		r.Reason = reasons.Address
 	case isDNS && dns != nil:
-		r.Reason = effect.ReasonDNS
+		r.Reason = reasons.DNS
 	case s.handshake.Load():
-		r.Reason = effect.ReasonTLS
+		r.Reason = reasons.TLS
 	case effect.TimedOut(ctx, err):
-		r.Reason = effect.ReasonTimeout
+		r.Reason = reasons.Timeout
 	case ctx.Err() != nil:
-		r.Reason = effect.ReasonStopped
+		r.Reason = reasons.Stopped
 	}
 	return r
 }

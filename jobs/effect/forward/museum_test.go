@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
@@ -30,7 +31,7 @@ func (w *wrongForward) Send(ctx context.Context, call *effect.Call) effect.Resul
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
-		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	req.Header.Set("Idempotency-Key", call.Key)
 	if w.how == "fresh key" {
@@ -38,14 +39,14 @@ func (w *wrongForward) Send(ctx context.Context, call *effect.Call) effect.Resul
 	}
 	reply, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Excerpt: effecttest.Secret}
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Excerpt: effecttest.Secret}
 	}
 	defer reply.Body.Close()
 	said, _ := io.ReadAll(reply.Body)
 	if reply.StatusCode < 300 {
 		return effect.Result{Outcome: effect.Done, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
 	}
-	return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonStatus5xx, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
+	return effect.Result{Outcome: effect.Retry, Reason: reasons.Status5xx, Code: strconv.Itoa(reply.StatusCode), Excerpt: string(said)}
 }
 
 // repeatsAnswers takes a 503, a 408, a 409 and a 425 for answers that precede the

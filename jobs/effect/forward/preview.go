@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -18,7 +19,7 @@ const hiddenHeader = "<secret>"
 func (f *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	req, err := f.request(context.Background(), call)
 	if err != nil {
-		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	for name := range f.cfg.Headers {
 		if own := http.CanonicalHeaderKey(name); slices.Equal(req.Header[own], []string{f.cfg.Headers[name]}) {

@@ -18,6 +18,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -130,7 +131,7 @@ func (m *Sender) Idempotent() bool { return false }
 // Preview implements [effect.Previewer].
 func (m *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	if _, _, _, err := envelope(call.Rendered); err != nil {
-		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Request{}, &effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	return effect.Request{Body: call.Rendered}, nil
 }
@@ -139,7 +140,7 @@ func (m *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	from, to, id, err := envelope(call.Rendered)
 	if err != nil {
-		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	conn, err := m.guard.DialContext(ctx, "tcp", m.address)
 	if err != nil {
@@ -155,7 +156,7 @@ func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	if m.secure {
 		secured := tls.Client(conn, m.cfg.TLS)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: effect.SafeError(err)}
+			return effect.Result{Outcome: effect.Retry, Reason: reasons.TLS, Cause: effect.SafeError(err)}
 		}
 		conn = secured
 	}
@@ -174,10 +175,10 @@ func (m *Sender) begin(ctx context.Context, conn net.Conn, from, to string) (*sm
 	}
 	if err == nil && !m.secure && m.cfg.StartTLS == StartTLSRequired {
 		if ok, _ := client.Extension("STARTTLS"); !ok {
-			return nil, &effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: "the server does not offer STARTTLS"}
+			return nil, &effect.Result{Outcome: effect.Retry, Reason: reasons.TLS, Cause: "the server does not offer STARTTLS"}
 		}
 		if err = client.StartTLS(m.cfg.TLS); err != nil && replyCode(err) == 0 {
-			return nil, &effect.Result{Outcome: effect.Retry, Reason: effect.ReasonTLS, Cause: effect.SafeError(err)}
+			return nil, &effect.Result{Outcome: effect.Retry, Reason: reasons.TLS, Cause: effect.SafeError(err)}
 		}
 	}
 	if err == nil && m.cfg.Username != "" {
@@ -225,11 +226,11 @@ func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, 
 	}
 	err = w.Close()
 	if err != nil && replyCode(err) < 400 {
-		r := effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection, Cause: lost(err)}
+		r := effect.Result{Outcome: effect.Unknown, Reason: reasons.Connection, Cause: lost(err)}
 		if effect.TimedOut(ctx, err) {
-			r.Reason = effect.ReasonTimeout
+			r.Reason = reasons.Timeout
 		} else if ctx.Err() != nil {
-			r.Reason = effect.ReasonStopped
+			r.Reason = reasons.Stopped
 		}
 		return r
 	}
@@ -246,19 +247,19 @@ func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 	r := effect.Result{Outcome: effect.Retry, Code: strconv.Itoa(code)}
 	switch {
 	case code == 0:
-		r.Code, r.Reason, r.Cause = "", effect.ReasonConnection, lost(err)
+		r.Code, r.Reason, r.Cause = "", reasons.Connection, lost(err)
 		if effect.TimedOut(ctx, err) {
-			r.Reason = effect.ReasonTimeout
+			r.Reason = reasons.Timeout
 		} else if ctx.Err() != nil {
-			r.Reason = effect.ReasonStopped
+			r.Reason = reasons.Stopped
 		}
 		return r
 	case code >= 530 && code <= 538:
-		r.Reason = effect.ReasonMail5xx // it asks who we are
+		r.Reason = reasons.Mail5xx // it asks who we are
 	case code >= 500 && code <= 599:
-		r.Outcome, r.Reason = effect.Dead, effect.ReasonMail5xx
+		r.Outcome, r.Reason = effect.Dead, reasons.Mail5xx
 	default:
-		r.Reason = effect.ReasonMail4xx
+		r.Reason = reasons.Mail4xx
 	}
 	r.Excerpt = effect.Clean(m.withoutPassword(err.Error()), effect.MaxExcerpt)
 	return r
@@ -284,17 +285,17 @@ func replyCode(err error) int {
 
 // notReached classifies a connection that was not made.
 func notReached(ctx context.Context, err error) effect.Result {
-	r := effect.Result{Outcome: effect.Retry, Reason: effect.ReasonConnect, Cause: effect.SafeError(err)}
+	r := effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: effect.SafeError(err)}
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		r.Reason = effect.ReasonAddress
+		r.Reason = reasons.Address
 	case isDNS:
-		r.Reason = effect.ReasonDNS
+		r.Reason = reasons.DNS
 	case effect.TimedOut(ctx, err):
-		r.Reason = effect.ReasonTimeout
+		r.Reason = reasons.Timeout
 	case ctx.Err() != nil:
-		r.Reason = effect.ReasonStopped
+		r.Reason = reasons.Stopped
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
@@ -94,9 +95,9 @@ func TestMailIsSecured(t *testing.T) {
 	}{
 		"STARTTLS":                    {serverTLS, false, "smtp", clientTLS, effect.Done, ""},
 		"TLS from the first byte":     {serverTLS, true, "smtps", clientTLS, effect.Done, ""},
-		"STARTTLS is not offered":     {nil, false, "smtp", clientTLS, effect.Retry, effect.ReasonTLS},
-		"a certificate of a stranger": {serverTLS, false, "smtp", nil, effect.Retry, effect.ReasonTLS},
-		"the same, from the start":    {serverTLS, true, "smtps", nil, effect.Retry, effect.ReasonTLS},
+		"STARTTLS is not offered":     {nil, false, "smtp", clientTLS, effect.Retry, reasons.TLS},
+		"a certificate of a stranger": {serverTLS, false, "smtp", nil, effect.Retry, reasons.TLS},
+		"the same, from the start":    {serverTLS, true, "smtps", nil, effect.Retry, reasons.TLS},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +128,7 @@ func TestMailIsSecured(t *testing.T) {
 	t.Run("refused addresses", func(t *testing.T) {
 		t.Parallel()
 		m := newMail(t, mail.Config{Server: "smtp://169.254.169.254:25", StartTLS: mail.StartTLSOff})
-		if got := m.Send(t.Context(), mailCall(t, "ann@example.com")); got.Outcome != effect.Retry || got.Reason != effect.ReasonAddress {
+		if got := m.Send(t.Context(), mailCall(t, "ann@example.com")); got.Outcome != effect.Retry || got.Reason != reasons.Address {
 			t.Errorf("%+v", got)
 		}
 	})

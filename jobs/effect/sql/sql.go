@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -80,7 +81,7 @@ func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effec
 	if s.parameters == nil {
 		document, err := Document(call)
 		if err != nil {
-			return nil, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+			return nil, &effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 		}
 		return []any{document}, nil
 	}
@@ -91,7 +92,7 @@ func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effec
 			value, err = argument(value)
 		}
 		if err != nil {
-			return nil, &effect.Result{Outcome: effect.Dead, Reason: effect.ReasonMapping, Excerpt: effect.Clean("parameter "+name+": "+err.Error(), effect.MaxExcerpt)}
+			return nil, &effect.Result{Outcome: effect.Dead, Reason: reasons.Mapping, Excerpt: effect.Clean("parameter "+name+": "+err.Error(), effect.MaxExcerpt)}
 		}
 		args[i] = value
 	}
