@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // ConflictFilter narrows a list of conflicts; a zero field does not.
@@ -138,7 +139,7 @@ func AdmittedEventID(eventID string, sum []byte) string {
 	if len(eventID)+len(suffix) > most {
 		own := sha256.Sum256([]byte(eventID))
 		suffix = "~" + hex.EncodeToString(own[:])[:admittedSum] + suffix
-		eventID = row.CleanText(eventID, most-len(suffix))
+		eventID = pgtext.Clean(eventID, most-len(suffix))
 	}
 	return eventID + suffix
 }

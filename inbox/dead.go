@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // ErrorClass is what kind of thing kept an effect from happening: coarser than its
@@ -143,7 +144,7 @@ func (f *DeadFilter) Args() []any {
 		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
 	}
 	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, row.CleanText(f.Text, 1024), since(f.Since), until,
+		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), since(f.Since), until,
 	}
 }
 

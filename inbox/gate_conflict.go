@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // What a conflict records of the differences: the number of paths, and the bytes of
@@ -125,7 +126,7 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflicting, error)
 			if len(other.paths) == maxPaths {
 				break
 			}
-			other.paths = append(other.paths, row.CleanText(path, maxPath))
+			other.paths = append(other.paths, pgtext.Clean(path, maxPath))
 		}
 	}
 	return other, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
-	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // place is where an effect belongs in its sequence, as it is admitted.
@@ -47,7 +47,7 @@ func placeOf(a *Admission, event int, route *Route, matches bool) *sequencePlace
 		p.stands(policy.NoKey, ReasonNoKey)
 		return p
 	}
-	p.key, p.hash = row.CleanText(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
+	p.key, p.hash = pgtext.Clean(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
 	if policy.Mode == sequence.Arrival {
 		// In the order of receipt, and inside one delivery in the order of its events.
 		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // OperationsConfig configures an [Operations]. Pool is required.
@@ -384,7 +385,7 @@ func (o *Operations) Find(ctx context.Context, source int32, credential, ref str
 		id = ID{}
 	}
 	var found ID
-	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, row.CleanText(ref, 1024), id, credential+":").Scan(&found)
+	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, pgtext.Clean(ref, 1024), id, credential+":").Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ID{}, ErrNotFound

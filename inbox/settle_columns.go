@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
-	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // settleArguments are the parameters of [settleEffects], the effects' ids first.
@@ -59,7 +59,7 @@ func (e *Effects) settleColumns(group []Settlement) (columns, sealed []any) {
 		s := &group[i]
 		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
 		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
-		reasons[i], codes[i], excerpts[i] = string(s.Reason), row.CleanText(s.Code, 64), row.CleanText(s.Excerpt, 2048)
+		reasons[i], codes[i], excerpts[i] = string(s.Reason), pgtext.Clean(s.Code, 64), pgtext.Clean(s.Excerpt, 2048)
 		outcomes[i], triggers[i] = string(s.Outcome), string(s.Trigger)
 		results[i], resultKeys[i] = e.keys.Seal(place.Result(s.Effect), s.Result)
 		excerpts[i], sealedExcerpts[i], excerptKeys[i] = place.SealExcerpt(e.keys, s.Effect, excerpts[i])

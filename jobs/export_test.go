@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // ReplayThrottle is what decides how fast replays may go.
@@ -27,4 +28,9 @@ const MostAhead = mostAhead
 // LookAtJobs is what a process does every second in which there were wake-ups.
 func LookAtJobs(ctx context.Context, pool *pgxpool.Pool) error {
 	return (&analyzer{pool: pool}).look(ctx)
+}
+
+// Guard is the middleware of a client that may always work.
+func Guard() rivertype.WorkerMiddleware {
+	return &guard{client: &Client{cfg: Config{Fits: func() error { return nil }}}}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // maxError bounds what an error may say in river_job.
@@ -19,19 +19,13 @@ const maxError = 2048
 // completed by one statement; so panics are recovered here and errors cleaned.
 type guard struct {
 	river.MiddlewareDefaults
-	client *Client // nil where the workers are not ours
+	client *Client
 }
-
-// Guard gives the middleware, for whoever runs other workers beside ours in the
-// same River client; it must be the outermost.
-func Guard() rivertype.WorkerMiddleware { return &guard{} }
 
 // Work implements [rivertype.WorkerMiddleware].
 func (g *guard) Work(ctx context.Context, job *rivertype.JobRow, next func(context.Context) error) (err error) {
-	if g.client != nil {
-		if left, err := g.client.leaveToNewer(ctx, job.Kind, job.CreatedAt); left {
-			return err
-		}
+	if left, err := g.client.leaveToNewer(ctx, job.Kind, job.CreatedAt); left {
+		return err
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -59,4 +53,4 @@ func cleanError(err error) error {
 	return errors.New(clean(err.Error()))
 }
 
-func clean(s string) string { return effect.Clean(s, maxError) }
+func clean(s string) string { return pgtext.Clean(s, maxError) }

@@ -12,19 +12,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 )
-
-func TestEveryReasonOfAKindIsKnown(t *testing.T) {
-	t.Parallel()
-	for _, reason := range reasons.All() {
-		if got := inbox.ReasonOf(reason); string(got) != reason {
-			t.Errorf("%s becomes %s", reason, got)
-		}
-	}
-}
 
 func TestGuardCleansWhatRiverWouldStore(t *testing.T) {
 	t.Parallel()

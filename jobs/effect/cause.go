@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // MaxCause bounds a [Result]'s Cause, in bytes.
@@ -24,7 +26,7 @@ func SafeError(err error) string {
 	if strings.Contains(text, "malformed") {
 		return "the reply is not HTTP" // the error quotes it
 	}
-	return Clean(strings.Join(strings.Fields(Clean(text, len(text)+MaxCause)), " "), MaxCause)
+	return pgtext.Clean(strings.Join(strings.Fields(pgtext.Clean(text, len(text)+MaxCause)), " "), MaxCause)
 }
 
 // TimedOut reports whether err ended an attempt because its time was over: by the

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // Conditions are the names that PostgreSQL gives the SQLSTATEs that an effect meets
@@ -75,7 +77,7 @@ func condition(code string) string {
 	if name, ok := Conditions()[code]; ok {
 		return name
 	}
-	return Clean(code, 5)
+	return pgtext.Clean(code, 5)
 }
 
 var (
@@ -95,5 +97,5 @@ func serverSaid(err *pgconn.PgError) string {
 	if strings.HasPrefix(err.Code, "22") {
 		message = quotedBytes.ReplaceAllString(quotedValue.ReplaceAllString(message, `"..."`), "")
 	}
-	return Clean(condition(err.Code)+": "+message, MaxExcerpt)
+	return pgtext.Clean(condition(err.Code)+": "+message, MaxExcerpt)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // HandlerFunc is a Go function that acts inside the database, in the transaction
@@ -36,7 +37,7 @@ func (f HandlerFunc) Act(ctx context.Context, tx pgx.Tx, call *Call) Result {
 	if r := SQLFailure(err); r.Code != "" {
 		return r
 	}
-	return Result{Outcome: Retry, Reason: reasons.Handler, Excerpt: Clean(err.Error(), MaxExcerpt)}
+	return Result{Outcome: Retry, Reason: reasons.Handler, Excerpt: pgtext.Clean(err.Error(), MaxExcerpt)}
 }
 
 // verdict is an error by which a handler says what it means for the effect.
@@ -50,7 +51,7 @@ func (v *verdict) Error() string { return v.err.Error() }
 func (v *verdict) Unwrap() error { return v.err }
 
 func (v *verdict) result() Result {
-	return Result{Outcome: v.outcome, Reason: reasons.Handler, Excerpt: Clean(v.Error(), MaxExcerpt), RetryAfter: v.after}
+	return Result{Outcome: v.outcome, Reason: reasons.Handler, Excerpt: pgtext.Clean(v.Error(), MaxExcerpt), RetryAfter: v.after}
 }
 
 // Permanent marks an error that no retry can help: it did not happen, and the

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // maxResult bounds what is kept of a result.
@@ -48,7 +49,7 @@ func (h *OutsideHandler) Send(ctx context.Context, call *Call) Result {
 	if said, ok := errors.AsType[*verdict](err); ok {
 		return said.result()
 	}
-	r := Result{Outcome: Unknown, Reason: reasons.Handler, Excerpt: Clean(err.Error(), MaxExcerpt)}
+	r := Result{Outcome: Unknown, Reason: reasons.Handler, Excerpt: pgtext.Clean(err.Error(), MaxExcerpt)}
 	switch {
 	case TimedOut(ctx, err):
 		r.Reason = reasons.Timeout

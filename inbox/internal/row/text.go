@@ -2,8 +2,6 @@ package row
 
 import (
 	"errors"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -22,19 +20,6 @@ func PublicErrorText(err error) string {
 		return setting.Error()
 	}
 	return "it does not answer"
-}
-
-// CleanText makes what a target said storable: valid UTF-8 without NUL, at most
-// n bytes, cut at a character.
-func CleanText(s string, n int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // ErrorText is the error without PostgreSQL's DETAIL, which quotes rows.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/pgtext"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -25,7 +26,7 @@ func (f *Sender) answer(reply *http.Response) effect.Result {
 	// What is left of an endless or half reply is lost with its connection.
 	body, _ := io.ReadAll(io.LimitReader(reply.Body, maxReply))
 	body = f.withoutSecrets(body)
-	r.Excerpt = effect.Clean(string(body), effect.MaxExcerpt)
+	r.Excerpt = pgtext.Clean(string(body), effect.MaxExcerpt)
 	r.Recognised = recognised(reply.Header.Get(f.cfg.ReplayedHeader))
 	if f.cfg.KeepReply && r.Outcome == effect.Done && utf8.Valid(body) {
 		r.Stored = body

@@ -19,6 +19,7 @@ import (
 
 	"github.com/oncegate/oncegate/egress"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/pgtext"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -261,7 +262,7 @@ func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 	default:
 		r.Reason = reasons.Mail4xx
 	}
-	r.Excerpt = effect.Clean(m.withoutPassword(err.Error()), effect.MaxExcerpt)
+	r.Excerpt = pgtext.Clean(m.withoutPassword(err.Error()), effect.MaxExcerpt)
 	return r
 }
 

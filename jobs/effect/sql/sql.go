@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/pgtext"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -92,7 +93,7 @@ func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effec
 			value, err = argument(value)
 		}
 		if err != nil {
-			return nil, &effect.Result{Outcome: effect.Dead, Reason: reasons.Mapping, Excerpt: effect.Clean("parameter "+name+": "+err.Error(), effect.MaxExcerpt)}
+			return nil, &effect.Result{Outcome: effect.Dead, Reason: reasons.Mapping, Excerpt: pgtext.Clean("parameter "+name+": "+err.Error(), effect.MaxExcerpt)}
 		}
 		args[i] = value
 	}
