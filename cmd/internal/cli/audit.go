@@ -32,9 +32,9 @@ func (s *shell) auditCommand() *cobra.Command {
 		},
 	}
 	flags := list.Flags()
-	flags.StringVar(&actor, "actor", "", "only by this actor")
+	flags.StringVar(&actor, "actor", "", "only this actor")
 	flags.StringVar(&action, "action", "", "only this action, such as effect.resolve.done")
-	flags.StringVar(&object, "object", "", "only about this, such as effect/<id>")
+	flags.StringVar(&object, "object", "", "only this object, such as effect/<id>")
 	f.addSince(list, "")
 	f.addPage(list)
 	return group("audit", "List what operators, probes and the gate decided", list)

@@ -69,7 +69,7 @@ func (s *shell) root() *cobra.Command {
 			if s.output != "table" && s.output != "json" {
 				return usagef("--output %q is unknown; known are table, json", s.output)
 			}
-			return s.refusePastName(cmd, args)
+			return s.refusePreviousName(cmd, args)
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -18,12 +18,12 @@ import (
 func (s *shell) configCommand() *cobra.Command {
 	against := false
 	check := &cobra.Command{
-		Use: "check", Short: "Check the configuration and say everything that is wrong with it", Args: cobra.NoArgs,
-		Long: "Check the configuration and say everything that is wrong with it, as far as a server that starts with it\n" +
-			"would refuse it without asking the database. --against-database says as well which\n" +
-			"sources and routes starting a server would rename, what removed ones would leave behind and how to end that,\n" +
-			"and what becomes of streams whose route's order is defined another way than it was. A configuration that\n" +
-			"would make old events new again is refused. Nothing is written.",
+		Use: "check", Short: "Check the configuration and report everything that is wrong", Args: cobra.NoArgs,
+		Long: "Check the configuration and report everything that is wrong with it. It refuses whatever `serve`\n" +
+			"would refuse when it starts, but does not ask the database and writes nothing.\n\n" +
+			"With --against-database it also reads the database and says which sources and routes a start would\n" +
+			"rename, what removed ones would leave behind and how to end that, and what happens to streams of a\n" +
+			"route whose order has changed. It refuses a configuration that would make old events new again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.loadConfig()
 			if err != nil {

@@ -19,9 +19,9 @@ type decision struct {
 
 // add gives a command the flags of a decision.
 func (d *decision) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.reason, "reason", "", "why; required, it goes into the audit")
+	cmd.Flags().StringVar(&d.reason, "reason", "", "the reason, for the audit; required")
 	cmd.Flags().StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
-	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 }
 
 // check fills in the actor, and refuses a decision without one or without a
@@ -30,11 +30,11 @@ func (d *decision) check(s *shell, question string) error {
 	if strings.TrimSpace(d.reason) == "" {
 		return usagef("--reason is missing: %s It goes into the audit", question)
 	}
-	return d.whose(s)
+	return d.fillActor(s)
 }
 
-// whose fills in the actor, and refuses a decision without one.
-func (d *decision) whose(s *shell) error {
+// fillActor fills in the actor, and refuses a decision without one.
+func (d *decision) fillActor(s *shell) error {
 	d.actor = cmp.Or(d.actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
 	if d.actor == "" {
 		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")
@@ -42,20 +42,20 @@ func (d *decision) whose(s *shell) error {
 	return nil
 }
 
-// asks reports whether there is somebody who can be asked.
-func (s *shell) asks() bool {
+// interactive reports whether there is somebody who can be asked.
+func (s *shell) interactive() bool {
 	in, ok := s.in.(*os.File)
 	return ok && isTerminal(in)
 }
 
-// typed has a word typed by somebody who has seen the facts: show writes them to
+// confirm has a word typed by somebody who has seen the facts: show writes them to
 // the error stream. Nothing is asked with --yes; where nobody can be asked, it is
 // required.
-func (s *shell) typed(d decision, word string, show func()) error {
+func (s *shell) confirm(d decision, word string, show func()) error {
 	if d.yes {
 		return nil
 	}
-	if !s.asks() {
+	if !s.interactive() {
 		return usagef("nobody can be asked here: add --yes")
 	}
 	show()

@@ -23,9 +23,9 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 	var event string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the payloads that conflict with an event, newest first", Args: cobra.NoArgs,
-		Long: "List the payloads that were delivered under the id of an event which had been recorded with another\n" +
-			"payload. The newest five different ones of each event are kept as long as bodies of their source;\n" +
-			"`oncegate events show` counts all of them.",
+		Long: "List payloads that were delivered under the id of an event that had been recorded with another\n" +
+			"payload. The newest five different payloads of each event are kept for as long as the bodies of\n" +
+			"their source. `oncegate events show` counts all of them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, before, err := f.parse(nil)
 			if err != nil {
@@ -56,8 +56,8 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 			}, func(row inbox.ConflictRow) inbox.ID { return row.ID })
 		},
 	}
-	cmd.Flags().StringVar(&f.source, "source", "", "only of this source")
-	cmd.Flags().StringVar(&event, "event", "", "only of this event, by our id")
+	cmd.Flags().StringVar(&f.source, "source", "", "only this source")
+	cmd.Flags().StringVar(&event, "event", "", "only this event, by Oncegate's id")
 	f.addSince(cmd, "delivered ")
 	f.addPage(cmd)
 	return cmd
@@ -76,8 +76,8 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 	var body, diff bool
 	cmd := &cobra.Command{
 		Use: "show <id>", Short: "Show one payload that conflicts with an event", Args: cobra.ExactArgs(1),
-		Long: "Show one payload that conflicts with an event, with the JSON paths in which the two differ.\n" +
-			"--diff adds what stands there, --body writes the payload. Both open what is sealed.",
+		Long: "Show one payload that conflicts with an event, with the JSON paths at which the two differ. --diff\n" +
+			"adds the values at these paths, and --body writes the payload. Both open sealed content.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := conflictID(args[0])
 			if err != nil {
@@ -131,7 +131,7 @@ func (s *shell) showConflict(c *inbox.ConflictRow, changes []inbox.Change) error
 	}
 	admitted := ""
 	if c.AdmittedAs != nil {
-		admitted = optional(c.AdmittedAt) + ", as event " + c.AdmittedAs.String()
+		admitted = timeOrEmpty(c.AdmittedAt) + ", as event " + c.AdmittedAs.String()
 	}
 	pairs := []pair{
 		{"conflict", c.ID.String()},
@@ -156,10 +156,11 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: "admit <id>", Short: "Admit the payload of a conflict as an event of its own", Args: cobra.ExactArgs(1),
-		Long: "Admit the payload of a conflict as an event of its own, with the effects of its source's routes. Its\n" +
-			"event id is that of the conflict's event, ~ and the first 12 hex digits of the payload's SHA-256, so\n" +
-			"that admitting it again changes nothing. Effects have keys of their own: what the first event did\n" +
-			"may happen once more. On a terminal the decision has to be typed; elsewhere it needs --yes.",
+		Long: "Admit the payload of a conflict as an event of its own, with the effects of the routes of its\n" +
+			"source. The new event id is the id of the event, a ~ and the first 12 hex digits of the payload's\n" +
+			"SHA-256, so admitting it again changes nothing. The effects have keys of their own: what the first\n" +
+			"event did may happen once more.\n\n" +
+			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate conflicts admit 0199... --reason \"the sender reuses ids; this is another payment\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := conflictID(args[0])
@@ -181,7 +182,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.typed(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
+			if err := s.confirm(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
 				return err
 			}
 			quiet := cfg.Log
@@ -193,7 +194,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			case errors.Is(err, app.ErrConfiguration):
 				return usagef("%v", err)
 			case errors.Is(err, inbox.ErrOverloaded), errors.Is(err, inbox.ErrUnavailable):
-				return laterf("%v; run it again, it admits the payload once", err)
+				return tryLaterf("%v; run it again, it admits the payload once", err)
 			case err != nil:
 				return err
 			}

@@ -47,8 +47,8 @@ func (s *shell) keyring() (*seal.Keyring, error) {
 // fewConnections are enough for whatever asks one thing after the other.
 const fewConnections = 2
 
-// opened does something with the database and what opens what is sealed in it.
-func (s *shell) opened(ctx context.Context, connections int32, do func(*pgxpool.Pool, *seal.Keyring) error) error {
+// withPool does something with the database and what opens what is sealed in it.
+func (s *shell) withPool(ctx context.Context, connections int32, do func(*pgxpool.Pool, *seal.Keyring) error) error {
 	pool, err := s.openPoolOf(ctx, connections)
 	if err != nil {
 		return err
@@ -65,9 +65,9 @@ func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	return s.openPoolOf(ctx, fewConnections)
 }
 
-// openToChange is openPool for what changes rows in bulk or for good. It refuses the tables of
+// openForChange is openPool for what changes rows in bulk or for good. It refuses the tables of
 // another version, of which it may not know what they hold.
-func (s *shell) openToChange(ctx context.Context) (*pgxpool.Pool, error) {
+func (s *shell) openForChange(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := s.openPool(ctx)
 	if err != nil {
 		return nil, err

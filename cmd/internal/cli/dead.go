@@ -33,16 +33,16 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 		classes = append(classes, string(c))
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.list.source, "source", "", "only of this source")
-	flags.StringVar(&f.list.kind, "type", "", "only of this event type")
-	flags.StringVar(&f.list.route, "route", "", "only of this route")
-	flags.StringVar(&f.target, "target", "", "only to this target")
-	flags.StringVar(&f.reason, "dead-reason", "", "only with this reason, such as attempts_exhausted; of events: unusable, beyond_retention")
-	flags.StringVar(&f.class, "error-class", "", "only of this class of errors: "+strings.Join(classes, ", "))
-	flags.StringVar(&f.text, "text", "", "only where the last attempts said this")
-	flags.StringVar(&f.id, "event-id", "", "only with this event id of the sender's")
+	flags.StringVar(&f.list.source, "source", "", "only this source")
+	flags.StringVar(&f.list.kind, "type", "", "only this event type")
+	flags.StringVar(&f.list.route, "route", "", "only this route")
+	flags.StringVar(&f.target, "target", "", "only this target")
+	flags.StringVar(&f.reason, "dead-reason", "", "only this reason, such as attempts_exhausted; for events: unusable, beyond_retention")
+	flags.StringVar(&f.class, "error-class", "", "only this class of errors: "+strings.Join(classes, ", "))
+	flags.StringVar(&f.text, "text", "", "only where a message of the last attempt contains this")
+	flags.StringVar(&f.id, "event-id", "", "only this event id of the sender")
 	f.list.addSince(cmd, "received ")
-	flags.StringVar(&f.tillEnd, "until", "", "only received before: likewise")
+	flags.StringVar(&f.tillEnd, "until", "", "only those received before: a duration before now or an instant")
 	f.list.limit = 1
 }
 
@@ -78,10 +78,11 @@ func (s *shell) deadListCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first, or grouped", Args: cobra.NoArgs,
-		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and events\n" +
-			"admitted as unusable or beyond_retention. --group sums them up by what looks like one fault, and\n" +
-			"counts the unknown outcomes beneath, which are no dead letters (JSON: `effects resolve --dry-run`);\n" +
-			"--export jsonl writes all of them, one JSON object a line.",
+		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and\n" +
+			"events that were recorded as unusable or beyond_retention.\n\n" +
+			"--group sums them up by what looks like one fault. Beneath, it counts unknown outcomes, which are\n" +
+			"no dead letters (as JSON: `effects resolve --dry-run`). --export jsonl writes all of them, one\n" +
+			"JSON object on each line.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := f.filter()
 			if err != nil {
@@ -121,14 +122,14 @@ func (s *shell) deadListCommand() *cobra.Command {
 				if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
 					return err
 				}
-				return s.more(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+				return s.hintNextPage(len(rows), limit, func() any { return rows[len(rows)-1].ID })
 			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
 	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
-	cmd.Flags().StringVar(&f.list.before, "before", "", "the page after this id")
+	cmd.Flags().StringVar(&f.list.before, "before", "", "show the page after this id")
 	addLimit(cmd, &limit)
 	return cmd
 }

@@ -15,10 +15,11 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 	var d decision
 	var request inbox.Discard
 	cmd := &cobra.Command{
-		Use: "discard [id...]", Short: "Decide that dead letters will not happen",
-		Long: "Decide that dead letters will not happen: effects become skipped, so that those behind them in a\n" +
-			"sequence go on; events leave the list. Attempts and bytes stay until their retention ends, and the\n" +
-			"audit keeps what was there with the hash of the body. Name them by id or by a filter.",
+		Use: "discard [id...]", Short: "Discard dead letters",
+		Long: "Decide that dead letters will not happen. Their effects become skipped, so that effects behind\n" +
+			"them in a sequence go on, and their events leave the list. Attempts and bytes stay until their\n" +
+			"retention ends. The audit records each one with the hash of its body. Name dead letters by id or\n" +
+			"by a filter.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if request.IDs, err = parseIDs(args); err != nil {
@@ -51,7 +52,7 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 }
 
 func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) error {
-	pool, err := s.openToChange(cmd.Context())
+	pool, err := s.openForChange(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) e
 	count.DryRun = true
 	found, err := store.Discard(cmd.Context(), count)
 	if err == nil && !request.DryRun && found.Matched > 0 {
-		if err := s.typed(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
+		if err := s.confirm(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
 			return err
 		}
 		request.Seen = found.Seen

@@ -28,10 +28,9 @@ func (s *shell) devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything with an example configuration, to try it out",
-		Long: "Run everything in development mode: it migrates by itself, takes deliveries of five\n" +
-			"providers with fixed secrets that everybody knows, and carries out their effects at a\n" +
-			"target inside the process. It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names\n" +
-			"another address. Never expose it.",
+		Long: "Run everything in development mode. It migrates by itself, takes deliveries of five providers with\n" +
+			"fixed secrets that everybody knows, and carries out their effects at a target inside the process.\n" +
+			"It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names another address. Never expose it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context(), listen) },
 	}

@@ -22,7 +22,7 @@ func effectTable(rows []inbox.EffectRow, withEvent bool) *table {
 		t.header = append([]string{"SOURCE", "TYPE", "EVENT ID"}, t.header...)
 	}
 	for _, row := range rows {
-		cells := []string{row.Route, row.Target, row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, optional(row.NextAt), row.ID.String()}
+		cells := []string{row.Route, row.Target, row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, timeOrEmpty(row.NextAt), row.ID.String()}
 		if withEvent {
 			cells = append([]string{row.Source, row.Type, row.EventID}, cells...)
 		}
@@ -52,8 +52,8 @@ func (s *shell) effectsCommand() *cobra.Command {
 	f.add(list, strings.Join(effectStates(), ", "))
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one effect, or those of an event, with their attempts", Args: cobra.ExactArgs(1),
-		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or key.\n" +
-			"In JSON an id gives one effect, and an event a list of them.",
+		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or\n" +
+			"key. In JSON, an id gives one effect and an event gives a list.",
 		Example: "  oncegate effects show stripe/evt_demo",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
@@ -134,10 +134,10 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		{"attempts", fmt.Sprint(e.Attempts)},
 		{"code", e.Code},
 		{"idempotency key", e.Key},
-		{"send started", optional(e.SendStartedAt)},
-		{"lease until", optional(e.LeaseUntil)},
-		{"next", optional(e.NextAt)},
-		{"finished", optional(e.FinishedAt)},
+		{"send started", timeOrEmpty(e.SendStartedAt)},
+		{"lease until", timeOrEmpty(e.LeaseUntil)},
+		{"next", timeOrEmpty(e.NextAt)},
+		{"finished", timeOrEmpty(e.FinishedAt)},
 		{"re-armed", rearms},
 		{"duplicate of", duplicateOf},
 	})

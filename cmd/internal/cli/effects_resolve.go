@@ -16,12 +16,13 @@ func (s *shell) resolveCommand() *cobra.Command {
 	var f unknownFlags
 	cmd := &cobra.Command{
 		Use:   "resolve [id]",
-		Short: "Say what became of indeterminate effects",
-		Long: "Say what became of effects whose outcome is unknown: --done, they happened; --resend, send them\n" +
-			"again. Look at the target first. Name one by its id or many by a filter; --dry-run counts them. On a\n" +
-			"terminal the decision has to be typed once more, with the number of effects; elsewhere it needs\n" +
-			"--yes. Each effect has its entry in the audit, with the actor and the reason. A run that is\n" +
-			"interrupted has resolved some of them: the same command goes on with the rest.",
+		Short: "Record what became of indeterminate effects",
+		Long: "Record what became of effects whose outcome is unknown: --done if they happened, --resend to send\n" +
+			"them again. Look at the target first. Name one effect by its id or many by a filter; --dry-run\n" +
+			"counts them.\n\n" +
+			"On a terminal you type the decision with the number of effects; elsewhere the command needs --yes.\n" +
+			"Each effect has its own entry in the audit, with the actor and the reason. If a run is\n" +
+			"interrupted, the same command goes on with the rest.",
 		Example: "  oncegate effects resolve 0199a000-0000-7000-8000-000000000000 --done --reason 'found it in the bank statement'\n" +
 			"  oncegate effects resolve --route billing --since 12h --dry-run\n" +
 			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'",
@@ -60,7 +61,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 			return s.resolveMany(cmd, filter, f.max, inbox.ResolveMany{As: as, Reason: d.reason, Actor: d.actor}, d)
 		},
 	}
-	cmd.Flags().BoolVar(&done, "done", false, "it happened: nothing more is sent")
+	cmd.Flags().BoolVar(&done, "done", false, "the effects happened: nothing more is sent")
 	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
 	cmd.Flags().BoolVar(&again, "called-again", false, "with --resend: although a later call repeats its operation")
 	f.add(cmd)
@@ -69,7 +70,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 }
 
 func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
-	pool, err := s.openToChange(cmd.Context())
+	pool, err := s.openForChange(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 	if effect.State != string(inbox.EffectIndeterminate) {
 		return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.Effect, effect.State)}
 	}
-	if err := s.typed(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
+	if err := s.confirm(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
 		return err
 	}
 	r.Version, r.Revision = effect.Version, effect.Revision
@@ -117,7 +118,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 func (s *shell) showUnresolved(e *inbox.EffectDetail, as inbox.Resolution) {
 	page(s.err, []pair{
 		{"effect", e.ID.String()}, {"key", e.Source + "/" + e.EventID}, {"type", e.Type}, {"route", e.Route}, {"target", e.Target},
-		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", optional(e.SendStartedAt)},
+		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", timeOrEmpty(e.SendStartedAt)},
 	})
 	if as == inbox.ResolveResend {
 		fmt.Fprintf(s.err, "If it has happened at %s, it will happen twice.\n", clean(e.Target))

@@ -30,13 +30,13 @@ type unknownFlags struct {
 
 func (f *unknownFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.list.source, "source", "", "only of this source")
-	flags.StringVar(&f.list.kind, "type", "", "only of this event type")
-	flags.StringVar(&f.list.route, "route", "", "only of this route")
-	flags.StringVar(&f.target, "target", "", "only to this target")
-	flags.StringVar(&f.list.state, "state", "", "only in this state: indeterminate, as all of them are")
+	flags.StringVar(&f.list.source, "source", "", "only this source")
+	flags.StringVar(&f.list.kind, "type", "", "only this event type")
+	flags.StringVar(&f.list.route, "route", "", "only this route")
+	flags.StringVar(&f.target, "target", "", "only this target")
+	flags.StringVar(&f.list.state, "state", "", "only this state; all of them are indeterminate")
 	f.list.addSince(cmd, "received ")
-	flags.StringVar(&f.tillEnd, "until", "", "only received before: likewise")
+	flags.StringVar(&f.tillEnd, "until", "", "only those received before: a duration before now or an instant")
 	flags.BoolVar(&f.all, "all", false, "every indeterminate effect there is")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "count those that a filter finds, and change nothing")
 	flags.IntVar(&f.max, "max", defaultResolves, "do nothing if more match")
@@ -93,7 +93,7 @@ func (s *shell) resolveDry(cmd *cobra.Command, filter inbox.UnknownFilter) error
 func (s *shell) resolveMany(cmd *cobra.Command, filter inbox.UnknownFilter, most int, r inbox.ResolveMany, d decision) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	pool, err := s.openToChange(ctx)
+	pool, err := s.openForChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *shell) resolveMany(cmd *cobra.Command, filter inbox.UnknownFilter, most
 		fmt.Fprintf(s.out, "%d stay: their routes are gone and nobody would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
 	}
 	if rest := len(r.Effects) - out.Looked(); rest > 0 {
-		return laterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
+		return tryLaterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbo
 	if err != nil {
 		return err
 	}
-	return s.typed(d, fmt.Sprintf("%s %d", r.As, len(r.Effects)), func() {
+	return s.confirm(d, fmt.Sprintf("%s %d", r.As, len(r.Effects)), func() {
 		unknownGroupTable(groups).write(s.err, s.width())
 		if r.As == inbox.ResolveResend {
 			fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")

@@ -13,12 +13,13 @@ func (s *shell) eraseCommand() *cobra.Command {
 	var source, key string
 	var d decision
 	cmd := &cobra.Command{
-		Use: "erase", Short: "Erase everything of one event but its key", Args: cobra.NoArgs,
-		Long: "Erase the body of one event, what was made of it and what was answered: rendered requests, results,\n" +
-			"excerpts, documents, what replays and refusals quote, payloads that conflicted with it, and the sequence\n" +
-			"keys of its streams, which keep their order. Its own key stays, so that a redelivery is still a\n" +
-			"duplicate, and so do the audit and the hashes. It cannot be undone, and is refused while an effect of\n" +
-			"the event is not at rest. Where a delivery carried several events, the others keep their bytes.",
+		Use: "erase", Short: "Erase the content of one event and keep its key", Args: cobra.NoArgs,
+		Long: "Erase the content of one event: its body, rendered requests, results, excerpts and documents, what\n" +
+			"replays and refusals quote, payloads that conflicted with it, and the sequence keys of its\n" +
+			"streams, which keep their order. The event's own key, the audit and the hashes stay, so a\n" +
+			"redelivery is still a duplicate. If a delivery carried several events, the others keep their\n" +
+			"content.\n\n" +
+			"This cannot be undone. It is refused while an effect of the event is not at rest.",
 		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if source == "" || key == "" {
@@ -31,7 +32,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := s.openToChange(cmd.Context())
+			pool, err := s.openForChange(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = s.typed(d, "erase", func() {
+			err = s.confirm(d, "erase", func() {
 				page(s.err, []pair{
 					{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
 					{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},

@@ -79,7 +79,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 	}
 	conflicts, replay := "", ""
 	if e.Conflicts > 0 {
-		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, optional(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
+		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, timeOrEmpty(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
 		if e.ConflictsKept > 0 {
 			conflicts += fmt.Sprintf("; %s kept: `oncegate conflicts list --event %s`", plural(e.ConflictsKept, "payload", "payloads"), e.ID)
 		}
@@ -93,11 +93,11 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		{"provider", e.Provider},
 		{"type", e.Type},
 		{"received", clock(e.ReceivedAt)},
-		{"occurred", optional(e.OccurredAt)},
+		{"occurred", timeOrEmpty(e.OccurredAt)},
 		{"admission", e.Admission},
 		{"why", e.AdmissionDetail},
 		{"deliveries", fmt.Sprint(e.Deliveries)},
-		{"last", optional(e.LastDeliveryAt)},
+		{"last", timeOrEmpty(e.LastDeliveryAt)},
 		{"conflicts", conflicts},
 		{"replay", replay},
 		{"class", e.Class},

@@ -26,19 +26,19 @@ func usagef(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// laterError is a failure that time may cure.
-type laterError struct{ text string }
+// tryLaterError is a failure that time may cure.
+type tryLaterError struct{ text string }
 
-func (e *laterError) Error() string { return e.text }
+func (e *tryLaterError) Error() string { return e.text }
 
-func laterf(format string, args ...any) error {
-	return &laterError{text: fmt.Sprintf(format, args...)}
+func tryLaterf(format string, args ...any) error {
+	return &tryLaterError{text: fmt.Sprintf(format, args...)}
 }
 
 func exitCode(err error) int {
 	var usage *usageError
 	var problems config.Problems
-	var later *laterError
+	var later *tryLaterError
 	var setting *session.SettingError
 	switch {
 	case err == nil:

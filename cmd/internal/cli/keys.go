@@ -132,10 +132,11 @@ func (s *shell) keysRotateCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Add a new key to the keyring and seal with it once every process has it", Args: cobra.NoArgs,
-		Long: "Add a new key to the keyring's file, wait until every running process has taken it up, which takes a few\n" +
-			"seconds, and seal with it from then on. Where processes have files of their own, add the key with\n" +
-			"--prepare, bring the file to all of them, then `keys activate`; bring the file to all of them again.\n" +
-			"What was sealed before stays readable; `keys reseal` brings it under the new key.",
+		Long: "Add a new key to the keyring's file, wait until every running process has read it, and seal with\n" +
+			"it from then on. This takes a few seconds. What was sealed before stays readable; `keys reseal`\n" +
+			"seals it with the new key.\n\n" +
+			"Where processes have files of their own, add the key with --prepare, copy the file to all of them,\n" +
+			"run `keys activate`, and copy the file to all of them again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkWait(wait); err != nil {
 				return err
@@ -351,9 +352,9 @@ func writeRing(path string, ring *seal.Ring) (err error) {
 func (s *shell) resealCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "reseal", Short: "Bring everything that is kept under the active key", Args: cobra.NoArgs,
-		Long: "Bring everything that is kept, also what is still in plain, under the active key, in small\n" +
-			"transactions while deliveries go on. It may be stopped and begun again.",
+		Use: "reseal", Short: "Seal everything that is kept with the active key", Args: cobra.NoArgs,
+		Long: "Seal everything that is kept with the active key, including what is still in plain. It works in\n" +
+			"small transactions while deliveries go on. You can stop it and start it again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keys, err := s.keyring()
 			if err == nil {
@@ -365,7 +366,7 @@ func (s *shell) resealCommand() *cobra.Command {
 			if keys == nil {
 				return usagef("no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
 			}
-			pool, err := s.openToChange(cmd.Context())
+			pool, err := s.openForChange(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -22,27 +22,27 @@ type listFlags struct {
 
 func (f *listFlags) add(cmd *cobra.Command, states string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only of this source")
-	flags.StringVar(&f.kind, "type", "", "only of this event type")
-	flags.StringVar(&f.state, "state", "", "only in this state: "+states)
-	flags.StringVar(&f.route, "route", "", "only with an effect of this route")
+	flags.StringVar(&f.source, "source", "", "only this source")
+	flags.StringVar(&f.kind, "type", "", "only this event type")
+	flags.StringVar(&f.state, "state", "", "only this state: "+states)
+	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
 	f.addSince(cmd, "received ")
 	f.addPage(cmd)
 }
 
 // addSince is for what has a time of its own; what says which.
 func (f *listFlags) addSince(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&f.since, "since", "", "only "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+	cmd.Flags().StringVar(&f.since, "since", "", "only those "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
 }
 
 // addPage is for what is shown in pages, by id.
 func (f *listFlags) addPage(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.before, "before", "", "the page after this id")
+	cmd.Flags().StringVar(&f.before, "before", "", "show the page after this id")
 	addLimit(cmd, &f.limit)
 }
 
 func addLimit(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", 50, "size of the page, at most 1000")
+	cmd.Flags().IntVar(limit, "limit", 50, "rows on a page, at most 1000")
 }
 
 func checkLimit(limit int) error {
@@ -72,7 +72,7 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 
 // read does something with what the database holds.
 func (s *shell) read(cmd *cobra.Command, do func(context.Context, *inbox.Lister) error) error {
-	return s.opened(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+	return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
 		return do(cmd.Context(), inbox.NewLister(pool).WithKeyring(keys))
 	})
 }
@@ -99,12 +99,12 @@ func showPage[Row, Cursor any](s *shell, cmd *cobra.Command, limit int, read fun
 		if err := s.show(draw(rows), emptyList(rows)); err != nil {
 			return err
 		}
-		return s.more(len(rows), limit, func() any { return id(rows[len(rows)-1]) })
+		return s.hintNextPage(len(rows), limit, func() any { return id(rows[len(rows)-1]) })
 	})
 }
 
-// more says how to get the next page, where a person reads the table.
-func (s *shell) more(rows, limit int, last func() any) error {
+// hintNextPage says how to get the next page, where a person reads the table.
+func (s *shell) hintNextPage(rows, limit int, last func() any) error {
 	if s.output == "table" && rows == limit {
 		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %v\n", last())
 	}

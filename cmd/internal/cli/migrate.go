@@ -44,7 +44,7 @@ func (s *shell) migrating(ctx context.Context, wait time.Duration, do func(conte
 	defer stop()
 	err = do(ctx, m)
 	if errors.Is(err, migrations.ErrStopped) {
-		return laterf("%v", err)
+		return tryLaterf("%v", err)
 	}
 	return err
 }
@@ -53,11 +53,12 @@ func (s *shell) migrateUpCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the schema to the version this binary needs", Args: cobra.NoArgs,
-		Long: "Bring the schema to the version this binary needs. Processes of earlier versions go on meanwhile; those that\n" +
-			"may not run on the new schema say so at /readyz. Each migration is committed with its version: whatever ends this\n" +
-			"command, nothing is half done, and running it again goes on. SIGTERM and SIGINT roll the migration under way back.\n" +
-			"Exits 1 if a lock was not obtained (it says who has it), 2 if this binary is too old, 75 if it was stopped or the\n" +
-			"database cannot be reached.",
+		Long: "Bring the schema to the version that this binary needs. Processes of earlier versions go on\n" +
+			"meanwhile; those that may not run on the new schema say so at /readyz.\n\n" +
+			"Each migration is committed together with its version. Whatever ends this command, nothing is half\n" +
+			"done, and running it again continues. SIGTERM and SIGINT roll back the current migration. The\n" +
+			"command exits with 1 if it did not get a lock (it says who has it), with 2 if this binary is too\n" +
+			"old, and with 75 if it was stopped or the database cannot be reached.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) error { return m.Up(ctx) })
 			if err != nil {
@@ -73,10 +74,11 @@ func (s *shell) migrateUpCommand() *cobra.Command {
 func (s *shell) migrateRepairCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "repair", Short: "Put right what an earlier program left dirty", Args: cobra.NoArgs,
-		Long: "Put right a schema whose migration by an earlier program was cut off. The tables, columns, indexes and\n" +
-			"constraints that are there are compared with those that each version has, and the version they have is recorded.\n" +
-			"Nothing else is changed, and nothing is guessed. This version of the program leaves nothing to repair.",
+		Use: "repair", Short: "Repair a schema that an earlier program left dirty", Args: cobra.NoArgs,
+		Long: "Repair a schema whose migration by an earlier program was cut off. The command compares the\n" +
+			"tables, columns, indexes and constraints with those of each version, and records the version that\n" +
+			"they have. It changes nothing else and guesses nothing. This version of the program leaves nothing\n" +
+			"to repair.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var found migrations.Repaired
 			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) (err error) {
@@ -105,8 +107,9 @@ func (s *shell) migrateRepairCommand() *cobra.Command {
 func (s *shell) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the schema's version; exit 1 if this binary may not run on it", Args: cobra.NoArgs,
-		Long: "Show the version of the schema, the oldest version of the program that may run on it, and the processes that\n" +
-			"serve it with the versions that they know. Exits 1 if this binary may not run on the schema.",
+		Long: "Show the version of the schema, the oldest version of the program that may run on it, and the\n" +
+			"processes that serve the database with the versions that they know. Exits with 1 if this binary\n" +
+			"may not run on the schema.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := s.readStatus(cmd.Context())
 			if err != nil {

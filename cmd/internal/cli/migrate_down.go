@@ -21,13 +21,15 @@ type downFlags struct {
 func (s *shell) migrateDownCommand() *cobra.Command {
 	var f downFlags
 	cmd := &cobra.Command{
-		Use: "down [version]", Short: "Take migrations back, down to a version", Args: cobra.MaximumNArgs(1),
-		Long: "Take back every migration after the given version, newest first. The number is the version to go down to, not a\n" +
-			"number of steps: `migrate down 21` leaves the schema at version 21. What the migrations made goes with its data;\n" +
-			"what would be lost is shown first. With --all everything goes: every table, River's too, with every event.\n\n" +
-			"It asks at a terminal, and needs --yes elsewhere; there, more than one version needs --from as well, the version\n" +
-			"that the schema is at. It refuses while processes serve the database, unless --while-running says otherwise:\n" +
-			"programs that need a later version are not ready afterwards, and may fail before they notice.",
+		Use: "down [version]", Short: "Go down to an earlier version of the schema", Args: cobra.MaximumNArgs(1),
+		Long: "Take back every migration after the given version, newest first. The number is the version to go\n" +
+			"down to, not a number of steps: `migrate down 21` leaves the schema at version 21. The data of the\n" +
+			"removed tables and columns is lost; the command shows first what that is. With --all it removes\n" +
+			"everything: every table, including River's, with every event.\n\n" +
+			"The command asks on a terminal and needs --yes elsewhere. To take back more than one version\n" +
+			"there, it also needs --from, the current version of the schema. It refuses while processes serve\n" +
+			"the database, unless you give --while-running: programs that need a later version are not ready\n" +
+			"afterwards and may fail before they notice.",
 		Example: "  oncegate migrate down 21\n  oncegate migrate down 21 --from 23 --yes\n  oncegate migrate down --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -60,9 +62,9 @@ func (s *shell) migrateDownCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.all, "all", false, "take everything away, with all data")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	cmd.Flags().IntVar(&f.from, "from", 0, "the version that the schema is at; needed with --yes to take back more than one")
-	cmd.Flags().BoolVar(&f.running, "while-running", false, "also while processes serve the database")
+	cmd.Flags().BoolVar(&f.running, "while-running", false, "go down even while processes serve the database")
 	addLockWait(cmd, &f.wait)
 	return cmd
 }
@@ -101,7 +103,7 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 	if len(live) > 0 && !f.running {
 		return &failure{text: fmt.Sprintf("%s %s this database: stop %s first, or add --while-running; nothing was changed", fewNames(live), serves(len(live)), them(len(live)))}
 	}
-	if !f.yes && !s.asks() {
+	if !f.yes && !s.interactive() {
 		if f.all {
 			return usagef("migrate down --all deletes every event in schema %s; add --yes if that is meant", db.Schema)
 		}
@@ -127,7 +129,7 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 		show()
 		return nil
 	}
-	return s.typed(decision{}, word, show)
+	return s.confirm(decision{}, word, show)
 }
 
 // losses says what would be lost, or that it could not be found out.

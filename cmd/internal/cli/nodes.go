@@ -19,9 +19,9 @@ func (s *shell) nodesCommand() *cobra.Command {
 func (s *shell) nodesListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the processes, with their versions, roles and sealing keys", Args: cobra.NoArgs,
-		Long: "List the processes that serve this database. The key a process seals with has a star. A process\n" +
-			"whose last heartbeat is older than 30 s is silent: it was killed, or cannot reach the database.\n" +
-			"Processes of versions that do not know this list are not in it.",
+		Long: "List the processes that serve this database. A star marks the key that a process seals with. A\n" +
+			"process whose last heartbeat is older than 30 s is silent: it was killed or cannot reach the\n" +
+			"database. Processes of versions that do not know this list are not in it.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pool, err := s.openPool(cmd.Context())
 			if err != nil {

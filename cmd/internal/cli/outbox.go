@@ -24,9 +24,10 @@ func (s *shell) outboxListCommand() *cobra.Command {
 	var after int64
 	cmd := &cobra.Command{
 		Use: "list", Short: "List emitted events that are not admitted yet, oldest first", Args: cobra.NoArgs,
-		Long: "List events that were emitted from SQL and are not admitted yet, the oldest first. They are admitted\n" +
-			"within a second, unless they are refused because that can never be: source (no process knows the\n" +
-			"source; it is relayed as soon as one does), event_id, type, too_large.",
+		Long: "List events that were emitted from SQL and are not admitted yet, oldest first. An event is\n" +
+			"normally admitted within a second. It is refused if that can never succeed, with one of these\n" +
+			"reasons: source (no process knows the source; the event is relayed as soon as one does), event_id,\n" +
+			"type, too_large.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, _, err := f.parse(nil)
 			if err != nil {
@@ -55,10 +56,10 @@ func (s *shell) outboxListCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only of this source")
+	flags.StringVar(&f.source, "source", "", "only this source")
 	flags.BoolVar(&refused, "refused", false, "only those that can never be admitted")
 	f.addSince(cmd, "emitted ")
-	flags.Int64Var(&after, "after", 0, "the page after this id")
+	flags.Int64Var(&after, "after", 0, "show the page after this id")
 	addLimit(cmd, &f.limit)
 	return cmd
 }
@@ -96,9 +97,9 @@ func (s *shell) outboxDiscardCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: "discard <id>", Short: "Remove an emitted event that can never be admitted", Args: cobra.ExactArgs(1),
-		Long: "Remove an emitted event that can never be admitted. Its payload is gone then: `oncegate outbox show`\n" +
-			"writes it, so that it can be emitted again in a form that can be. On a terminal the decision has to\n" +
-			"be typed; elsewhere it needs --yes.",
+		Long: "Remove an emitted event that can never be admitted. This removes its payload. To emit it again in\n" +
+			"another form, write the payload first with `oncegate outbox show`. On a terminal you type the\n" +
+			"decision; elsewhere the command needs --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := outboxID(args[0])
 			if err != nil {
@@ -107,12 +108,12 @@ func (s *shell) outboxDiscardCommand() *cobra.Command {
 			if err := d.check(s, "why is it not needed any more?"); err != nil {
 				return err
 			}
-			if err := s.typed(d, "discard", func() {
+			if err := s.confirm(d, "discard", func() {
 				fmt.Fprintf(s.err, "The payload of row %d of the outbox will be gone.\n", id)
 			}); err != nil {
 				return err
 			}
-			return s.opened(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
+			return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
 				row, err := inbox.DiscardOutbox{ID: id, Actor: d.actor, Reason: d.reason}.Run(cmd.Context(), pool)
 				if errors.Is(err, inbox.ErrNotRefused) {
 					return &failure{text: fmt.Sprintf("row %d of the outbox is not refused: a relay is about to admit it, and nothing was changed", id)}

@@ -14,10 +14,10 @@ import (
 // namesBound is how long it may take to find out whether a name is one of the past.
 const namesBound = 3 * time.Second
 
-// refusePastName says what to type instead of a name that a source or route had before:
+// refusePreviousName says what to type instead of a name that a source or route had before:
 // narrowed by it, every list would be empty. What cannot be found out is left to the
 // command itself.
-func (s *shell) refusePastName(cmd *cobra.Command, args []string) error {
+func (s *shell) refusePreviousName(cmd *cobra.Command, args []string) error {
 	if slices.Contains([]string{"send", "verify", "inspect"}, cmd.Name()) {
 		return nil // they ask the configuration
 	}

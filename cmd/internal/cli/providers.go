@@ -121,7 +121,7 @@ func span(d providers.Duration) string {
 
 func (s *shell) providersListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list [filter]", Short: "List the providers, or those with a word in name, title or scheme",
+		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := s.known()
@@ -158,9 +158,9 @@ func (s *shell) providersShowCommand() *cobra.Command {
 	resolved := false
 	cmd := &cobra.Command{
 		Use: "show <name>", Short: "Show everything the catalogue says about a provider", Args: cobra.ExactArgs(1),
-		Long: "Show everything the catalogue, or the configuration, says about a provider.\n\n" +
-			"With --resolved it prints the definition that is in force, as it would stand alone, and beside each part\n" +
-			"where it is from: own, from a provider that it extends, or a default.",
+		Long: "Show everything that the catalogue, or the configuration, says about a provider.\n\n" +
+			"With --resolved it prints the definition that is in force, as it would stand alone, and beside\n" +
+			"each part where it comes from: the provider itself, a provider that it extends, or a default.",
 		Example: "  oncegate providers show stripe\n" +
 			"  oncegate providers show acme --resolved --config oncegate.yml",
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -34,12 +34,12 @@ func (s *shell) providersDraftCommand() *cobra.Command {
 		Use:   "draft",
 		Short: "Write a provider for a sender that is not in the catalogue, from one captured request",
 		Long: "Write a provider for a sender that is not in the catalogue, from one captured request and its\n" +
-			"secret. Every header, parameter and member that can be a signature or a token is compared with\n" +
-			"what the usual ways of signing make of the request: every hash, encoding, form and reading of\n" +
-			"the secret. What verifies is written as a configuration with comments; id, type, time and sequence\n" +
-			"are guessed from names and shapes, and each guess says how sure it is.\n\n" +
-			"The YAML goes to stdout, or into the file of --out; it names the environment variable of the secret\n" +
-			"and never holds the secret. Exits 1 if nothing fits, and says what was tried.",
+			"secret. The command compares every header, parameter and member that can be a signature or a token\n" +
+			"with what the usual ways of signing make of the request: every hash, encoding, form and reading of\n" +
+			"the secret. It writes what verifies as a configuration with comments. It guesses id, type, time\n" +
+			"and sequence from names and shapes, and says how sure each guess is.\n\n" +
+			"The YAML goes to stdout, or into the file that --out names. It names the environment variable of\n" +
+			"the secret and never holds the secret. Exits with 1 if nothing fits, and says what was tried.",
 		Example: "  oncegate providers draft --request captured.http --secret-env ACME_SECRET --out acme.yml\n" +
 			"  oncegate providers draft --request - --public-key-env ACME_KEY --name acme < captured.http",
 		Args: cobra.NoArgs,

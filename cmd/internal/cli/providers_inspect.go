@@ -46,7 +46,7 @@ func (s *shell) showEvents(events []inspectedEvent) {
 		spare:  []string{"BYTES", "NUMBER", "SEQUENCE KEY"}, whole: []string{"EVENT ID"},
 	}
 	for i, e := range events {
-		t.add(fmt.Sprint(i+1), e.EventID, e.Type, optional(e.OccurredAt), e.SequenceKey, e.SequenceNumber,
+		t.add(fmt.Sprint(i+1), e.EventID, e.Type, timeOrEmpty(e.OccurredAt), e.SequenceKey, e.SequenceNumber,
 			fmt.Sprintf("%d-%d", e.Offset, e.Offset+e.Length), e.Unusable)
 	}
 	t.write(s.out, s.width())
@@ -57,8 +57,8 @@ func (s *shell) providersInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect <name>",
 		Short: "Show what would be extracted from a captured request, without verifying it",
-		Long: "Show what would be extracted from a captured request: event ids, types, times, sequence\n" +
-			"and how a batch is split. Nothing is verified: the request may come from anybody.",
+		Long: "Show what would be extracted from a captured request: event ids, types, times, sequence, and how a\n" +
+			"batch is split. Nothing is verified: the request may come from anybody.",
 		Example: "  oncegate providers inspect stripe --request captured.http\n" +
 			"  oncegate providers inspect github --request captured.json --output json",
 		Args: cobra.ExactArgs(1),

@@ -162,10 +162,10 @@ func (s *shell) providersVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify <name>",
 		Short: "Verify a captured request and say exactly why it fails",
-		Long: "Verify a captured request as a provider's, and say exactly why it fails: the usual\n" +
-			"mistakes are undone one by one and two at a time, and the one that fits is named.\n\n" +
-			"With --vectors it runs a whole file of requests whose verdicts are known.\n" +
-			"Exits 0 if the request verifies (or every verdict is as stated), else 1.",
+		Long: "Verify a captured request and say exactly why it fails. The command undoes the usual mistakes, one\n" +
+			"by one and two at a time, and names the one that fits.\n\n" +
+			"With --vectors it runs a file of requests whose verdicts are known. Exits with 0 if the request\n" +
+			"verifies, or if every verdict is as stated, and with 1 otherwise.",
 		Example: "  oncegate providers verify stripe --request captured.http --secret-env STRIPE_WEBHOOK_SECRET\n" +
 			"  oncegate providers verify github --request captured.json --source github --at 2026-11-20T12:00:00Z\n" +
 			"  oncegate providers verify --vectors vectors.json",

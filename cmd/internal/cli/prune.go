@@ -27,11 +27,11 @@ func (s *shell) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "prune", Short: "Remove what is past its horizon and no longer needed", Args: cobra.NoArgs,
 		Long: "Remove what is past its horizon and no longer needed: bodies by whole days, settled effects, and\n" +
-			"the keys of events. The worker does the same by itself, once a minute; this is for doing it now.\n" +
-			"It goes by the horizons with which a process was started last (see `oncegate config print`).\n\n" +
-			"What is dead, indeterminate, held or in an open replay stays, however old, unless it is named by\n" +
-			"--include; that needs --reason, and is written to the audit. Only one runs at a time: if another\n" +
-			"does, this one leaves. It may be interrupted at any time.",
+			"the keys of events. The worker does this by itself once a minute; this command does it now. It\n" +
+			"uses the horizons of the process that started last (see `oncegate config print`).\n\n" +
+			"What is dead, indeterminate, held or in an open replay stays, however old it is, unless --include\n" +
+			"names it. --include needs --reason and is audited. Only one prune runs at a time: if another one\n" +
+			"is running, this command ends. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			run := inbox.PruneRun{Anew: true}
 			if cmd.Flags().Changed("include") && len(include) == 0 {
@@ -49,7 +49,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				}
 				run.Actor, run.Reason = d.actor, d.reason
 			}
-			pool, err := s.openToChange(cmd.Context())
+			pool, err := s.openForChange(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				return s.pruneDry(cmd, pool, run)
 			}
 			if len(include) > 0 {
-				if err := s.typed(d, "prune", func() {
+				if err := s.confirm(d, "prune", func() {
 					fmt.Fprintf(s.err, "Everything past its horizon goes, also what is %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
 				}); err != nil {
 					return err
@@ -126,7 +126,7 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.PruneRun
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.out, "stopped; what is left goes with the next pass")
 	case !report.Complete:
-		return laterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
+		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
 	}
 	return nil
 }

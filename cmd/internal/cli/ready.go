@@ -23,8 +23,9 @@ func (s *shell) readyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ready", Short: "Ask the process that serves here whether it is ready; for health checks",
 		Long: "Ask the process that serves with this configuration, at its private address, whether it is ready:\n" +
-			"whether it has started, reaches a database that takes commits, finds its schema and can\ntrust its clock.\n" +
-			"Exits 0 if it is ready, 1 if it says what is wrong, 75 if nobody answers.",
+			"whether it has started, reaches a database that accepts commits, finds its schema and can trust\n" +
+			"its clock. Exits with 0 if it is ready, with 1 if it says what is wrong, and with 75 if nobody\n" +
+			"answers.",
 		Example: "  oncegate ready\n  oncegate ready --url http://10.0.0.7:8081",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +41,7 @@ func (s *shell) readyCommand() *cobra.Command {
 			return s.ready(ctx, at)
 		},
 	}
-	cmd.Flags().StringVar(&address, "url", "", "the private address to ask (default listen.admin of the configuration, else the running `oncegate dev`)")
+	cmd.Flags().StringVar(&address, "url", "", "the private `url` to ask (default listen.admin of the configuration, else the running oncegate dev)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }
@@ -86,7 +87,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			cause = inner.Err
 		}
-		return laterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", cleanURL(at), oneLine(cause.Error()))
+		return tryLaterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", cleanURL(at), oneLine(cause.Error()))
 	}
 	defer response.Body.Close()
 	var answer struct {

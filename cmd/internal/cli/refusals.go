@@ -24,9 +24,9 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	var whole bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List refused deliveries, newest first", Args: cobra.NoArgs,
-		Long: "List refused deliveries, newest first, with why.\n\n" +
-			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed;\n" +
-			"of all others a sample is kept, without content.",
+		Long: "List refused deliveries, newest first, with the cause of each.\n\n" +
+			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
+			"others a sample is kept, without content.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, before, err := f.parse(nil)
 			if err != nil {
@@ -53,8 +53,8 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only of this source")
-	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
+	flags.StringVar(&f.source, "source", "", "only this source")
+	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
 	flags.BoolVar(&whole, "whole", false, "only those kept whole")
 	f.addSince(cmd, "received ")
 	f.addPage(cmd)
@@ -65,8 +65,8 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 	var body, request bool
 	cmd := &cobra.Command{
 		Use: "show <id>", Short: "Show one refused delivery", Args: cobra.ExactArgs(1),
-		Long: "Show one refused delivery. --request writes what was kept of it as raw HTTP, which\n" +
-			"`oncegate providers verify` takes: so a refusal can be verified with another secret.",
+		Long: "Show one refused delivery. --request writes what was kept of it as raw HTTP. Pass it to `oncegate\n" +
+			"providers verify` to verify it with another secret.",
 		Example: "  oncegate refusals show 0199... --request | oncegate providers verify stripe --request - --secret-env NEW_SECRET --at 2026-11-20T12:00:00Z",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := inbox.ParseID(args[0])

@@ -20,9 +20,10 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reverify --source <name>", Short: "Verify kept refusals with today's secrets, and admit those that verify", Args: cobra.NoArgs,
 		Long: "Verify the kept refusals of a source with the secrets of the configuration, each at the time at\n" +
-			"which it was received, and admit those that verify through the gate, as if they had verified then:\n" +
-			"recorded once, whatever the sender has delivered again since. For the day a rotation was botched.\n\n" +
-			"What is admitted is taken out of the refusals. --dry-run admits nothing and writes nothing.",
+			"which it was received, and admit those that verify. They are recorded as if they had verified\n" +
+			"then, each event once, whatever the sender has delivered again since. Use this after a rotation of\n" +
+			"secrets that went wrong.\n\n" +
+			"Admitted deliveries are removed from the refusals. --dry-run admits nothing and writes nothing.",
 		Example: "  oncegate refusals reverify --source stripe --dry-run\n" +
 			"  oncegate refusals reverify --source stripe --since 12h --reason \"the new secret was missing from 2 to 5\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +58,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			case err != nil:
 				_ = s.showReverified(report, dryRun) // what was done until then is done
 				if errors.Is(err, inbox.ErrOverloaded) {
-					return laterf("%v; run it again, it goes on where it ended", err)
+					return tryLaterf("%v; run it again, it goes on where it ended", err)
 				}
 				return err
 			}
@@ -66,10 +67,10 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "the source; required")
-	flags.StringVar(&cause, "cause", "", "only with this cause, such as mismatch")
+	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
 	f.addSince(cmd, "received ")
 	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
-	flags.StringVar(&d.reason, "reason", "", "why; required unless --dry-run, it goes into the audit")
+	flags.StringVar(&d.reason, "reason", "", "the reason, for the audit; required without --dry-run")
 	flags.StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
 	return cmd
 }

@@ -60,7 +60,7 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 const planConnections = 10
 
 func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
-	return s.opened(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+	return s.withPool(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
 		judge, err := judging(cmd.Context(), pool)
 		if err != nil {
 			return err
@@ -92,10 +92,10 @@ func (s *shell) replayRunCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "run <plan>", Short: "Run a planned replay", Args: cobra.ExactArgs(1),
-		Long: "Run a planned replay: exactly what was planned, each effect only if it is still as it was then. The\n" +
-			"workers carry it out, behind what is delivered now. --digest is what the plan printed, or its first\n" +
-			"8 characters; on a terminal they are asked for. A replay that runs already is woken, in case its job\n" +
-			"was lost.",
+		Long: "Run a planned replay. It does exactly what was planned, and acts on an effect only if the effect\n" +
+			"is still as it was then. The workers carry it out behind live deliveries. --digest is what the\n" +
+			"plan printed, or its first 8 characters; on a terminal the command asks for it. If the replay runs\n" +
+			"already, the command wakes it in case its job was lost.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseReplay(args[0])
 			if err != nil {
@@ -126,10 +126,10 @@ func (s *shell) replayRunCommand() *cobra.Command {
 // runReplay starts a plan that somebody has seen.
 func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
 	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
-		if !s.asks() {
+		if !s.interactive() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
-		if err := s.typed(d, replay.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, replay) }); err != nil {
+		if err := s.confirm(d, replay.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, replay) }); err != nil {
 			return err
 		}
 		start.Digest = replay.Digest
@@ -159,7 +159,7 @@ func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *in
 func (s *shell) replayCancelCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: "cancel <plan>", Short: "End a replay: what is not done stays as it was", Args: cobra.ExactArgs(1),
+		Use: "cancel <plan>", Short: "Cancel a replay; what is not done stays as it was", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseReplay(args[0])
 			if err != nil {
@@ -209,11 +209,11 @@ func (s *shell) replayListCommand() *cobra.Command {
 				if err := s.show(t, emptyList(rows)); err != nil {
 					return err
 				}
-				return s.more(len(rows), f.limit, func() any { return rows[len(rows)-1].ID })
+				return s.hintNextPage(len(rows), f.limit, func() any { return rows[len(rows)-1].ID })
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.state, "state", "", "only in this state: "+strings.Join(states, ", "))
+	cmd.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
 	f.addPage(cmd)
 	return cmd
 }
@@ -255,8 +255,8 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&verdict, "verdict", "", "only with this verdict: "+joined(inbox.Verdicts()))
-	cmd.Flags().StringVar(&outcome, "outcome", "", "only with this outcome: "+joined(inbox.ItemOutcomes()))
+	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(inbox.Verdicts()))
+	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(inbox.ItemOutcomes()))
 	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
 	cmd.Flags().Int64Var(&f.After, "after", 0, "the page after this position")
 	addLimit(cmd, &f.Limit)

@@ -25,14 +25,14 @@ type planFlags struct {
 func (f *planFlags) add(cmd *cobra.Command) {
 	f.dead.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "ids", "", "the effects and events of this file: an id a line, or what `dead list --export jsonl` wrote; - is stdin")
-	flags.BoolVar(&f.all, "all", false, "everything at rest")
-	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "also what may have happened: it may happen twice")
-	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "also what happened, with --new-key: it happens twice")
-	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "also what was discarded")
-	flags.BoolVar(&f.options.IncludeCalledAgain, "include-called-again", false, "the one effect that is named, although a later call repeats its operation: it may happen twice")
-	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also effects for routes that take the events today and did not when they came")
-	flags.BoolVar(&f.options.NewKey, "new-key", false, "under new idempotency keys, rendered anew: targets recognise nothing")
+	flags.StringVar(&f.file, "ids", "", "only the effects and events in this `file`: one id on each line, or the output of dead list --export jsonl; - is stdin")
+	flags.BoolVar(&f.all, "all", false, "everything that is at rest")
+	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "include what may have happened; it may happen twice")
+	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "include what happened, with --new-key; it happens twice")
+	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "include what was discarded")
+	flags.BoolVar(&f.options.IncludeCalledAgain, "include-called-again", false, "include the one named effect although a later call repeats its operation; it may happen twice")
+	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also make effects for routes that take the events today and did not when they were received")
+	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
 }
 
 func (f *planFlags) scope(s *shell, args []string) (inbox.ReplayScope, error) {
@@ -111,10 +111,10 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 	var d decision
 	var show int
 	cmd := &cobra.Command{
-		Use: "plan [id...]", Short: "Write down what a replay would do, and do nothing",
-		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which are\n" +
-			"left out and why. Say which by ids or a filter; there is no implicit everything. The plan can be\n" +
-			"run for an hour, by `replay run` with its digest.",
+		Use: "plan [id...]", Short: "Plan a replay without doing anything",
+		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which\n" +
+			"are left out, and why. Name effects by ids or by a filter; there is no implicit everything. The\n" +
+			"plan can be run for an hour with `replay run` and the digest that this command prints.",
 		Example: "  oncegate replay plan --source stripe --route billing --since 12h\n" +
 			"  oncegate dead list --text 'no such customer' --export jsonl | oncegate replay plan --ids -",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := d.whose(s); err != nil {
+			if err := d.fillActor(s); err != nil {
 				return err
 			}
 			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
@@ -172,8 +172,8 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 	var dryRun, follow bool
 	cmd := &cobra.Command{
 		Use: "replay [id...]", Short: "Plan and run a replay of dead letters in one step",
-		Long: "Plan a replay and run it: the short way of `replay plan` and `replay run`, by the same rules. On a\n" +
-			"terminal the plan is shown and its digest asked for; elsewhere it needs --yes.",
+		Long: "Plan a replay and run it. This is the short form of `replay plan` and `replay run`, with the same\n" +
+			"rules. On a terminal the command shows the plan and asks for its digest; elsewhere it needs --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			scope, err := f.scope(s, args)
 			if err != nil {
@@ -183,7 +183,7 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
 			if dryRun {
-				err = d.whose(s)
+				err = d.fillActor(s)
 			} else {
 				err = d.check(s, "why are they replayed?")
 			}
@@ -205,7 +205,7 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 	f.add(cmd)
 	d.add(cmd)
 	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as it can beside deliveries")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only plan")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "make the plan and do not run it")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
 	return cmd
 }

@@ -127,7 +127,7 @@ func counted[K ~string](heading string, counts map[K]int) []pair {
 func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
 	expires := ""
 	if r.State == inbox.ReplayPlanned {
-		expires = optional(r.ExpiresAt)
+		expires = timeOrEmpty(r.ExpiresAt)
 	}
 	rate := ""
 	if r.Rate > 0 {
@@ -144,8 +144,8 @@ func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
 		{"reason", r.Reason},
 		{"planned", clock(r.CreatedAt)},
 		{"expires", expires},
-		{"started", optional(r.StartedAt)},
-		{"ended", optional(r.FinishedAt)},
+		{"started", timeOrEmpty(r.StartedAt)},
+		{"ended", timeOrEmpty(r.FinishedAt)},
 		{"rate", rate},
 		{"items", fmt.Sprintf("%d, %d to do", r.Summary.Items, r.Summary.ToDo)},
 		{"unknown", missing},

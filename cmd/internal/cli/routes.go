@@ -19,10 +19,10 @@ func (s *shell) routesCommand() *cobra.Command {
 
 func (s *shell) routesListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List every route there was, with what is not settled of it", Args: cobra.NoArgs,
+		Use: "list", Short: "List every route with its unsettled effects", Args: cobra.NoArgs,
 		Long: "List every route that a server was ever started with, and how many of its effects are not settled.\n" +
-			"A route is gone if the server that started last does not have it and no live process works it: its\n" +
-			"effects wait until it is configured again, or somebody discards or moves them.",
+			"A route is gone if the server that started last does not have it and no live process works on it.\n" +
+			"Its effects wait until the route is configured again, or until somebody discards or moves them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				routes, err := lister.RouteBacklogs(ctx)
@@ -41,7 +41,7 @@ func (s *shell) routesListCommand() *cobra.Command {
 					if r.Gone {
 						gone = "gone"
 					}
-					t.add(r.Source, r.Route, r.Target, gone, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), optional(r.Oldest))
+					t.add(r.Source, r.Route, r.Target, gone, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), timeOrEmpty(r.Oldest))
 				}
 				t.write(s.out, s.width())
 				return nil
@@ -83,9 +83,9 @@ func (f *clearFlags) check(s *shell, arg, question string) error {
 func (s *shell) routesDiscardCommand() *cobra.Command {
 	var f clearFlags
 	cmd := &cobra.Command{
-		Use: "discard <source>/<route>", Short: "Decide that what waits for a route that is gone will not happen", Args: cobra.ExactArgs(1),
-		Long: "Decide that what waits for a route that is gone will not happen: the effects become skipped, each\n" +
-			"with an entry in the audit. Dead ones are discarded by `dead discard --route`.",
+		Use: "discard <source>/<route>", Short: "Discard what waits for a route that is gone", Args: cobra.ExactArgs(1),
+		Long: "Decide that what waits for a route that is gone will not happen. The effects become skipped, each\n" +
+			"with an entry in the audit. Discard dead letters with `dead discard --route`.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(s, args[0], "why need they not happen?"); err != nil {
 				return err
@@ -100,10 +100,11 @@ func (s *shell) routesDiscardCommand() *cobra.Command {
 func (s *shell) routesMoveCommand() *cobra.Command {
 	var f clearFlags
 	cmd := &cobra.Command{
-		Use: "move <source>/<route> --to <route>", Short: "Have what waits for a route that is gone carried out by another one", Args: cobra.ExactArgs(1),
-		Long: "Move what waits for a route that is gone to another route of the same source. The effects keep their\n" +
-			"idempotency keys. To another target only moves what certainly never happened; items of lists and\n" +
-			"effects with a place in a sequence stay. Each that moves has an entry in the audit.",
+		Use: "move <source>/<route> --to <route>", Short: "Move what waits for a route that is gone to another route", Args: cobra.ExactArgs(1),
+		Long: "Move what waits for a route that is gone to another route of the same source. The effects keep\n" +
+			"their idempotency keys. If the other route has another target, only effects that certainly never\n" +
+			"happened move. Items of lists and effects with a place in a sequence stay. Each move has an entry\n" +
+			"in the audit.",
 		Example: "  oncegate routes move stripe/billing --to billing-eu --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.ask.To == "" {
@@ -161,7 +162,7 @@ func (s *shell) clearRoute(cmd *cobra.Command, f clearFlags, verb, done string) 
 	count.DryRun = true
 	out, err := store.ClearRoute(cmd.Context(), count)
 	if err == nil && !f.ask.DryRun && out.Matched > 0 {
-		if err := s.typed(f.decision, fmt.Sprintf("%s %d", verb, out.Matched), func() {}); err != nil {
+		if err := s.confirm(f.decision, fmt.Sprintf("%s %d", verb, out.Matched), func() {}); err != nil {
 			return err
 		}
 		f.ask.Seen = out.Seen

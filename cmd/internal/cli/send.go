@@ -34,8 +34,9 @@ func (s *shell) sendCommand() *cobra.Command {
 		Use:   "send <provider>",
 		Short: "Send a delivery, signed as the provider signs, and show the answer",
 		Long: "Send a delivery, signed as the provider would sign it, and show the answer.\n\n" +
-			"Without --url and a secret it goes to the `oncegate dev` that runs from this directory.\n" +
-			"Exits 0 if every delivery was acknowledged, 1 if one was refused, 75 if one is worth trying again.",
+			"Without --url and a secret it goes to the `oncegate dev` that runs from this directory. Exits with\n" +
+			"0 if every delivery was acknowledged, with 1 if one was refused, and with 75 if one is worth\n" +
+			"trying again.",
 		Example: "  oncegate send stripe\n" +
 			"  oncegate send stripe --event-id evt_1 --duplicate 3 --concurrent\n" +
 			"  oncegate send github --type push --file push.json --secret-env GITHUB_SECRET --url https://hooks.example.com/in/github\n" +
@@ -44,7 +45,7 @@ func (s *shell) sendCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return s.send(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "where to (default the running `oncegate dev`, at /in/<provider>)")
+	flags.StringVar(&f.url, "url", "", "the `url` to send to (default the running oncegate dev, at /in/<provider>)")
 	flags.StringVar(&f.source, "source", "", "take provider, secret and path from this source of the configuration")
 	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable that holds the signing secret")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file that holds the signing secret")
@@ -128,7 +129,7 @@ func verdict(out []delivered, url string) error {
 	}
 	switch {
 	case later > 0:
-		return laterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), cleanURL(url))
+		return tryLaterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), cleanURL(url))
 	case refused > 0:
 		return &failure{text: fmt.Sprintf("%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), cleanURL(url))}
 	}

@@ -26,9 +26,9 @@ func (s *shell) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Take deliveries and carry out effects",
-		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT.\n" +
-			"A stop drains: nothing new is taken, what waits is committed, effects under way are finished.\n" +
-			"A second signal exits at once; nothing that was acknowledged is lost by it.",
+		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT. Then\n" +
+			"the process takes nothing new, commits what waits and finishes the effects under way. A second\n" +
+			"signal ends it at once; nothing that was acknowledged is lost.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("role") && s.env("ONCEGATE_ROLE") != "" {

@@ -19,11 +19,12 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	var f inbox.StreamFilter
 	var undecided bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List sequence keys, newest first", Args: cobra.NoArgs,
-		Long: "List the sequence keys of ordered routes, newest first: up to which number each is applied, how\n" +
-			"many effects wait, and for what. --blocked and --gap together show all that stand still. --undecided\n" +
-			"lists the effects instead that are held for a person: without a key or a number, or with the number of\n" +
-			"another one. End their wait with `oncegate streams apply` or `oncegate streams skip`.",
+		Use: "list", Short: "List streams, newest first", Args: cobra.NoArgs,
+		Long: "List the streams of ordered routes, newest first: up to which number each is applied, how many\n" +
+			"effects wait, and for what. --blocked and --gap together show every stream that stands still.\n" +
+			"--undecided lists instead the effects that are held for a person: those without a key or a number,\n" +
+			"or with the number of another one. End their wait with `oncegate streams apply` or `oncegate\n" +
+			"streams skip`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(f.Limit); err != nil {
 				return err
@@ -47,13 +48,13 @@ func (s *shell) streamsListCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Source, "source", "", "only of this source")
-	flags.StringVar(&f.Route, "route", "", "only of this route")
-	flags.StringVar(&f.Key, "key", "", "only of this sequence key, whole, also where it was erased")
+	flags.StringVar(&f.Source, "source", "", "only this source")
+	flags.StringVar(&f.Route, "route", "", "only this route")
+	flags.StringVar(&f.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
 	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
 	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
-	flags.Int64Var(&f.Before, "before", 0, "the page after this id")
+	flags.Int64Var(&f.Before, "before", 0, "show the page after this id")
 	addLimit(cmd, &f.Limit)
 	return cmd
 }
@@ -102,7 +103,7 @@ func optionalID(id *inbox.ID) string {
 
 func (s *shell) streamsShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show <id | source/route/key>", Short: "Show what one sequence key waits for", Args: cobra.ExactArgs(1),
+		Use: "show <id | source/route/key>", Short: "Show what one stream waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				stream, err := lister.Stream(ctx, args[0])
@@ -128,7 +129,7 @@ func (s *shell) showStream(d *inbox.StreamDetail) error {
 	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, whole: []string{"EFFECT", "NUMBER"}}
 	for i := range d.Waiting {
 		e := &d.Waiting[i]
-		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, optional(e.NextAt), e.ID.String())
+		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, timeOrEmpty(e.NextAt), e.ID.String())
 	}
 	t.write(s.out, s.width())
 	return nil
@@ -143,7 +144,7 @@ func streamPairs(d *inbox.StreamDetail) []pair {
 		{"applied", d.Applied},
 		{"held", heldCount(d.Held)},
 		{"undecided", heldCount(d.Undecided)},
-		{"gap since", optional(d.GapSince)},
+		{"gap since", timeOrEmpty(d.GapSince)},
 		{"missing", missing(d)},
 		{"blocked by", streamEffect(d.BlockedByEffect, d.BlockedBy)},
 		{"in flight", streamEffect(d.InFlightEffect, d.InFlight)},

@@ -10,23 +10,23 @@ import (
 )
 
 func (s *shell) streamsSkipCommand() *cobra.Command {
-	return s.streamPassCommand(inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what one sequence key, or one held effect, waits for",
-		"Give up what one sequence key waits for: the missing numbers, which are late if they still come, or\n"+
-			"the effect that blocks it, or else those that are held for a person: they are skipped and never happen.\n"+
-			"With an effect's id, only that one, which must be held for a person.")
+	return s.streamPassCommand(inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what a stream, or one held effect, waits for",
+		"Give up what one stream waits for. If numbers are missing, they are given up and are late if they still\n"+
+			"arrive. Otherwise the effect that blocks the stream, or the effects that are held for a person, are\n"+
+			"skipped and never happen. With the id of an effect, only that one, which must be held for a person.")
 }
 
 func (s *shell) streamsUnblockCommand() *cobra.Command {
-	return s.streamPassCommand(inbox.StreamUnblock, "unblock <id | source/route/key>", "Let the effects behind a dead one go on",
-		"Let the effects behind the one that blocks a sequence key go on, and leave that one as it is: it may\n"+
-			"be replayed or discarded later, after those that came behind it.")
+	return s.streamPassCommand(inbox.StreamUnblock, "unblock <id | source/route/key>", "Let the effects behind a dead letter go on",
+		"Let the effects behind the one that blocks a stream go on, and leave that one as it is. You can\n"+
+			"replay or discard it later, after the effects that were behind it.")
 }
 
 func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		Long: long + " On a terminal the decision\nhas to be typed once more; elsewhere it needs --yes. It is written to the audit.",
+		Long: long + "\n\nOn a terminal you type the decision; elsewhere the command needs --yes. The decision is audited.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(s, "why is it right to go on without?"); err != nil {
 				return err
@@ -45,7 +45,7 @@ func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) 
 }
 
 func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, d decision) error {
-	pool, err := s.openToChange(cmd.Context())
+	pool, err := s.openForChange(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 	default:
 		what = "number " + missing(stream) + " is given up"
 	}
-	if err := s.typed(d, string(as), func() { page(s.err, streamPairs(stream)) }); err != nil {
+	if err := s.confirm(d, string(as), func() { page(s.err, streamPairs(stream)) }); err != nil {
 		return err
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})

@@ -66,11 +66,11 @@ func (s *shell) hintUndecided(ctx context.Context, lister *inbox.Lister, f inbox
 func (s *shell) streamsApplyCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: "apply <effect id | id | source/route/key>", Short: "Let what is held for a person run", Args: cobra.ExactArgs(1),
-		Long: "Let an effect run that is held for a person, or all of them of one sequence key: one whose number another\n" +
-			"one has takes its turn in the order, as with `ties: apply`; one without a key or a number runs as soon as\n" +
-			"it can. On a terminal the decision has to be typed once more; elsewhere it needs --yes. It is written to\n" +
-			"the audit.",
+		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person", Args: cobra.ExactArgs(1),
+		Long: "Let an effect run that is held for a person, or all such effects of one stream. An effect whose\n" +
+			"number another one has takes its turn in the order, as with `ties: apply`. An effect without a key\n" +
+			"or a number runs as soon as it can. On a terminal you type the decision; elsewhere the command\n" +
+			"needs --yes. The decision is audited.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(s, "why is it right to let it run?"); err != nil {
 				return err
@@ -139,7 +139,7 @@ func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inb
 		}
 		revisions[ids[0]] = effect.Revision
 	}
-	err := s.typed(d, string(as), func() {
+	err := s.confirm(d, string(as), func() {
 		if rows == nil {
 			fmt.Fprintf(s.err, "effect %s\n", ids[0])
 			return

@@ -30,7 +30,7 @@ func (s *shell) tableClock(t time.Time) string {
 	return clock(t)
 }
 
-func optional(t *time.Time) string {
+func timeOrEmpty(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
