@@ -1,5 +1,3 @@
-// Attack lets people without a secret send slowly, hold connections open and forge, and
-// measures what that costs good deliveries beside them; see scripts/attack.
 package main
 
 import (

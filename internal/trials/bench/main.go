@@ -1,10 +1,3 @@
-// Bench measures Oncegate against the least that its work could cost; see
-// scripts/bench.
-//
-// Everything runs on this machine: a PostgreSQL of its own with durable
-// defaults, the processes that are compared, and what loads them. The figures of
-// one kind are taken in rounds between those of the others, and ratios are made
-// within a round, so that what else the machine does meanwhile hits all alike.
 package main
 
 import (

@@ -63,8 +63,8 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
-	return fmt.Sprintf("crash: %d cycles (%d kills of the binary at random, %d at fail points, %d of PostgreSQL, %d of both, %d cuts at COMMIT, %d silences), "+
-		"%d events in %d deliveries, %d acked, %d of them duplicates and %d conflicts, %d ambiguous, %d times 5xx, %d forged events; %d effects, %d forwards; "+
+	return fmt.Sprintf("crash: %d cycles (killed the binary %d times at random and %d times at fail points, PostgreSQL %d times, both %d times; cut at COMMIT %d times, silenced %d times), "+
+		"%d events in %d deliveries, %d acknowledged, of which %d duplicates and %d conflicts; %d without an answer, %d answered with 5xx, %d forged events; %d effects, %d forwarded; "+
 		"lost %d, doubled %d, altered %d, unexpected %d, other %d; seed %d, %.1f s",
 		s.Cycles, s.RandomKills, s.FailpointKills, s.PostgresKills, s.BothKills, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Conflicts, s.Unanswered, s.ServerErrors, s.Forged,
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Unexpected, s.Other, s.Seed, s.Elapsed.Seconds())

@@ -1,19 +1,26 @@
-// Package crash kills Oncegate and its database under load and then compares
-// ledgers that were kept outside of them.
+// Package crash kills Oncegate and PostgreSQL while deliveries are recorded, and shows that nothing acknowledged is
+// lost and nothing happens twice.
 //
-// A [Campaign] runs the real binary on a durable PostgreSQL of its own. Senders
-// deliver signed events, again and again and at once, and write down every
-// acknowledgement; a target that deduplicates by key writes down every call it
-// gets, and a function in the database inserts a row for every effect into a
-// table that would take a second one. Meanwhile the binary is killed at random
-// moments and at fail points, PostgreSQL is killed too, and a proxy between them
-// drops connections at a COMMIT, before the server has it or before its answer
-// arrives. When everything has come to rest, [Check] compares: what was
-// acknowledged is recorded with the same bytes, nothing is recorded twice or
-// unsigned, every effect has happened once. Some senders use the id of an event for
-// another payload: each of those that is acknowledged is kept, the newest five
-// different ones of an event.
+// Run it with ./scripts/crash -cycles 200. It builds the real binary and starts a durable PostgreSQL of its own. -seed
+// repeats a schedule, and -pooler puts a PgBouncer between the two.
 //
-// kill -9 leaves the operating system's caches alone: this says nothing about a
-// loss of power.
+// It prints a line for each cycle, then a summary, for example:
+//
+//	crash: 6 cycles (killed the binary 1 times at random and 2 times at fail points, ..), 482 events in 781 deliveries,
+//	712 acknowledged, ..; lost 0, doubled 0, altered 0, unexpected 0, other 0; seed 16011609591634792805, 17.3 s
+//
+// and a line for each violation. Each violation fails the test.
+//
+// How it works: senders deliver signed events, some of them several times at once, and keep a ledger of every
+// acknowledgement. A target that deduplicates by key keeps a ledger of every request, and a function in the database
+// inserts a row for every effect into a table without a unique constraint. Meanwhile the binary is killed at random
+// moments and at fail points, PostgreSQL is killed, and a proxy between them drops connections at a COMMIT: before
+// PostgreSQL has it, or before its answer arrives. When all effects have come to rest, [Check] compares the ledgers with
+// the tables: what was acknowledged is recorded with the same bytes, nothing is recorded twice or without a signature,
+// and every effect has happened once. Some senders use the id of an event for another payload: each acknowledged one is
+// kept, up to the newest five of an event.
+//
+// The test then damages the ledgers and the tables, and runs binaries with planted defects: [Check] has to notice each.
+//
+// A kill leaves the operating system's caches alone, so the campaign says nothing about a loss of power.
 package crash

@@ -51,7 +51,7 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
-	return fmt.Sprintf("kills: %d cycles (%d kills, %d stops, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
+	return fmt.Sprintf("kills: %d cycles (%d kills, %d pauses, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
 		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
 		"%d indeterminate %v, of which %d never arrived; %d violations; seed %d, %.1f s",
 		s.Cycles, s.Kills, s.Pauses, s.Resets, s.Cuts, s.BusyAnswers, s.Events, s.Requests, s.SentAgain, s.AtMostOnce, s.Indeterminate, s.Reasons, s.NeverArrived,

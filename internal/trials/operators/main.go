@@ -1,9 +1,3 @@
-// Operators is the campaign of people who work in parallel: while senders deliver and
-// targets fail, several operators plan, run and cancel replays, discard, resolve, skip,
-// unblock, erase, prune, admit conflicts, clear routes, rotate keys, reseal and migrate with
-// the real command line, processes are restarted with other configurations and killed, and so
-// are commands. A ledger outside the product then says whether what a person decided stood, and whether
-// the books agree; see scripts/operators.
 package main
 
 import (

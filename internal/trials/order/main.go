@@ -1,6 +1,3 @@
-// Order lets many senders deliver the events of many sequences out of order and
-// twice, kills the workers meanwhile, and then looks at what was applied: every
-// number once, in order, and nothing left waiting; see scripts/order.
 package main
 
 import (

@@ -1,10 +1,19 @@
-// Package rig is what the campaigns and the benchmark share: building and running
-// the real binary and its commands, a PostgreSQL to run them on, signing deliveries,
-// and reading what processes cost.
+// Package rig is what all trials share. Start with [NewWorld], which makes a directory, builds the binary and starts a
+// PostgreSQL. [World.Serve] starts a node and waits until it is ready, and [StartTarget] starts what effects are sent to.
 //
-// Its signatures are computed from the senders' documentation and not with
-// package providers, so that a mistake made there cannot hide here. It ends only
-// processes that it started, by their id, and takes ports below 32768: a client
-// that reconnects in a tight loop to a dead port of the ephemeral range can end
-// up connected to itself and then keeps the server from binding it.
+// The rest in order of use:
+//
+//   - Deliveries: [Deliver], [Post], [SendEach] for a list and [Pace] for a rate.
+//   - Faults: [Process.Kill], [Process.Pause], and [StartProxy], which cuts a node off from PostgreSQL at a COMMIT.
+//   - Waiting: [Until], [Pause].
+//   - The end: [CountBy], [Unfinished], [Node.Metrics], [Violation], [List], and [ExplainFailure] if the campaign could
+//     not be run to its end.
+//   - Figures for the benchmark: [CPU], [PeakRSS], [DiscardedBytes].
+//
+// What is promised, and what counts as broken, is checked in each campaign and not here.
+//
+// The signatures are computed from the senders' documentation and not with package providers, so that a mistake made
+// there cannot hide here. The rig ends only processes that it started, by their id, and takes ports below 32768: a
+// client that reconnects in a tight loop to a dead port of the ephemeral range can end up connected to itself and then
+// keeps the server from binding it.
 package rig
