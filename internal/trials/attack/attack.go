@@ -15,14 +15,14 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// slowConnections is how many connections carry slow bodies: so many, at together 2 MB/s, kept most
-// good deliveries out when memory was charged in advance.
+// slowConnections is the number of connections that carry slow bodies. So many, at 2 MB/s together, kept most good
+// deliveries out when memory was charged in advance.
 const slowConnections = 300
 
-// attacks are the attacks by name. Each ends with its context, when all its connections
-// are closed. Who is cut off connects again after a pause.
+// attacks holds the attacks by name. Each ends with its context, when all its connections are closed. A connection that
+// is cut off is made again after a pause.
 var attacks = map[string]func(context.Context, *attack){
-	// Each sends a little more than 64 KiB, and the rest slowly.
+	// Each connection sends a little more than 64 KiB quickly, and the rest slowly.
 	"slow": func(ctx context.Context, a *attack) {
 		a.keepConnections(ctx, slowConnections, 0, func(int) connectionPlan {
 			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Content-Length: 1000000", firstBytes: 66_000, nextBytes: 200, every: 100 * time.Millisecond}
@@ -38,13 +38,13 @@ var attacks = map[string]func(context.Context, *attack){
 			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Transfer-Encoding: chunked", bodyPrefix: "f4240\r\n", firstBytes: 1, nextBytes: 1, every: time.Second}
 		})
 	},
-	// Bodies that stop half-way, which together need more than there is.
+	// Bodies that stop half-way. Together they need more memory than there is.
 	"halves": func(ctx context.Context, a *attack) {
 		a.keepConnections(ctx, slowConnections, 4*time.Second, func(int) connectionPlan {
 			return connectionPlan{localAddress: "127.0.0.1", source: 0, bodyHeader: "Content-Length: 600000", firstBytes: 300_000}
 		})
 	},
-	// Slow bodies of many peers, for all sources.
+	// Slow bodies from many peers, for all sources.
 	"sources": func(ctx context.Context, a *attack) {
 		a.keepConnections(ctx, 2*slowConnections, time.Second, func(n int) connectionPlan {
 			return connectionPlan{localAddress: address(n % 50), source: n % sources, bodyHeader: "Content-Length: 1000000", firstBytes: 30_000, nextBytes: 820, every: 100 * time.Millisecond}
@@ -66,10 +66,10 @@ var attacks = map[string]func(context.Context, *attack){
 
 func attackNames() []string { return slices.Sorted(maps.Keys(attacks)) }
 
-// address is one of this machine's: all of 127/8 are, on Linux.
+// address returns an address of this machine. On Linux, all of 127/8 are.
 func address(n int) string { return fmt.Sprintf("127.0.%d.%d", 1+n/250, 1+n%250) }
 
-// attack is one attack while it goes on.
+// attack is one running attack.
 type attack struct {
 	target           string
 	emptyConnections int
@@ -85,16 +85,16 @@ func (a *attack) connections() int { return int(a.opened.Load()) }
 
 // connectionPlan is what one connection of an attack sends.
 type connectionPlan struct {
-	localAddress string // local address
+	localAddress string // the address it connects from
 	source       int
-	bodyHeader   string // of the body; empty sends no request
-	bodyPrefix   string // before the body
+	bodyHeader   string // the header of the body; if it is empty, the connection sends no request
+	bodyPrefix   string // sent before the body
 
-	firstBytes, nextBytes int // bytes, of the headers if there is no head
+	firstBytes, nextBytes int // of the body, or of the headers if there is no bodyHeader
 	every                 time.Duration
 }
 
-// keepConnections keeps as many connections open as it can.
+// keepConnections keeps so many connections open.
 func (a *attack) keepConnections(ctx context.Context, connections int, pause time.Duration, of func(n int) connectionPlan) {
 	var wait sync.WaitGroup
 	for n := range connections {
@@ -111,7 +111,7 @@ func (a *attack) keepConnections(ctx context.Context, connections int, pause tim
 	wait.Wait()
 }
 
-// send makes one connection and sends what the shape says until it is cut off.
+// send makes one connection and sends what the plan says until the connection is cut off.
 func (a *attack) send(ctx context.Context, s connectionPlan) {
 	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.localAddress)}}
 	conn, err := dialer.DialContext(ctx, "tcp", a.target)
@@ -165,7 +165,7 @@ func (a *attack) send(ctx context.Context, s connectionPlan) {
 	}
 }
 
-// forge delivers what nobody has signed, 200 times a second.
+// forge makes 200 forged deliveries a second.
 func forge(ctx context.Context, a *attack) {
 	client := rig.NewClient(8, 10*time.Second)
 	defer client.CloseIdleConnections()

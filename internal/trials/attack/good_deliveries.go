@@ -11,12 +11,11 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// senders is how many good deliveries are under way at once at most.
+// senders is the largest number of good deliveries at the same time.
 const senders = 64
 
-// deliver makes good deliveries at a rate: most of 2 KB, one in twenty of 200 KB, half of
-// them by connections of their own. What is due is delivered at its time, however long
-// others take, and its latency counts from then.
+// deliver makes good deliveries at a rate: most of 2 KB, one in twenty of 200 KB, half of them over connections of
+// their own. Each is made when it is due, however long others take, and its latency counts from then.
 func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (measurement, error) {
 	kept := rig.NewClient(senders, 15*time.Second)
 	fresh := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -48,7 +47,7 @@ func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (me
 	return m, context.Cause(ctx)
 }
 
-// body is that of a good event, a new one each time.
+// body returns the body of a good event, a new one each time.
 func body(at time.Time, n, size int) []byte {
 	text := fmt.Sprintf(`{"id":"evt_%d_%d","object":"event","type":"invoice.paid","created":%d,"data":{"object":{"id":"in_%d","text":"`, at.UnixNano(), n, at.Unix(), n)
 	return []byte(text + strings.Repeat("x", max(size-len(text)-4, 0)) + `"}}}`)

@@ -13,13 +13,13 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// options are what can be chosen.
+// options are the flags.
 type options struct {
 	rate                int           // good deliveries a second
-	attackFor, quietFor time.Duration // of an attack, and of the quiet time before it
+	attackFor, quietFor time.Duration // how long an attack and the quiet time before it are measured
 	rounds              int
-	emptyConnections    int // connections of the attack that sends nothing
-	openFiles           int // that the binary may have open
+	emptyConnections    int // connections of the attacks that send nothing
+	openFiles           int // the binary's limit
 	binary              string
 	phases              []string
 }
@@ -53,7 +53,7 @@ func parse(args []string) (options, error) {
 
 func main() { rig.RunMain("attack", run) }
 
-// run makes the attacks one after another and says whether one broke the promise.
+// run makes the attacks one after another and reports whether one broke the promise.
 func run(ctx context.Context, args []string) (broken bool, err error) {
 	o, err := parse(args)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// What is promised of good deliveries beside an attack.
+// The promise to good deliveries beside an attack.
 const (
 	maxErrorShare   = 0.01
 	maxLatencyRatio = 2.0
 )
 
-// measurement is what came of good deliveries in one time.
+// measurement is the outcome of the good deliveries of one time.
 type measurement struct {
 	sent, failed int
-	firstError   string // failure
+	firstError   string // the first failure
 	latencies    []time.Duration
 }
 
@@ -30,14 +30,14 @@ func (m *measurement) percentile(p int) time.Duration {
 // round is a quiet time and the attack after it.
 type round struct{ quietResult, attackResult measurement }
 
-// result is what came of an attack in all rounds.
+// result is the outcome of an attack in all rounds.
 type result struct {
 	name        string
-	connections int // that the attack has made, at most
+	connections int // the most that the attack made in a round
 	rounds      []round
 }
 
-// latencyRatios are those of the p99 beside the attack to the one before it, in order of size.
+// latencyRatios returns the ratio of the p99 beside the attack to the p99 before it, for each round, in order of size.
 func (r *result) latencyRatios() []float64 {
 	var out []float64
 	for i := range r.rounds {
@@ -83,7 +83,7 @@ func (r *result) line() string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// violations says which promises the attack has broken.
+// violations returns the promises that the attack has broken.
 func (r *result) violations() (out []string) {
 	share, sent, failed, first := r.errorShare()
 	if sent == 0 {

@@ -16,11 +16,11 @@ const (
 	secret = "whsec_attack_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 	schema = "attack"
 
-	// sources is how many sources there are.
+	// sources is the number of sources.
 	sources = 20
 )
 
-// sourceName is the name of the n-th source; they take turns.
+// sourceName is the name of a source. Deliveries take the sources in turn.
 func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
 
 // world is the node that is attacked, with a PostgreSQL of its own.
@@ -29,7 +29,8 @@ type world struct {
 	node *rig.Node
 }
 
-// newWorld builds and starts it all. What it started is in the world also when it fails.
+// newWorld builds and starts everything. If it fails, the world holds what was started, so that the caller can close
+// it.
 func newWorld(ctx context.Context, binary string, files int) (*world, error) {
 	started, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
@@ -63,7 +64,7 @@ func newWorld(ctx context.Context, binary string, files int) (*world, error) {
 	return w, rig.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
 }
 
-// Close ends what was started.
+// Close ends whatever was started.
 func (w *world) Close() error {
 	var err error
 	if w.node != nil {
@@ -72,8 +73,7 @@ func (w *world) Close() error {
 	return errors.Join(err, w.World.Close())
 }
 
-// fitOpenFiles is how many connections at once fit into the limit of open files, of this
-// program and of the binary.
+// fitOpenFiles returns how many connections fit into this program's limit of open files, at most as many as are wanted.
 func fitOpenFiles(wanted int) (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -90,7 +90,7 @@ func fitOpenFiles(wanted int) (int, error) {
 	return wanted, nil
 }
 
-// waitForLeftovers waits until nothing is left of the attacks and says what is.
+// waitForLeftovers waits until nothing is left of the attacks. After two minutes it returns what is left as an error.
 func (w *world) waitForLeftovers(ctx context.Context, before map[string]float64) error {
 	for limit := time.Now().Add(2 * time.Minute); ; {
 		now, err := w.node.Metrics(ctx)

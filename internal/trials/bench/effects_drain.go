@@ -37,7 +37,7 @@ type drainSubject struct {
 	target string
 }
 
-// drains are the stand with what backlogs need.
+// drains are the testbed with what backlogs need.
 type drains struct {
 	effectsOptions
 	*testbed
@@ -93,7 +93,7 @@ sources:
     routes: [{ name: %s, types: ["*"], target: it }]
 `
 
-// measureDrain makes a backlog, has it worked off and writes down how fast that went. The
+// measureDrain makes a backlog, has it worked off and records how fast that went. The
 // rates are made from the times in the rows, so that starting a process costs
 // nobody anything.
 func (d *drains) measureDrain(ctx context.Context, s drainSubject, out *drained) (err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// orders are the stand of drains with backlogs of sequences.
+// orders are the testbed of drains with backlogs of sequences.
 type orders struct {
 	orderOptions
 	*drains
@@ -51,7 +51,7 @@ SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> '
     extract(epoch FROM max(finished_at) - (SELECT min(started_at) FROM oncegate.effect_attempt))::float8
 FROM oncegate.effect`
 
-// measureDrain makes a backlog, has it worked off and writes down how fast that went. It
+// measureDrain makes a backlog, has it worked off and records how fast that went. It
 // gives the most memory that the worker has had, in MiB.
 func (o *orders) measureDrain(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
 	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {

@@ -112,7 +112,7 @@ func (b *pruneBench) measureChurn(ctx context.Context, r *pruneReport) error {
 	return err
 }
 
-// newChurned migrates a schema and gives it the source of the configuration.
+// newChurned migrates a schema and returns it the source of the configuration.
 func (b *pruneBench) newChurned(ctx context.Context, name string) (*churnedSchema, error) {
 	if err := migrations.Up(ctx, b.DSN(), name); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)

@@ -20,7 +20,7 @@ import (
 // The next ones are older.
 const droppedLine = 40 * 24 * time.Hour
 
-// dayReport is what became of one large day of bodies.
+// dayReport is the outcome of one large day of bodies.
 type dayReport struct {
 	MiB     float64 `json:"mib"`
 	Seconds float64 `json:"seconds"`
@@ -138,7 +138,7 @@ SELECT 'default', (lpad(to_hex((extract(epoch FROM $1::timestamptz) * 1000)::big
     '{}', convert_to(repeat('x', 1900), 'UTF8')
 FROM generate_series(1, $3::bigint) n`
 
-// fillDay makes the day and gives its table and size.
+// fillDay makes the day and returns its table and size.
 func (b *pruneBench) fillDay(ctx context.Context, at time.Time) (table string, bytes int64, err error) {
 	if err := inbox.EnsurePartitions(ctx, b.pool, []string{"default"}, at, 0); err != nil {
 		return "", 0, err

@@ -30,7 +30,7 @@ type memory struct {
 	PeakMiB     float64 `json:"peak_rss_mib"`
 }
 
-// cellsLike gives the cells of all rounds that measured the same.
+// cellsLike returns the cells of all rounds that measured the same.
 func (r *receiveReport) cellsLike(s subject, connections int, k kind) []cell {
 	var out []cell
 	for _, c := range r.Cells {

@@ -26,7 +26,7 @@ type receiveBench struct {
 	naiveAddress string
 }
 
-// setUp starts everything on the stand.
+// setUp starts everything on the testbed.
 func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	b := &receiveBench{options: o, testbed: s}
 	const table = `CREATE SCHEMA bench; CREATE TABLE bench.row (event_id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now(), body text NOT NULL)`

@@ -164,7 +164,7 @@ const allReplayed = `
 SELECT CASE WHEN EXISTS (SELECT FROM oncegate.replay WHERE state = 'running') THEN false
     ELSE NOT EXISTS (SELECT FROM oncegate.effect WHERE next_at IS NOT NULL) END`
 
-// replay replays everything that is dead and gives how many a second there were.
+// replay replays everything that is dead and returns how many a second there were.
 func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	plan, err := r.plan(ctx)
 	if err != nil {

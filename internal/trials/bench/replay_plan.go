@@ -96,7 +96,7 @@ func (r *replays) cancel(ctx context.Context, p planned) error {
 	return err
 }
 
-// runCommand runs a command to its end and gives what it wrote and its largest memory.
+// runCommand runs a command to its end and returns what it wrote and its largest memory.
 func (r *replays) runCommand(ctx context.Context, args ...string) (out []byte, memory int64, err error) {
 	cmd := exec.CommandContext(ctx, r.Binary, append(args, "--config", r.config, "--output", "json")...) //nolint:gosec // the binary that was built
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "DATABASE_URL=" + r.DSN(), "STRIPE_SECRET=" + secretValue, "ONCEGATE_ACTOR=bench"}

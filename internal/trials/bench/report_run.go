@@ -43,7 +43,7 @@ func (o *output) Set(s string) error {
 	return nil
 }
 
-// onTestbed measures on a stand of its own, which is gone when it returns, and prints
+// onTestbed measures on a testbed of its own, which is gone when it returns, and prints
 // the report.
 func onTestbed(ctx context.Context, format output, measure func(*testbed) (report, error)) (err error) {
 	began := time.Now()

@@ -39,7 +39,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// newTestbed builds and starts it all. What it started is in the stand also when
+// newTestbed builds and starts it all. What it started is in the testbed also when
 // it fails.
 func newTestbed(ctx context.Context) (*testbed, error) {
 	progress("building the binary and starting PostgreSQL")
@@ -70,7 +70,7 @@ func (s *testbed) node(config, role string, env ...string) rig.NodeConfig {
 	}
 }
 
-// serve starts the real binary in one role and waits until it is ready. It ends with the stand, if not before.
+// serve starts the real binary in one role and waits until it is ready. It ends with the testbed, if not before.
 func (s *testbed) serve(ctx context.Context, config, role string, env ...string) (*rig.Node, error) {
 	n, err := s.Serve(ctx, s.node(config, role, env...))
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *testbed) serve(ctx context.Context, config, role string, env ...string)
 	return n, nil
 }
 
-// self starts this program as another process, whose first argument is its name. It ends with the stand, if not before.
+// self starts this program as another process, whose first argument is its name. It ends with the testbed, if not before.
 func (s *testbed) self(args ...string) (*rig.Process, error) {
 	program, err := os.Executable()
 	if err != nil {

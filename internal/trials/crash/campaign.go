@@ -12,34 +12,32 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// Options choose what a campaign does.
+// Options say what a campaign does.
 type Options struct {
-	// Cycles is how often something is killed.
+	// Cycles is the number of kills, cuts and silences.
 	Cycles int
 
-	// Seed decides the schedule of kills and deliveries; what is hit still depends
-	// on timing.
+	// Seed decides the schedule of kills and deliveries. What a kill hits still depends on timing.
 	Seed uint64
 
-	// Defect makes the campaign run on something that breaks the promise, to see
-	// whether that is noticed; it does not wait for the effects then.
+	// Defect plants a defect, which has to be noticed. The campaign then does not wait for the effects.
 	Defect Defect
 
-	// Pooler puts a PgBouncer in session mode between the binary and PostgreSQL, which drops
-	// what startup messages ask for, as people configure it when it refuses a client.
+	// Pooler puts a PgBouncer in session mode between the binary and PostgreSQL. It is configured to ignore what
+	// startup messages ask for, as people do when a client is refused.
 	Pooler bool
 
-	// KillPostgresOnly kills nothing but PostgreSQL.
+	// KillPostgresOnly leaves the binary alone, and kills only PostgreSQL.
 	KillPostgresOnly bool
 
-	// Progress is told about each cycle; it may be nil.
+	// Progress reports each cycle; it may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Defect is a way to break the promise on purpose.
+// Defect is a planted defect.
 type Defect string
 
-// The ways.
+// The defects.
 const (
 	// AckBeforeCommit acknowledges before the commit.
 	AckBeforeCommit Defect = "ack before commit"
@@ -70,7 +68,7 @@ func (s *Summary) String() string {
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Unexpected, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
-// Campaign is one run on a schema of its own.
+// Campaign is one run. It has a schema of its own.
 type Campaign struct {
 	options       Options
 	world         *rig.World
@@ -81,15 +79,15 @@ type Campaign struct {
 	summary       Summary
 	ledger        *SenderLedger
 	targetLedger  *TargetLedger
-	target        *rig.Target // serves the sink
+	target        *rig.Target // serves targetLedger
 	node          *rig.Node
 	pooler        *devpg.Pooler // nil without one
 	proxy         *rig.Proxy
-	dsn           string // through the proxy
+	dsn           string // leads through the proxy
 	stopSenders   func()
 }
 
-// Result is what a campaign leaves behind.
+// Result is what a campaign found.
 type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
@@ -97,7 +95,7 @@ type Result struct {
 	Requests   map[string]Requests
 	Database   *Database
 
-	// Schema is where the database still has it all.
+	// Schema holds the tables of the campaign.
 	Schema string
 }
 
@@ -151,12 +149,12 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	return r, nil
 }
 
-// poolerIgnores is what the pooler drops from startup messages.
+// poolerIgnores lists what the pooler ignores in startup messages.
 const poolerIgnores = "search_path, synchronous_commit, lock_timeout, statement_timeout, idle_in_transaction_session_timeout, options, " +
 	"client_connection_check_interval, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, tcp_user_timeout, " +
 	"enable_seqscan, enable_hashjoin, enable_mergejoin, enable_bitmapscan, jit, plan_cache_mode, random_page_cost"
 
-// databaseURL is where the binary reaches the database.
+// databaseURL is how the binary reaches the database.
 func (c *Campaign) databaseURL() string {
 	if c.pooler != nil {
 		return c.pooler.DSN()
@@ -164,13 +162,13 @@ func (c *Campaign) databaseURL() string {
 	return c.world.DSN()
 }
 
-// A function that is called twice leaves two rows: nothing here is unique.
+// A function that is called twice leaves two rows, since nothing is unique here.
 const makeTarget = `
 CREATE TABLE crash_applied (event_id text NOT NULL, key text NOT NULL);
 CREATE FUNCTION crash_apply(document jsonb) RETURNS void LANGUAGE sql AS
     'INSERT INTO crash_applied VALUES (document ->> ''id'', document ->> ''key'')';`
 
-// gatePool is what the connections call themselves over which the gate commits.
+// gatePool is the application_name of the connections over which the gate commits.
 const gatePool = "oncegate gate"
 
 // prepare makes the schema, the targets, the configuration and the addresses.
@@ -178,7 +176,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if err := migrations.Up(ctx, c.databaseURL(), c.schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
-	// The binary has to ask for what it promises, whatever the database is set to.
+	// The database commits without waiting for the disk, so the binary has to ask for what it promises.
 	db, err := c.world.Prepare(ctx, c.schema, makeTarget, "ALTER DATABASE oncegate SET synchronous_commit = off")
 	if err != nil {
 		return err
@@ -205,7 +203,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	return nil
 }
 
-// runCycles is the campaign itself: load, kills, and rest.
+// runCycles lets the senders deliver, runs the cycles, and waits until all effects have come to rest.
 func (c *Campaign) runCycles(ctx context.Context) error {
 	plan := c.plan()
 	if err := c.startNode(ctx, plan[0]); err != nil {
@@ -217,7 +215,7 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	senders.start(sending, c.options.Seed+1)
 	for i, step := range plan[:c.options.Cycles] {
 		if c.options.Defect != "" && i == c.options.Cycles-1 {
-			c.stopSenders = stop // else redeliveries put right what the last kill has lost
+			c.stopSenders = stop // otherwise redeliveries repair what the last kill has lost
 		}
 		if err := c.cycle(ctx, step, plan[i+1]); err != nil {
 			return fmt.Errorf("cycle %d: %w", i+1, err)
@@ -244,8 +242,7 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	return nil
 }
 
-// waitForEffects waits until no effect is under way, or ctx ends: then the check says what
-// is left.
+// waitForEffects waits until no effect is under way. If ctx ends before, the check reports what is left.
 func (c *Campaign) waitForEffects(ctx context.Context) error {
 	db, err := c.world.Connect(ctx, c.schema)
 	if err != nil {

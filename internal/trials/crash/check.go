@@ -15,29 +15,28 @@ import (
 // EventRow is an event as the database has it.
 type EventRow struct {
 	EventID   string
-	SHA       []byte // as stored beside it
-	BodySHA   []byte // of the bytes that are stored
+	SHA       []byte // the hash that is stored beside the body
+	BodySHA   []byte // the hash of the stored bytes
 	Admission string
 	Effects   int
 	Done      int
 }
 
-// Database is what the database says at the end.
+// Database is what the tables hold at the end.
 type Database struct {
 	Events []EventRow
 
 	// Applied counts the rows of the transactional target, by event id.
 	Applied map[string]int
 
-	// ConflictRow are the payloads that conflict with an event, by its event id: the hash that
-	// stands beside each, and that of the bytes that are stored.
+	// Conflicts holds the payloads that conflict with an event, by its event id.
 	Conflicts map[string][]ConflictRow
 
 	// Unfinished counts the effects that are not done, by state.
 	Unfinished map[string]int
 }
 
-// ConflictRow is a payload that is kept beside its event.
+// ConflictRow is a conflicting payload: the hash that is stored beside it, and the hash of the stored bytes.
 type ConflictRow struct{ SHA, BodySHA []byte }
 
 const readEvents = `
@@ -52,7 +51,7 @@ const readConflicts = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict
 
 const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
 
-// Read reads the database; its search_path must be the campaign's schema.
+// Read reads the tables. The search_path of the connection must be the campaign's schema.
 func Read(ctx context.Context, db rig.Querier) (*Database, error) {
 	d := &Database{}
 	rows, err := db.Query(ctx, readEvents)
@@ -96,11 +95,11 @@ const (
 	Doubled    rig.Kind = "doubled"    // recorded or carried out more than once
 	Altered    rig.Kind = "altered"    // recorded or sent with other bytes
 	Unexpected rig.Kind = "unexpected" // recorded or carried out without a signed delivery
-	Unfinished rig.Kind = "unfinished" // not at its end after everything has come to rest
+	Unfinished rig.Kind = "unfinished" // not at rest when everything else was
 	Misjudged  rig.Kind = "misjudged"  // a signed delivery refused, a forged one accepted, an odd answer
 )
 
-// EffectsPerEvent is how many effects the routes of a campaign give an event.
+// EffectsPerEvent is the number of effects that the campaign's routes give each event.
 const EffectsPerEvent = 2
 
 // Check compares the ledgers of the senders and the target with the database.
@@ -188,11 +187,10 @@ func (c *checker) effects(row *EventRow, sent map[string]SentEvent, applied int,
 	}
 }
 
-// keptConflicts is how many payloads of an event are kept at least, the newest ones.
+// keptConflicts is how many conflicting payloads of an event are kept at least: the newest ones.
 const keptConflicts = 5
 
-// conflicts: a payload that was acknowledged is kept, unless so many others may have
-// come after it.
+// conflicts checks that an acknowledged payload is kept, unless enough others may have come after it.
 func (c *checker) conflicts(id string, e *SentEvent, rows []ConflictRow) {
 	kept := map[[sha256.Size]byte]bool{}
 	for _, row := range rows {

@@ -19,7 +19,7 @@ const (
 	cutBefore    step = "cut the gate off before COMMIT"
 	cutAfter     step = "cut the gate off after COMMIT"
 	silence      step = "silence the connections"
-	// The others are fail points of the binary.
+	// The following are fail points of the binary.
 	beforeCommit step = "gate-before-commit"
 	afterCommit  step = "gate-after-commit"
 	beforeSend   step = "work-before-send"
@@ -28,14 +28,14 @@ const (
 	asynchronous step = "gate-asynchronous"
 )
 
-// steps are taken in turn, in an order drawn anew each time round, so that even
-// a short campaign sees each.
+// steps are the steps of one round. Each round has them in another random order, so that even a short campaign has each
+// of them.
 var steps = []step{
 	killRandom, beforeCommit, killPostgres, afterCommit, killRandom, beforeSend, killBoth, afterSend, killRandom, killPostgres,
 	cutBefore, cutAfter, silence,
 }
 
-// plan is the steps of the campaign, and one more, which is never taken.
+// plan returns the steps of the campaign, and one more that is never taken.
 func (c *Campaign) plan() []step {
 	var out []step
 	for len(out) < c.options.Cycles {
@@ -53,7 +53,7 @@ func (c *Campaign) plan() []step {
 	return append(out[:c.options.Cycles], killRandom)
 }
 
-// failpoint is what the binary is started with for a step.
+// failpoint is the fail point that the binary is started with for a step.
 func (c *Campaign) failpoint(s step) string {
 	switch c.options.Defect {
 	case AckBeforeCommit:
@@ -69,7 +69,7 @@ func (c *Campaign) failpoint(s step) string {
 	}
 }
 
-// startNode starts the binary so that it fits the step that comes next.
+// startNode starts the binary as the next step needs it.
 func (c *Campaign) startNode(ctx context.Context, next step) error {
 	c.summary.Starts++
 	n, err := c.serve(ctx, c.failpoint(next))
@@ -80,7 +80,7 @@ func (c *Campaign) startNode(ctx context.Context, next step) error {
 	return nil
 }
 
-// cycle takes a step and brings everything up again.
+// cycle takes a step and starts everything again.
 func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	load := time.Duration(150+c.random.IntN(500)) * time.Millisecond
 	if c.options.Defect != "" {
@@ -130,7 +130,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		case <-c.node.Done():
 			c.summary.FailpointKills++
 		case <-ctx.Done():
-		case <-time.After(time.Minute): // a machine that is busy otherwise commits a few groups a second
+		case <-time.After(time.Minute): // a busy machine commits only a few groups a second
 			return fmt.Errorf("the fail point %s was not reached", c.node.Failpoint())
 		}
 	}
@@ -140,9 +140,8 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 	return c.startNode(ctx, next)
 }
 
-// expectRecovery expects that the binary runs on without its connections, and that it
-// comes back by itself. It is only stopped, and done is false, if the next step
-// wants it started with a fail point.
+// expectRecovery expects that the binary keeps running when it loses its connections, and becomes ready again by
+// itself. If the next step needs a fail point, the binary is only stopped, and done is false.
 func (c *Campaign) expectRecovery(ctx context.Context, next step) (done bool, err error) {
 	if !c.node.Running() {
 		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.node.Err(), c.node.Tail())
@@ -153,8 +152,8 @@ func (c *Campaign) expectRecovery(ctx context.Context, next step) (done bool, er
 	return false, c.node.Stop(30 * time.Second)
 }
 
-// cutGateConnection drops the connection of a group at its COMMIT, so that the gate cannot know
-// whether it was carried out.
+// cutGateConnection drops the gate's connection at the COMMIT of a group, so that the gate cannot know whether
+// PostgreSQL has committed it.
 func (c *Campaign) cutGateConnection(ctx context.Context, s step) error {
 	where := rig.CutBefore
 	if s == cutAfter {

@@ -16,36 +16,35 @@ type SentEvent struct {
 	Body []byte
 	SHA  [sha256.Size]byte
 
-	// Forged: it was only ever sent with a wrong signature.
+	// Forged says that the event was sent only with a wrong signature.
 	Forged bool
 
 	Acked      int // answers of 2xx
-	Recorded   int // those that said it was the first
+	Recorded   int // of these, the answers that called the event new
 	Refused    int // answers of 4xx
-	OddAnswers int // answers that no delivery of ours may get
+	OddAnswers int // answers that no delivery may get
 
-	// Conflicting are the payloads that were delivered under its id after it had been
-	// acknowledged, by their hash.
+	// Conflicting holds, by their hash, the payloads that were delivered under the event's id after the event had been
+	// acknowledged.
 	Conflicting map[[sha256.Size]byte]ConflictingPayload
 }
 
-// ConflictingPayload is what the senders know about a payload that conflicts with its event. Times
-// are counted in requests.
+// ConflictingPayload is what the senders know about a payload that conflicts with its event. Its times count requests.
 type ConflictingPayload struct {
 	Acked int
 
-	// LastAckSentAt is when the last acknowledged request was sent, and LastTo when the last
-	// one was answered: one that never was may arrive at any time.
+	// LastAckSentAt is when the last acknowledged request was sent, and LastAnsweredAt when the last request was
+	// answered. A request without an answer may still arrive at any time.
 	LastAckSentAt, LastAnsweredAt int
 }
 
-// SenderLedger is what was sent and acknowledged, by event id.
+// SenderLedger records what was sent and acknowledged, by event id.
 type SenderLedger struct {
 	run string
 
 	mu           sync.Mutex
 	events       map[string]*SentEvent
-	ids          []string // signed ones, in order
+	ids          []string // of the signed events, in order
 	requests     int
 	acked        int
 	duplicates   int
@@ -80,7 +79,7 @@ func (l *SenderLedger) newEvent(random *rand.Rand, forged bool) string {
 	return id
 }
 
-// pickEvent gives an event that was sent before, if there is one: mostly a recent one.
+// pickEvent returns an event that was sent before, mostly a recent one. ok is false if there is none.
 func (l *SenderLedger) pickEvent(random *rand.Rand) (string, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +102,8 @@ func (l *SenderLedger) body(id string) (body []byte, forged bool) {
 // payloadVariants is how many conflicting payloads an event gets: more than are kept.
 const payloadVariants = 8
 
-// pickConflict gives an event that was acknowledged, if there is one, with a payload that
-// is not its own, and the time.
+// pickConflict returns an acknowledged event with a payload that is not its own, and the time. ok is false if there is
+// none.
 func (l *SenderLedger) pickConflict(random *rand.Rand) (id string, body []byte, from int, ok bool) {
 	id, ok = l.pickEvent(random)
 	l.mu.Lock()
@@ -120,7 +119,7 @@ func (l *SenderLedger) pickConflict(random *rand.Rand) (id string, body []byte, 
 	return id, append(other, l.events[id].Body[1:]...), l.clock, true
 }
 
-// recordConflictAnswer writes down the answer to a payload that conflicts.
+// recordConflictAnswer records the answer to a conflicting payload.
 func (l *SenderLedger) recordConflictAnswer(id string, body []byte, from int, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +163,7 @@ type answer struct {
 
 func (a answer) acknowledged() bool { return a.status/100 == 2 }
 
-// recordAnswer writes an answer down.
+// recordAnswer records the answer to a delivery.
 func (l *SenderLedger) recordAnswer(id string, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +195,7 @@ func (l *SenderLedger) recordAnswer(id string, a answer) {
 	}
 }
 
-// Events is a copy of the ledger.
+// Events returns a copy of the ledger.
 func (l *SenderLedger) Events() map[string]SentEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	wrongSecret = "whsec_crash_0123456789abcdef0123456789abcdee" //nolint:gosec // as above
 )
 
-// senders deliver until they are stopped, and go on delivering what was not
-// acknowledged, as providers do. Some of that they give up, as providers do too.
+// senders deliver until they are stopped. Like providers, they deliver again what was not acknowledged, and give some
+// of it up.
 type senders struct {
 	ledger *SenderLedger
 	url    string
@@ -40,7 +40,7 @@ func newSenders(ledger *SenderLedger, address string) *senders {
 	}
 }
 
-// start sets them going until ctx ends.
+// start lets the senders deliver until ctx ends.
 func (s *senders) start(ctx context.Context, seed uint64) {
 	for i := range senderCount {
 		random := rig.Random(seed, uint64(i))
@@ -48,16 +48,16 @@ func (s *senders) start(ctx context.Context, seed uint64) {
 			wait := time.Duration(0)
 			for rig.Pause(ctx, wait+time.Duration(5+random.IntN(25))*time.Millisecond) {
 				if wait = 0; !s.sendOnce(ctx, random) {
-					wait = 100 * time.Millisecond // nobody is there, or the database is not
+					wait = 100 * time.Millisecond // the binary or the database is down
 				}
 			}
 		})
 	}
 }
 
-// sendOnce makes one delivery, or several at once, and reports whether it was judged.
+// sendOnce makes one delivery, or several at the same time. It reports whether the server judged it.
 func (s *senders) sendOnce(ctx context.Context, random *rand.Rand) bool {
-	// What is under way when the senders stop is still answered and noted.
+	// A delivery that is under way when the senders stop is still answered and recorded.
 	ctx = context.WithoutCancel(ctx)
 	n := random.IntN(100)
 	if id, ok := s.nextRedelivery(); ok && n < 60 {
@@ -75,7 +75,7 @@ func (s *senders) sendOnce(ctx context.Context, random *rand.Rand) bool {
 		}
 		together.Wait()
 		return true
-	case n < 83: // the sender means something else by an id that it has used
+	case n < 83: // another payload under an id that was used before
 		id, body, from, ok := s.ledger.pickConflict(random)
 		if !ok {
 			return true
@@ -102,8 +102,7 @@ func (s *senders) nextRedelivery() (string, bool) {
 	return id, true
 }
 
-// deliver sends an event once, writes down what came of it, and reports whether
-// it was judged.
+// deliver sends an event once and records the answer. It reports whether the server judged it.
 func (s *senders) deliver(ctx context.Context, random *rand.Rand, id string) bool {
 	body, forged := s.ledger.body(id)
 	key := secret
@@ -134,7 +133,7 @@ func (s *senders) post(ctx context.Context, body []byte, secret string) answer {
 	return answer{status: status, receiptStatus: receipt.Status}
 }
 
-// deliverRest delivers what is still unanswered until it is acknowledged or ctx ends.
+// deliverRest delivers what has no acknowledgement yet, until it has one or ctx ends.
 func (s *senders) deliverRest(ctx context.Context, seed uint64) {
 	s.wait.Wait()
 	random := rig.Random(seed, senderCount)

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// Requests is what a target has been told about one event.
+// Requests is what a target has received for one event.
 type Requests struct {
 	Count  int
 	Keys   map[string]int
 	Bodies map[[sha256.Size]byte]int
 }
 
-// TargetLedger is a target that deduplicates by Idempotency-Key. It writes down every
-// call, and sometimes fails after it has: with 503, or by hanging up.
+// TargetLedger is a target that deduplicates by Idempotency-Key. It records every request, and sometimes fails
+// afterwards, with a 503 or by closing the connection.
 type TargetLedger struct {
 	mu       sync.Mutex
 	requests map[string]*Requests
@@ -30,7 +30,7 @@ func newTargetLedger() *TargetLedger { return &TargetLedger{requests: map[string
 func (s *TargetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // the caller was killed: it told us nothing
+		return // the worker was killed in the middle of the request
 	}
 	var event struct {
 		ID string `json:"id"`
@@ -60,7 +60,7 @@ func (s *TargetLedger) recordRequest(id, key string, body []byte) {
 	c.Bodies[sha256.Sum256(body)]++
 }
 
-// Requests is a copy of what was written down, by event id.
+// Requests returns a copy of the ledger, by event id.
 func (s *TargetLedger) Requests() map[string]Requests {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 
 // NewWorld builds the binaries and starts a durable PostgreSQL, under dir.
 func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
-	// The WAL writer is slowed down so that a commit that did not wait for the disk
-	// is lost when PostgreSQL is killed. One that did wait never needs it.
+	// The WAL writer is slowed down, so that a commit that did not wait for the disk is lost when PostgreSQL is killed.
+	// A commit that did wait does not need the WAL writer.
 	return rig.NewWorld(ctx, rig.WorldConfig{Name: "crash", Dir: dir, Failpoints: true, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "200", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"},
 	}})
 }
 
-// serve starts the binary, with a fail point if one is named, and waits until it
-// is ready or has ended: a fail point may strike before.
+// serve starts the binary, with a fail point if one is named, and waits until it is ready or has ended, since a fail
+// point may strike before.
 func (c *Campaign) serve(ctx context.Context, failpoint string) (*rig.Node, error) {
 	role := "receive,work"
 	if c.options.Defect == AsynchronousCommit {
-		role = "receive" // a worker's commits take the gate's to the disk with them
+		role = "receive" // a worker's commits would sync the gate's too
 	}
 	return c.world.Serve(ctx, rig.NodeConfig{
 		Name: c.schema, Config: c.config, Schema: c.schema, Role: role, DSN: c.dsn, Public: c.public, Admin: c.admin, Failpoint: failpoint,

@@ -13,18 +13,18 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Options choose what a campaign does.
+// Options say what a campaign does.
 type Options struct {
-	// Cycles is how often something happens to a worker.
+	// Cycles is the number of faults.
 	Cycles int
 
-	// Seed decides the order of the steps.
+	// Seed decides the order of the faults.
 	Seed uint64
 
-	// Defect makes the workers break the promise.
+	// Defect plants a defect in the workers.
 	Defect Defect
 
-	// Progress is told about each cycle; it may be nil.
+	// Progress reports each cycle; it may be nil.
 	Progress func(format string, args ...any)
 }
 
@@ -33,15 +33,15 @@ type Summary struct {
 	Cycles, Kills, Pauses, Resets, Cuts, BusyAnswers int
 	Starts, Events                                   int
 
-	// SentAgain counts the effects at targets that deduplicate of which they heard
-	// more than once, and Requests what they heard in all.
+	// SentAgain counts the effects at targets that deduplicate which were sent more than once, and Requests all
+	// requests there.
 	SentAgain, Requests int
 
-	// AtMostOnce are the effects at targets that cannot deduplicate; Uncertain are those
-	// of them that are indeterminate, Undelivered those of which nothing arrived.
+	// AtMostOnce counts the effects at targets that cannot deduplicate. Of these, Indeterminate are indeterminate, and
+	// of NeverArrived nothing reached the target.
 	AtMostOnce, Indeterminate, NeverArrived int
 
-	// Reasons counts the uncertain ones by why they are.
+	// Reasons counts the indeterminate effects by reason.
 	Reasons map[string]int
 
 	Violations int
@@ -58,31 +58,31 @@ func (s *Summary) String() string {
 		s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
-// Result is what a campaign leaves behind.
+// Result is what a campaign found.
 type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
 
-	// Sent are the bodies that were acknowledged, by event.
+	// Sent holds the bodies that were acknowledged, by event.
 	Sent     map[string][]byte
 	Requests map[string]TargetRequests
-	// NeverInDoubt are the events whose effects were never in doubt: whatever happened to
-	// their workers happened before anything was sent.
+	// NeverInDoubt holds the events whose effects were never in doubt, since everything happened to their workers
+	// before anything was sent.
 	NeverInDoubt map[string]bool
 	Effects      []Effect
 
-	// Schema is where the database still has it all.
+	// Schema holds the tables of the campaign.
 	Schema string
 }
 
 const (
-	applyWord     = "kills_apply"                                  // of the function in the database
-	sendStartWord = "SET rendered = coalesce(e.rendered"           // in the statement that records the start of a send
+	applyWord     = "kills_apply"                                  // the name of the function in the database
+	sendStartWord = "SET rendered = coalesce(e.rendered"           // part of the statement that records the start of a send
 	secret        = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
-	waitLimit     = 60 * time.Second                               // with something that has to happen
+	waitLimit     = 60 * time.Second                               // for whatever has to happen
 )
 
-// Campaign is one run on a schema of its own.
+// Campaign is one run. It has a schema of its own.
 type Campaign struct {
 	options      Options
 	world        *rig.World
@@ -94,7 +94,7 @@ type Campaign struct {
 	ledger       *TargetLedger
 	script       *script
 	sent         map[string][]byte
-	neverInDoubt map[string]bool // events of which it is certain that nothing of them is in doubt
+	neverInDoubt map[string]bool // see Result.NeverInDoubt
 	slots        [2]*workerSlot
 	receiver     *rig.Node
 	summary      Summary
@@ -159,8 +159,7 @@ func (c *Campaign) environ() []string {
 	return []string{"KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
 }
 
-// prepare makes the schema, the targets and the configuration, and starts
-// everything.
+// prepare makes the schema and the configuration, and starts the targets and all nodes.
 func (c *Campaign) prepare(ctx context.Context) error {
 	var err error
 	if c.db, err = c.world.Prepare(ctx, c.schema, makeTable); err != nil {
@@ -184,8 +183,8 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	return c.startReceiver(ctx, "")
 }
 
-// startReceiver starts the node that takes the events; it is never killed. Its targets are those of the first seat, which it
-// sends nothing to.
+// startReceiver starts the node that receives the events. It is never killed. The configuration names targets, so it
+// gets those of the first slot, and sends nothing to them.
 func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err error) {
 	cfg := rig.NodeConfig{
 		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env,
@@ -200,7 +199,7 @@ func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err err
 	return c.waitForClockAlarm(ctx, c.receiver)
 }
 
-// runCycles takes as many steps as are asked for.
+// runCycles runs the cycles, each round of them in another order.
 func (c *Campaign) runCycles(ctx context.Context) error {
 	var round []step
 	for i := range c.options.Cycles {
@@ -222,8 +221,7 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	return nil
 }
 
-// waitForEffects waits until no effect is under way, or patience ends: then the check says
-// what is left.
+// waitForEffects waits until no effect is under way. If the time is over before, the check reports what is left.
 func (c *Campaign) waitForEffects(ctx context.Context) error {
 	err := rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
 		left, err := rig.Unfinished(ctx, c.db)

@@ -21,8 +21,8 @@ type Effect struct {
 	State    inbox.EffectState
 	Reason   string
 	Key      string
-	Attempts int // rows
-	Early    int // attempts given up before their lease had ended
+	Attempts int // rows of effect_attempt
+	Early    int // attempts that another worker ended before their lease had
 	Applied  int // rows of the function in the database
 }
 
@@ -33,7 +33,7 @@ SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), e.idempotency_key,
     (SELECT count(*) FROM kills_applied k WHERE k.event_id = v.event_id)
 FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id`
 
-// Read reads the effects; the search_path must be the campaign's schema.
+// Read reads the effects. The search_path of the connection must be the campaign's schema.
 func Read(ctx context.Context, db rig.Querier) ([]Effect, error) {
 	rows, err := db.Query(ctx, readEffects, lease)
 	if err != nil {
@@ -48,20 +48,20 @@ func Read(ctx context.Context, db rig.Querier) ([]Effect, error) {
 
 // The kinds of violation.
 const (
-	Lost       rig.Kind = "lost"       // done, and its target knows nothing of it
+	Lost       rig.Kind = "lost"       // done, and its target never received it
 	Doubled    rig.Kind = "doubled"    // more than once, or under more than one key
 	Altered    rig.Kind = "altered"    // other bytes than were received, or than in another attempt
 	Resent     rig.Kind = "resent"     // sent again within one attempt
-	Misstated  rig.Kind = "misstated"  // an uncertain end that is not indeterminate
-	Early      rig.Kind = "early"      // taken over before the lease had ended
-	Unfinished rig.Kind = "unfinished" // not at its end after everything has come to rest
+	Misstated  rig.Kind = "misstated"  // an end that nobody knows is not indeterminate
+	Early      rig.Kind = "early"      // another worker took it over before the lease had ended
+	Unfinished rig.Kind = "unfinished" // not at rest when everything else was
 
-	// Unexplained: indeterminate for a reason that no fault of the campaign brings about.
+	// Unexplained: indeterminate for a reason that no fault of the campaign causes.
 	Unexplained rig.Kind = "unexplained"
 )
 
-// Check compares what was sent to us and what the targets have heard with the
-// effects. Those of certain events must not be indeterminate.
+// Check compares what was delivered and what the targets received with the effects. The effects of events that were
+// never in doubt must not be indeterminate.
 func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]TargetRequests) []rig.Violation {
 	c := &checker{}
 	known := map[string]bool{}
@@ -108,7 +108,7 @@ func (c *checker) add(kind rig.Kind, e *Effect, format string, args ...any) {
 	c.violations = append(c.violations, rig.Violation{Kind: kind, Detail: detail})
 }
 
-// idempotent: one key and the same bytes until it is known to have happened.
+// idempotent checks an effect at a target that deduplicates: it is done, under one key and with the same bytes.
 func (c *checker) idempotent(e *Effect, h *TargetRequests, body []byte) {
 	switch {
 	case e.State != inbox.EffectDone:
@@ -119,7 +119,8 @@ func (c *checker) idempotent(e *Effect, h *TargetRequests, body []byte) {
 	c.sameKeyAndBytes(e, h, body)
 }
 
-// once: never more than once, and indeterminate if its end was not seen.
+// once checks an effect at a target that cannot deduplicate: it arrived at most once, and is indeterminate if nobody
+// knows how it ended.
 func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 	switch e.State {
 	case inbox.EffectDone:
@@ -142,9 +143,9 @@ func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 	c.sameKeyAndBytes(e, h, body)
 }
 
-// isExplained reports whether one of the campaign's faults leaves such an unknown end: the
-// worker was killed, stopped or cut off while it had the effect, or the target, which had
-// the whole request, answered that it was busy, broke the connection off or stalled.
+// isExplained reports whether one of the campaign's faults explains that nobody knows how the effect ended. Either the
+// worker was killed, paused or cut off while it had the effect, or the target had the whole request and answered 503,
+// closed the connection or stalled.
 func isExplained(e *Effect, h *TargetRequests) bool {
 	switch e.Reason {
 	case string(inbox.ReasonLeaseExpired), reasons.Stopped:
@@ -169,8 +170,8 @@ func (c *checker) table(e *Effect) {
 	}
 }
 
-// sameKeyAndBytes: every request has the effect's own key and the bytes that we received,
-// and no attempt makes two.
+// sameKeyAndBytes checks that every request has the effect's own key and the received bytes, and that no attempt makes
+// two.
 func (c *checker) sameKeyAndBytes(e *Effect, h *TargetRequests, body []byte) {
 	for key := range h.Keys {
 		if e.Route != Mail && key != e.Key {

@@ -7,17 +7,16 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// longLease is one that no machine is too slow for: a worker that lives has to settle
-// before it ends.
+// longLease is long enough for the slowest machine: a worker that lives settles before it ends.
 const longLease = "ONCEGATE_LEASE=60s"
 
 const unsettledOf = `
 SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE v.event_id = ANY ($1) AND e.state IN ('pending', 'claimed', 'retry')`
 
-// cutSendStart drops the connection of a worker while it records that a send begins,
-// before the server gets it or when it was carried out. The worker lives and has sent
-// nothing: each effect is sent once and none is indeterminate.
+// cutSendStart drops a worker's connection while it records that a send begins, either before PostgreSQL gets the
+// statement or after it has run it. The worker lives and has sent nothing, so each effect must be sent once, and none
+// may be indeterminate.
 func (c *Campaign) cutSendStart(ctx context.Context, where rig.Cut) error {
 	if err := c.replaceWorkers(ctx, longLease); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (c *Campaign) cutSendStart(ctx context.Context, where rig.Cut) error {
 	return c.replaceWorkers(ctx)
 }
 
-// replaceWorkers stops both workers and starts others, with more settings.
+// replaceWorkers stops both workers and starts others with more settings.
 func (c *Campaign) replaceWorkers(ctx context.Context, settings ...string) error {
 	for _, s := range c.slots {
 		if err := s.worker.Stop(30 * time.Second); err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// client delivers, and asks whether a process is ready.
+// client sends deliveries, and asks whether a node is ready.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// newEvent makes a new event for a route. Its body says whether the function in the
-// database is to wait.
+// newEvent makes a new event for a route. If hold is true, its body tells the function in the database to wait.
 func (c *Campaign) newEvent(route Route, hold bool) string {
 	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
 	says := "no"
@@ -27,23 +26,23 @@ func (c *Campaign) newEvent(route Route, hold bool) string {
 	return id
 }
 
-// deliver brings an event to the receiver, until it is acknowledged.
+// deliver sends an event to the receiver until the receiver acknowledges it.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
 	return rig.Until(ctx, waitLimit, "an acknowledgement", func() (bool, error) {
 		return c.post(ctx, event, time.Now())/100 == 2, nil
 	})
 }
 
-// post brings an event to the receiver once, signed at a time, and gives the status of
-// the answer; 0 if there was none.
+// post sends an event to the receiver once, signed at a time, and returns the status of the answer. 0 means that there
+// was no answer.
 func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int) {
 	body := c.sent[event]
 	status, _, _ = rig.Post(ctx, client, c.receiver.SourceURL("stripe"), body, rig.StripeHeader(secret, signed, body)) // the receiver may be away
 	return status
 }
 
-// deliverToOtherRoutes gives the workers something else to do as well, but for the route
-// whose next request is to be hit.
+// deliverToOtherRoutes delivers an event for each route but the one whose next request the fault is to strike, so that
+// the workers have other work too.
 func (c *Campaign) deliverToOtherRoutes(ctx context.Context, s step) error {
 	if c.options.Defect != "" {
 		return nil
@@ -112,7 +111,7 @@ func (c *Campaign) killAt(ctx context.Context, route Route, a targetAct) error {
 	return c.killHeld(ctx, event)
 }
 
-// killHeld delivers an event, and kills the worker whose request a target holds.
+// killHeld delivers an event and kills the worker whose request a target holds.
 func (c *Campaign) killHeld(ctx context.Context, event string) error {
 	h, err := c.deliverUntilHeld(ctx, event)
 	if err != nil {
@@ -134,7 +133,8 @@ func (c *Campaign) deliverUntilHeld(ctx context.Context, event string) (*heldReq
 	}
 }
 
-// killAtFailpoint lets a worker pass a fail point, in a seat drawn for it.
+// killAtFailpoint starts a worker with a fail point in a random slot and delivers events until the worker has killed
+// itself there.
 func (c *Campaign) killAtFailpoint(ctx context.Context, route Route, failpoint string) error {
 	s := c.slots[c.random.IntN(len(c.slots))]
 	if err := s.worker.Stop(30 * time.Second); err != nil {
@@ -159,8 +159,8 @@ func (c *Campaign) killAtFailpoint(ctx context.Context, route Route, failpoint s
 const readEffect = `
 SELECT e.id::text, e.state FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = $1`
 
-// pauseBeyondLease stops the worker whose request is held until somebody else has ended its
-// attempt, and lets it go on: what it then says of its attempt must not count.
+// pauseBeyondLease pauses the worker whose request is held until another worker has ended its attempt, and continues it
+// then. Whatever the paused worker tries to settle afterwards must be refused.
 func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	event := c.newEvent(route, false)
 	c.script.onEvent(event, holdRead)
@@ -185,7 +185,7 @@ func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	}
 	err = rig.Until(ctx, waitLimit, "the worker that was stopped to be refused", func() (bool, error) {
 		refused, err1 := s.worker.Logged("effect was taken over", effect)
-		gaveUp, err2 := s.worker.Logged("wake-up put off", "settling", effect) // what is left of the lease is short
+		gaveUp, err2 := s.worker.Logged("wake-up put off", "settling", effect) // the rest of the lease is too short
 		return refused || gaveUp, errors.Join(err1, err2)
 	})
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	return nil
 }
 
-// expectAct delivers an event and waits until a target has done what it is to do.
+// expectAct delivers an event and waits until a target has done what the script says.
 func (c *Campaign) expectAct(ctx context.Context, event string, a targetAct) error {
 	if err := c.deliver(ctx, event); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c *Campaign) expectAct(ctx context.Context, event string, a targetAct) err
 	}
 }
 
-// resetKeptAlive delivers events until one comes over a connection that is kept alive.
+// resetKeptAlive delivers events until one arrives over a connection that was kept alive, which the target resets.
 func (c *Campaign) resetKeptAlive(ctx context.Context, route Route) error {
 	c.script.onReused()
 	c.summary.Resets++
@@ -229,8 +229,7 @@ func (c *Campaign) resetKeptAlive(ctx context.Context, route Route) error {
 	})
 }
 
-// cutCommit drops the connection of a worker at the COMMIT of an effect in the
-// database.
+// cutCommit drops a worker's connection at the COMMIT of an effect in the database.
 func (c *Campaign) cutCommit(ctx context.Context, where rig.Cut) error {
 	first, second := c.slots[0].proxy.CutNext(where, applyWord), c.slots[1].proxy.CutNext(where, applyWord)
 	c.summary.Cuts++
@@ -258,7 +257,7 @@ SELECT coalesce(max(a.client_port), 0) FROM pg_locks l JOIN pg_stat_activity a O
 WHERE l.locktype = 'advisory' AND NOT l.granted AND l.objid = hashtext(current_schema())::bigint & 4294967295`
 )
 
-// killInsideTransaction kills the worker whose effect acts in the database just then.
+// killInsideTransaction kills a worker while its effect waits inside a transaction of the database.
 func (c *Campaign) killInsideTransaction(ctx context.Context) error {
 	if _, err := c.db.Exec(ctx, lockTable); err != nil {
 		return fmt.Errorf("locking: %w", err)

@@ -2,7 +2,7 @@ package kills
 
 import "github.com/oncegate/oncegate/internal/trials/rig"
 
-// faultKind is what happens to a worker, or to what it is connected to.
+// faultKind is what happens to a worker or to its connections.
 type faultKind string
 
 const (
@@ -24,7 +24,7 @@ const (
 	wrongDatabase       faultKind = "the database's clock 10 min ahead of the receiver's and the senders'"
 )
 
-// step is one cycle.
+// step is one cycle: a fault on a route.
 type step struct {
 	route Route
 	fault faultKind
@@ -33,7 +33,7 @@ type step struct {
 // String is the step in words.
 func (s step) String() string { return string(s.route) + ": " + string(s.fault) }
 
-// steps are taken in turn, in an order drawn anew each time round.
+// steps are the cycles of one round. Each round has them in another random order.
 var steps = []step{
 	{Idempotent, killUnread},
 	{Idempotent, killRead},
@@ -63,33 +63,33 @@ var steps = []step{
 	{Once, cutAfterSendStart},
 }
 
-// Defect is a way to break the promise on purpose, to see whether it is noticed.
+// Defect is a planted defect. The check has to notice it.
 type Defect string
 
-// The ways.
+// The defects.
 const (
-	// SettleFirst says that it is done and sends then.
+	// SettleFirst records that an effect is done before it is sent.
 	SettleFirst Defect = "settle before the send"
-	// RetryOnce takes a target that cannot deduplicate for one that can.
+	// RetryOnce treats a target that cannot deduplicate as one that can.
 	RetryOnce Defect = "retry where nobody deduplicates"
-	// RetryBusy takes a 503 for an answer that precedes the work.
+	// RetryBusy treats a 503 as an answer that precedes the work.
 	RetryBusy Defect = "retry a 503 where nobody deduplicates"
-	// FreshKeys makes a key for each attempt.
+	// FreshKeys uses a new key for each attempt.
 	FreshKeys Defect = "a key an attempt"
 	// OtherBytes sends other bytes in each attempt.
 	OtherBytes Defect = "other bytes an attempt"
-	// HiddenResend lets the transport send again by itself.
+	// HiddenResend lets the HTTP transport send again by itself.
 	HiddenResend Defect = "the transport sends again"
-	// Guess takes an answer that did not come for a success.
+	// Guess treats a missing answer as a success.
 	Guess Defect = "no answer is a success"
 )
 
-// ExpectedKind is how the check is to notice each of them.
+// ExpectedKind is the kind of violation that each defect has to be noticed as.
 var ExpectedKind = map[Defect]rig.Kind{
 	SettleFirst: Lost, RetryOnce: Doubled, RetryBusy: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
 }
 
-// steps are those at which it shows.
+// steps are the cycles at which the defect shows.
 func (w Defect) steps() []step {
 	switch w {
 	case "":
@@ -110,7 +110,7 @@ func (w Defect) steps() []step {
 	return nil
 }
 
-// failpoint is what the binary is told to be wrong in.
+// failpoint is the fail point that plants the defect in the binary.
 func (w Defect) failpoint() string {
 	switch w {
 	case SettleFirst:
@@ -123,7 +123,7 @@ func (w Defect) failpoint() string {
 		return "work-hidden-resend:1"
 	case Guess:
 		return "work-guess:1"
-	case RetryOnce, RetryBusy: // the configuration is
+	case RetryOnce, RetryBusy: // these are in the configuration
 	}
 	return ""
 }

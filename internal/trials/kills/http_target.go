@@ -12,8 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// target is one listener of one worker and one sort of target, so that it is
-// known whose request it is.
+// target is a listener for one worker and one kind of target, so that it is known whose request it holds.
 type target struct {
 	slot     int
 	route    Route
@@ -63,7 +62,7 @@ func (t *target) accept() {
 	}
 }
 
-// close hangs up on everybody and returns when they are gone.
+// close closes all connections and returns when they have ended.
 func (t *target) close() error {
 	err := t.listener.Close()
 	t.mu.Lock()
@@ -75,7 +74,7 @@ func (t *target) close() error {
 	return err
 }
 
-// reset drops a connection so that the other end is told at once.
+// reset drops a connection with a RST, so that the other end learns of it immediately.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -83,8 +82,8 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serve speaks HTTP on one connection. It is written out, since the standard
-// library's server does not let its user hold or cut a connection at each point.
+// serve speaks HTTP on one connection. The standard library's server cannot hold or cut a connection at each of these
+// points.
 func (t *target) serve(conn net.Conn) {
 	reader := bufio.NewReader(conn)
 	for n := 0; ; n++ {
@@ -99,11 +98,11 @@ func (t *target) serve(conn net.Conn) {
 			reset(conn)
 			t.script.finishedActs <- resetUnread
 			return
-		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // later
+		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // these come after the request was read
 		}
 		event, err := t.readRequest(reader)
 		if err != nil {
-			return // the worker was killed: it told us nothing
+			return // the worker was killed in the middle of the request
 		}
 		if n > 0 && t.script.takeReused() {
 			reset(conn)
@@ -129,7 +128,7 @@ func (t *target) serve(conn net.Conn) {
 			}
 			t.script.finishedActs <- answerBusy
 			continue
-		case "", holdUnread, resetUnread, resetReused: // was to happen before
+		case "", holdUnread, resetUnread, resetReused: // these came before
 		}
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 			return
@@ -138,7 +137,7 @@ func (t *target) serve(conn net.Conn) {
 	}
 }
 
-// readRequest reads one request and writes it down.
+// readRequest reads one request and records it in the ledger.
 func (t *target) readRequest(reader *bufio.Reader) (event string, err error) {
 	req, err := http.ReadRequest(reader)
 	if err != nil {

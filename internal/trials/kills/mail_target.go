@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// serveMail speaks the least of SMTP that takes a message. The recipient's name
-// is the event's id, since the messages of all events look alike.
+// serveMail speaks the part of SMTP that receiving a message needs. The recipient's name is the event's id, since the
+// messages of all events look alike.
 func (t *target) serveMail(conn net.Conn) {
 	text := textproto.NewConn(conn)
 	event := ""
@@ -52,7 +52,7 @@ func (t *target) serveMail(conn net.Conn) {
 	}
 }
 
-// readMessage reads one to its final dot and writes it down.
+// readMessage reads a message up to the final dot and records it in the ledger.
 func (t *target) readMessage(text *textproto.Conn, event string) error {
 	content, err := text.ReadDotBytes()
 	if err != nil {

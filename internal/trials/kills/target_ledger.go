@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Route is a sort of target, and the name of the route that leads there.
+// Route is a kind of target, and the name of the route that leads to it.
 type Route string
 
-// The sorts.
+// The kinds of target.
 const (
 	// Idempotent deduplicates by its key.
 	Idempotent Route = "idempotent"
@@ -21,21 +21,20 @@ const (
 	Table Route = "table"
 )
 
-// TargetRequests is what a target has heard of one event.
+// TargetRequests is what a target has received for one event.
 type TargetRequests struct {
-	// Complete is how many requests or messages were read to their end: each is taken
-	// to have happened.
+	// Complete is how many requests or messages were read to their end. Each of them counts as having happened.
 	Complete int
 
-	// Answered is how many of them were answered with success to the last byte.
+	// Answered is how many of them were answered with success up to the last byte.
 	Answered int
 
 	Keys     map[string]int
 	Bodies   map[[sha256.Size]byte]int
-	Attempts map[string]int // by the number that the worker gives them
+	Attempts map[string]int // by the number of the attempt
 }
 
-// TargetLedger is what the targets have heard, by event.
+// TargetLedger is what the targets have received, by event.
 type TargetLedger struct {
 	mu       sync.Mutex
 	requests map[string]*TargetRequests
@@ -63,7 +62,7 @@ func (l *TargetLedger) recordAnswer(event string) {
 	l.requests[event].Answered++
 }
 
-// TargetRequests is a copy of the ledger.
+// Requests returns a copy of the ledger.
 func (l *TargetLedger) Requests() map[string]TargetRequests {
 	l.mu.Lock()
 	defer l.mu.Unlock()

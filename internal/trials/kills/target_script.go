@@ -15,22 +15,21 @@ const (
 	resetReused targetAct = "reset a connection kept alive when the next request was read"
 )
 
-// heldRequest is a request that a target holds until the campaign has done what it
-// wants with the worker.
+// heldRequest is a request that a target holds until the campaign has done something to its worker.
 type heldRequest struct {
 	slot  int
 	route Route
 	event string // "" if it was not read
 
-	// release lets the target go on: to answer after all, or to hang up.
+	// release lets the target go on: true answers the request, false closes the connection.
 	release chan bool
 }
 
-// script is what the targets are to do next. Each line of it is acted out once.
+// script says what the targets do next. Each entry is used once.
 type script struct {
 	heldRequests chan *heldRequest // one at a time
-	finishedActs chan targetAct    // what needs nobody's help
-	closed       chan struct{}     // closed when nobody holds anything any more
+	finishedActs chan targetAct    // acts that need no release
+	closed       chan struct{}     // closed when the campaign ends
 
 	mu      sync.Mutex
 	unread  map[Route]targetAct  // the next request of a route
@@ -84,7 +83,7 @@ func (s *script) takeReused() bool {
 	return taken
 }
 
-// hold gives the request to the campaign and reports whether to answer it.
+// hold hands the request to the campaign and waits. It reports whether the target is to answer it.
 func (s *script) hold(seat int, route Route, event string) (answer bool) {
 	h := &heldRequest{slot: seat, route: route, event: event, release: make(chan bool, 1)}
 	select {

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// workerSlot is a place for one worker, which may be killed and followed by another:
-// its targets and its way to PostgreSQL are its own.
+// workerSlot is a place for one worker. When a worker is killed, another one takes its slot. The slot has its own
+// targets and its own proxy to PostgreSQL, so that it is known whose request a target holds.
 type workerSlot struct {
 	number  int
 	node    rig.NodeConfig
@@ -19,8 +19,8 @@ type workerSlot struct {
 	worker  *rig.Node
 }
 
-// newWorkerSlot makes a seat that nobody has taken. What it opened is in the seat also
-// when it fails.
+// newWorkerSlot makes a slot without a worker. If it fails, the slot holds what was opened, so that the caller can
+// close it.
 func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
 	s := &workerSlot{number: number}
 	var dsn string
@@ -57,8 +57,7 @@ func (s *workerSlot) close() error {
 	return errors.Join(errs...)
 }
 
-// startWorker starts a worker in the seat and waits until it is ready. settings are more of
-// its environment.
+// startWorker starts a worker in the slot and waits until it is ready. settings are added to its environment.
 func (c *Campaign) startWorker(ctx context.Context, s *workerSlot, failpoint string, settings ...string) (err error) {
 	cfg := s.node
 	cfg.Env = slices.Concat(cfg.Env, settings)
@@ -76,7 +75,7 @@ func (c *Campaign) startWorker(ctx context.Context, s *workerSlot, failpoint str
 	return c.waitForClockAlarm(ctx, s.worker)
 }
 
-// replaceWorker kills the worker of the seat, lets the target go on, and starts another.
+// replaceWorker kills the worker of the slot, releases the request that its target holds, and starts another worker.
 func (c *Campaign) replaceWorker(ctx context.Context, s *workerSlot, h *heldRequest) error {
 	if err := s.worker.Kill(); err != nil {
 		return err

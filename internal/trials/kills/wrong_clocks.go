@@ -10,16 +10,15 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The skews of clocks, as fail points of the binary.
+// How far the clocks are wrong, as fail points of the binary.
 const (
 	clockAhead  = "clock:7200"
 	clockBehind = "clock:-600"
 )
 
-// skewClocks gives a worker and the receiver wrong clocks, and has the other worker hold
-// requests: leases and signatures are judged by the database's time, so neither
-// clock may end a lease early or refuse a delivery. Both processes must say that
-// they are not ready.
+// skewClocks starts a worker and the receiver with wrong clocks, and has the other worker hold requests. Leases and
+// signatures are judged by PostgreSQL's time, so neither clock may end a lease early or refuse a delivery. Both nodes
+// must report that they are not ready.
 func (c *Campaign) skewClocks(ctx context.Context, route Route) error {
 	s := c.slots[c.random.IntN(len(c.slots))]
 	err := errors.Join(s.worker.Stop(30*time.Second), c.receiver.Stop(30*time.Second))
@@ -48,10 +47,9 @@ func (c *Campaign) skewClocks(ctx context.Context, route Route) error {
 	return errors.Join(c.startWorker(ctx, s, ""), c.startReceiver(ctx, ""))
 }
 
-// wrongDatabase gives the receiver and the senders one clock, 10 minutes behind the
-// database's: as far as they can tell, the database's is wrong. Not one genuine
-// delivery may be refused for its time; each is put off, and taken when the clocks
-// agree again.
+// wrongDatabase sets the clocks of the receiver and the senders 10 minutes behind PostgreSQL's, so that PostgreSQL's
+// looks wrong to them. No genuine delivery may be refused for its time. Each is answered 503, and accepted once the
+// clocks agree again.
 func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	if err := errors.Join(c.receiver.Stop(30*time.Second), c.startReceiver(ctx, clockBehind)); err != nil {
 		return err
@@ -75,8 +73,7 @@ func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	return nil
 }
 
-// waitForClockAlarm waits until a node listens and, asked whether it is ready, says that
-// its clock is wrong.
+// waitForClockAlarm waits until a node listens and reports that its clock is wrong.
 func (c *Campaign) waitForClockAlarm(ctx context.Context, n *rig.Node) error {
 	if err := n.WaitListening(ctx, n.Admin); err != nil {
 		return err

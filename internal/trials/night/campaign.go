@@ -12,18 +12,18 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Options choose how long a night is.
+// Options say how long a night is, and where.
 type Options struct {
-	// Deliveries is how many events are delivered.
+	// Deliveries is the number of events.
 	Deliveries int
 
-	// URL and Schema are where the database is; the schema is made.
+	// URL is the database and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir takes the binary, the configurations and the log.
+	// Dir holds the binary, the configurations and the log.
 	Dir string
 
-	// Progress is told about each part; it may be nil.
+	// Progress reports each part; it may be nil.
 	Progress func(format string, args ...any)
 }
 
@@ -64,9 +64,8 @@ sources:
     routes: [{ name: billing, target: billing }]
 `
 
-// What is changed meanwhile: stripe's route takes less, has a condition and makes
-// another body; github's makes another body than is stored; that of orders has
-// moved.
+// The routes are changed before the replay. The route of stripe takes fewer types, has a condition and makes another
+// body. The route of github makes another body than the stored one. The route of orders leads to another target.
 const configurationAfter = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
@@ -93,13 +92,13 @@ sources:
     routes: [{ name: billing, target: moved }]
 `
 
-// A function that is called twice leaves two rows: nothing here is unique.
+// A function that is called twice leaves two rows, since nothing is unique here.
 const makeTable = `
 CREATE TABLE night_applied (key text NOT NULL);
 CREATE FUNCTION night_apply(document jsonb) RETURNS void LANGUAGE sql AS
     'INSERT INTO night_applied VALUES (document ->> ''key'')';`
 
-// Run is the night from dusk to the comparison of the books.
+// Run plays the whole night and reads the ledgers.
 func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -163,8 +162,8 @@ func (n *Campaign) serve(ctx context.Context, configuration string) (err error) 
 	return err
 }
 
-// deliverThroughOutage delivers a fifth while billing is up, and the rest in each way in which
-// it is down; then it is up again.
+// deliverThroughOutage delivers a fifth of the events while billing is up, and the others in each way in which it is
+// down. Then billing is up again.
 func (n *Campaign) deliverThroughOutage(ctx context.Context) error {
 	if err := n.serve(ctx, configurationBefore); err != nil {
 		return err
@@ -191,7 +190,7 @@ func (n *Campaign) deliverThroughOutage(ctx context.Context) error {
 	return nil
 }
 
-// changeRoutes stops the process and starts it with other routes.
+// changeRoutes restarts the node with other routes.
 func (n *Campaign) changeRoutes(ctx context.Context) error {
 	if err := n.node.Stop(30 * time.Second); err != nil {
 		return err
@@ -208,7 +207,7 @@ func (n *Campaign) waitForRest(ctx context.Context) error {
 	})
 }
 
-// until waits for a condition, for as long as the night may take.
+// until waits for a condition. It gives up after a time that grows with the number of deliveries.
 func (n *Campaign) until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return rig.Until(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond, what, holds)
 }

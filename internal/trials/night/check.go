@@ -12,12 +12,11 @@ type Effect struct {
 	Source, EventID, Route, State, Key string
 	Version                            int
 
-	// Unknown: an attempt may have happened.
+	// Unknown says that an attempt may have happened.
 	Unknown bool
 }
 
-// Evidence is what was seen of a night from outside, and what the database says
-// in the end.
+// Evidence is what the targets recorded in the night, and what the database says at the end.
 type Evidence struct {
 	Events   []Event
 	Plans    []Plan
@@ -27,21 +26,21 @@ type Evidence struct {
 	Applied  []string       // keys of what was done in the database
 	Address  map[string]string
 
-	// ChangedByPlan are the tables that planning changed, PlanSent the requests that
-	// went out meanwhile.
+	// ChangedByPlan holds the tables that planning changed, and SentByPlan counts the requests that were sent
+	// meanwhile.
 	ChangedByPlan []string
 	SentByPlan    int
 }
 
-// ExpectedVerdict says by hand what a plan has to say of an event's effect for billing.
-// Total and type decide what today's route of stripe takes; a condition is not
-// asked of what may have happened.
+// ExpectedVerdict is the verdict that a plan must give an event's effect at billing, worked out by hand. The route of
+// stripe in configurationAfter takes an event by its type and total. A condition does not apply to what may already
+// have happened.
 func ExpectedVerdict(e *Event, unknown bool) inbox.Verdict {
 	switch {
 	case e.Source == "github":
-		return inbox.VerdictSame // what was rendered is sent again
+		return inbox.VerdictSame // what was rendered before is sent again
 	case e.Source == "orders" && unknown:
-		return inbox.VerdictOtherKey // what may have happened at one target goes to no other
+		return inbox.VerdictOtherKey // what may have happened at one target is not sent to another
 	case e.Source == "orders":
 		return inbox.VerdictOtherTarget
 	case e.Type == "invoice.voided":
@@ -52,7 +51,7 @@ func ExpectedVerdict(e *Event, unknown bool) inbox.Verdict {
 	return inbox.VerdictOtherBody
 }
 
-// Check compares the books and gives what does not agree, one line each.
+// Check compares the ledgers and returns what does not agree, one line each.
 func Check(v *Evidence) []string {
 	c := &checker{Evidence: v, requests: map[string][]placed{}, unknown: map[string]bool{}}
 	for _, e := range v.Plans[0].Before {
@@ -80,7 +79,7 @@ type placed struct {
 type checker struct {
 	*Evidence
 	requests map[string][]placed // by key
-	unknown  map[string]bool     // by event: billing may have been told of it
+	unknown  map[string]bool     // by event: billing may have received it
 	findings []string
 }
 
@@ -88,7 +87,7 @@ func (c *checker) failf(format string, args ...any) {
 	c.findings = append(c.findings, fmt.Sprintf(format, args...))
 }
 
-// checkPlanning: a plan writes nothing but itself and its audit, and sends nothing.
+// checkPlanning: a plan writes only itself and its audit entry, and sends nothing.
 func (c *checker) checkPlanning() {
 	for _, table := range c.ChangedByPlan {
 		if !slices.Contains([]string{"replay", "replay_item", "audit"}, table) {
@@ -100,8 +99,7 @@ func (c *checker) checkPlanning() {
 	}
 }
 
-// checkVerdicts: the first plan has an item for each effect that failed, and says of it
-// what is expected.
+// checkVerdicts: the first plan has an item for each effect that failed, with the expected verdict.
 func (c *checker) checkVerdicts() {
 	planned := map[string]inbox.Verdict{}
 	for _, it := range c.Plans[0].Items {
@@ -132,7 +130,7 @@ func (c *checker) checkVerdicts() {
 	}
 }
 
-// checkOutcomes: each item of a plan came to what the plan said.
+// checkOutcomes: each item of a plan ended as the plan said.
 func (c *checker) checkOutcomes(p *Plan, last bool) {
 	for i := range p.Items {
 		it := &p.Items[i]
@@ -167,7 +165,7 @@ func (c *checker) checkOutcomes(p *Plan, last bool) {
 	}
 }
 
-// checkUntouched: what a cancelled run did not come to is in the next plan as it was.
+// checkUntouched: the items that a cancelled run did not reach are in the next plan, unchanged.
 func (c *checker) checkUntouched(p *Plan, it *inbox.ReplayItem, name string, before *Effect) {
 	if it.Outcome != "" || p == &c.Plans[len(c.Plans)-1] {
 		return
@@ -178,7 +176,7 @@ func (c *checker) checkUntouched(p *Plan, it *inbox.ReplayItem, name string, bef
 	}
 }
 
-// checkRequest: what went out is what the plan said, and it is done.
+// checkRequest: the request is what the plan said, and the effect is done.
 func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
 	diff, err := inbox.ReadDiff(it.Diff)
 	if err != nil || diff.Recorded == nil || diff.Verdict != it.Verdict {
@@ -214,7 +212,7 @@ func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect
 	}
 }
 
-// checkUnchanged: what may have happened elsewhere is not sent, and waits for a person.
+// checkUnchanged: what may have happened at another target is not sent, and waits for a person.
 func (c *checker) checkUnchanged(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
 	if len(sent) > 0 {
 		c.failf("%s may have happened at another target, and %d requests went out", name, len(sent))
@@ -224,13 +222,13 @@ func (c *checker) checkUnchanged(name string, it *inbox.ReplayItem, before *Effe
 	}
 }
 
-// requestsBetween are the requests under a key in a stretch of the books.
+// requestsBetween returns the requests with a key that arrived while a plan ran.
 func (c *checker) requestsBetween(key string, from, to int) []placed {
 	all := c.requests[key]
 	return slices.DeleteFunc(slices.Clone(all), func(r placed) bool { return r.place < from || r.place >= to })
 }
 
-// checkLedgers: everything that is done was done once, and nothing else was.
+// checkLedgers: every effect that is done happened exactly once, and nothing else happened.
 func (c *checker) checkLedgers() {
 	wanted, kept := map[string]bool{}, map[string]bool{}
 	for i := range c.Events {

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The secrets of the sources; of servers that live for minutes.
+// The secrets of the sources. The servers live for minutes.
 const (
 	stripeSecret = "whsec_night_0123456789abcdef0123456789abcdef" //nolint:gosec // as said above
 	githubSecret = "night-0123456789abcdef"                       //nolint:gosec // as said above
@@ -24,18 +24,18 @@ func ordersSecret() string { return "whsec_" + base64.StdEncoding.EncodeToString
 type Event struct {
 	Source, ID, Type string
 
-	// Mode is how billing behaved when it came.
+	// Mode is how billing behaved when the event came.
 	Mode Mode
 
-	// Total is a number in its body, on which a condition depends.
+	// Total is a number in the body that a condition depends on.
 	Total int
 
 	body   []byte
 	header http.Header
 }
 
-// newEvent makes the n-th event of the night: the sources and types take turns. It
-// is of now: what is older than tombstones are kept would be held.
+// newEvent makes the n-th event of the night. The sources and types take turns. The event is dated now, because one
+// that is older than tombstones are kept would be held.
 func newEvent(n int, mode Mode) Event {
 	e := Event{Mode: mode, Total: n % 7, header: http.Header{"Content-Type": {"application/json"}}}
 	switch n % 3 {
@@ -57,7 +57,7 @@ func newEvent(n int, mode Mode) Event {
 	return e
 }
 
-// sign signs the event as its provider does, now.
+// sign signs the event as its provider does, at this moment.
 func (e *Event) sign() http.Header {
 	h, now := e.header.Clone(), time.Now()
 	switch e.Source {
@@ -72,11 +72,10 @@ func (e *Event) sign() http.Header {
 	return h
 }
 
-// senders are how many deliveries are under way at once.
+// senders is the number of deliveries at the same time.
 const senders = 16
 
-// deliver delivers the events, every twentieth twice, and fails unless each is
-// acknowledged.
+// deliver delivers the events, every twentieth of them twice, and fails if one is not acknowledged.
 func (n *Campaign) deliver(ctx context.Context, events []Event) error {
 	client := rig.NewClient(senders, 30*time.Second)
 	defer client.CloseIdleConnections()

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// runCommand runs one command as an operator would and reads the JSON it writes.
+// runCommand runs one command as an operator would, and reads the JSON that it writes.
 func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) error {
 	result, err := rig.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
 	if err != nil {
@@ -32,20 +32,20 @@ func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) err
 	return nil
 }
 
-// Plan is one plan with what is known from outside around it.
+// Plan is one plan, with what was measured around it.
 type Plan struct {
 	Replay inbox.Replay
 	Items  []inbox.ReplayItem
 
-	// FirstRequest is how many requests the targets had got when it was made, To when all
-	// that it began had ended.
+	// FirstRequest is how many requests the targets had received when the plan was made, and LastRequest when
+	// everything it began had ended.
 	FirstRequest, LastRequest int
 
-	// Before are the effects when it was made.
+	// Before holds the effects as they were when the plan was made.
 	Before map[string]Effect
 }
 
-// makePlan makes a plan of all that is at rest, and sees that nothing else is done.
+// makePlan plans everything that is at rest, and checks that nothing else is done.
 func (n *Campaign) makePlan(ctx context.Context) error {
 	before, err := n.hashTables(ctx)
 	if err != nil {
@@ -104,8 +104,8 @@ func (n *Campaign) waitForShare(ctx context.Context, percent int) error {
 	})
 }
 
-// runAndInterrupt runs the plan, kills the process in the middle, starts it again and
-// cancels the replay before its end.
+// runAndInterrupt runs the plan, kills the process in the middle, starts it again, and cancels the replay before its
+// end.
 func (n *Campaign) runAndInterrupt(ctx context.Context) error {
 	p := &n.evidence.Plans[0]
 	rate := max(p.Replay.Summary.ToDo/10, 5)
@@ -121,7 +121,7 @@ func (n *Campaign) runAndInterrupt(ctx context.Context) error {
 	if err := n.serve(ctx, configurationAfter); err != nil {
 		return err
 	}
-	// It would go on by itself once the sweeper has found its job lost.
+	// It would continue by itself as soon as the sweeper finds that its job is lost.
 	if err := n.runPlan(ctx, rate); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (n *Campaign) runAndInterrupt(ctx context.Context) error {
 	return n.finishPlan(ctx)
 }
 
-// finishPlan waits until what a plan began has ended, and reads what became of it.
+// finishPlan waits until everything that a plan began has ended, and reads the outcomes.
 func (n *Campaign) finishPlan(ctx context.Context) error {
 	if err := n.waitForRest(ctx); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (n *Campaign) replayRest(ctx context.Context) error {
 	return n.finishPlan(ctx)
 }
 
-// hashTables is a hash of every table of ours. What River keeps, and how far prune has
-// walked, changes by itself; of River's jobs those count that are new.
+// hashTables returns a hash of each of our tables. River's tables and the progress of prune change by themselves; of
+// River's jobs only new ones count.
 func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
 	rows, err := n.db.Query(ctx, `
 		SELECT relname::text FROM pg_class
@@ -210,7 +210,7 @@ func (n *Campaign) readEffects(ctx context.Context) (map[string]Effect, error) {
 	return out, nil
 }
 
-// readLedgers takes down what everything has come to.
+// readLedgers reads the effects and what the targets recorded.
 func (n *Campaign) readLedgers(ctx context.Context) (err error) {
 	if n.evidence.After, err = n.readEffects(ctx); err != nil {
 		return err

@@ -17,36 +17,35 @@ type Mode int32
 
 // The modes, in the order of the night.
 const (
-	// Up: it does what it is asked, once for each key.
+	// Up: it does what a request asks, once for each key.
 	Up Mode = iota
 	// Unavailable: it answers 503 and does nothing.
 	Unavailable
-	// Hanging: it takes the request, does nothing and does not answer.
+	// Hanging: it reads the request, does nothing and does not answer.
 	Hanging
-	// Resetting: it does what it is asked and hangs up before it says so.
+	// Resetting: it does what a request asks and closes the connection without an answer.
 	Resetting
 )
 
-// The paths of the targets. Both of billing lead to the same books.
+// The paths of the targets. Both paths of billing lead to the same ledger.
 const (
 	pathBilling = "/billing/hooks"
 	pathMoved   = "/v2/billing/hooks"
 	pathArchive = "/archive"
 )
 
-// Request is one request as a target got it.
+// Request is one request as a target received it.
 type Request struct {
 	Path, Key, Event string
 
 	// Body is the SHA-256 of its bytes, in hex.
 	Body string
 
-	// Mode is how the target behaved to it.
+	// Mode is how the target treated the request.
 	Mode Mode
 }
 
-// targetLedger keeps the books of all targets: what was asked, and what was done. It
-// does what a key asks for once.
+// targetLedger records for all targets what was asked and what was done. It does what a key asks for once.
 type targetLedger struct {
 	mode atomic.Int32
 
@@ -63,7 +62,7 @@ func (t *targetLedger) setMode(mode Mode) { t.mode.Store(int32(mode)) }
 func (t *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // the caller was killed: it asked for nothing
+		return // the worker was killed in the middle of the request
 	}
 	mode := Mode(t.mode.Load())
 	if req.URL.Path == pathArchive {
@@ -94,7 +93,7 @@ func (t *targetLedger) recordRequest(r Request) {
 	}
 }
 
-// requestCount is how many requests there were until now.
+// requestCount is the number of requests so far.
 func (t *targetLedger) requestCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -104,7 +104,7 @@ func (c *campaign) countAct(a *act) {
 	}
 }
 
-// allActs gives the acts so far.
+// allActs returns the acts so far.
 func (c *campaign) allActs() []*act {
 	c.mu.Lock()
 	defer c.mu.Unlock()

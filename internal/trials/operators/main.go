@@ -112,5 +112,5 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 // fullRounds is from how many rounds on every kind of act and of end has to have happened.
 const fullRounds = 300
 
-// sortedKeys gives the keys of a map in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -331,7 +331,7 @@ func (c *campaign) recordHistory(probes []probeAnswer) {
 	}
 }
 
-// recordRequests gives requests to the effects that they are of.
+// recordRequests returns requests to the effects that they are of.
 func (c *campaign) recordRequests(heard []*request) {
 	for _, r := range heard {
 		c.requestsRead++

@@ -81,7 +81,7 @@ func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
 	return e
 }
 
-// addPayload gives an event another payload. The caller holds the lock.
+// addPayload returns an event another payload. The caller holds the lock.
 func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	d.markerCount++
 	p.Marker = newMarker(seed, d.markerCount)
@@ -92,7 +92,7 @@ func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	e.payloads = append(e.payloads, sentPayload{payload: p, body: body})
 }
 
-// drawConflict gives an event of the last rounds another payload; nil if there is none.
+// drawConflict returns an event of the last rounds another payload; nil if there is none.
 func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) 
 	return e, len(e.payloads) - 1
 }
 
-// drawRedelivery gives an event of the last rounds.
+// drawRedelivery returns an event of the last rounds.
 func (d *deliveries) drawRedelivery(random *rand.Rand) *event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +128,7 @@ func (d *deliveries) orderOf(events []string) string {
 	return ""
 }
 
-// drawPosition gives the key and number of an event in order: most follow the one before, some
+// drawPosition returns the key and number of an event in order: most follow the one before, some
 // leave a number out, take one that is taken, or have none. A key is a marker, so that it is
 // found where it may not be.
 func (d *deliveries) drawPosition(random *rand.Rand, seed uint64) (key string, number int) {

@@ -47,7 +47,7 @@ func (c *campaign) figures() map[string]int {
 	return out
 }
 
-// missingFigures gives what did not happen and has to.
+// missingFigures returns what did not happen and has to.
 func (c *campaign) missingFigures() (out []string) {
 	figures := c.figures()
 	for _, name := range requiredFigures {

@@ -113,14 +113,14 @@ func (s *targetLedger) answerProbe(w http.ResponseWriter, key string) {
 	}
 }
 
-// probesSince gives what was asked from a place on.
+// probesSince returns what was asked from a place on.
 func (s *targetLedger) probesSince(place int) []probeAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.probes)[place:]
 }
 
-// requestsSince gives what was heard from a place on.
+// requestsSince returns what was heard from a place on.
 func (s *targetLedger) requestsSince(place int) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// campaign is one variant on a schema of its own.
+// campaign is one variant. It has a schema of its own.
 type campaign struct {
 	options
 	variant variant
@@ -24,21 +24,21 @@ type campaign struct {
 	config string
 	db     *pgx.Conn
 
-	startedAt time.Time // also what every delivery of an event says it was made at
+	startedAt time.Time // also the time that every delivery of an event gives for it
 	receiver  *rig.Node
 	workers   []*rig.Node
-	external  *externalTarget // where forward goes; nil for a target inside the database
-	target    *rig.Target     // serves it
+	external  *externalTarget // nil if the target is inside the database
+	target    *rig.Target     // serves external
 	kills     int
 
-	// What the fault of the variant came to.
-	vanishedHosts     int           // hosts
-	lockedFor         time.Duration // a stream
+	// What came of the variant's fault.
+	vanishedHosts     int           // how many hosts vanished
+	lockedFor         time.Duration // how long a stream was locked
 	othersDone        int           // effects of other streams that were done meanwhile
-	longestStandstill time.Duration // that nothing of the others was done
+	longestStandstill time.Duration // the longest time without progress of any other stream
 }
 
-// result is what a campaign came to.
+// result is what a campaign found.
 type result struct {
 	variant              variant
 	sequences, length    int
@@ -63,8 +63,8 @@ func (r *result) String() string {
 		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length)/r.elapsed.Seconds(), r.seed)
 }
 
-// The target notes what is applied, in the order of commits for each key, and
-// fails as long as an event that is to be slow is young. Nothing in it is unique.
+// The target records what is applied, in the order of commits for each key, and fails for a slow event while the event
+// is young. Nothing in it is unique.
 const makeTarget = `
 CREATE TABLE order_applied (place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, number bigint NOT NULL);
 CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -95,7 +95,7 @@ const sqlTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @r
 
 const forwardTarget = `{ kind: forward, url: "http://%s/", idempotent: true, timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
 
-// run delivers, kills, waits and checks.
+// run delivers the events, kills workers meanwhile, waits and checks.
 func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	random := rig.Random(c.seed, 0)
 	c.schema = fmt.Sprintf("order_%s_%d", c.variant.name, os.Getpid())
@@ -192,8 +192,7 @@ func (c *campaign) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// killWorkers kills one worker after another, each replaced by a new one, until
-// ctx ends.
+// killWorkers kills one random worker after another and replaces each, until ctx ends.
 func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 	for c.killEvery > 0 && !c.variant.defect {
 		if !rig.Pause(ctx, time.Duration(random.Int64N(int64(2*c.killEvery))+1)) {
@@ -204,8 +203,7 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 			return err
 		}
 		c.kills++
-		// A worker that is being started is not given up half way: ctx only ends the
-		// killing.
+		// ctx only ends the killing: a worker that is being started is still waited for.
 		p, err := c.serve(context.WithoutCancel(ctx), "work", "", "")
 		if err != nil {
 			return err
@@ -218,8 +216,7 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 const countUnsettled = `
 SELECT count(*), coalesce(sum(attempts), 0) FROM effect WHERE state NOT IN ('done', 'superseded', 'skipped', 'duplicate')`
 
-// waitForEffects waits until all effects are settled, or until nothing has happened for the
-// campaign's patience.
+// waitForEffects waits until all effects are settled, or until there was no progress for the standstill limit.
 func (c *campaign) waitForEffects(ctx context.Context) error {
 	var last [2]int
 	for still := time.Duration(0); still < c.standstillLimit; still += 200 * time.Millisecond {

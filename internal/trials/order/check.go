@@ -64,7 +64,7 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	return nil
 }
 
-// appliedNumbers are the numbers of each key, in the order in which the target took them.
+// appliedNumbers returns the numbers of each key in the order in which the target applied them.
 func (c *campaign) appliedNumbers(ctx context.Context) (map[string][]int, error) {
 	applied := map[string][]int{}
 	if c.external != nil {
@@ -88,7 +88,7 @@ func (c *campaign) appliedNumbers(ctx context.Context) (map[string][]int, error)
 	return applied, err
 }
 
-// expectedNumbers are the numbers of every sequence that are to be applied.
+// expectedNumbers returns the numbers of every sequence that have to be applied.
 func (c *campaign) expectedNumbers() []int {
 	var out []int
 	for n := 1; n <= c.eventsPerSequence(); n++ {
@@ -99,7 +99,7 @@ func (c *campaign) expectedNumbers() []int {
 	return out
 }
 
-// compareSequence says what is wrong with what was applied of a sequence.
+// compareSequence returns what is wrong with the applied numbers of a sequence.
 func compareSequence(key string, want, got []int) []violation {
 	var out []violation
 	seen, last := map[int]int{}, 0
@@ -124,7 +124,7 @@ func compareSequence(key string, want, got []int) []violation {
 	return out
 }
 
-// heldRunnable sums what the workers that are alive say they have found.
+// heldRunnable sums how many held effects the living workers have found that could have run.
 func (c *campaign) heldRunnable(ctx context.Context) (float64, error) {
 	sum := 0.0
 	for _, worker := range c.workers {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// deliverAll delivers everything, each until it is acknowledged.
+// deliverAll delivers everything, each event until it is acknowledged.
 func (c *campaign) deliverAll(ctx context.Context, plan []delivery) error {
 	client := rig.NewClient(c.senders, 30*time.Second)
 	err := rig.SendEach(ctx, len(plan), c.senders, func(ctx context.Context, n int) error { return c.deliver(ctx, client, plan[n]) })
@@ -19,7 +19,7 @@ func (c *campaign) deliverAll(ctx context.Context, plan []delivery) error {
 	return nil
 }
 
-// deliver sends one event, again and again if it has to.
+// deliver sends one event until it is acknowledged.
 func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery) error {
 	eventType := "leave"
 	if c.variant.takes(d.number) {

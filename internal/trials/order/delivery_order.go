@@ -7,15 +7,14 @@ import (
 	"strconv"
 )
 
-// delivery is one event to be sent, once or again.
+// delivery is one request for an event. An event may have two.
 type delivery struct {
 	key    string
 	number int
 }
 
-// deliveryOrder is what is delivered, in the order in which the ingesters take it: every
-// event at most window places from its own in its sequence, and some of them
-// twice.
+// deliveryOrder returns all deliveries in the order in which the senders take them. Every event is at most window
+// places away from its own in its sequence, and some are delivered twice.
 func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
 	queues := make([][]delivery, 0, c.keys)
 	for k := range c.sequences() {
@@ -25,7 +24,7 @@ func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
 	for len(queues) > 0 {
 		among := len(queues)
 		if c.variant.slow {
-			among = min(among, 50) // so that what is really missing is not missing for long
+			among = min(among, 50) // so that no number is missing for long
 		}
 		i := random.IntN(among)
 		out = append(out, queues[i][0])
@@ -36,12 +35,12 @@ func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
 	return out
 }
 
-// sequences is how many keys there are, and length how many numbers each has.
+// sequences is the number of keys, and eventsPerSequence how many numbers each has.
 func (c *campaign) sequences() int {
 	switch {
 	case c.variant.hot:
 		return 1
-	case c.variant.defect: // few keys, so that their effects meet
+	case c.variant.defect: // with few keys their effects meet
 		return max(c.keys/100, min(c.keys, 8))
 	}
 	return c.keys
@@ -78,5 +77,5 @@ func (c *campaign) deliverySequence(random *rand.Rand, key string) []delivery {
 	return out
 }
 
-// takes says whether the route's type takes a number.
+// takes reports whether the route's type takes a number.
 func (v *variant) takes(number int) bool { return number%v.takesEvery == 0 }

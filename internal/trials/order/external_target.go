@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// externalTarget is a target outside the database that deduplicates: of a key it knows the
-// number that came last, again if that one comes again. Whatever else comes it takes as
-// new, so that a number which is sent behind its successor is seen.
+// externalTarget is a target outside the database that deduplicates. For each key it remembers the number that came
+// last, and ignores it if it comes again. Any other number counts as new, so that a number that is sent after its
+// successor is noticed.
 type externalTarget struct {
 	mu      sync.Mutex
 	applied map[string][]int
@@ -27,7 +27,7 @@ func (o *externalTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the sender was killed
+		return // the worker was killed
 	}
 	if err = json.Unmarshal(body, &event); err == nil && r.Header.Get("Idempotency-Key") == "" {
 		err = errors.New("a request has no key")

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// injectFault does what the variant has somebody do from outside.
+// injectFault causes the fault of the variant, if it has one, and returns the violations that it saw meanwhile.
 func (c *campaign) injectFault(ctx context.Context) (found []violation, err error) {
 	watcher, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *campaign) injectFault(ctx context.Context) (found []violation, err erro
 	return nil, nil
 }
 
-// describeFault says what that came to.
+// describeFault describes what came of the fault, for the result.
 func (c *campaign) describeFault() string {
 	switch {
 	case c.variant.locked > 0:
@@ -39,14 +39,13 @@ func (c *campaign) describeFault() string {
 	return ""
 }
 
-// maxStandstill is how long the streams that are free may come no further, while one is
-// locked and they have something to do.
+// maxStandstill is how long the free streams may make no progress while one stream is locked and they have work.
 const maxStandstill = 10 * time.Second
 
-// lockedKey is the sequence that somebody locks.
+// lockedKey is the sequence whose stream is locked.
 const lockedKey = "k0"
 
-// The stream of a sequence, which the events' ids name; the key itself may be sealed.
+// The stream of a sequence, found by the events' ids, because the key itself may be sealed.
 const streamOfSequence = `(
     SELECT t.id
     FROM inbox_event v
@@ -57,7 +56,7 @@ const streamOfSequence = `(
 
 const lockOneStream = `SELECT FROM stream s WHERE s.id = ` + streamOfSequence + ` FOR UPDATE`
 
-// Progress of the sequences but one, and whether any of theirs is left to do.
+// The progress of all sequences but one, and whether any of them has work left.
 const readProgress = `
 SELECT (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_hash IS DISTINCT FROM s.key_hash),
     EXISTS (SELECT FROM effect e WHERE e.state IN ('pending', 'retry', 'claimed', 'held') AND e.sequence_key_hash IS DISTINCT FROM s.key_hash),
@@ -65,8 +64,8 @@ SELECT (SELECT count(*) FROM effect e WHERE e.state = 'done' AND e.sequence_key_
 FROM stream s
 WHERE s.id = ` + streamOfSequence
 
-// lockStream locks one stream for the variant's time as a debugger would, as soon as it
-// is there, and measures how the others go on meanwhile.
+// lockStream locks one stream for the variant's time, as a person with a database client would, and measures how the
+// other streams proceed.
 func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
 	stranger, err := c.world.Connect(ctx, c.schema)
 	if err != nil {
@@ -118,17 +117,17 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 	if locked != lockedAtFirst {
 		found = append(found, violation(fmt.Sprintf("unlocked: %d effects of %s were done while it was locked", locked-lockedAtFirst, lockedKey)))
 	}
-	return found, nil // closing lets go
+	return found, nil // closing the connection unlocks the stream
 }
 
-// watchAfterVanishing is how long is watched how the others go on.
+// watchAfterVanishing is how long the other streams are watched after a host has vanished.
 const watchAfterVanishing = 30 * time.Second
 
-// workPool is what the connections of workers' pools say that they are.
+// workPool is the application_name of the workers' connections.
 const workPool = "oncegate work"
 
-// vanishWorker has the host of one worker vanish in the middle of a transaction of its
-// streams, once some effects are done, and measures how the others go on.
+// vanishWorker has the host of one worker vanish in the middle of a transaction, and measures how the other streams
+// proceed.
 func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
 	proxy, dsn, err := rig.StartProxy(c.world.DSN(), workPool)
 	if err != nil {
@@ -145,7 +144,7 @@ func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found [
 	case <-proxy.VanishNext(workPool):
 	}
 	c.vanishedHosts++
-	if err := p.Kill(); err != nil { // the server does not hear of it
+	if err := p.Kill(); err != nil { // the server does not notice that
 		return nil, err
 	}
 	var last int

@@ -12,14 +12,14 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// options are what can be chosen.
+// options are the flags.
 type options struct {
 	keys, events     int
 	window           int
-	duplicates       int // of a hundred events
+	duplicates       int // per hundred events
 	senders, workers int
 	killEvery        time.Duration
-	standstillLimit  time.Duration // of the campaign, not of the route
+	standstillLimit  time.Duration // without any progress, until the rest is called stuck
 	seed             uint64
 	variants         []string
 }
@@ -60,7 +60,7 @@ func main() {
 	})
 }
 
-// run runs the variants one after another and says how many broke the promise.
+// run runs the variants one after another and returns how many broke the promise.
 func run(ctx context.Context, args []string) (broken int, err error) {
 	o, err := parse(args)
 	if err != nil {

@@ -6,34 +6,33 @@ import "time"
 type variant struct {
 	name string
 
-	// hot delivers all events under one key.
+	// hot gives all events one key.
 	hot bool
 
-	// takesEvery is which numbers the route's type takes: all, or every third.
+	// takesEvery says which numbers the route's type takes: every one, or every third.
 	takesEvery int
 
-	// slow has some numbers fail for longer than the route's patience.
+	// slow makes some numbers fail for longer than the route's patience.
 	slow bool
 
-	// forward sends to a target outside the database, which has to see each number
-	// before the next.
+	// forward has a target outside the database, which must receive each number before the next one.
 	forward bool
 
-	// locked has somebody lock the rows of a stream for so long, and vanish has a
-	// worker's host vanish while it holds some: the other streams have to go on.
+	// locked locks a stream for that time. vanish has a worker's host vanish while it holds streams. The other streams
+	// have to proceed.
 	locked time.Duration
 	vanish bool
 
-	// patience and onGap are the route's.
+	// patience and onGap are settings of the route.
 	patience, onGap string
 
-	// defect says that the promise is to be broken: the workers do not lock streams,
-	// and are not killed, since what they find is asked of those that live.
+	// defect is a planted defect: the workers do not lock streams. They are not killed, because they are asked what
+	// they have found.
 	defect bool
 }
 
-// A number that is recorded is not missing: in slow nothing may be skipped, though
-// gaps are given up after less than numbers fail for.
+// A number that is recorded is not missing. In the variant slow nothing may be skipped, although a gap is given up
+// after less time than numbers fail for.
 var variants = []variant{
 	{name: "plain", takesEvery: 1, patience: "1h", onGap: "hold"},
 	{name: "third", takesEvery: 3, patience: "1h", onGap: "hold"},
@@ -54,7 +53,7 @@ func variantNames() []string {
 	return names
 }
 
-// failpoint is what the workers are started with.
+// failpoint is the fail point that the workers are started with.
 func (v *variant) failpoint() string {
 	if v.defect {
 		return "work-unlocked"

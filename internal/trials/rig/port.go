@@ -12,7 +12,7 @@ const (
 	lastPort  = 20999 // devpg takes those above
 )
 
-// FreeAddress gives an address of 127.0.0.1 whose port is free now and below
+// FreeAddress returns an address of 127.0.0.1 whose port is free now and below
 // 32768. Whoever binds it may find it taken, but only by somebody else who
 // draws from the same range.
 func FreeAddress() (string, error) {

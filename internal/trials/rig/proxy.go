@@ -51,7 +51,7 @@ type Proxy struct {
 	closing sync.Once
 }
 
-// StartProxy starts a proxy before the server of a connection string, and gives
+// StartProxy starts a proxy before the server of a connection string, and returns
 // the one that leads through it. It remembers which clients have said one of the
 // words.
 func StartProxy(dsn string, words ...string) (*Proxy, string, error) {

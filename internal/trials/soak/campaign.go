@@ -14,10 +14,10 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Options choose what a soak is. URL, Schema and Dir are required.
+// Options say what a soak is. URL, Schema and Dir are required.
 type Options struct {
-	// Length is how long deliveries are made, WarmUp how much of that is not judged. They
-	// default to 20 min and a quarter of Length.
+	// Length is how long deliveries are made; it defaults to 20 min. WarmUp is the part of it that is not judged; it
+	// defaults to a quarter.
 	Length, WarmUp time.Duration
 
 	// Rate is how many deliveries are made a second. It defaults to 300.
@@ -29,36 +29,35 @@ type Options struct {
 	// LogEvents is the binary's log.events; empty is its default.
 	LogEvents string
 
-	// Leak is how many bytes the binary loses with each delivery: a planted fault, which
-	// the verdict must notice. 0 is none.
+	// Leak is a planted fault that the verdict must notice: how many bytes the binary loses with each delivery. 0 is
+	// none.
 	Leak int
 
-	// URL and Schema are where the database is; the schema is made. It must be a server of
-	// this machine.
+	// URL is the database, on this machine, and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir takes the binary, the configuration and the log.
+	// Dir holds the binary, the configuration and the log.
 	Dir string
 
-	// Progress is told about the run; it may be nil.
+	// Progress reports the run; it may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Report is what came of a soak.
+// Report is the outcome of a soak.
 type Report struct {
 	Counts  Counts
 	Planned int
 	Samples []Sample
 	Trends  []Trend
 
-	// Forwarded is how many requests the target has got.
+	// Forwarded is how many requests the target has received.
 	Forwarded int64
 
 	// Log is the size of the log at the end, in bytes.
 	Log int64
 }
 
-// Verdict is one line; err says what was wrong.
+// Verdict returns the outcome in one line, and an error that says what was wrong.
 func (r *Report) Verdict() (verdict string, err error) {
 	errs := []error{r.Counts.validate(r.Planned)}
 	for i := range r.Trends {
@@ -92,7 +91,7 @@ sources:
     routes: [{ name: sink, target: sink }]
 `
 
-// Run makes one soak. It ends by itself, and ends what it has started.
+// Run makes one soak. It ends by itself, and ends whatever it has started.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Length == 0 {
 		o.Length = 20 * time.Minute

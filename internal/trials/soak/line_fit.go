@@ -7,15 +7,14 @@ type point struct {
 	seconds, value float64
 }
 
-// line is a least-squares fit. Its slope is a second, and known to plus or minus margin,
-// with a confidence of about 95 %.
+// line is a least-squares fit. Its slope is per second, plus or minus margin with a confidence of about 95 %.
 type line struct {
 	mean, slope, margin float64
 }
 
-// fitPoints is how many means the samples are reduced to before the line is fitted. Samples
-// that follow each other are alike (a collector's sawtooth, a checkpoint), and a margin
-// that took them for independent would be too narrow.
+// fitPoints is the number of means that the samples are reduced to before the line is fitted. Consecutive samples
+// depend on each other (a collector's sawtooth, a checkpoint), so a margin that assumed independence would be too
+// narrow.
 const fitPoints = 20
 
 // studentT is the 97.5th percentile of Student's t for n degrees of freedom, from 1 to 18.
@@ -50,7 +49,7 @@ func fit(points []point) (l line, ok bool) {
 	return l, true
 }
 
-// blockMeans are the means of stretches of as many points each.
+// blockMeans reduces the points to means of equally many consecutive points.
 func blockMeans(points []point) []point {
 	if len(points) <= 2*fitPoints {
 		return points

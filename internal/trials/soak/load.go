@@ -12,23 +12,23 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Counts are what was delivered, by what it was.
+// Counts counts deliveries by kind.
 type Counts struct {
 	New, Duplicates, Conflicts, Refused int
 
-	// Put off are deliveries answered 503 or not at all: a sender comes again.
+	// Unavailable counts deliveries that were answered with 503 or not at all: a sender would deliver them again.
 	Unavailable int
 
-	// Wrong are answers that must not be; the first is described.
+	// Wrong counts answers that must not happen. FirstWrong describes the first of them.
 	Wrong      int
 	FirstWrong string
 }
 
-// Deliveries is the number of those that were answered as they should be.
+// Deliveries is the number of deliveries that were answered as they should be.
 func (c *Counts) Deliveries() int { return c.New + c.Duplicates + c.Conflicts + c.Refused }
 
-// kind is what a delivery is. Of a hundred, ten are duplicates, two conflict with an
-// earlier one and three are signed with another secret.
+// kind is the kind of a delivery. Of a hundred, ten are duplicates, two conflict with an earlier event, and three are
+// signed with a wrong secret.
 type kind int
 
 const (
@@ -54,14 +54,14 @@ const (
 	secret      = "whsec_soak_0123456789abcdef0123456789abcdef"  //nolint:gosec // of a server that lives for minutes
 	wrongSecret = "whsec_nobody_knows_this_one_0123456789abcdef" //nolint:gosec // likewise
 
-	// senders is how many deliveries are under way at once at most.
+	// senders is the largest number of deliveries at the same time.
 	senders = 64
 
-	// lookBack is how far a duplicate and a conflict look back.
+	// lookBack is how far back a duplicate and a conflict look for their event.
 	lookBack = 500
 )
 
-// body is that of the n-th event. It is the same each time.
+// body returns the body of the n-th event, the same each time.
 func body(n, total int, began time.Time) []byte {
 	return fmt.Appendf(nil, `{"id":"evt_%08d","object":"event","type":"invoice.paid","created":%d,"data":{"object":{"id":"in_%d","object":"invoice","total":%d,"currency":"eur","customer":"cus_%d","lines":[{"id":"il_%d","amount":%d,"description":"a line of an invoice that is about as long as such lines are"}]}}}`,
 		n, began.Unix(), n, total, n%5000, n, total)
@@ -76,11 +76,11 @@ type load struct {
 
 	mu        sync.Mutex
 	counts    Counts
-	latencies []float64 // ms, since they were read last
+	latencies []float64 // in ms, since the last call of takePercentiles
 }
 
-// run delivers until the time is over. What is due is delivered at its time, however long
-// others take; the latency counts from that time.
+// run delivers for the given time. Each delivery is made when it is due, however long others take, and its latency
+// counts from then.
 func (l *load) run(ctx context.Context, length time.Duration) {
 	pace := rig.Pace{PerSecond: l.rate, Length: length, Senders: senders}
 	pace.Run(ctx, l.began, func(n int, due time.Time) { l.deliver(ctx, n, due) })
@@ -132,7 +132,7 @@ func (l *load) deliver(ctx context.Context, n int, due time.Time) {
 	l.latencies = append(l.latencies, took)
 }
 
-// takePercentiles gives the percentiles since the last call.
+// takePercentiles returns the percentiles since the last call.
 func (l *load) takePercentiles(values map[string]float64) {
 	l.mu.Lock()
 	latency := l.latencies
@@ -152,7 +152,7 @@ func (l *load) total() Counts {
 	return l.counts
 }
 
-// validate says what about the deliveries makes a run worthless.
+// validate returns what makes the run worthless, if anything does.
 func (c *Counts) validate(planned int) error {
 	var errs []error
 	if c.Wrong > 0 {

@@ -19,7 +19,7 @@ type sampler struct {
 	load   *load
 }
 
-// The process tells these of itself.
+// The metrics that the process reports about itself.
 var processMetrics = map[string]struct {
 	name string
 	unit float64
@@ -30,8 +30,7 @@ var processMetrics = map[string]struct {
 	"process_open_fds":              {"files", 1},
 }
 
-// Rows are counted where nothing prunes them, and estimated nowhere. A partition of bodies
-// is a table of its own.
+// Rows are counted only where nothing prunes them, and never estimated. Each partition of bodies is a table.
 const readDatabase = `
 SELECT
     (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE 'oncegate%'),

@@ -12,8 +12,8 @@ type Sample struct {
 	Values map[string]float64
 }
 
-// Figure is something that is measured, and how much it may grow over the time that is
-// judged: by Growth, by Ratio of its mean or by PerMinute, whichever is the most.
+// Figure is something that is measured. While it is judged, it may grow by MaxGrowth, by MaxRatio of its mean or by
+// MaxPerMinute, whichever is the most.
 type Figure struct {
 	Name, Unit                        string
 	MaxGrowth, MaxRatio, MaxPerMinute float64
@@ -21,9 +21,9 @@ type Figure struct {
 
 const mib = 1 << 20
 
-// A leak of 64 bytes a delivery is 16 MiB in the 15 minutes that are judged by default, at
-// 300 a second. What is pruned is as large as its live rows make it, so its tables must
-// not grow once the first rows have gone; what is kept must not take more a row.
+// A leak of 64 bytes a delivery is 16 MiB in the 15 minutes that are judged by default, at 300 deliveries a second.
+// Tables that are pruned are as large as their live rows need, so they must not grow once the first rows have gone. In
+// tables that are kept, a row must not take more and more space.
 var figures = []Figure{
 	{Name: "rss", Unit: "MiB", MaxGrowth: 12, MaxRatio: 0.1},
 	{Name: "heap", Unit: "MiB", MaxGrowth: 12, MaxRatio: 0.2},
@@ -42,23 +42,23 @@ var figures = []Figure{
 	{Name: "latency p99", Unit: "ms", MaxGrowth: 100, MaxRatio: 1},
 }
 
-// Figures are what is measured, with what is allowed.
+// Figures returns what is measured, with what is allowed.
 func Figures() []Figure { return figures }
 
-// Trend is what became of one figure.
+// Trend is how one figure developed.
 type Trend struct {
 	Figure
 
 	First, Mean, Last float64
 
-	// Slope is a minute, plus or minus Margin with a confidence of about 95 %.
+	// Slope is the growth a minute, plus or minus Margin with a confidence of about 95 %.
 	Slope, Margin float64
 
-	// Grown is the slope times the time that is judged; Allowed is how much that may be.
+	// Grown is the slope times the time that is judged, and Allowed the largest growth that passes.
 	Grown, Allowed float64
 
-	// Missing: there were too few samples. Fails: even the least growth that the margin
-	// leaves is more than is allowed.
+	// Missing says that there were too few samples. Fails says that even the smallest growth within the margin is more
+	// than is allowed.
 	Missing, Fails bool
 }
 
@@ -89,7 +89,7 @@ func Judge(samples []Sample, warmUp time.Duration) []Trend {
 	return out
 }
 
-// Table shows the trends.
+// Table formats the trends as a table.
 func Table(trends []Trend) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-26s %-8s %10s %10s %10s %22s %10s %10s\n", "FIGURE", "UNIT", "FIRST", "MEAN", "LAST", "SLOPE A MINUTE", "GROWN", "ALLOWED")
