@@ -18,7 +18,7 @@ func (x *extraction) whole(s *source) bool {
 			return true
 		}
 	}
-	if x.otherwise == "elements" && s.envelopeSpans != nil && s.envelope[s.envelopeSpans[0].start] == '[' {
+	if x.otherwise == "elements" && s.envelopeSpans != nil && s.envelope[s.envelopeSpans[0].Start] == '[' {
 		return false
 	}
 	return !x.batch(s)
@@ -39,7 +39,7 @@ func (x *extraction) batch(s *source) bool {
 		return false
 	}
 	at := s.envelopeSpans[x.split]
-	return at.present() && s.envelope[at.start] == '['
+	return at.Present() && s.envelope[at.Start] == '['
 }
 
 // single makes the whole body the event of a provider that else sends batches.
@@ -48,7 +48,7 @@ func (x *extraction) single(s *source) error {
 	if s.envelopeSpans == nil {
 		return nil // no JSON; the provider sends other things too
 	}
-	spans, err := x.item.walk(s.envelope)
+	spans, err := x.item.Walk(s.envelope)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (x *extraction) lines(req *Request) []Item {
 			item := Item{Offset: start, Length: len(line)}
 			s := source{req: req, item: line, index: len(out), batch: true, twins: twins}
 			var err error
-			if s.itemSpans, err = x.item.walk(line); err != nil {
+			if s.itemSpans, err = x.item.Walk(line); err != nil {
 				item.Unusable = "event: " + err.Error()
 			} else {
 				x.fill(&item, &s)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -199,7 +200,7 @@ func (d *specReader) path(where, path string) {
 	if path == "$" {
 		return
 	}
-	if strings.Count(path, ".") >= maxDepth/2 {
+	if strings.Count(path, ".") >= jsonspan.MaxDepth/2 {
 		d.at(where, "is too deep")
 	}
 	for name := range strings.SplitSeq(path, ".") {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 func (d *specReader) handshake(where string, h *HandshakeSpec, s *Spec) {
@@ -88,7 +90,7 @@ func (a *AnswerSpec) signs() bool {
 }
 
 func (d *specReader) template(where, text string) {
-	if _, err := template(text, newPathSet()); err != nil {
+	if _, err := template(text, jsonspan.NewPathSet()); err != nil {
 		d.at(where, "%s", err)
 	}
 }

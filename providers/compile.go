@@ -3,7 +3,9 @@ package providers
 import (
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
@@ -34,13 +36,13 @@ type Provider struct {
 	idUnsigned bool
 	// digestUnsigned says it of the digests that stand for ids where there are none.
 	digestUnsigned bool
-	recipe         *recipe        // of an operation's key; nil takes the caller's
-	locates        bool           // verification reads single values
-	where          string         // the first signature header, for details
-	literals       [][]byte       // of the signed parts
-	sure           bool           // that no signed part can be missing
-	located        *pathSet       // the JSON paths that verification reads
-	scheme         schemes.Scheme // nil where the family is data
+	recipe         *recipe           // of an operation's key; nil takes the caller's
+	locates        bool              // verification reads single values
+	where          string            // the first signature header, for details
+	literals       [][]byte          // of the signed parts
+	sure           bool              // that no signed part can be missing
+	located        *jsonspan.PathSet // the JSON paths that verification reads
+	scheme         schemes.Scheme    // nil where the family is data
 
 	base *Provider       // the provider that it extends, if any
 	own  map[string]bool // the paths that its document has
@@ -142,7 +144,7 @@ func compile(name string, spec *Spec) *Provider {
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
-		p.volatile = append(p.volatile, splitPath(path))
+		p.volatile = append(p.volatile, strings.Split(path, "."))
 	}
 	p.reserved = reservedSecrets(spec)
 	p.answers = slices.ContainsFunc(spec.Handshakes, func(h HandshakeSpec) bool { return h.Respond.signs() })

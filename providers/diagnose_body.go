@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // bodyWriting is one way in which software writes the same content again.
@@ -346,9 +348,9 @@ func unescapeUnicode(b []byte) []byte {
 			i++
 			continue
 		}
-		r, n := unit(b[i+2:]), 6
+		r, n := jsonspan.CodeUnit(b[i+2:]), 6
 		if utf16.IsSurrogate(r) && i+12 <= len(b) && b[i+6] == '\\' && b[i+7] == 'u' {
-			r, n = utf16.DecodeRune(r, unit(b[i+8:])), 12
+			r, n = utf16.DecodeRune(r, jsonspan.CodeUnit(b[i+8:])), 12
 		}
 		if r < 0x20 || r == '"' || r == '\\' || r == utf8.RuneError {
 			out = append(out, b[i:i+n]...)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // digestPrefix begins an event id that is a digest of the payload.
@@ -61,7 +63,10 @@ func (x *extraction) digested(s *source) string {
 }
 
 // digester holds what a digest is made of.
-type digester struct{ normalizer }
+type digester struct {
+	jsonspan.Canonicalizer
+	out []byte
+}
 
 var digesters = sync.Pool{New: func() any { return new(digester) }}
 
@@ -69,10 +74,11 @@ var digesters = sync.Pool{New: func() any { return new(digester) }}
 const maxKept = 1 << 20
 
 func (d *digester) done() {
-	if d.room() > maxKept {
+	if cap(d.out)+d.Room() > maxKept {
 		return
 	}
-	d.walker, d.out = walker{}, d.out[:0]
+	d.Release()
+	d.out = d.out[:0]
 	digesters.Put(d)
 }
 
@@ -103,7 +109,7 @@ func (d *digester) field(f *field, s *source) {
 func (d *digester) payload(x *extraction, s *source) bool {
 	if s.item != nil && s.itemSpans != nil {
 		if s.digester != nil {
-			d.writeDocument(s.item, s.root)
+			d.writeDocument(s.item, s.root, true)
 		} else {
 			d.document(s.item, x.volatile)
 		}
@@ -127,19 +133,18 @@ func (d *digester) payload(x *extraction, s *source) bool {
 // document writes JSON in its canonical form, or as it is where it has none: with
 // a key twice, or with texts that are no UTF-8.
 func (d *digester) document(doc []byte, volatile [][]string) {
-	root, err := d.read(doc, volatile, nil, nil)
-	d.none = d.none || err != nil
-	d.writeDocument(doc, root)
+	root, err := d.Read(doc, volatile, nil, nil)
+	d.writeDocument(doc, root, err == nil)
 }
 
-// writeDocument is document for one that has been read.
-func (d *digester) writeDocument(doc []byte, root extent) {
-	if d.none {
+// writeDocument is document for one that has been read, if it could be.
+func (d *digester) writeDocument(doc []byte, root jsonspan.Value, read bool) {
+	if !read || !d.HasForm() {
 		d.out = append(append(d.out, 'b'), doc...)
 		return
 	}
 	d.out = append(d.out, 'j')
-	d.write(root)
+	d.out = d.Append(d.out, root)
 }
 
 // form writes the fields of a form but the document that was read out of it, by

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // maxItems is how many events one delivery may carry.
@@ -16,7 +18,7 @@ const maxItems = 10_000
 
 // extraction reads the events out of a verified body.
 type extraction struct {
-	item, envelope *pathSet
+	item, envelope *jsonspan.PathSet
 	format         string
 	form           bool
 	multipart      bool
@@ -43,10 +45,10 @@ type sequenceFields struct {
 }
 
 func newExtraction(s *Spec) *extraction {
-	item := newPathSet()
+	item := jsonspan.NewPathSet()
 	envelope := item // one walk, unless the body is a batch
 	if s.Split.JSON != "" {
-		envelope = newPathSet()
+		envelope = jsonspan.NewPathSet()
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, multipart: s.Body.Multipart, formJSON: s.Body.FormJSON,
@@ -54,7 +56,7 @@ func newExtraction(s *Spec) *extraction {
 	}
 	if s.Split.JSON != "" {
 		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
-		x.split, x.splitForm = envelope.add(first), s.Split.Form
+		x.split, x.splitForm = envelope.Add(first), s.Split.Form
 		if rest != "" {
 			x.nested = newNested(rest, item)
 		}
@@ -67,7 +69,7 @@ func newExtraction(s *Spec) *extraction {
 		x.levels = append(x.levels, levelRule{m, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, item, envelope)})
 	}
 	for _, path := range s.Volatile {
-		x.volatile = append(x.volatile, splitPath(path))
+		x.volatile = append(x.volatile, strings.Split(path, "."))
 	}
 	x.occurred = compileFields(s.OccurredAt, item, envelope)
 	for i := range s.OccurredAt {
@@ -94,7 +96,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	defer s.done()
 	s.envelope, s.form = req.Body, values
 	if err := x.open(s); err != nil {
-		if x.otherwise == "lines" && errors.Is(err, errNotJSON) {
+		if x.otherwise == "lines" && errors.Is(err, jsonspan.ErrNotJSON) {
 			return x.lines(req)
 		}
 		whole.Unusable = "body: " + err.Error()
@@ -129,9 +131,9 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	out := make([]Item, len(parts))
 	s.batch = true
 	for i, at := range parts {
-		out[i] = Item{Offset: at.body.start, Length: at.body.end - at.body.start}
-		s.item, s.parent, s.parentSpans = s.envelope[at.start:at.end], at.parent, at.parentSpans
-		if s.itemSpans, err = x.item.walk(s.item); err != nil {
+		out[i] = Item{Offset: at.body.Start, Length: at.body.End - at.body.Start}
+		s.item, s.parent, s.parentSpans = s.envelope[at.Start:at.End], at.parent, at.parentSpans
+		if s.itemSpans, err = x.item.Walk(s.item); err != nil {
 			s.itemSpans = nil
 			out[i].Unusable = "event: " + err.Error()
 			continue
@@ -162,7 +164,7 @@ func (x *extraction) open(s *source) error {
 		s.envelope = []byte(document)
 	}
 	spans, err := x.walk(s)
-	if err != nil && x.format == "any" && errors.Is(err, errNotJSON) {
+	if err != nil && x.format == "any" && errors.Is(err, jsonspan.ErrNotJSON) {
 		return nil
 	}
 	s.envelopeSpans = spans
@@ -171,17 +173,17 @@ func (x *extraction) open(s *source) error {
 
 // walk finds the fields of the document. Where its digest is wanted in any case, the
 // same pass prepares it.
-func (x *extraction) walk(s *source) ([]span, error) {
-	if !x.digest || x.split >= 0 || len(s.envelope) > maxNormal {
-		return x.envelope.walkInto(s.room[:], s.envelope)
+func (x *extraction) walk(s *source) ([]jsonspan.Span, error) {
+	if !x.digest || x.split >= 0 || len(s.envelope) > jsonspan.MaxCanonical {
+		return x.envelope.WalkInto(s.room[:], s.envelope)
 	}
 	spans := s.room[:]
-	if len(x.envelope.nodes) > len(spans) {
-		spans = make([]span, len(x.envelope.nodes))
+	if x.envelope.Len() > len(spans) {
+		spans = make([]jsonspan.Span, x.envelope.Len())
 	}
-	spans = spans[:len(x.envelope.nodes)]
+	spans = spans[:x.envelope.Len()]
 	d, _ := digesters.Get().(*digester)
-	root, err := d.read(s.envelope, x.volatile, x.envelope, spans)
+	root, err := d.Read(s.envelope, x.volatile, x.envelope, spans)
 	if err != nil {
 		d.done()
 		return nil, err

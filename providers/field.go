@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // maxID is the longest event id and event type, in bytes.
@@ -30,20 +32,20 @@ type field struct {
 }
 
 // compileField registers the paths of a field.
-func compileField(f Field, item, envelope *pathSet) field {
+func compileField(f Field, item, envelope *jsonspan.PathSet) field {
 	out := field{Field: f}
 	switch {
 	case f.JSON != "":
-		out.slot = item.add(f.JSON)
+		out.slot = item.Add(f.JSON)
 	case f.Parent != "":
-		out.slot = item.parents().add(f.Parent)
+		out.slot = item.Outer().Add(f.Parent)
 	case f.Envelope != "":
-		out.slot = envelope.add(f.Envelope)
+		out.slot = envelope.Add(f.Envelope)
 	case f.Header != "":
 		out.Header = http.CanonicalHeaderKey(f.Header)
 	}
 	if f.If != "" {
-		out.when = item.add(f.If)
+		out.when = item.Add(f.If)
 	}
 	for _, part := range f.Join {
 		out.join = append(out.join, compileField(part, item, envelope))
@@ -51,7 +53,7 @@ func compileField(f Field, item, envelope *pathSet) field {
 	return out
 }
 
-func compileFields(fs []Field, item, envelope *pathSet) []field {
+func compileFields(fs []Field, item, envelope *jsonspan.PathSet) []field {
 	var out []field
 	for _, f := range fs {
 		out = append(out, compileField(f, item, envelope))
@@ -63,7 +65,7 @@ var errAmbiguous = errors.New("present twice")
 
 // read returns the field's value. escape keeps joined parts apart.
 func (f *field) read(s *source, escape bool) (string, bool, error) {
-	if f.If != "" && (s.itemSpans == nil || !s.itemSpans[f.when].present()) {
+	if f.If != "" && (s.itemSpans == nil || !s.itemSpans[f.when].Present()) {
 		return "", false, nil
 	}
 	switch {
@@ -170,7 +172,7 @@ func unstorable(value string, limit int) error {
 // unstorableText is unstorable for what is not all printable ASCII, as most is.
 func unstorableText(value string) error {
 	if !utf8.ValidString(value) {
-		return errNotText
+		return jsonspan.ErrNotText
 	}
 	for _, r := range value {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 {

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // maxEcho is the longest value that is sent back to whoever asks.
@@ -21,7 +23,7 @@ const maxEcho = 1024
 // handshake is a HandshakeSpec made ready for use.
 type handshake struct {
 	HandshakeSpec
-	paths   *pathSet
+	paths   *jsonspan.PathSet
 	match   []field
 	token   field
 	body    []piece
@@ -38,7 +40,7 @@ type piece struct {
 func compileHandshakes(specs []HandshakeSpec) []handshake {
 	var out []handshake
 	for _, spec := range specs {
-		h := handshake{HandshakeSpec: spec, paths: newPathSet(), headers: map[string][]piece{}}
+		h := handshake{HandshakeSpec: spec, paths: jsonspan.NewPathSet(), headers: map[string][]piece{}}
 		for _, m := range spec.Match {
 			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, h.paths, h.paths))
 		}
@@ -54,7 +56,7 @@ func compileHandshakes(specs []HandshakeSpec) []handshake {
 }
 
 // template reads "text {{json challenge}} text {{hmac_hex json plainToken}}".
-func template(s string, paths *pathSet) ([]piece, error) {
+func template(s string, paths *jsonspan.PathSet) ([]piece, error) {
 	var out []piece
 	for s != "" {
 		literal, rest, found := strings.Cut(s, "{{")
@@ -113,8 +115,8 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			return Reply{}, true, h.refusal(err)
 		}
 		s := source{req: req}
-		if len(h.paths.nodes) > 1 {
-			if s.itemSpans, err = h.paths.walk(req.Body); err != nil {
+		if h.paths.Len() > 1 {
+			if s.itemSpans, err = h.paths.Walk(req.Body); err != nil {
 				continue
 			}
 			s.item = req.Body
@@ -279,7 +281,7 @@ func render(pieces []piece, s *source, secrets []Secret, asJSON bool) (string, e
 // isDocument reports whether a body is a JSON object or array, by how it begins. Where
 // a handshake answers with a signature, nothing else is a delivery.
 func isDocument(body []byte) bool {
-	i := blank(body, 0)
+	i := jsonspan.SkipBlank(body, 0)
 	return i < len(body) && (body[i] == '{' || body[i] == '[')
 }
 

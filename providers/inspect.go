@@ -1,6 +1,8 @@
 package providers
 
-import "net/http"
+import (
+	"net/http"
+)
 
 // Inspection is what a request would yield if it verified.
 type Inspection struct {
@@ -40,8 +42,8 @@ func (p *Provider) handshakeOf(req *Request) (string, bool) {
 			continue
 		}
 		s := source{req: req}
-		if len(h.paths.nodes) > 1 {
-			spans, err := h.paths.walk(req.Body)
+		if h.paths.Len() > 1 {
+			spans, err := h.paths.Walk(req.Body)
 			if err != nil {
 				continue
 			}

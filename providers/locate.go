@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"net/url"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // locator reads single values of a request that take part in its verification:
@@ -11,8 +13,8 @@ import (
 // a provider signs that way.
 type locator struct {
 	req    *Request
-	paths  *pathSet
-	spans  []span
+	paths  *jsonspan.PathSet
+	spans  []jsonspan.Span
 	form   url.Values
 	query  url.Values
 	walked bool
@@ -46,17 +48,17 @@ func (v *VerifySpec) locates() bool {
 func (l *locator) json(path string) (string, bool) {
 	if !l.walked {
 		l.walked = true
-		spans, err := l.paths.walk(l.req.Body)
+		spans, err := l.paths.Walk(l.req.Body)
 		l.spans, l.failed = spans, err != nil
 	}
-	slot, known := l.paths.index[path]
-	if l.failed || !known || !l.spans[slot].present() {
+	slot, known := l.paths.Slot(path)
+	if l.failed || !known || !l.spans[slot].Present() {
 		return "", false
 	}
-	raw := l.req.Body[l.spans[slot].start:l.spans[slot].end]
+	raw := l.spans[slot].Of(l.req.Body)
 	switch raw[0] {
 	case '"':
-		text, err := unquote(raw)
+		text, err := jsonspan.Unquote(raw)
 		return text, err == nil
 	case 'n', '{', '[':
 		return "", false
@@ -111,22 +113,22 @@ func urlPart(address, which string) string {
 }
 
 // locatedPaths are the JSON paths that take part in verification.
-func locatedPaths(v *VerifySpec) *pathSet {
-	paths := newPathSet()
+func locatedPaths(v *VerifySpec) *jsonspan.PathSet {
+	paths := jsonspan.NewPathSet()
 	if v.Signature.From == "json" {
-		paths.add(v.Signature.Path)
+		paths.Add(v.Signature.Path)
 	}
 	if v.Timestamp.From == "json" {
-		paths.add(v.Timestamp.Path)
+		paths.Add(v.Timestamp.Path)
 	}
 	for i := range v.Signed {
 		if v.Signed[i].JSON != "" {
-			paths.add(v.Signed[i].JSON)
+			paths.Add(v.Signed[i].JSON)
 		}
 	}
 	for i := range v.Credential {
 		if v.Credential[i].Scheme == "json" {
-			paths.add(v.Credential[i].Name)
+			paths.Add(v.Credential[i].Name)
 		}
 	}
 	return paths

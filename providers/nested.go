@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // nestedMark stands between the arrays of a nested batch.
@@ -11,21 +13,21 @@ const nestedMark = ".*."
 
 // nested is an array inside each element of another.
 type nested struct {
-	paths *pathSet // of the element around
-	slot  int      // of the array in it
+	paths *jsonspan.PathSet // of the element around
+	slot  int               // of the array in it
 }
 
 // newNested compiles the arrays below the first. The innermost element around
 // the events is what fields named parent are read in.
-func newNested(path string, item *pathSet) []nested {
+func newNested(path string, item *jsonspan.PathSet) []nested {
 	arrays := strings.Split(path, nestedMark)
 	out := make([]nested, len(arrays))
 	for i, array := range arrays {
-		paths := newPathSet()
+		paths := jsonspan.NewPathSet()
 		if i == len(arrays)-1 {
-			paths = item.parents()
+			paths = item.Outer()
 		}
-		out[i] = nested{paths, paths.add(array)}
+		out[i] = nested{paths, paths.Add(array)}
 	}
 	return out
 }
@@ -33,21 +35,21 @@ func newNested(path string, item *pathSet) []nested {
 // element is one event of a batch: where it is in the document and in the body,
 // and what is around it.
 type element struct {
-	span
-	body        span
+	jsonspan.Span
+	body        jsonspan.Span
 	parent      []byte
-	parentSpans []span
+	parentSpans []jsonspan.Span
 }
 
 // elements finds the events of a batch.
 func (x *extraction) elements(s *source) ([]element, error) {
 	if s.envelopeSpans == nil {
-		return nil, errNotJSON
+		return nil, jsonspan.ErrNotJSON
 	}
 	var out []element
-	if !s.envelopeSpans[x.split].present() {
-		if x.otherwise != "elements" || s.envelope[s.envelopeSpans[0].start] != '[' {
-			return nil, errNotJSON
+	if !s.envelopeSpans[x.split].Present() {
+		if x.otherwise != "elements" || s.envelope[s.envelopeSpans[0].Start] != '[' {
+			return nil, jsonspan.ErrNotJSON
 		}
 		err := x.descend(s.envelope, s.envelopeSpans[0], nil, element{}, &out)
 		return out, err
@@ -58,23 +60,26 @@ func (x *extraction) elements(s *source) ([]element, error) {
 
 // descend collects the elements of an array, or of the arrays inside them. An
 // element without the array is itself an event: nothing is lost.
-func (x *extraction) descend(doc []byte, array span, below []nested, around element, out *[]element) error {
-	parts, err := elements(doc, array, maxItems)
+func (x *extraction) descend(doc []byte, array jsonspan.Span, below []nested, around element, out *[]element) error {
+	parts, err := jsonspan.Elements(doc, array, maxItems)
+	if errors.Is(err, jsonspan.ErrTooMany) {
+		return errTooMany
+	}
 	if err != nil {
 		return err
 	}
 	for _, at := range parts {
 		one := around
-		one.span, one.body = at, at
+		one.Span, one.body = at, at
 		if len(below) > 0 {
-			inner := doc[at.start:at.end]
-			spans, err := below[0].paths.walk(inner)
+			inner := doc[at.Start:at.End]
+			spans, err := below[0].paths.Walk(inner)
 			if err != nil {
 				return err
 			}
 			inside := spans[below[0].slot]
-			if inside.present() && inner[inside.start] == '[' {
-				shifted := span{inside.start + at.start, inside.end + at.start}
+			if inside.Present() && inner[inside.Start] == '[' {
+				shifted := jsonspan.Span{Start: inside.Start + at.Start, End: inside.End + at.Start}
 				here := element{parent: inner, parentSpans: spans}
 				if err := x.descend(doc, shifted, below[1:], here, out); err != nil {
 					return err
@@ -126,14 +131,14 @@ func (x *extraction) encoded(s *source, parts []element) error {
 		return true
 	}
 	for i := range parts {
-		if !next(parts[i].start) {
+		if !next(parts[i].Start) {
 			return errEncoded
 		}
-		parts[i].body.start = position
-		if !next(parts[i].end) {
+		parts[i].body.Start = position
+		if !next(parts[i].End) {
 			return errEncoded
 		}
-		parts[i].body.end = position
+		parts[i].body.End = position
 	}
 	return nil
 }
@@ -141,11 +146,11 @@ func (x *extraction) encoded(s *source, parts []element) error {
 // structure reads a value of any kind for a hash, in its one canonical form.
 func (f *field) structure(s *source) (string, bool, error) {
 	raw := f.raw(s)
-	t, ok := parseTree(raw, nil)
+	t, ok := jsonspan.ParseTree(raw, nil)
 	if !ok {
 		return "", false, errNotScalar
 	}
-	return string(t.append(nil)), true, nil
+	return string(t.Append(nil)), true, nil
 }
 
 // raw gives the bytes of a JSON value as they are written.
@@ -157,10 +162,10 @@ func (f *field) raw(s *source) []byte {
 	case f.Envelope != "":
 		doc, spans = s.envelope, s.envelopeSpans
 	}
-	if spans == nil || f.slot >= len(spans) || !spans[f.slot].present() {
+	if spans == nil || f.slot >= len(spans) || !spans[f.slot].Present() {
 		return nil
 	}
-	return doc[spans[f.slot].start:spans[f.slot].end]
+	return doc[spans[f.slot].Start:spans[f.slot].End]
 }
 
 // fraction reads a number of seconds with decimals, for times alone.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // MaxRecipe is how many fields a recipe may have.
@@ -30,7 +32,7 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	if len(fields) == 0 || len(fields) > MaxRecipe {
 		return nil, fmt.Errorf("a recipe has 1 to %d fields, not %d", MaxRecipe, len(fields))
 	}
-	paths := newPathSet()
+	paths := jsonspan.NewPathSet()
 	r := &recipe{names: fields}
 	var errs []error
 	seen := map[string]bool{}
@@ -82,7 +84,7 @@ func recipeField(name string) (Field, error) {
 		return Field{Header: rest}, nil
 	case "body":
 		for part := range strings.SplitSeq(rest, ".") {
-			if part == "" || part == "*" || part == "$" || strings.ContainsAny(part, "[]\"") || strings.Count(rest, ".") >= maxDepth/2 {
+			if part == "" || part == "*" || part == "$" || strings.ContainsAny(part, "[]\"") || strings.Count(rest, ".") >= jsonspan.MaxDepth/2 {
 				return Field{}, errors.New("is not a JSON path of names joined by dots")
 			}
 		}

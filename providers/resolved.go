@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // ResolvedPart is one part of a provider as it is in force.
@@ -37,7 +39,7 @@ type resolver struct {
 func (w *resolver) mapping(tree yaml.MapSlice, path, indent string) error {
 	for _, item := range tree {
 		key := fmt.Sprint(item.Key)
-		at := join(path, key)
+		at := jsonspan.JoinPath(path, key)
 		switch value := item.Value.(type) {
 		case yaml.MapSlice:
 			fmt.Fprintf(&w.out, "%s%s:\n", indent, key)
@@ -70,7 +72,7 @@ func (w *resolver) free(indent, key, path string, items yaml.MapSlice) error {
 		if err != nil {
 			return err
 		}
-		if err := w.leaf(indent+"  ", written, join(path, name), item.Value); err != nil {
+		if err := w.leaf(indent+"  ", written, jsonspan.JoinPath(path, name), item.Value); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // Sign makes the request one that the provider could have sent: it sets the
@@ -135,20 +137,20 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 
 // replaceJSON puts a text or a number in the place of the one that the body has.
 func replaceJSON(req *Request, path, value string) bool {
-	paths := newPathSet()
-	slot := paths.add(path)
-	spans, err := paths.walk(req.Body)
-	if err != nil || !spans[slot].present() {
+	paths := jsonspan.NewPathSet()
+	slot := paths.Add(path)
+	spans, err := paths.Walk(req.Body)
+	if err != nil || !spans[slot].Present() {
 		return false
 	}
 	at := spans[slot]
-	switch c := req.Body[at.start]; {
+	switch c := req.Body[at.Start]; {
 	case c == '"':
 		value = `"` + value + `"`
 	case c < '0' || c > '9':
 		return false
 	}
-	req.Body = slices.Concat(req.Body[:at.start], []byte(value), req.Body[at.end:])
+	req.Body = slices.Concat(req.Body[:at.Start], []byte(value), req.Body[at.End:])
 	return true
 }
 

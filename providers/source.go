@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // source is what the fields of one event are read from: headers, the body's
@@ -13,11 +15,11 @@ type source struct {
 	req *Request
 
 	envelope      []byte // the document
-	envelopeSpans []span
+	envelopeSpans []jsonspan.Span
 	parent        []byte // the element around the event's array, in nested batches
-	parentSpans   []span
+	parentSpans   []jsonspan.Span
 	item          []byte // the event inside it
-	itemSpans     []span
+	itemSpans     []jsonspan.Span
 	form          url.Values
 	inForm        bool // the document is inside a form
 	query         url.Values
@@ -25,9 +27,9 @@ type source struct {
 	batch         bool           // the delivery is a batch
 	twins         map[string]int // how many events of the batch have a digest already
 	digester      *digester      // has read the document already; nil if not
-	root          extent         // of the document, as the digester writes it
+	root          jsonspan.Value // of the document, as the digester writes it
 	keep          keeper
-	room          [24]span // of the envelope's paths, for all but a few providers
+	room          [24]jsonspan.Span // of the envelope's paths, for all but a few providers
 }
 
 var sources = sync.Pool{New: func() any { return new(source) }}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -117,7 +118,7 @@ func (d *specReader) structure(n *yamltree.Node, v reflect.Value, path string) {
 			continue
 		}
 		known[key] = func(member *yamltree.Node) {
-			where := join(path, key)
+			where := jsonspan.JoinPath(path, key)
 			d.nodes[where] = member
 			d.value(member, v.Field(i), where)
 		}
@@ -142,20 +143,13 @@ func (d *specReader) list(n *yamltree.Node, v reflect.Value, path string) {
 func (d *specReader) mapping(n *yamltree.Node, v reflect.Value, path string) {
 	out := reflect.MakeMap(v.Type())
 	for _, member := range n.Members() {
-		where := join(path, member.Name())
+		where := jsonspan.JoinPath(path, member.Name())
 		d.nodes[where] = member
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(member, item, where)
 		out.SetMapIndex(reflect.ValueOf(member.Name()), item)
 	}
 	v.Set(out)
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }
 
 // DidYouMean is the question whether a provider with a name like the given one was

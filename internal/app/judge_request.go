@@ -11,8 +11,8 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/providers"
 )
 
 const (
@@ -94,7 +94,7 @@ func canonical(b *inbox.DiffBody, content []byte, redact redaction) {
 		sum := sha256.Sum256(form)
 		b.CanonicalSHA256 = hex.EncodeToString(sum[:])
 	}
-	if shown, ok := providers.Mask(content, redact.hides); ok {
+	if shown, ok := jsonspan.Mask(content, redact.hides); ok {
 		b.Canonical = cutAt(shown, maxCanonical)
 	}
 }
@@ -102,7 +102,7 @@ func canonical(b *inbox.DiffBody, content []byte, redact redaction) {
 // changes are what differs between two bodies: by path where both are JSON, by
 // header where both are messages, else as a whole without content.
 func changes(before, after []byte, redact redaction) []inbox.Change {
-	if found, ok := providers.Changes(before, after, inbox.MaxChanges, redact.hides); ok {
+	if found, ok := jsonspan.Changes(before, after, inbox.MaxChanges, redact.hides); ok {
 		out := make([]inbox.Change, len(found))
 		for i, c := range found {
 			out[i] = inbox.Change{Path: c.Path, Before: short(c.Before), After: short(c.After)}

@@ -53,6 +53,7 @@ var rules = []struct {
 	{"expression", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress"), pgx, river, echo, metrics, cobra)},
 	{"session", append(ours("inbox", "providers", "jobs", "migrations", "cmd", "egress", "expression"), river, echo, metrics, cobra)},
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
+	{"internal/jsonspan", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible", "internal/yamltree"), pgx, river, echo, metrics, cobra, "database/sql")},
 	{"internal/yamltree", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible"), pgx, river, echo, metrics, cobra, "database/sql")},
 	{"internal/config", append(ours("migrations"), river, cobra)},
 	{"", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},

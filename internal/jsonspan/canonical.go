@@ -1,4 +1,4 @@
-package providers
+package jsonspan
 
 import (
 	"bytes"
@@ -9,17 +9,29 @@ import (
 	"unicode/utf8"
 )
 
-// normalizer writes JSON values in their canonical form, the one of
-// [Provider.Canonical], in one pass over the document and without building a tree.
+// Canonical gives the one form of a JSON document in which order of keys, white
+// space and spelling of texts do not matter, after RFC 8785 but with numbers as
+// written, and without the fields at the volatile paths. ok is false if the document is
+// not JSON, or has a key twice and so no one meaning.
+func Canonical(doc []byte, volatile [][]string) (canonical []byte, ok bool) {
+	var n Canonicalizer
+	root, err := n.Read(doc, volatile, nil, nil)
+	if err != nil || n.none {
+		return nil, false
+	}
+	return n.Append(make([]byte, 0, len(doc)), root), true
+}
+
+// Canonicalizer writes JSON values in the form of [Canonical], in one pass over the
+// document and without building a tree. It can be used again, and keeps its room.
 //
 // Most of a document stands there in its canonical form already, and is copied as it
 // stands, in pieces that are as long as possible: a value that holds no white space, no
 // escape that is written in another way, no volatile member and no object whose
 // members are out of order. Only for the objects and arrays that are to be written
 // anew are their parts kept, and what is written is written once.
-type normalizer struct {
+type Canonicalizer struct {
 	walker
-	out   []byte
 	texts []byte // what stands in the document in another spelling
 	open  []part // members and elements of the objects and arrays that are still open
 	kept  []part // those of the closed ones that are to be written anew
@@ -31,12 +43,12 @@ type normalizer struct {
 type part struct {
 	prefix             uint64 // the first eight bytes of the name, for comparison
 	nameStart, nameEnd int32  // of the decoded name; in texts if respelt
-	extent
+	Value
 	respelt bool
 }
 
-// extent is a value: how it is written, and where it is found.
-type extent struct {
+// Value is a value that was read: how it is written, and where it is found.
+type Value struct {
 	start, end int32 // in the document, in texts, or in kept
 	kind       byte
 }
@@ -47,29 +59,17 @@ const (
 	inTexts    = 't'
 )
 
-// maxNormal is the longest document, in bytes, that has a canonical form here. No
+// MaxCanonical is the longest document, in bytes, that has a canonical form here. No
 // provider takes one that long.
-const maxNormal = 1 << 30
+const MaxCanonical = 1 << 30
 
-// normal appends the canonical form of a document without the fields at the
-// volatile paths. ok is false if it is not JSON, or has a key twice and so no one
-// meaning; nothing is appended then.
-func (n *normalizer) normal(doc []byte, volatile [][]string) (ok bool) {
-	root, err := n.read(doc, volatile, nil, nil)
-	if err != nil || n.none {
-		return false
-	}
-	n.write(root)
-	return true
-}
-
-// read passes over a document and gives what is to be written of it. It also finds the
-// spans of a set of paths, as walkInto does and with its errors, so that a document
+// Read passes over a document and gives what is to be written of it. It also finds the
+// spans of a set of paths, as [PathSet.WalkInto] does and with its errors, so that a document
 // that is read for its fields and for its digest is passed over once.
-func (n *normalizer) read(doc []byte, volatile [][]string, set *pathSet, spans []span) (root extent, err error) {
+func (n *Canonicalizer) Read(doc []byte, volatile [][]string, set *PathSet, spans []Span) (root Value, err error) {
 	n.walker = walker{doc: doc, set: set, spans: spans}
 	n.texts, n.open, n.kept = n.texts[:0], n.open[:0], n.kept[:0]
-	n.none = len(doc) > maxNormal || !utf8.Valid(doc)
+	n.none = len(doc) > MaxCanonical || !utf8.Valid(doc)
 	node := nowhere
 	if set != nil {
 		node = 0
@@ -79,16 +79,23 @@ func (n *normalizer) read(doc []byte, volatile [][]string, set *pathSet, spans [
 	}
 	n.space()
 	if n.pos != len(doc) {
-		return root, errNotJSON
+		return root, ErrNotJSON
 	}
 	return root, nil
 }
+
+// HasForm reports whether the document that was read has a canonical form: it has none with
+// a key twice, or with texts that are not UTF-8.
+func (n *Canonicalizer) HasForm() bool { return !n.none }
+
+// Release lets go of the document.
+func (n *Canonicalizer) Release() { n.walker = walker{} }
 
 // nowhere is the node of a value that no path goes through.
 const nowhere = -1
 
 // at reads the value of a node.
-func (n *normalizer) at(node, depth int, volatile [][]string) (extent, error) {
+func (n *Canonicalizer) at(node, depth int, volatile [][]string) (Value, error) {
 	if node == nowhere {
 		return n.value(node, depth, volatile)
 	}
@@ -98,21 +105,21 @@ func (n *normalizer) at(node, depth int, volatile [][]string) (extent, error) {
 	if err != nil {
 		return value, err
 	}
-	n.spans[node] = span{start, n.pos}
+	n.spans[node] = Span{start, n.pos}
 	return value, nil
 }
 
-// room is how many bytes are held for the next document.
-func (n *normalizer) room() int {
+// Room is how many bytes are held for the next document.
+func (n *Canonicalizer) Room() int {
 	const size = 40 // of a part
-	return cap(n.out) + cap(n.texts) + size*(cap(n.open)+cap(n.kept))
+	return cap(n.texts) + size*(cap(n.open)+cap(n.kept))
 }
 
-func (n *normalizer) value(node, depth int, volatile [][]string) (extent, error) {
+func (n *Canonicalizer) value(node, depth int, volatile [][]string) (Value, error) {
 	n.space()
 	start := n.pos
 	if start >= len(n.doc) {
-		return extent{}, errNotJSON
+		return Value{}, ErrNotJSON
 	}
 	var end int
 	var escaped bool
@@ -127,26 +134,26 @@ func (n *normalizer) value(node, depth int, volatile [][]string) (extent, error)
 		end = scanScalar(n.doc, start)
 	}
 	if end < 0 {
-		return extent{}, errNotJSON
+		return Value{}, ErrNotJSON
 	}
 	n.pos = end
 	if escaped {
 		raw := n.doc[start:end]
 		// A text with lone surrogates keeps its spelling: it has no other.
-		if s, err := unquote(raw); err == nil {
+		if s, err := Unquote(raw); err == nil {
 			before := len(n.texts)
-			if n.texts = appendText(n.texts, s); !bytes.Equal(n.texts[before:], raw) {
-				return extent{int32(before), int32(len(n.texts)), inTexts}, nil
+			if n.texts = AppendText(n.texts, s); !bytes.Equal(n.texts[before:], raw) {
+				return Value{int32(before), int32(len(n.texts)), inTexts}, nil
 			}
 			n.texts = n.texts[:before]
 		}
 	}
-	return extent{int32(start), int32(end), asItStands}, nil
+	return Value{int32(start), int32(end), asItStands}, nil
 }
 
 // scalar reads the value that begins here, if it is a scalar that is written as in the
 // canonical form, as most values are.
-func (n *normalizer) scalar(out *extent) bool {
+func (n *Canonicalizer) scalar(out *Value) bool {
 	start := n.pos
 	if start >= len(n.doc) {
 		return false
@@ -162,7 +169,7 @@ func (n *normalizer) scalar(out *extent) bool {
 		return false
 	}
 	n.pos = end
-	*out = extent{int32(start), int32(end), asItStands}
+	*out = Value{int32(start), int32(end), asItStands}
 	return true
 }
 
@@ -184,12 +191,12 @@ func textEnd(doc []byte, i int) (end int, escaped bool) {
 	return end, end > 0 && bytes.IndexByte(doc[i:end], '\\') >= 0
 }
 
-func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error) {
-	if depth > maxDepth {
-		return extent{}, errTooDeep
+func (n *Canonicalizer) object(node, depth int, volatile [][]string) (Value, error) {
+	if depth > MaxDepth {
+		return Value{}, ErrTooDeep
 	}
 	doc, start := n.doc, n.pos
-	i := blank(doc, start+1)
+	i := SkipBlank(doc, start+1)
 	base, length := len(n.open), 1
 	clean, sorted := true, true // as it stands; in order
 	if i < len(doc) && doc[i] == '}' {
@@ -198,14 +205,14 @@ func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error
 	}
 	for {
 		m := part{}
-		i = blank(doc, i)
+		i = SkipBlank(doc, i)
 		nameStart := i
 		if i >= len(doc) || doc[i] != '"' {
-			return extent{}, errNotJSON
+			return Value{}, ErrNotJSON
 		}
 		end, escaped := textEnd(doc, i)
 		if i = end; i < 0 {
-			return extent{}, errNotJSON
+			return Value{}, ErrNotJSON
 		}
 		m.nameStart, m.nameEnd = int32(nameStart+1), int32(i-1)
 		if escaped {
@@ -213,8 +220,8 @@ func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error
 		}
 		name := n.text(&m)
 		m.prefix = prefix(name)
-		if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
-			return extent{}, errNotJSON
+		if i = SkipBlank(doc, i); i >= len(doc) || doc[i] != ':' {
+			return Value{}, ErrNotJSON
 		}
 		n.pos = i + 1
 		inner, drop := volatile, false
@@ -223,14 +230,14 @@ func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error
 		}
 		child := nowhere
 		if node != nowhere {
-			if child = n.set.nodes[node].child(name); child != nowhere && n.spans[child].present() {
-				return extent{}, errTwice
+			if child = n.set.nodes[node].child(name); child != nowhere && n.spans[child].Present() {
+				return Value{}, ErrTwice
 			}
 		}
-		if child != nowhere || !n.scalar(&m.extent) {
+		if child != nowhere || !n.scalar(&m.Value) {
 			var err error
-			if m.extent, err = n.at(child, depth, inner); err != nil {
-				return extent{}, err
+			if m.Value, err = n.at(child, depth, inner); err != nil {
+				return Value{}, err
 			}
 		}
 		i = n.pos
@@ -244,8 +251,8 @@ func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error
 			}
 			n.open = append(n.open, m)
 		}
-		if i = blank(doc, i); i >= len(doc) {
-			return extent{}, errNotJSON
+		if i = SkipBlank(doc, i); i >= len(doc) {
+			return Value{}, ErrNotJSON
 		}
 		c := doc[i]
 		i++
@@ -253,7 +260,7 @@ func (n *normalizer) object(node, depth int, volatile [][]string) (extent, error
 			continue
 		}
 		if n.pos = i; c != '}' {
-			return extent{}, errNotJSON
+			return Value{}, ErrNotJSON
 		}
 		if !sorted && !n.sort(n.open[base:]) {
 			n.none = true // a key is there twice
@@ -267,22 +274,22 @@ func (m *part) stands() bool {
 	return m.kind == asItStands && m.start == m.nameEnd+2 && !m.respelt
 }
 
-// close ends an object or array: it is a extent of the document if it stands there in
+// close ends an object or array: it is a Value of the document if it stands there in
 // its canonical form, or else its parts are kept.
-func (n *normalizer) close(bracket byte, base, start int, clean bool) extent {
+func (n *Canonicalizer) close(bracket byte, base, start int, clean bool) Value {
 	parts := n.open[base:]
 	n.open = n.open[:base]
 	if clean {
-		return extent{int32(start), int32(n.pos), asItStands}
+		return Value{int32(start), int32(n.pos), asItStands}
 	}
 	from := len(n.kept)
 	n.kept = append(n.kept, parts...)
-	return extent{int32(from), int32(len(n.kept)), bracket}
+	return Value{int32(from), int32(len(n.kept)), bracket}
 }
 
 // respell decodes a name that holds escapes.
-func (n *normalizer) respell(m *part) {
-	text, err := unquote(n.doc[m.nameStart-1 : m.nameEnd+1])
+func (n *Canonicalizer) respell(m *part) {
+	text, err := Unquote(n.doc[m.nameStart-1 : m.nameEnd+1])
 	if err != nil {
 		n.none, m.nameEnd = true, m.nameStart // what is no text is no name that is looked for
 		return
@@ -293,7 +300,7 @@ func (n *normalizer) respell(m *part) {
 }
 
 // text is the decoded name of a member.
-func (n *normalizer) text(m *part) []byte {
+func (n *Canonicalizer) text(m *part) []byte {
 	if m.respelt {
 		return n.texts[m.nameStart:m.nameEnd]
 	}
@@ -312,7 +319,7 @@ func prefix(name []byte) uint64 {
 	return out
 }
 
-func (n *normalizer) compare(a, b *part) int {
+func (n *Canonicalizer) compare(a, b *part) int {
 	if a.prefix != b.prefix {
 		return cmp.Compare(a.prefix, b.prefix)
 	}
@@ -323,7 +330,7 @@ func (n *normalizer) compare(a, b *part) int {
 const fewMembers = 12
 
 // sort puts members into the order of their names. It reports whether all differ.
-func (n *normalizer) sort(members []part) bool {
+func (n *Canonicalizer) sort(members []part) bool {
 	if len(members) > fewMembers {
 		slices.SortFunc(members, func(a, b part) int { return n.compare(&a, &b) })
 		for i := 1; i < len(members); i++ {
@@ -351,9 +358,9 @@ func (n *normalizer) sort(members []part) bool {
 	return true
 }
 
-func (n *normalizer) array(node, depth int, volatile [][]string) (extent, error) {
-	if depth > maxDepth {
-		return extent{}, errTooDeep
+func (n *Canonicalizer) array(node, depth int, volatile [][]string) (Value, error) {
+	if depth > MaxDepth {
+		return Value{}, ErrTooDeep
 	}
 	start := n.pos
 	n.pos++
@@ -376,7 +383,7 @@ func (n *normalizer) array(node, depth int, volatile [][]string) (extent, error)
 		before := n.pos
 		value, err := n.at(child, depth, inner)
 		if err != nil {
-			return extent{}, err
+			return Value{}, err
 		}
 		length += n.pos - before + 1
 		clean = clean && !drop && value.kind == asItStands
@@ -391,25 +398,23 @@ func (n *normalizer) array(node, depth int, volatile [][]string) (extent, error)
 			n.pos++
 			return n.close('[', base, start, clean && n.pos-start == length), nil
 		default:
-			return extent{}, errNotJSON
+			return Value{}, ErrNotJSON
 		}
 	}
 }
 
 // element adds an element to the array that is open, or to the part before it where
 // only a comma stands between the two.
-func (n *normalizer) element(base int, value extent) {
+func (n *Canonicalizer) element(base int, value Value) {
 	if last := len(n.open) - 1; last >= base && value.kind == asItStands && n.open[last].kind == asItStands && n.open[last].end+1 == value.start {
 		n.open[last].end = value.end
 		return
 	}
-	n.open = append(n.open, part{extent: value})
+	n.open = append(n.open, part{Value: value})
 }
 
-// write appends a value in its canonical form.
-func (n *normalizer) write(p extent) { n.out = n.append(n.out, p) }
-
-func (n *normalizer) append(out []byte, p extent) []byte {
+// Append writes a value that was read in its canonical form.
+func (n *Canonicalizer) Append(out []byte, p Value) []byte {
 	switch p.kind {
 	case asItStands:
 		return append(out, n.doc[p.start:p.end]...)
@@ -421,7 +426,7 @@ func (n *normalizer) append(out []byte, p extent) []byte {
 			if i > p.start {
 				out = append(out, ',')
 			}
-			out = n.append(out, n.kept[i].extent)
+			out = n.Append(out, n.kept[i].Value)
 		}
 		return append(out, ']')
 	}
@@ -448,14 +453,14 @@ func (n *normalizer) append(out []byte, p extent) []byte {
 }
 
 // member writes a member that does not stand in the document as it is to be written.
-func (n *normalizer) member(out []byte, m *part) []byte {
+func (n *Canonicalizer) member(out []byte, m *part) []byte {
 	switch {
 	case m.respelt:
-		out = append(appendText(out, n.text(m)), ':')
+		out = append(AppendText(out, n.text(m)), ':')
 	case n.doc[m.nameEnd+1] == ':':
 		out = append(out, n.doc[m.nameStart-1:m.nameEnd+2]...)
 	default:
 		out = append(append(out, n.doc[m.nameStart-1:m.nameEnd+1]...), ':')
 	}
-	return n.append(out, m.extent)
+	return n.Append(out, m.Value)
 }

@@ -1,10 +1,10 @@
-package providers_test
+package jsonspan_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 func TestChanges(t *testing.T) {
@@ -26,7 +26,7 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			changes, ok := providers.Changes([]byte(c.before), []byte(c.after), 3, secret)
+			changes, ok := jsonspan.Changes([]byte(c.before), []byte(c.after), 3, secret)
 			var got []string
 			for _, change := range changes {
 				got = append(got, change.Path+" "+string(change.Before)+" "+string(change.After))
@@ -36,10 +36,10 @@ func TestChanges(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := providers.Changes([]byte(`{}`), []byte(`<a/>`), 3, secret); ok {
+	if _, ok := jsonspan.Changes([]byte(`{}`), []byte(`<a/>`), 3, secret); ok {
 		t.Error("what is not JSON was compared")
 	}
-	if shown, ok := providers.Mask([]byte(`{"z":1,"a":{"token":{"x":"s3cret"}}}`), secret); !ok || string(shown) != `{"a":{"token":"<redacted>"},"z":1}` {
+	if shown, ok := jsonspan.Mask([]byte(`{"z":1,"a":{"token":{"x":"s3cret"}}}`), secret); !ok || string(shown) != `{"a":{"token":"<redacted>"},"z":1}` {
 		t.Errorf("%v %s", ok, shown)
 	}
 }

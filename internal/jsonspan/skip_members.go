@@ -1,4 +1,4 @@
-package providers
+package jsonspan
 
 import "encoding/binary"
 

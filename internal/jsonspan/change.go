@@ -1,8 +1,6 @@
-package providers
+package jsonspan
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Change is one JSON path in which two documents differ. A side that has nothing
 // there is nil.
@@ -19,12 +17,12 @@ const masked = `"<redacted>"`
 // for which hidden is true is masked. ok is false unless both are JSON without a
 // key twice.
 func Changes(before, after []byte, limit int, hidden func(path string) bool) (changes []Change, ok bool) {
-	b, okB := parseTree(before, nil)
-	a, okA := parseTree(after, nil)
+	b, okB := ParseTree(before, nil)
+	a, okA := ParseTree(after, nil)
 	if !okA || !okB {
 		return nil, false
 	}
-	compare(b, a, "", func(path string, x, y *tree) bool {
+	Compare(b, a, "", func(path string, x, y *Tree) bool {
 		changes = append(changes, Change{Path: path, Before: x.show(path, hidden), After: y.show(path, hidden)})
 		return len(changes) < limit
 	})
@@ -34,39 +32,39 @@ func Changes(before, after []byte, limit int, hidden func(path string) bool) (ch
 // Mask gives the canonical form of a document in which every value at a path for
 // which hidden is true is masked. ok is false if it is not JSON.
 func Mask(document []byte, hidden func(path string) bool) (shown []byte, ok bool) {
-	t, ok := parseTree(document, nil)
+	t, ok := ParseTree(document, nil)
 	if !ok {
 		return nil, false
 	}
 	return t.show("$", hidden), true
 }
 
-func (t *tree) show(path string, hidden func(string) bool) []byte {
+func (t *Tree) show(path string, hidden func(string) bool) []byte {
 	if t == nil {
 		return nil
 	}
 	if path == "$" {
 		path = ""
 	}
-	return t.mask(path, hidden).append(nil)
+	return t.mask(path, hidden).Append(nil)
 }
 
 // mask is the value with what is hidden replaced; the rest is shared with it.
-func (t *tree) mask(path string, hidden func(string) bool) *tree {
+func (t *Tree) mask(path string, hidden func(string) bool) *Tree {
 	if path != "" && hidden(path) {
-		return &tree{scalar: []byte(masked)}
+		return &Tree{scalar: []byte(masked)}
 	}
 	switch t.kind {
 	case '{':
-		out := &tree{kind: '{', members: make([]member, len(t.members))}
+		out := &Tree{kind: '{', members: make([]member, len(t.members))}
 		for i, m := range t.members {
-			out.members[i] = member{m.name, m.value.mask(join(path, pathName(m.name)), hidden)}
+			out.members[i] = member{m.name, m.value.mask(JoinPath(path, QuoteName(m.name)), hidden)}
 		}
 		return out
 	case '[':
-		out := &tree{kind: '[', elements: make([]*tree, len(t.elements))}
+		out := &Tree{kind: '[', elements: make([]*Tree, len(t.elements))}
 		for i, e := range t.elements {
-			out.elements[i] = e.mask(join(path, strconv.Itoa(i)), hidden)
+			out.elements[i] = e.mask(JoinPath(path, strconv.Itoa(i)), hidden)
 		}
 		return out
 	}

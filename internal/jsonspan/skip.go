@@ -1,4 +1,4 @@
-package providers
+package jsonspan
 
 // What skipValue says instead of an end.
 const (
@@ -23,11 +23,11 @@ func skipValue(doc []byte, i, depth int) int {
 			}
 		}
 		if what == atValue {
-			if i = blank(doc, i); i >= len(doc) {
+			if i = SkipBlank(doc, i); i >= len(doc) {
 				return notJSON
 			}
 			if c := doc[i]; c == '{' || c == '[' {
-				if depth+open >= maxDepth {
+				if depth+open >= MaxDepth {
 					return tooDeep
 				}
 				open++
@@ -36,7 +36,7 @@ func skipValue(doc []byte, i, depth int) int {
 					objects |= 1
 					what = atKey
 				}
-				if i = blank(doc, i+1); i >= len(doc) || doc[i] != c+2 { // the closing bracket of either kind
+				if i = SkipBlank(doc, i+1); i >= len(doc) || doc[i] != c+2 { // the closing bracket of either kind
 					continue
 				}
 			} else if i = scanScalar(doc, i); i < 0 {
@@ -48,7 +48,7 @@ func skipValue(doc []byte, i, depth int) int {
 			if open == 0 {
 				return i
 			}
-			if i = blank(doc, i); i >= len(doc) {
+			if i = SkipBlank(doc, i); i >= len(doc) {
 				return notJSON
 			}
 			c := doc[i]

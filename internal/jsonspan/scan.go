@@ -1,4 +1,4 @@
-package providers
+package jsonspan
 
 import (
 	"encoding/binary"
@@ -6,7 +6,7 @@ import (
 )
 
 // blank passes over white space, of which there mostly is none.
-func blank(doc []byte, i int) int {
+func SkipBlank(doc []byte, i int) int {
 	if uint(i) < uint(len(doc)) && doc[i] <= ' ' {
 		return blanks(doc, i)
 	}
@@ -33,13 +33,13 @@ func spaces(doc []byte, i int) int {
 
 // scanKey passes over a key and its colon; -1 if there is none.
 func scanKey(doc []byte, i int) int {
-	if i = blank(doc, i); i >= len(doc) || doc[i] != '"' {
+	if i = SkipBlank(doc, i); i >= len(doc) || doc[i] != '"' {
 		return -1
 	}
 	if i = scanText(doc, i); i < 0 {
 		return -1
 	}
-	if i = blank(doc, i); i >= len(doc) || doc[i] != ':' {
+	if i = SkipBlank(doc, i); i >= len(doc) || doc[i] != ':' {
 		return -1
 	}
 	return i + 1

@@ -1,4 +1,4 @@
-package providers
+package jsonspan
 
 import (
 	"encoding/binary"
@@ -7,28 +7,33 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep a JSON document may nest.
-const maxDepth = 64
+// MaxDepth is how deep a JSON document may nest.
+const MaxDepth = 64
 
+// The errors of documents.
 var (
-	errNotJSON   = errors.New("not JSON")
-	errTooDeep   = errors.New("JSON nested deeper than 64")
-	errTwice     = errors.New("JSON has a key twice where one is read")
-	errNotText   = errors.New("not valid text")
-	errNotScalar = errors.New("neither a text nor a whole number")
+	ErrNotJSON = errors.New("not JSON")
+	ErrTooDeep = errors.New("JSON nested deeper than 64")
+	ErrTwice   = errors.New("JSON has a key twice where one is read")
+	ErrNotText = errors.New("not valid text")
+	ErrTooMany = errors.New("more elements than are wanted")
 )
 
-// span is a piece of a document; a zero end means absent.
-type span struct{ start, end int }
+// Span is a piece of a document; a zero End means that it is absent.
+type Span struct{ Start, End int }
 
-func (s span) present() bool { return s.end > 0 }
+// Present reports whether there is such a piece.
+func (s Span) Present() bool { return s.End > 0 }
 
-// pathSet is a set of JSON paths, walked together in one pass over a document:
+// Of gives the bytes of the piece.
+func (s Span) Of(doc []byte) []byte { return doc[s.Start:s.End] }
+
+// PathSet is a set of JSON paths, walked together in one pass over a document:
 // the accepted path of a delivery builds no tree and no map.
-type pathSet struct {
+type PathSet struct {
 	nodes []pathNode
 	index map[string]int // path to node, while building
-	outer *pathSet       // of the element around, in nested batches
+	outer *PathSet       // of the element around, in nested batches
 }
 
 type pathNode struct {
@@ -41,26 +46,28 @@ type pathChild struct {
 	node    int
 }
 
-func newPathSet() *pathSet {
-	return &pathSet{nodes: []pathNode{{}}, index: map[string]int{"$": 0}}
+// NewPathSet makes an empty set.
+func NewPathSet() *PathSet {
+	return &PathSet{nodes: []pathNode{{}}, index: map[string]int{"$": 0}}
 }
 
-// parents is the set of paths in the element around.
-func (p *pathSet) parents() *pathSet {
+// Outer is the set of paths in the element around, for batches inside batches.
+func (p *PathSet) Outer() *PathSet {
 	if p.outer == nil {
-		p.outer = newPathSet()
+		p.outer = NewPathSet()
 	}
 	return p.outer
 }
 
-// add returns the slot of the path in the result of walk.
-func (p *pathSet) add(path string) int {
+// Add returns the slot of the path in the result of [PathSet.Walk]. "$" is the whole document, in
+// slot 0. All paths are added before the first document is walked.
+func (p *PathSet) Add(path string) int {
 	if path == "$" {
 		return 0
 	}
 	at, prefix := 0, ""
 	for name := range strings.SplitSeq(path, ".") {
-		prefix = join(prefix, name)
+		prefix = JoinPath(prefix, name)
 		next, ok := p.index[prefix]
 		if !ok {
 			next = len(p.nodes)
@@ -77,13 +84,22 @@ func (p *pathSet) add(path string) int {
 	return at
 }
 
-// walk checks that the document is JSON and returns the span of each path.
-func (p *pathSet) walk(doc []byte) ([]span, error) { return p.walkInto(nil, doc) }
+// Slot returns the slot of a path that was added.
+func (p *PathSet) Slot(path string) (slot int, ok bool) {
+	slot, ok = p.index[path]
+	return slot, ok
+}
 
-// walkInto is walk with room for the spans, which is all zero.
-func (p *pathSet) walkInto(room []span, doc []byte) ([]span, error) {
+// Len is how many spans a walk gives.
+func (p *PathSet) Len() int { return len(p.nodes) }
+
+// Walk checks that the document is JSON and returns the span of each path.
+func (p *PathSet) Walk(doc []byte) ([]Span, error) { return p.WalkInto(nil, doc) }
+
+// WalkInto is [PathSet.Walk] with room for the spans, which is all zero.
+func (p *PathSet) WalkInto(room []Span, doc []byte) ([]Span, error) {
 	if len(p.nodes) > len(room) {
-		room = make([]span, len(p.nodes))
+		room = make([]Span, len(p.nodes))
 	}
 	w := walker{doc: doc, set: p, spans: room[:len(p.nodes)]}
 	if err := w.value(0, 0); err != nil {
@@ -91,7 +107,7 @@ func (p *pathSet) walkInto(room []span, doc []byte) ([]span, error) {
 	}
 	w.space()
 	if w.pos != len(doc) {
-		return nil, errNotJSON
+		return nil, ErrNotJSON
 	}
 	return w.spans, nil
 }
@@ -99,8 +115,8 @@ func (p *pathSet) walkInto(room []span, doc []byte) ([]span, error) {
 type walker struct {
 	doc   []byte
 	pos   int
-	set   *pathSet
-	spans []span
+	set   *PathSet
+	spans []Span
 }
 
 func (w *walker) space() {
@@ -126,7 +142,7 @@ func (w *walker) value(node, depth int) error {
 	var err error
 	switch {
 	case w.pos >= len(w.doc):
-		return errNotJSON
+		return ErrNotJSON
 	case len(n.children) > 0 && w.doc[w.pos] == '{':
 		err = w.object(n, depth+1)
 	case len(n.children) > 0 && w.doc[w.pos] == '[':
@@ -137,13 +153,13 @@ func (w *walker) value(node, depth int) error {
 	if err != nil {
 		return err
 	}
-	w.spans[node] = span{start, w.pos}
+	w.spans[node] = Span{start, w.pos}
 	return nil
 }
 
 func (w *walker) object(n *pathNode, depth int) error {
-	if depth > maxDepth {
-		return errTooDeep
+	if depth > MaxDepth {
+		return ErrTooDeep
 	}
 	w.pos++
 	w.space()
@@ -161,8 +177,8 @@ func (w *walker) object(n *pathNode, depth int) error {
 				return err
 			}
 		} else {
-			if w.spans[child].present() {
-				return errTwice
+			if w.spans[child].Present() {
+				return ErrTwice
 			}
 			if err := w.value(child, depth); err != nil {
 				return err
@@ -176,7 +192,7 @@ func (w *walker) object(n *pathNode, depth int) error {
 			w.pos++
 			return nil
 		default:
-			return errNotJSON
+			return ErrNotJSON
 		}
 	}
 }
@@ -199,10 +215,10 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	}
 	end := scanKey(doc, start)
 	if end < 0 {
-		return -1, errNotJSON
+		return -1, ErrNotJSON
 	}
 	w.pos = end
-	name, err := unquote(doc[start:scanText(doc, start)])
+	name, err := Unquote(doc[start:scanText(doc, start)])
 	if err != nil {
 		return -1, nil //nolint:nilerr // what is no text is no name we look for
 	}
@@ -231,8 +247,8 @@ func (n *pathNode) element(i int) int {
 }
 
 func (w *walker) array(n *pathNode, depth int) error {
-	if depth > maxDepth {
-		return errTooDeep
+	if depth > MaxDepth {
+		return ErrTooDeep
 	}
 	w.pos++
 	w.space()
@@ -259,7 +275,7 @@ func (w *walker) array(n *pathNode, depth int) error {
 			w.pos++
 			return nil
 		default:
-			return errNotJSON
+			return ErrNotJSON
 		}
 	}
 }
@@ -275,27 +291,27 @@ func (w *walker) peek() byte {
 func (w *walker) skip(depth int) error {
 	switch end := skipValue(w.doc, w.pos, depth); end {
 	case notJSON:
-		return errNotJSON
+		return ErrNotJSON
 	case tooDeep:
-		return errTooDeep
+		return ErrTooDeep
 	default:
 		w.pos = end
 		return nil
 	}
 }
 
-// elements returns the spans of the elements of an array, at most limit.
-func elements(doc []byte, at span, limit int) ([]span, error) {
-	w := walker{doc: doc[:at.end], pos: at.start}
+// Elements returns the spans of the elements of an array, at most limit.
+func Elements(doc []byte, at Span, limit int) ([]Span, error) {
+	w := walker{doc: doc[:at.End], pos: at.Start}
 	if w.peek() != '[' {
-		return nil, errNotJSON
+		return nil, ErrNotJSON
 	}
 	w.pos++
 	w.space()
 	if w.peek() == ']' {
 		return nil, nil
 	}
-	var out []span
+	var out []Span
 	for {
 		w.space()
 		start := w.pos
@@ -303,9 +319,9 @@ func elements(doc []byte, at span, limit int) ([]span, error) {
 			return nil, err
 		}
 		if len(out) == limit {
-			return nil, errTooMany
+			return nil, ErrTooMany
 		}
-		out = append(out, span{start, w.pos})
+		out = append(out, Span{start, w.pos})
 		w.space()
 		switch w.peek() {
 		case ',':
@@ -313,7 +329,7 @@ func elements(doc []byte, at span, limit int) ([]span, error) {
 		case ']':
 			return out, nil
 		default:
-			return nil, errNotJSON
+			return nil, ErrNotJSON
 		}
 	}
 }
