@@ -25,7 +25,7 @@ func sum(body string) string {
 // conflicts gives the payloads that are kept, opened, those first seen last first.
 func (p *past) conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.ConflictRow, bodies []string) {
 	t.Helper()
-	lister := inbox.NewLister(p.pool).WithKeyring(keys)
+	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
 	rows, err := lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"})
 	if err != nil {
 		t.Fatal(err)
@@ -52,16 +52,16 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
 			p.sealing(t, keys)
-			event := p.accept(t, inboxtest.AdmissionOf(p.source, "evt_1", payload("evt_1", 0)), 0).Items[0].ID
+			event := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0).Items[0].ID
 			for _, n := range []int{1, 2, 3, 4, 5, 6, 2, 2} {
-				item := p.accept(t, inboxtest.AdmissionOf(p.source, "evt_1", payload("evt_1", n)), 0).Items[0]
+				item := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", n)), 0).Items[0]
 				if item.Outcome != inbox.Conflict || item.ID != event {
 					t.Fatalf("payload %d gave %+v", n, item)
 				}
 			}
 			// A member that the provider changes between deliveries makes no other payload.
 			volatile := strings.Replace(payload("evt_1", 6), `"attempt":1`, `"attempt":9`, 1)
-			if item := p.accept(t, inboxtest.AdmissionOf(p.source, "evt_1", volatile), 0).Items[0]; item.Outcome != inbox.Conflict {
+			if item := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", volatile), 0).Items[0]; item.Outcome != inbox.Conflict {
 				t.Fatalf("%+v", item)
 			}
 			rows, bodies := p.conflicts(t, keys)
@@ -76,12 +76,12 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 					t.Errorf("%+v", row)
 				}
 			}
-			detail, err := inbox.NewLister(p.pool).Event(t.Context(), event.String())
-			if err != nil || detail.Conflicts != 9 || detail.ConflictsKept != 5 || deliveries != 8 || p.gate.Stats().Displaced != 1 {
+			detail, err := inbox.NewLister(p.Pool).Event(t.Context(), event.String())
+			if err != nil || detail.Conflicts != 9 || detail.ConflictsKept != 5 || deliveries != 8 || p.Gate.Stats().Displaced != 1 {
 				t.Errorf("%d conflicts of which %d payloads are kept, delivered %d times, %d displaced, %v: want 9, 5, 8, 1",
-					detail.Conflicts, detail.ConflictsKept, deliveries, p.gate.Stats().Displaced, err)
+					detail.Conflicts, detail.ConflictsKept, deliveries, p.Gate.Stats().Displaced, err)
 			}
-			stored := p.count(t, `SELECT count(*) FROM conflict WHERE position('amount'::bytea IN body) > 0`)
+			stored := p.Count(t, `SELECT count(*) FROM conflict WHERE position('amount'::bytea IN body) > 0`)
 			if sealed := keys != nil; sealed != (stored == 0) {
 				t.Errorf("%d payloads stand in plain, sealed %t", stored, sealed)
 			}
@@ -93,17 +93,17 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 func TestConflictThatIsNotKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
-	if _, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", payload("evt_1", 0))); err != nil {
+	b.Start(t)
+	if _, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 0))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), `ALTER TABLE conflict ADD CONSTRAINT full_disk CHECK (false) NOT VALID`); err != nil {
+	if _, err := b.Pool.Exec(t.Context(), `ALTER TABLE conflict ADD CONSTRAINT full_disk CHECK (false) NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
-	if receipt, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", payload("evt_1", 1))); !errors.Is(err, inbox.ErrUnavailable) {
+	if receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 1))); !errors.Is(err, inbox.ErrUnavailable) {
 		t.Errorf("got %+v, %v, want ErrUnavailable", receipt, err)
 	}
-	if receipt, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", payload("evt_1", 0))); err != nil || receipt.Items[0].Outcome != inbox.Duplicate {
+	if receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 0))); err != nil || receipt.Items[0].Outcome != inbox.Duplicate {
 		t.Errorf("a duplicate gave %+v, %v: it has nothing to keep", receipt, err)
 	}
 }
@@ -112,16 +112,16 @@ func TestConflictThatIsNotKeptIsNotAcknowledged(t *testing.T) {
 func TestConflictOfAnOperationIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.source.Strict = true
-	b.start(t)
+	b.Source.Strict = true
+	b.Start(t)
 	for n, want := range []inbox.Outcome{inbox.Recorded, inbox.Conflict} {
-		receipt, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "op_1", payload("op_1", n)))
+		receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "op_1", payload("op_1", n)))
 		if err != nil || receipt.Items[0].Outcome != want {
 			t.Fatalf("%+v, %v, want %s", receipt, err, want)
 		}
 	}
 	var kept int
-	b.scan(t, `SELECT count(*) FROM conflict`, &kept)
+	b.Scan(t, `SELECT count(*) FROM conflict`, &kept)
 	if kept != 0 {
 		t.Errorf("%d payloads are kept, want none", kept)
 	}
@@ -134,20 +134,20 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	p := newPast(t)
 	keys := ringOf(t, firstKey+" active")
 	p.sealing(t, keys)
-	p.accept(t, inboxtest.AdmissionOf(p.source, "evt_1", payload("evt_1", 0)), 0)
+	p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0)
 	other := payload("evt_1", 7)
-	a := inboxtest.AdmissionOf(p.source, "evt_1", other)
+	a := inboxtest.AdmissionOf(p.Source, "evt_1", other)
 	a.Headers = []byte(`{"X-Kept":["yes"]}`)
-	p.accept(t, a, 0)
+	p.Accept(t, a, 0)
 	rows, _ := p.conflicts(t, keys)
 	admit := inbox.AdmitConflict{
-		Pool: p.pool, Gate: p.gate, Keyring: keys, Clock: inbox.NewClock(p.pool, time.Now), Source: p.source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
+		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}
 	want := "evt_1~" + sum(other)[:12]
 	var event inbox.ID
 	for i, outcome := range []inbox.Outcome{inbox.Recorded, inbox.Duplicate, inbox.Duplicate} {
 		if i == 2 { // as if the process had died before it noted the admission
-			p.exec(t, `UPDATE conflict SET admitted_at = NULL, admitted_as = NULL`)
+			p.Exec(t, `UPDATE conflict SET admitted_at = NULL, admitted_as = NULL`)
 		}
 		got, err := admit.Run(t.Context())
 		if err != nil || got.EventID != want || got.Outcome != outcome || i > 0 && got.Event != event {
@@ -155,12 +155,12 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 		}
 		event = got.Event
 	}
-	lister := inbox.NewLister(p.pool).WithKeyring(keys)
+	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
 	body, err := lister.Body(t.Context(), event)
 	if err != nil || string(body) != other {
 		t.Errorf("the body is %q, %v", body, err)
 	}
-	if n := p.count(t, `SELECT count(*) FROM effect f JOIN river_job j ON j.id = f.job_id WHERE f.event_id = $1 AND f.state = 'pending'`, event); n != 1 {
+	if n := p.Count(t, `SELECT count(*) FROM effect f JOIN river_job j ON j.id = f.job_id WHERE f.event_id = $1 AND f.state = 'pending'`, event); n != 1 {
 		t.Errorf("%d effects with a job, want 1", n)
 	}
 	if _, headers, _ := p.delivery(t, keys, event); headers != `{"X-Kept":["yes"]}` {
@@ -170,12 +170,12 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	if err != nil || row.AdmittedAs == nil || *row.AdmittedAs != event || row.AdmittedAt == nil {
 		t.Errorf("%+v, %v", row, err)
 	}
-	if n := p.count(t, `SELECT count(*) FROM audit WHERE action = 'conflict.admit' AND actor = 'test' AND reason = 'a test'`); n != 3 {
+	if n := p.Count(t, `SELECT count(*) FROM audit WHERE action = 'conflict.admit' AND actor = 'test' AND reason = 'a test'`); n != 3 {
 		t.Errorf("%d entries in the audit, want 3", n)
 	}
 	// One that was admitted does not make room for others.
 	for n := range 8 {
-		p.accept(t, inboxtest.AdmissionOf(p.source, "evt_1", payload("evt_1", 100+n)), 0)
+		p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 100+n)), 0)
 	}
 	if rows, bodies := p.conflicts(t, keys); len(rows) != 6 || !slices.Contains(bodies, other) {
 		t.Errorf("kept are %q", bodies)
@@ -222,15 +222,15 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	keys := ringOf(t, firstKey+" active")
 	p.sealing(t, keys)
 	for _, id := range []string{"evt_old", "evt_new", "evt_gone"} {
-		p.settle(t, p.accept(t, inboxtest.AdmissionOf(p.source, id, payload(id, 0)), 40*day).Items[0].ID, inbox.EffectDone, 40*day)
-		p.accept(t, inboxtest.AdmissionOf(p.source, id, payload(id, 1)), 0)
+		p.Settle(t, p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 0)), 40*day).Items[0].ID, inbox.EffectDone, 40*day)
+		p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 1)), 0)
 	}
-	p.exec(t, `UPDATE conflict SET last_seen_at = now() - interval '8 days' WHERE event_id = (SELECT id FROM inbox_event WHERE event_id = 'evt_old')`)
+	p.Exec(t, `UPDATE conflict SET last_seen_at = now() - interval '8 days' WHERE event_id = (SELECT id FROM inbox_event WHERE event_id = 'evt_old')`)
 	out := p.eraseWith(t, keys, "evt_gone")
 	if out.Conflicts != 1 || len(out.Admitted) != 0 {
 		t.Errorf("erased %+v, want one conflict", out)
 	}
-	counts, err := p.pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), inbox.PruneRun{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,11 +238,11 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	for _, c := range counts {
 		foreseen[c.Table] += c.Rows
 	}
-	report := p.prune(t)
+	report := p.Prune(t)
 	if report.Rows["conflict"] != 1 || foreseen["conflict"] != 1 || report.Rows["inbox_event"] != foreseen["inbox_event"] {
 		t.Errorf("pruned %v, foreseen %v: want one conflict, and as many events as foreseen", report.Rows, foreseen)
 	}
-	if n := p.count(t, `SELECT count(*) FROM inbox_event WHERE event_id = 'evt_new'`); n != 1 {
+	if n := p.Count(t, `SELECT count(*) FROM inbox_event WHERE event_id = 'evt_new'`); n != 1 {
 		t.Error("an event went before a payload that conflicts with it")
 	}
 	rows, _ := p.conflicts(t, keys)
@@ -250,10 +250,10 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 	both := ringOf(t, firstKey+"\n"+secondKey+" active")
-	if end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.pool, Keyring: both}); err != nil || end.Unreadable != 0 {
+	if end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil || end.Unreadable != 0 {
 		t.Fatalf("%+v, %v", end, err)
 	}
-	usages, err := inbox.KeyUsages(t.Context(), p.pool)
+	usages, err := inbox.KeyUsages(t.Context(), p.Pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package inbox_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -61,7 +61,7 @@ func newBuried(t *testing.T) *buried {
 	} {
 		at := nightfall.Add(time.Duration(i) * time.Hour)
 		id := inbox.NewID(at)
-		exec(t, pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, admission_detail, class, body_id,
+		storetest.Exec(t, pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, admission_detail, class, body_id,
 			item, body_offset, body_length, id_unsigned, suspected_replay)
 			VALUES ($1, $2, $3, $4, sha256('x'), $5, $6, nullif($7, ''), 'default', $1, 0, 0, 1, false, false)`,
 			id, registered[row.source].ID, row.id, row.kind, at, row.admission, row.said)
@@ -71,11 +71,11 @@ func newBuried(t *testing.T) *buried {
 		}
 		effect := inbox.NewID(at)
 		b.ids[row.id] = effect
-		exec(t, pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, last_code, attempts, finished_at)
+		storetest.Exec(t, pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, last_code, attempts, finished_at)
 			VALUES ($1, $2, $3, $4, 'key', 1, nullif($5, ''), nullif($6, ''), 2, CASE WHEN $4 = 'done' THEN now() END)`,
 			effect, id, registered[row.source].Routes[row.route].ID, row.state, row.reason, row.code)
 		for attempt, said := range []string{"", row.said} {
-			exec(t, pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, excerpt)
+			storetest.Exec(t, pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, excerpt)
 				VALUES ($1, $2, 1, 'automatic', 'n', $3, $3, 'retry', nullif($4, ''))`, effect, attempt+1, at.Add(time.Duration(attempt)*time.Minute), said)
 		}
 	}
@@ -108,7 +108,7 @@ func (b *buried) expect(t *testing.T, f inbox.DeadFilter, want string) {
 func TestWhatGaveUpIsNarrowedByItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
-	exec(t, b.pool, `UPDATE effect_attempt SET reason = CASE attempt WHEN 2 THEN 'address_refused' ELSE 'timeout' END WHERE effect_id = $1`, b.ids["guid_5"])
+	storetest.Exec(t, b.pool, `UPDATE effect_attempt SET reason = CASE attempt WHEN 2 THEN 'address_refused' ELSE 'timeout' END WHERE effect_id = $1`, b.ids["guid_5"])
 	for name, c := range map[string]struct {
 		filter inbox.DeadFilter
 		want   string
@@ -259,9 +259,9 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
 	id := b.ids["evt_1"]
-	exec(t, b.pool, `UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 7 WHERE id = $1`, id)
-	exec(t, b.pool, `INSERT INTO stream (route_id, key_hash, in_flight, blocked_by) SELECT route_id, sequence_key_hash, id, id FROM effect WHERE id = $1`, id)
-	exec(t, b.pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at) SELECT route_id, sha256('k'), id, now() FROM effect WHERE id = $1`, id)
+	storetest.Exec(t, b.pool, `UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 7 WHERE id = $1`, id)
+	storetest.Exec(t, b.pool, `INSERT INTO stream (route_id, key_hash, in_flight, blocked_by) SELECT route_id, sequence_key_hash, id, id FROM effect WHERE id = $1`, id)
+	storetest.Exec(t, b.pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at) SELECT route_id, sha256('k'), id, now() FROM effect WHERE id = $1`, id)
 	if _, err := b.effects.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
@@ -288,7 +288,7 @@ func TestEveryDeadLetterHasAClass(t *testing.T) {
 	b := newBuried(t)
 	reasons := []inbox.Reason{inbox.ReasonBodyGone, reasons.Render, reasons.Mail5xx, reasons.Handler, inbox.ReasonLeaseExpired, inbox.ReasonOther, "never heard of"}
 	for i, reason := range reasons {
-		exec(t, b.pool, `UPDATE effect SET reason = $2, last_code = NULL WHERE id = $1`, b.ids["evt_1"], string(reason))
+		storetest.Exec(t, b.pool, `UPDATE effect SET reason = $2, last_code = NULL WHERE id = $1`, b.ids["evt_1"], string(reason))
 		rows, err := b.lister.Dead(t.Context(), inbox.DeadFilter{EventID: "evt_1"}, inbox.ID{}, 0)
 		if err != nil || len(rows) != 1 || !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(rows[0].ErrorClass)) {
 			t.Errorf("%d %s: %+v, %v", i, reason, rows, err)
@@ -301,45 +301,24 @@ func TestEveryDeadLetterHasAClass(t *testing.T) {
 func TestPlansOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
-	exec(t, b.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item, body_offset, body_length,
-			id_unsigned, suspected_replay)
-		SELECT gen_random_uuid(), 1, 'many_' || n, 'x', sha256('x'), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 1, false, false FROM generate_series(1, 20000) n`)
-	exec(t, b.pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, finished_at)
-		SELECT gen_random_uuid(), id, 1, 'done', 'key', 1, now() FROM inbox_event WHERE event_id LIKE 'many%'`)
-	exec(t, b.pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', finished_at = NULL WHERE event_id IN (SELECT id FROM inbox_event WHERE event_id LIKE 'many_1__')`)
-	exec(t, b.pool, `ANALYZE effect, inbox_event`)
+	storetest.Crowd(t, b.pool)
 	for name, c := range map[string]struct {
 		sql  string
 		args []any
 		want []string
 	}{
-		"list":   {inbox.ListDead, inbox.DeadArgs(inbox.DeadFilter{}, inbox.ID{}, 50), []string{"effect_dead_idx", "inbox_event_dead_idx", "effect_attempt_pkey"}},
-		"group":  {inbox.GroupDead, inbox.DeadArgs(inbox.DeadFilter{}, 1000), []string{"inbox_event_dead_idx"}},
-		"find":   {inbox.FindDead, inbox.DeadArgs(inbox.DeadFilter{}, 1000), []string{"inbox_event_dead_idx"}},
-		"replay": {inbox.ScopeEffects, inbox.DeadArgs(inbox.DeadFilter{}, []string{"dead", "indeterminate"}), []string{"effect_rest_idx"}},
+		"list":  {inbox.ListDead, inbox.DeadArgs(inbox.DeadFilter{}, inbox.ID{}, 50), []string{"effect_dead_idx", "inbox_event_dead_idx", "effect_attempt_pkey"}},
+		"group": {inbox.GroupDead, inbox.DeadArgs(inbox.DeadFilter{}, 1000), []string{"inbox_event_dead_idx"}},
+		"find":  {inbox.FindDead, inbox.DeadArgs(inbox.DeadFilter{}, 1000), []string{"inbox_event_dead_idx"}},
 	} {
-		rows, err := b.pool.Query(t.Context(), "EXPLAIN "+c.sql, c.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var text strings.Builder
-		for rows.Next() {
-			var line string
-			if err := rows.Scan(&line); err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintln(&text, line)
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
+		plan := storetest.Explain(t, b.pool, c.sql, c.args...)
 		for _, want := range c.want {
-			if !strings.Contains(text.String(), want) {
-				t.Errorf("%s: the plan has no %q:\n%s", name, want, text.String())
+			if !strings.Contains(plan, want) {
+				t.Errorf("%s: the plan has no %q:\n%s", name, want, plan)
 			}
 		}
-		if strings.Contains(text.String(), "Seq Scan on effect") || strings.Contains(text.String(), "Seq Scan on inbox_event") {
-			t.Errorf("%s: the plan reads a whole table:\n%s", name, text.String())
+		if strings.Contains(plan, "Seq Scan on effect") || strings.Contains(plan, "Seq Scan on inbox_event") {
+			t.Errorf("%s: the plan reads a whole table:\n%s", name, plan)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -23,7 +24,7 @@ func TestReadEffectStats(t *testing.T) {
 		}
 	}
 	old := inbox.NewID(time.Now().Add(-time.Hour))
-	exec(t, o.pool, `UPDATE effect SET id = $1 WHERE state = 'retry'`, old)
+	storetest.Exec(t, o.pool, `UPDATE effect SET id = $1 WHERE state = 'retry'`, old)
 	stats, err := inbox.ReadEffectStats(t.Context(), o.pool, append(o.routes, 999))
 	if err != nil {
 		t.Fatal(err)
@@ -46,15 +47,15 @@ func TestEffectStatsPlans(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string][]string{
 		"never analysed":         nil,
-		"analysed while empty":   {"VACUUM ANALYZE effect", nothingDue},
-		"analysed while at rest": {nothingDue, "VACUUM ANALYZE effect"},
+		"analysed while empty":   {"VACUUM ANALYZE effect", storetest.NothingDue},
+		"analysed while at rest": {storetest.NothingDue, "VACUUM ANALYZE effect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
 			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 			for _, sql := range prepare {
-				exec(t, pool, sql)
+				storetest.Exec(t, pool, sql)
 			}
 			for sql, args := range inbox.EffectStatsStatements {
 				var lines []string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -32,8 +33,8 @@ func ringOf(tb testing.TB, text string) *seal.Keyring {
 func (p *past) sealing(t *testing.T, keys *seal.Keyring) {
 	t.Helper()
 	gate, err := inbox.NewGate(inbox.GateConfig{
-		Pool: p.pool, Enqueuer: newQueue(), Keyring: keys,
-		Clock: inbox.NewClock(p.pool, func() time.Time { return time.Unix(0, p.at.Load()) }),
+		Pool: p.Pool, Enqueuer: storetest.Queue(), Keyring: keys,
+		Clock: inbox.NewClock(p.Pool, func() time.Time { return time.Unix(0, p.At.Load()) }),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,12 +43,12 @@ func (p *past) sealing(t *testing.T, keys *seal.Keyring) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = gate.Stop(context.WithoutCancel(t.Context())) })
-	p.gate = gate
+	p.Gate = gate
 }
 
 func (p *past) eraseWith(t *testing.T, keys *seal.Keyring, key string) inbox.Erased {
 	t.Helper()
-	out, err := inbox.EraseEvent(t.Context(), p.pool, inbox.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test", Keyring: keys})
+	out, err := inbox.EraseEvent(t.Context(), p.Pool, inbox.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test", Keyring: keys})
 	if err != nil {
 		t.Fatalf("erasing %s: %v", key, err)
 	}
@@ -59,7 +60,7 @@ func (p *past) delivery(t *testing.T, keys *seal.Keyring, event inbox.ID) (key i
 	t.Helper()
 	var id inbox.ID
 	var stored [2][]byte
-	err := p.pool.QueryRow(t.Context(), `SELECT b.id, b.key_id, b.headers, b.body FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class WHERE e.id = $1`, event).
+	err := p.Pool.QueryRow(t.Context(), `SELECT b.id, b.key_id, b.headers, b.body FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class WHERE e.id = $1`, event).
 		Scan(&id, &key, &stored[0], &stored[1])
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +78,11 @@ func sealedBatch(t *testing.T) (*past, []inbox.ID) {
 	t.Helper()
 	p := newPast(t)
 	p.sealing(t, ringOf(t, firstKey+" active"))
-	a := inboxtest.Batch(p.source, "evt_1", "evt_2", "evt_3")
+	a := inboxtest.Batch(p.Source, "evt_1", "evt_2", "evt_3")
 	a.Headers = []byte(`{"X-Batch":"b"}`)
 	var ids []inbox.ID
-	for _, item := range p.accept(t, a, time.Minute).Items {
-		p.settle(t, item.ID, inbox.EffectDone, 0)
+	for _, item := range p.Accept(t, a, time.Minute).Items {
+		p.Settle(t, item.ID, inbox.EffectDone, 0)
 		ids = append(ids, item.ID)
 	}
 	return p, ids
@@ -89,7 +90,7 @@ func sealedBatch(t *testing.T) (*past, []inbox.ID) {
 
 func (p *past) wantBodies(t *testing.T, keys *seal.Keyring, ids []inbox.ID, left ...int) {
 	t.Helper()
-	lister := inbox.NewLister(p.pool).WithKeyring(keys)
+	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
 	want := map[int]bool{}
 	for _, n := range left {
 		want[n] = true
@@ -121,7 +122,7 @@ func TestEraseOneOfASealedBatch(t *testing.T) {
 	}
 	p.eraseWith(t, keys, "evt_1")
 	p.eraseWith(t, keys, "evt_3")
-	if n := p.count(t, `SELECT count(*) FROM inbox_body`); n > 0 {
+	if n := p.Count(t, `SELECT count(*) FROM inbox_body`); n > 0 {
 		t.Error("the delivery is still there, though all of its events are erased")
 	}
 }
@@ -134,12 +135,12 @@ func TestEraseUnderALostKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, ids := sealedBatch(t)
-			p.exec(t, `UPDATE effect SET rendered = 'sealed', rendered_key_id = 1, result = 'sealed', result_key_id = 1 WHERE event_id = $1`, ids[0])
-			p.exec(t, `INSERT INTO operation_result (event_id, status, key_id, document, rendered_at) VALUES ($1, 'done', 1, 'sealed', now())`, ids[0])
-			p.exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, 'done', '{}', 'a')`, ids[0])
-			p.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action, diff, diff_key_id) VALUES ($1, 1, $1, $1, 1, 'replay', 'sealed', 1)`, ids[0])
-			p.exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, key_id, headers, body, size)
-				VALUES ($1, $2, now(), 'mismatch', '', true, 'POST', '/', '', 1, 'sealed', 'sealed', 1)`, ids[0], p.source.ID)
+			p.Exec(t, `UPDATE effect SET rendered = 'sealed', rendered_key_id = 1, result = 'sealed', result_key_id = 1 WHERE event_id = $1`, ids[0])
+			p.Exec(t, `INSERT INTO operation_result (event_id, status, key_id, document, rendered_at) VALUES ($1, 'done', 1, 'sealed', now())`, ids[0])
+			p.Exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, 'done', '{}', 'a')`, ids[0])
+			p.Exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action, diff, diff_key_id) VALUES ($1, 1, $1, $1, 1, 'replay', 'sealed', 1)`, ids[0])
+			p.Exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, key_id, headers, body, size)
+				VALUES ($1, $2, now(), 'mismatch', '', true, 'POST', '/', '', 1, 'sealed', 'sealed', 1)`, ids[0], p.Source.ID)
 			out := p.eraseWith(t, lost, "evt_1")
 			want := inbox.Erased{Event: ids[0], Unopened: true, Effects: 1, Results: 1, Diffs: 1, Unreadable: 1}
 			if !reflect.DeepEqual(out, want) {
@@ -158,7 +159,7 @@ func TestEraseUnderALostKey(t *testing.T) {
 			if out := p.eraseWith(t, lost, "evt_2"); !out.Body || out.Unopened {
 				t.Errorf("%+v", out)
 			}
-			if n := p.count(t, `SELECT count(*) FROM inbox_body`); n > 0 {
+			if n := p.Count(t, `SELECT count(*) FROM inbox_body`); n > 0 {
 				t.Error("the delivery is still there")
 			}
 		})
@@ -173,11 +174,11 @@ func TestEraseWhatIsKept(t *testing.T) {
 			t.Parallel()
 			p, ids := sealedBatch(t)
 			keys := ringOf(t, firstKey+" active")
-			p.exec(t, `INSERT INTO inbox_body (class, id, key_id, headers, body) SELECT 'kept', b.id, b.key_id, b.headers, b.body FROM inbox_body b`)
-			p.exec(t, `UPDATE inbox_event SET class = 'kept' WHERE id = ANY ($1::uuid[])`, ids[:moved])
+			p.Exec(t, `INSERT INTO inbox_body (class, id, key_id, headers, body) SELECT 'kept', b.id, b.key_id, b.headers, b.body FROM inbox_body b`)
+			p.Exec(t, `UPDATE inbox_event SET class = 'kept' WHERE id = ANY ($1::uuid[])`, ids[:moved])
 			p.eraseWith(t, keys, "evt_1")
 			p.wantBodies(t, keys, ids, 2, 3)
-			rows, err := p.pool.Query(t.Context(), `SELECT id, key_id, body FROM inbox_body`)
+			rows, err := p.Pool.Query(t.Context(), `SELECT id, key_id, body FROM inbox_body`)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,84 +9,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
-// bundle is a gate that has not been started: deliveries queue up, so that a
-// test decides what a group holds.
-type bundle struct {
-	pool *pgxpool.Pool // not the gate's
-	gate *inbox.Gate
-
-	gatePool *pgxpool.Pool
-	source   *inbox.Source
-}
+// bundle is a gate that the test starts, with what only the gate's tests do to it.
+type bundle struct{ *storetest.Bench }
 
 func setup(t *testing.T, change func(*inbox.GateConfig)) *bundle {
 	t.Helper()
-	url, schema := inboxtest.Schema(t)
-	b := &bundle{pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}
-	b.source = inboxtest.Source(t, b.pool, "stripe")
-	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, b.pool)}
-	b.gatePool = cfg.Pool
-	if change != nil {
-		change(&cfg)
-	}
-	var err error
-	if b.gate, err = inbox.NewGate(cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.gate.Stop(context.WithoutCancel(t.Context())) })
-	return b
-}
-
-func (b *bundle) start(t *testing.T) {
-	t.Helper()
-	if err := b.gate.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// answer is what one Accept returned.
-type answer struct {
-	receipt inbox.Receipt
-	err     error
+	return &bundle{storetest.NewBench(t, change)}
 }
 
 // oneFlusher makes what is queued before the start one group: of two flushers each may
 // take one of the deliveries.
 func oneFlusher(c *inbox.GateConfig) { c.Flushers = 1 }
-
-// together queues the admissions, then starts the gate, so that they are one group if
-// there is [oneFlusher].
-func (b *bundle) together(t *testing.T, admissions ...*inbox.Admission) []answer {
-	t.Helper()
-	answers := make([]answer, len(admissions))
-	var wg sync.WaitGroup
-	for i, a := range admissions {
-		wg.Go(func() { answers[i].receipt, answers[i].err = b.gate.Accept(t.Context(), a) })
-	}
-	b.queued(t, len(admissions))
-	b.start(t)
-	wg.Wait()
-	return answers
-}
-
-func (b *bundle) queued(t *testing.T, n int) {
-	t.Helper()
-	inboxtest.Until(t, fmt.Sprintf("%d waiting deliveries", n), func() bool { return b.gate.Stats().QueuedEvents == n })
-}
-
-func (b *bundle) scan(t *testing.T, sql string, into ...any) {
-	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), sql).Scan(into...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
 
 // What replays give way by: each delivery once, with the time from its coming to its
 // commit, also when it was no new one.
@@ -98,19 +37,19 @@ func TestGateCountsWaits(t *testing.T) {
 	answers := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+			_, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_1"))
 			answers <- err
 		}()
 	}
-	b.queued(t, 2)
+	b.Queued(t, 2)
 	<-time.After(held) // the gate has not been started
-	b.start(t)
+	b.Start(t)
 	for range 2 {
 		if err := <-answers; err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s := b.gate.Stats(); s.Answered != 2 || s.Waited < 2*held || s.Waited > 2*time.Since(began) {
+	if s := b.Gate.Stats(); s.Answered != 2 || s.Waited < 2*held || s.Waited > 2*time.Since(began) {
 		t.Errorf("%d answered after %s in all, want 2 after at least %s", s.Answered, s.Waited, 2*held)
 	}
 }
@@ -119,15 +58,15 @@ func TestGateMakesAMissingPartition(t *testing.T) {
 	t.Parallel()
 	b := setup(t, oneFlusher)
 	day := "inbox_body_default" + time.Now().UTC().Format("_20060102")
-	if _, err := b.pool.Exec(t.Context(), "DROP TABLE "+day); err != nil {
+	if _, err := b.Pool.Exec(t.Context(), "DROP TABLE "+day); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range b.together(t, inboxtest.Admission(b.source, "evt_1"), inboxtest.Admission(b.source, "evt_2")) {
-		if a.err != nil || a.receipt.Items[0].Outcome != inbox.Recorded {
-			t.Errorf("got %v, %v, want recorded", a.receipt, a.err)
+	for _, a := range b.Together(t, inboxtest.Admission(b.Source, "evt_1"), inboxtest.Admission(b.Source, "evt_2")) {
+		if a.Err != nil || a.Receipt.Items[0].Outcome != inbox.Recorded {
+			t.Errorf("got %v, %v, want recorded", a.Receipt, a.Err)
 		}
 	}
-	if made := b.gate.Stats().Partitions; made != 1 {
+	if made := b.Gate.Stats().Partitions; made != 1 {
 		t.Errorf("the gate made partitions %d times, want once", made)
 	}
 }
@@ -137,27 +76,27 @@ func TestGateMakesAMissingPartition(t *testing.T) {
 func TestGateFailsOneAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t, oneFlusher)
-	tx, err := b.pool.Begin(t.Context())
+	tx, err := b.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class,
 		body_id, item, body_offset, body_length, id_unsigned, suspected_replay)
-		VALUES (gen_random_uuid(), $1, 'held', '', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 0, false, false)`, b.source.ID); err != nil {
+		VALUES (gen_random_uuid(), $1, 'held', '', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 0, false, false)`, b.Source.ID); err != nil {
 		t.Fatal(err)
 	}
-	answers := b.together(t, inboxtest.Admission(b.source, "free_1"), inboxtest.Admission(b.source, "held"), inboxtest.Admission(b.source, "free_2"))
+	answers := b.Together(t, inboxtest.Admission(b.Source, "free_1"), inboxtest.Admission(b.Source, "held"), inboxtest.Admission(b.Source, "free_2"))
 	for i, want := range []bool{true, false, true} {
-		if got := answers[i].err == nil; got != want {
-			t.Errorf("delivery %d: error %v, want success %t", i, answers[i].err, want)
+		if got := answers[i].Err == nil; got != want {
+			t.Errorf("delivery %d: error %v, want success %t", i, answers[i].Err, want)
 		}
 	}
-	if err := answers[1].err; !errors.Is(err, inbox.ErrUnavailable) || !strings.Contains(err.Error(), "stripe/held") {
+	if err := answers[1].Err; !errors.Is(err, inbox.ErrUnavailable) || !strings.Contains(err.Error(), "stripe/held") {
 		t.Errorf("the held one got %v, want ErrUnavailable with the key", err)
 	}
-	if b.gate.Stats().Splits != 1 {
-		t.Errorf("the group was split %d times, want once", b.gate.Stats().Splits)
+	if b.Gate.Stats().Splits != 1 {
+		t.Errorf("the group was split %d times, want once", b.Gate.Stats().Splits)
 	}
 }
 
@@ -173,22 +112,22 @@ func TestGateIsBounded(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 2 {
 				wg.Go(func() {
-					if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, fmt.Sprintf("evt_%d", i))); err != nil {
+					if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, fmt.Sprintf("evt_%d", i))); err != nil {
 						t.Errorf("a delivery that fitted got %v", err)
 					}
 				})
 			}
-			b.queued(t, 2)
-			if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_3")); !errors.Is(err, inbox.ErrOverloaded) {
+			b.Queued(t, 2)
+			if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_3")); !errors.Is(err, inbox.ErrOverloaded) {
 				t.Errorf("a delivery that does not fit got %v, want ErrOverloaded", err)
 			}
-			b.start(t)
+			b.Start(t)
 			wg.Wait()
-			if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_3")); err != nil {
+			if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_3")); err != nil {
 				t.Errorf("with room again: %v", err)
 			}
-			if waiting := b.gate.Stats().QueuedBytes; waiting != 0 {
-				inboxtest.Until(t, "the byte budget to be given back", func() bool { return b.gate.Stats().QueuedBytes == 0 })
+			if waiting := b.Gate.Stats().QueuedBytes; waiting != 0 {
+				inboxtest.Until(t, "the byte budget to be given back", func() bool { return b.Gate.Stats().QueuedBytes == 0 })
 			}
 		})
 	}
@@ -199,19 +138,19 @@ func TestGateStopCommitsWhatWaits(t *testing.T) {
 	b := setup(t, nil)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1")); err != nil {
+		if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_1")); err != nil {
 			t.Errorf("the one that waited got %v", err)
 		}
 	})
-	b.queued(t, 1)
-	b.start(t)
+	b.Queued(t, 1)
+	b.Start(t)
 	for range 2 { // twice is allowed
-		if err := b.gate.Stop(t.Context()); err != nil {
+		if err := b.Gate.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wg.Wait()
-	if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_2")); !errors.Is(err, inbox.ErrUnavailable) {
+	if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_2")); !errors.Is(err, inbox.ErrUnavailable) {
 		t.Errorf("after Stop: %v, want ErrUnavailable", err)
 	}
 }
@@ -219,10 +158,10 @@ func TestGateStopCommitsWhatWaits(t *testing.T) {
 func TestGateIgnoresTheSendersDisconnect(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
+	b.Start(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	receipt, err := b.gate.Accept(gone, inboxtest.Admission(b.source, "evt_1"))
+	receipt, err := b.Gate.Accept(gone, inboxtest.Admission(b.Source, "evt_1"))
 	if err != nil || receipt.Items[0].Outcome != inbox.Recorded {
 		t.Errorf("got %v, %v, want recorded", receipt, err)
 	}
@@ -243,11 +182,11 @@ func TestGateKeepsWhatCannotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, nil)
-			b.start(t)
+			b.Start(t)
 			deliver := func() inbox.ItemReceipt {
-				a := inboxtest.AdmissionOf(b.source, test.id, "\x00 not json \xff")
+				a := inboxtest.AdmissionOf(b.Source, test.id, "\x00 not json \xff")
 				a.Events[0].Type, a.Events[0].Unusable = test.kind, test.unusable
-				receipt, err := b.gate.Accept(t.Context(), a)
+				receipt, err := b.Gate.Accept(t.Context(), a)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -261,7 +200,7 @@ func TestGateKeepsWhatCannotBeUsed(t *testing.T) {
 			}
 			var id, admission, detail string
 			var body []byte
-			b.scan(t, `SELECT event_id, admission, admission_detail, body FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id`, &id, &admission, &detail, &body)
+			b.Scan(t, `SELECT event_id, admission, admission_detail, body FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id`, &id, &admission, &detail, &body)
 			// sha256 of those bytes, by sha256sum.
 			if want := "~ea13512eb50be81a966dabaa6ae278d36fdc6f88bbb6f845747981a065235d04"; id != want || admission != "unusable" || detail == "" {
 				t.Errorf("recorded as %q, %s, %q", id, admission, detail)
@@ -276,14 +215,14 @@ func TestGateKeepsWhatCannotBeUsed(t *testing.T) {
 func TestGateRecordsWhatNoRouteTakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.source.Routes[0].Types = []string{"invoice.*"}
-	b.start(t)
-	receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+	b.Source.Routes[0].Types = []string{"invoice.*"}
+	b.Start(t)
+	receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_1"))
 	if err != nil || receipt.Items[0].Effects != 0 {
 		t.Fatalf("got %v, %v, want no effects", receipt, err)
 	}
 	var admission string
-	b.scan(t, `SELECT admission FROM inbox_event`, &admission)
+	b.Scan(t, `SELECT admission FROM inbox_event`, &admission)
 	if admission != "unrouted" {
 		t.Errorf("admitted as %s, want unrouted", admission)
 	}
@@ -292,29 +231,29 @@ func TestGateRecordsWhatNoRouteTakes(t *testing.T) {
 func TestGateAsksForARearm(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
+	b.Start(t)
 	accept := func(a *inbox.Admission) inbox.ID {
-		receipt, err := b.gate.Accept(t.Context(), a)
+		receipt, err := b.Gate.Accept(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return receipt.Items[0].ID
 	}
-	event := accept(inboxtest.Admission(b.source, "evt_1"))
-	accept(inboxtest.Admission(b.source, "evt_1")) // nothing is dead: no job
-	if _, err := b.pool.Exec(t.Context(), `UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`); err != nil {
+	event := accept(inboxtest.Admission(b.Source, "evt_1"))
+	accept(inboxtest.Admission(b.Source, "evt_1")) // nothing is dead: no job
+	if _, err := b.Pool.Exec(t.Context(), `UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`); err != nil {
 		t.Fatal(err)
 	}
-	accept(inboxtest.Admission(b.source, "evt_1"))
+	accept(inboxtest.Admission(b.Source, "evt_1"))
 	var n int
 	var of inbox.ID
-	b.scan(t, `SELECT count(*), (array_agg(args->>'event'))[1]::uuid FROM river_job WHERE kind = 'rearm'`, &n, &of)
+	b.Scan(t, `SELECT count(*), (array_agg(args->>'event'))[1]::uuid FROM river_job WHERE kind = 'rearm'`, &n, &of)
 	if n != 1 || of != event {
 		t.Errorf("%d rearm jobs for %s, want one for %s", n, of, event)
 	}
-	b.source.Rearm = -1
-	accept(inboxtest.Admission(b.source, "evt_1"))
-	b.scan(t, `SELECT count(*) FROM river_job WHERE kind = 'rearm'`, &n)
+	b.Source.Rearm = -1
+	accept(inboxtest.Admission(b.Source, "evt_1"))
+	b.Scan(t, `SELECT count(*) FROM river_job WHERE kind = 'rearm'`, &n)
 	if n != 1 {
 		t.Errorf("%d rearm jobs with re-arming off, want still one", n)
 	}
@@ -323,15 +262,15 @@ func TestGateAsksForARearm(t *testing.T) {
 func TestGateSuspectsAReplay(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
+	b.Start(t)
 	for i, test := range []struct {
 		id       string
 		unsigned bool
 		want     bool
 	}{{"1", true, false}, {"2", true, true}, {"3", false, false}} {
-		a := inboxtest.AdmissionOf(b.source, test.id, `{"same":"bytes"}`)
+		a := inboxtest.AdmissionOf(b.Source, test.id, `{"same":"bytes"}`)
 		a.IDUnsigned = test.unsigned
-		receipt, err := b.gate.Accept(t.Context(), a)
+		receipt, err := b.Gate.Accept(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,14 +283,14 @@ func TestGateSuspectsAReplay(t *testing.T) {
 func TestGateConflictWithAPrunedBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
-	if _, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", `{"n":1,"attempt":1}`)); err != nil {
+	b.Start(t)
+	if _, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", `{"n":1,"attempt":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), `DELETE FROM inbox_body`); err != nil {
+	if _, err := b.Pool.Exec(t.Context(), `DELETE FROM inbox_body`); err != nil {
 		t.Fatal(err)
 	}
-	receipt, err := b.gate.Accept(t.Context(), inboxtest.AdmissionOf(b.source, "evt_1", `{"n":1,"attempt":2}`))
+	receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", `{"n":1,"attempt":2}`))
 	if err != nil || receipt.Items[0].Outcome != inbox.Conflict {
 		t.Errorf("got %v, %v, want a conflict: nothing is left to compare with", receipt, err)
 	}
@@ -385,8 +324,8 @@ func TestGateTakesAnUnconfirmedCommitForAmbiguous(t *testing.T) {
 					return warning{conn, &left}, err
 				}
 			})
-			b.start(t)
-			receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+			b.Start(t)
+			receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_1"))
 			if !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
@@ -412,66 +351,14 @@ func TestGateConnectionsNeverCancel(t *testing.T) {
 	}
 }
 
-// TestPlans: every hot statement of the gate finds its rows through the index
-// meant for it, also while the tables are empty and never analysed.
-func TestPlans(t *testing.T) { //nolint:tparallel // the statements are planned on one connection, one after the other
+// TestPlans: every hot statement of the gate finds its rows through the index meant for it.
+func TestPlans(t *testing.T) {
 	t.Parallel()
-	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, session.PoolGate, 1)
-	inboxtest.Source(t, pool, "stripe")
-	for name, test := range map[string]struct { //nolint:paralleltest // as above
-		sql, types string
-		nulls      int
-		want       []string
-	}{
-		"read":   {inbox.ReadEvents, "", 4, []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
-		"insert": {inbox.InsertEvents, "", 19, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
-		"bump":   {inbox.BumpDeliveries, "", 2, []string{"Index Scan using inbox_event_pkey"}},
-		"first":  {inbox.ReadFirst, "", 1, []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
-
-		"streams":      {inbox.InsertStreams, "", 6, []string{"Conflict Arbiter Indexes: stream_key"}},
-		"lock_streams": {inbox.LockStreams, "", 2, []string{"Index Scan using stream_key"}},
-		"lock_asked":   {inbox.LockAsked, "", 1, []string{"effect_pkey"}},
-		"order":        {inbox.ReadOrder, "", 4, []string{"stream_key", "effect_sequence_idx", "effect_open_idx", "effect_pkey", "Index Scan Backward using effect_open_idx"}},
-		"ahead":        {inbox.ReadAhead, "", 3, []string{"effect_sequence_idx", "effect_pkey", "inbox_event_pkey"}},
-		"go_on":        {inbox.GoOnInStreams, "", 32, []string{"stream_pkey", "effect_open_idx", "effect_pkey", "inbox_event_pkey"}},
-		"settle":       {inbox.SettleInStreams, "", 26, []string{"stream_key", "effect_pkey"}},
-		"move":         {inbox.MoveEffects, "", 6, []string{"Index Scan using effect_pkey"}},
-		"below":        {inbox.SupersedeBelow, "", 3, []string{"effect_open_idx"}},
-		"forget":       {inbox.ForgetIndeterminate, "", 1, []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
-		"results":      {inbox.ForgetResults, "", 2, []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
-		"lock_events":  {inbox.LockEffectEvents, "", 3, []string{"inbox_event_pkey", "effect_duplicate_of_idx"}},
-		"chunk":        {inbox.ReadChunk, "", 3, []string{"Index Cond: ((replay_id = $1) AND (\"position\" > $3))"}},
-		"held":         {inbox.PageHeld, "", 3, []string{"effect_held_idx", "stream_key"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := pool.Exec(t.Context(), "PREPARE p_"+name+" AS "+test.sql); err != nil {
-				t.Fatal(err)
-			}
-			nulls := strings.TrimSuffix(strings.Repeat("NULL, ", test.nulls), ", ")
-			rows, err := pool.Query(t.Context(), "EXPLAIN EXECUTE p_"+name+"("+nulls+")")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var plan strings.Builder
-			for rows.Next() {
-				var line string
-				if err := rows.Scan(&line); err != nil {
-					t.Fatal(err)
-				}
-				plan.WriteString(line + "\n")
-			}
-			if err := rows.Err(); err != nil {
-				t.Fatal(err)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(plan.String(), want) {
-					t.Errorf("the plan has no %q:\n%s", want, plan.String())
-				}
-			}
-			if strings.Contains(plan.String(), "Seq Scan") {
-				t.Errorf("the plan reads a whole table:\n%s", plan.String())
-			}
-		})
-	}
+	storetest.Plans(t, map[string]storetest.Plan{
+		"read":    {SQL: inbox.ReadEvents, Want: []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
+		"insert":  {SQL: inbox.InsertEvents, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
+		"bump":    {SQL: inbox.BumpDeliveries, Want: []string{"Index Scan using inbox_event_pkey"}},
+		"first":   {SQL: inbox.ReadFirst, Want: []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
+		"streams": {SQL: inbox.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key"}},
+	})
 }

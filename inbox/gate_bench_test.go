@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkGate(b *testing.B) {
 			pool := inboxtest.Open(b, url, schema, session.PoolAdmin, 4)
 			source := inboxtest.Source(b, pool, "stripe")
 			gate := newGate(b, inboxtest.Bench{
-				Pool: inboxtest.Open(b, url, schema, session.PoolGate, 8), Clock: inboxtest.Clock(b, pool), Queue: newQueue(),
+				Pool: inboxtest.Open(b, url, schema, session.PoolGate, 8), Clock: inboxtest.Clock(b, pool), Queue: storetest.Queue(),
 			})
 			body := []byte(`{"pad":"` + string(bytes.Repeat([]byte("0123456789abcdef"), 127)) + `"}`)
 			var n atomic.Int64

@@ -18,7 +18,7 @@ import (
 // stranger is a transaction of somebody else that stays open until it is let go.
 func (b *bundle) stranger(t *testing.T, sql string, args ...any) (tx pgx.Tx, letGo func()) {
 	t.Helper()
-	tx, err := b.pool.Begin(t.Context())
+	tx, err := b.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +50,15 @@ func TestGateDeadlineHoldsUnderATableLock(t *testing.T) {
 	b := setup(t, func(c *inbox.GateConfig) { c.Deadline = deadline })
 	b.stranger(t, `LOCK TABLE inbox_event IN SHARE MODE`) // as CREATE INDEX does
 	began := time.Now()
-	for i, a := range b.together(t, deliveries(b.source, "evt", 40)...) {
-		if !errors.Is(a.err, inbox.ErrUnavailable) {
-			t.Errorf("delivery %d: %v, want ErrUnavailable", i, a.err)
+	for i, a := range b.Together(t, deliveries(b.Source, "evt", 40)...) {
+		if !errors.Is(a.Err, inbox.ErrUnavailable) {
+			t.Errorf("delivery %d: %v, want ErrUnavailable", i, a.Err)
 		}
 	}
 	if took := time.Since(began); took > 5*deadline || took < deadline/2 {
 		t.Errorf("all were answered after %s, with a deadline of %s", took, deadline)
 	}
-	if s := b.gate.Stats(); s.Splits != 0 {
+	if s := b.Gate.Stats(); s.Splits != 0 {
 		t.Errorf("the group was split %d times over what all of it shares", s.Splits)
 	}
 }
@@ -81,12 +81,12 @@ func TestGateWaitsForATable(t *testing.T) {
 		inboxtest.Until(t, "a second run", func() bool { return runs.Load() > 1 })
 		letGo()
 	}()
-	for i, a := range b.together(t, deliveries(b.source, "evt", 20)...) {
-		if a.err != nil || a.receipt.Items[0].Outcome != inbox.Recorded {
-			t.Errorf("delivery %d: %+v, %v, want recorded", i, a.receipt, a.err)
+	for i, a := range b.Together(t, deliveries(b.Source, "evt", 20)...) {
+		if a.Err != nil || a.Receipt.Items[0].Outcome != inbox.Recorded {
+			t.Errorf("delivery %d: %+v, %v, want recorded", i, a.Receipt, a.Err)
 		}
 	}
-	if s := b.gate.Stats(); s.Splits != 0 {
+	if s := b.Gate.Stats(); s.Splits != 0 {
 		t.Errorf("the group was split %d times", s.Splits)
 	}
 }
@@ -97,12 +97,12 @@ func TestGateDeadlineHoldsAcrossASplit(t *testing.T) {
 	t.Parallel()
 	const deadline, held = 4 * time.Second, 20
 	b := setup(t, func(c *inbox.GateConfig) { c.Deadline = deadline })
-	b.stranger(t, takeKey, b.source.ID, held)
+	b.stranger(t, takeKey, b.Source.ID, held)
 	began := time.Now()
-	answers := b.together(t, append(deliveries(b.source, "held", held), deliveries(b.source, "free", 5)...)...)
+	answers := b.Together(t, append(deliveries(b.Source, "held", held), deliveries(b.Source, "free", 5)...)...)
 	for i, a := range answers {
-		if free := i >= held; free != (a.err == nil) {
-			t.Errorf("delivery %d: %v, free %t", i, a.err, free)
+		if free := i >= held; free != (a.Err == nil) {
+			t.Errorf("delivery %d: %v, free %t", i, a.Err, free)
 		}
 	}
 	if took := time.Since(began); took > 4*deadline {
@@ -130,15 +130,15 @@ func TestGateRestGoesToAFreeFlusher(t *testing.T) {
 		}
 	})
 	answers := make([]chan error, 3)
-	for i, a := range deliveries(b.source, "evt", 3) {
+	for i, a := range deliveries(b.Source, "evt", 3) {
 		answers[i] = make(chan error, 1)
 		go func() {
-			_, err := b.gate.Accept(t.Context(), a)
+			_, err := b.Gate.Accept(t.Context(), a)
 			answers[i] <- err
 		}()
-		b.queued(t, i+1)
+		b.Queued(t, i+1)
 	}
-	b.start(t)
+	b.Start(t)
 	select {
 	case err := <-answers[2]:
 		if err != nil {
@@ -160,30 +160,30 @@ func TestGateRestGoesToAFreeFlusher(t *testing.T) {
 func TestGateDuplicateDoesNotWaitForItsRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
+	b.Start(t)
 	for _, id := range []string{"evt_1", "evt_2"} {
-		if _, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, id)); err != nil {
+		if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.gate.Stop(t.Context()); err != nil {
+	if err := b.Gate.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A gate of its own, so that both duplicates are one group.
-	again := setup(t, func(c *inbox.GateConfig) { c.Pool, c.Clock, c.Flushers = b.gatePool, inboxtest.Clock(t, b.pool), 1 })
-	again.pool, again.source = b.pool, b.source
+	again := setup(t, func(c *inbox.GateConfig) { c.Pool, c.Clock, c.Flushers = b.GatePool, inboxtest.Clock(t, b.Pool), 1 })
+	again.Pool, again.Source = b.Pool, b.Source
 	_, letGo := again.stranger(t, `SELECT FROM inbox_event WHERE event_id = 'evt_1' FOR UPDATE`)
-	for i, a := range again.together(t, inboxtest.Admission(b.source, "evt_1"), inboxtest.Admission(b.source, "evt_2")) {
-		if a.err != nil || a.receipt.Items[0].Outcome != inbox.Duplicate {
-			t.Errorf("duplicate %d gave %+v, %v", i+1, a.receipt, a.err)
+	for i, a := range again.Together(t, inboxtest.Admission(b.Source, "evt_1"), inboxtest.Admission(b.Source, "evt_2")) {
+		if a.Err != nil || a.Receipt.Items[0].Outcome != inbox.Duplicate {
+			t.Errorf("duplicate %d gave %+v, %v", i+1, a.Receipt, a.Err)
 		}
 	}
-	if s := again.gate.Stats(); s.Splits != 0 || s.Groups != 1 {
+	if s := again.Gate.Stats(); s.Splits != 0 || s.Groups != 1 {
 		t.Errorf("%d groups and %d splits, want one group that waited for nothing", s.Groups, s.Splits)
 	}
 	letGo()
 	var held, free int
-	again.scan(t, `SELECT max(deliveries) FILTER (WHERE event_id = 'evt_1'), max(deliveries) FILTER (WHERE event_id = 'evt_2') FROM inbox_event`, &held, &free)
+	again.Scan(t, `SELECT max(deliveries) FILTER (WHERE event_id = 'evt_1'), max(deliveries) FILTER (WHERE event_id = 'evt_2') FROM inbox_event`, &held, &free)
 	if held != 1 || free != 2 {
 		t.Errorf("counted %d and %d deliveries, want 1 of the row that was locked and 2 of the other", held, free)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -60,7 +61,7 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			connections := inboxtest.Open(t, url, schema, session.PoolGate, 4)
 			direct := new(inboxtest.Fault).Acquire(connections)
 			gate, err := inbox.NewGate(inbox.GateConfig{
-				Pool: connections, Enqueuer: newQueue(), Clock: inbox.NewClock(pool, now),
+				Pool: connections, Enqueuer: storetest.Queue(), Clock: inbox.NewClock(pool, now),
 				Acquire: func(ctx context.Context) (inbox.Conn, error) {
 					if working.Load() {
 						return direct(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // refusing is a queue whose notifications the server refuses, as it does when
@@ -26,13 +27,13 @@ func (r refusing) Notify(b *pgx.Batch) {
 // the sender.
 func TestGateNotifiesBehindTheCommit(t *testing.T) {
 	t.Parallel()
-	queue := refusing{newQueue(), new(atomic.Int32)}
+	queue := refusing{storetest.Queue(), new(atomic.Int32)}
 	b := setup(t, func(cfg *inbox.GateConfig) { cfg.Enqueuer = queue })
 	for _, outcome := range []inbox.Outcome{inbox.Recorded, inbox.Duplicate} {
 		if outcome == inbox.Recorded {
-			b.start(t)
+			b.Start(t)
 		}
-		receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "evt_1"))
+		receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "evt_1"))
 		if err != nil || receipt.Items[0].Outcome != outcome {
 			t.Errorf("%+v, %v, want %s", receipt, err, outcome)
 		}
@@ -41,7 +42,7 @@ func TestGateNotifiesBehindTheCommit(t *testing.T) {
 		t.Errorf("notified %d times, want once: a duplicate has nothing for the workers", n)
 	}
 	var jobs int
-	if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM river_job`).Scan(&jobs); err != nil || jobs != 1 {
+	if err := b.Pool.QueryRow(t.Context(), `SELECT count(*) FROM river_job`).Scan(&jobs); err != nil || jobs != 1 {
 		t.Errorf("%d jobs, %v", jobs, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/session"
 )
@@ -59,7 +60,7 @@ func TestPlacesAtTheGate(t *testing.T) {
 			route := &source.Routes[0]
 			route.Order, route.Types = c.policy, []string{"test.*"}
 			gate, err := inbox.NewGate(inbox.GateConfig{
-				Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: newQueue(), Clock: inboxtest.Clock(t, pool),
+				Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: storetest.Queue(), Clock: inboxtest.Clock(t, pool),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -129,7 +130,7 @@ func TestABatchHasManyPlaces(t *testing.T) {
 	second.Order = sequence.Policy{Mode: sequence.Arrival}
 	source.Routes = []inbox.Route{first, second}
 	gate := newGate(t, inboxtest.Bench{
-		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, pool), Queue: newQueue(),
+		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, pool), Queue: storetest.Queue(),
 	})
 	a := inboxtest.Batch(source, "b1", "a1", "b2", "a2", "c1")
 	for i := range a.Events {

@@ -23,7 +23,7 @@ func numbered(n int) (ids []string) {
 func (b *bundle) wholeBatch(t *testing.T, n, bodies int) {
 	t.Helper()
 	var events, right, effects, stored int
-	b.scan(t, `SELECT (SELECT count(*) FROM inbox_event),
+	b.Scan(t, `SELECT (SELECT count(*) FROM inbox_event),
 		(SELECT count(*) FROM inbox_event e JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 		 WHERE convert_from(substr(b.body, e.body_offset + 1, e.body_length), 'UTF8') = '{"id":"' || e.event_id || '"}'),
 		(SELECT count(*) FROM effect f JOIN river_job j ON j.id = f.job_id), (SELECT count(*) FROM inbox_body)`, &events, &right, &effects, &stored)
@@ -47,17 +47,17 @@ func TestGateBatchLetsOthersPass(t *testing.T) {
 		c.Acquire = func(ctx context.Context) (inbox.Conn, error) {
 			if runs.Add(1) == 3 { // in the middle of the batch another delivery comes
 				go func() {
-					_, err := b.gate.Accept(t.Context(), inboxtest.Admission(b.source, "other"))
-					err = errors.Join(err, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM inbox_event WHERE event_id LIKE 'evt%'`).Scan(&committed))
+					_, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, "other"))
+					err = errors.Join(err, b.Pool.QueryRow(t.Context(), `SELECT count(*) FROM inbox_event WHERE event_id LIKE 'evt%'`).Scan(&committed))
 					other <- err
 				}()
-				inboxtest.Until(t, "the other delivery to wait", func() bool { return b.gate.Stats().QueuedEvents > 0 || len(other) > 0 })
+				inboxtest.Until(t, "the other delivery to wait", func() bool { return b.Gate.Stats().QueuedEvents > 0 || len(other) > 0 })
 			}
 			return acquire(ctx)
 		}
 	})
-	b.start(t)
-	receipt, err := b.gate.Accept(t.Context(), inboxtest.Batch(b.source, numbered(events)...))
+	b.Start(t)
+	receipt, err := b.Gate.Accept(t.Context(), inboxtest.Batch(b.Source, numbered(events)...))
 	if err != nil || len(receipt.Items) != events {
 		t.Fatalf("%d items, %v", len(receipt.Items), err)
 	}
@@ -72,7 +72,7 @@ func TestGateBatchLetsOthersPass(t *testing.T) {
 	if committed == 0 || committed >= events {
 		t.Errorf("the other delivery was answered when %d of %d events of the batch were committed, want it in between", committed, events)
 	}
-	if _, err := b.pool.Exec(t.Context(), `WITH e AS (DELETE FROM inbox_event WHERE event_id = 'other' RETURNING id, body_id),
+	if _, err := b.Pool.Exec(t.Context(), `WITH e AS (DELETE FROM inbox_event WHERE event_id = 'other' RETURNING id, body_id),
 		f AS (DELETE FROM effect WHERE event_id IN (SELECT id FROM e)) DELETE FROM inbox_body WHERE id IN (SELECT body_id FROM e)`); err != nil {
 		t.Fatal(err)
 	}
@@ -92,22 +92,22 @@ func TestGateBatchIsResumed(t *testing.T) {
 				b := setup(t, func(c *inbox.GateConfig) {
 					c.GroupEvents, c.Acquire = 16, fault.Acquire(c.Pool) // parts of 8
 				})
-				b.start(t)
-				batch := func() *inbox.Admission { return inboxtest.Batch(b.source, numbered(events)...) }
-				_, err := b.gate.Accept(t.Context(), batch())
+				b.Start(t)
+				batch := func() *inbox.Admission { return inboxtest.Batch(b.Source, numbered(events)...) }
+				_, err := b.Gate.Accept(t.Context(), batch())
 				last = !fault.Struck()
 				if (err == nil) != last {
 					t.Fatalf("cut at call %d: %v", n, err)
 				}
 				var recorded, bare int
-				b.scan(t, `SELECT (SELECT count(*) FROM inbox_event), (SELECT count(*) FROM inbox_event e WHERE NOT EXISTS
+				b.Scan(t, `SELECT (SELECT count(*) FROM inbox_event), (SELECT count(*) FROM inbox_event e WHERE NOT EXISTS
 					(SELECT FROM inbox_body b WHERE b.class = e.class AND b.id = e.body_id) OR NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id))`, &recorded, &bare)
 				if bare != 0 || recorded%8 != 0 {
 					t.Fatalf("cut at call %d: %d events, %d of them without body or effect", n, recorded, bare)
 				}
-				again := setup(t, func(c *inbox.GateConfig) { c.GroupEvents, c.Pool, c.Clock = 16, b.gatePool, inboxtest.Clock(t, b.pool) })
-				again.start(t)
-				receipt, err := again.gate.Accept(t.Context(), batch())
+				again := setup(t, func(c *inbox.GateConfig) { c.GroupEvents, c.Pool, c.Clock = 16, b.GatePool, inboxtest.Clock(t, b.Pool) })
+				again.Start(t)
+				receipt, err := again.Gate.Accept(t.Context(), batch())
 				if err != nil {
 					t.Fatalf("the retry after a cut at call %d: %v", n, err)
 				}

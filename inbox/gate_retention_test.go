@@ -14,15 +14,15 @@ import (
 func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	b.start(t)
-	b.source.Tombstone = 30 * day
+	b.Start(t)
+	b.Source.Tombstone = 30 * day
 	deliver := func(id string, dated time.Duration) inbox.ItemReceipt {
 		t.Helper()
-		a := inboxtest.Admission(b.source, id)
+		a := inboxtest.Admission(b.Source, id)
 		if dated != 0 {
 			a.Events[0].DatedAt = time.Now().Add(-dated)
 		}
-		receipt, err := b.gate.Accept(t.Context(), a)
+		receipt, err := b.Gate.Accept(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 		}
 		var admission string
 		var bodies int
-		b.scan(t, `SELECT admission, (SELECT count(*) FROM inbox_body b WHERE b.id = e.body_id) FROM inbox_event e WHERE event_id = '`+c.id+`'`, &admission, &bodies)
+		b.Scan(t, `SELECT admission, (SELECT count(*) FROM inbox_body b WHERE b.id = e.body_id) FROM inbox_event e WHERE event_id = '`+c.id+`'`, &admission, &bodies)
 		if want := map[bool]string{true: "beyond_retention", false: "ok"}[c.beyond]; admission != want || bodies != 1 {
 			t.Errorf("%s is %s with %d bodies, want %s with its body", c.id, admission, bodies, want)
 		}
@@ -53,7 +53,7 @@ func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 	if known := deliver("young", 400*day); known.Outcome != inbox.Duplicate || known.BeyondRetention {
 		t.Errorf("a known key that claims to be old: %+v, want a duplicate of the first", known)
 	}
-	b.source.Tombstone = 0
+	b.Source.Tombstone = 0
 	if got := deliver("unbounded", 400*day); got.BeyondRetention {
 		t.Error("a source without a horizon holds nothing")
 	}

@@ -6,10 +6,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
-
-func newQueue() inbox.Enqueuer { return jobs.NewQueue(jobs.QueueConfig{}) }
 
 func newGate(tb testing.TB, b inboxtest.Bench) inboxtest.Gate {
 	tb.Helper()
@@ -29,7 +27,7 @@ func TestGate(t *testing.T) {
 	for _, name := range inboxtest.TestNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.ExerciseOne(t, name, newQueue, newGate)
+			inboxtest.ExerciseOne(t, name, storetest.Queue, newGate)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // A changed recipe makes another key of the same call: it was carried out again.
@@ -36,7 +37,7 @@ func TestAChangedRecipeRepeatsNothingUnlessItSaysSo(t *testing.T) {
 	register(t, pool, with(1, ""))
 	register(t, pool, with(1, "fields [body.order]"))
 	register(t, pool, with(1, "fields [body.id]")) // there is no key that it could matter for
-	exec(t, pool, owner)
+	storetest.Exec(t, pool, owner)
 	refuses(with(1, "fields [body.id, body.item]"), "route shop/all is fields [body.id, body.item], version 1, and was fields [body.id], version 1, under which it holds 1 key")
 	register(t, pool, with(2, "fields [body.id, body.item]")) // that says so
 	register(t, pool, with(1, "fields [body.id]"))            // a process with the configuration before starts again

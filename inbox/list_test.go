@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // listed is a database with three events, one effect each, written as rows so
@@ -48,30 +47,23 @@ func newListed(t *testing.T) *listed {
 		id := inbox.NewID(at)
 		body := []byte(`[{"n":0},{"n":` + fmt.Sprint(i) + `}]`)
 		sum := sha256.Sum256(body)
-		exec(t, pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
+		storetest.Exec(t, pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
 			item, body_offset, body_length, id_unsigned, suspected_replay, deliveries)
 			VALUES ($1, $2, $3, $4, $5, $6, 'ok', 'default', $1, 0, 9, 7, false, false, $7)`,
 			id, registered[row.source].ID, row.id, row.kind, sum[:], at, i+1)
-		exec(t, pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, body)
+		storetest.Exec(t, pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, body)
 		effect := inbox.NewID(at)
-		exec(t, pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, next_at, finished_at, attempts)
+		storetest.Exec(t, pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, next_at, finished_at, attempts)
 			VALUES ($1, $2, $3, $4, 'key', 1, nullif($5, ''), CASE WHEN $4 = 'pending' THEN $6::timestamptz END,
 				CASE WHEN $4 = 'done' THEN $6::timestamptz END, 2)`,
 			effect, id, registered[row.source].Routes[row.route].ID, row.state, row.reason, at)
 		for attempt := range 2 {
-			exec(t, pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code)
+			storetest.Exec(t, pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code)
 				VALUES ($1, $2, 1, 'automatic', 'n', $3, $3, 'retry', '503')`, effect, attempt+1, at)
 		}
 		l.events = append(l.events, id)
 	}
 	return l
-}
-
-func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
-	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestListerNarrowsEvents(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // TestMuseum shows that the suite can fail: each gate of the museum is wrong in
@@ -16,7 +17,7 @@ func TestMuseum(t *testing.T) {
 			t.Parallel()
 			failures := inboxtest.Record(t, func(tb testing.TB) {
 				tb.Helper()
-				inboxtest.ExerciseOne(tb, piece.Test, newQueue, piece.Make)
+				inboxtest.ExerciseOne(tb, piece.Test, storetest.Queue, piece.Make)
 			})
 			if all := strings.Join(failures, "\n"); !strings.Contains(all, piece.Says) {
 				t.Errorf("the suite passed a gate that is known to be wrong: want %q, its failures were:\n%s", piece.Says, all)
@@ -32,7 +33,7 @@ func TestMuseumSkeleton(t *testing.T) {
 	for _, name := range inboxtest.TestNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.ExerciseOne(t, name, newQueue, inboxtest.Flawless)
+			inboxtest.ExerciseOne(t, name, storetest.Queue, inboxtest.Flawless)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // A result stands for ever. While somebody resolves an effect, under the event's lock, no result is
@@ -22,7 +23,7 @@ func TestResultWaitsForWhoResolves(t *testing.T) {
 			asked := resolved
 			if ofOwner {
 				asked = o.event(t, "agent:charge:2", "done")
-				exec(t, o.pool, `UPDATE effect SET state = 'duplicate', result = NULL, finished_at = now(),
+				storetest.Exec(t, o.pool, `UPDATE effect SET state = 'duplicate', result = NULL, finished_at = now(),
 					duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, asked, resolved)
 			}
 			tx, err := o.pool.Begin(t.Context())

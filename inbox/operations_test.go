@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // operated is a database with operations whose effects the test writes as rows.
@@ -67,7 +68,7 @@ func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 	if len(states) == 0 {
 		admission = "unrouted"
 	}
-	exec(t, o.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
+	storetest.Exec(t, o.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
 		item, body_offset, body_length, id_unsigned, suspected_replay)
 		VALUES ($1, $2, $3, 'charge', sha256(''), now(), $4, 'default', $1, 0, 0, 0, false, false)`, id, o.source, key, admission)
 	for i, state := range states {
@@ -78,7 +79,7 @@ func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 		case "dead?":
 			state, reason, unknown = "dead", "attempts_exhausted", true
 		}
-		exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result, unknown_since)
+		storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result, unknown_since)
 			VALUES ($1, $2, $3, 1, 'key', $4, CASE WHEN $4 IN ('pending', 'retry') THEN now() END,
 				CASE WHEN $4 IN ('dead', 'indeterminate', 'skipped') THEN $5 END, CASE WHEN $4 IN ('done', 'skipped') THEN now() END,
 				CASE WHEN $4 = 'done' THEN '{"charge":"ch_1"}'::bytea END, CASE WHEN $6 THEN now() END)`,
@@ -89,7 +90,7 @@ func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 
 func (o *operated) settle(t *testing.T, event inbox.ID, state string) {
 	t.Helper()
-	exec(t, o.pool, `UPDATE effect SET state = $2, next_at = NULL, finished_at = CASE WHEN $2 = 'done' THEN now() END,
+	storetest.Exec(t, o.pool, `UPDATE effect SET state = $2, next_at = NULL, finished_at = CASE WHEN $2 = 'done' THEN now() END,
 		reason = CASE WHEN $2 <> 'done' THEN 'status_410' END WHERE event_id = $1`, event, state)
 }
 
@@ -174,7 +175,7 @@ func TestResultStands(t *testing.T) {
 	if err != nil || len(seen) != 1 {
 		t.Errorf("%d different results, %v: %v", len(seen), err, seen)
 	}
-	exec(t, o.pool, `DELETE FROM effect`)
+	storetest.Exec(t, o.pool, `DELETE FROM effect`)
 	if again, ok, err := o.ops.Result(t.Context(), id); err != nil || !ok || string(again) != string(document) {
 		t.Errorf("with the effects pruned: %t, %v: %s", ok, err, again)
 	}
@@ -251,14 +252,14 @@ func TestResultOfAList(t *testing.T) {
 			t.Parallel()
 			id := o.event(t, "agent:mail:"+name, "done") // the list itself
 			for i := range c.ends {
-				exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, state, next_at)
+				storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, state, next_at)
 					VALUES ($1, $2, $3, 1, $4, 'key', 'pending', now())`, inbox.NewID(time.Now()), id, o.routes[0], i+1)
 			}
 			for i, end := range c.ends {
 				if document, ok, err := o.ops.Result(t.Context(), id); ok || err != nil {
 					t.Fatalf("%d of %d have settled: %s, %v", i, len(c.ends), document, err)
 				}
-				exec(t, o.pool, `UPDATE effect SET state = $3, next_at = NULL, finished_at = CASE WHEN $3 = 'done' THEN now() END, reason = 'smtp_5xx'
+				storetest.Exec(t, o.pool, `UPDATE effect SET state = $3, next_at = NULL, finished_at = CASE WHEN $3 = 'done' THEN now() END, reason = 'smtp_5xx'
 					WHERE event_id = $1 AND item = $2`, id, i+1, end)
 			}
 			var got struct {
@@ -339,7 +340,7 @@ func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 	o := newOperated(t, 1)
 	owner := o.event(t, "agent:charge:1", "pending")
 	second := o.event(t, "agent:charge:2", "pending")
-	exec(t, o.pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
+	storetest.Exec(t, o.pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
 		duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, second, owner)
 	if document, ok, err := o.ops.Result(t.Context(), second); ok || err != nil {
 		t.Errorf("the owner goes on, and yet: %s, %v", document, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -68,8 +69,8 @@ func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead 
 func (l *line) arrive(n int) inbox.ID {
 	l.t.Helper()
 	id := l.effect(l.key, n, inbox.EffectPending)
-	exec(l.t, l.pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, fmt.Appendf(nil, "body %d", n))
-	exec(l.t, l.pool, `UPDATE inbox_event SET body_length = 6 WHERE id = $1`, id)
+	storetest.Exec(l.t, l.pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, fmt.Appendf(nil, "body %d", n))
+	storetest.Exec(l.t, l.pool, `UPDATE inbox_event SET body_length = 6 WHERE id = $1`, id)
 	return id
 }
 
@@ -186,33 +187,33 @@ var inBetween = map[string]between{
 	"a late one that may run":  {sequence.Policy{Late: sequence.LateApply}, func(l *line) { l.arrive(3) }, "3"},
 	"one received earlier":     {sequence.Policy{Mode: sequence.Arrival}, func(l *line) { l.arrive(4) }, "4"},
 	"the next one is settled": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET state = 'skipped', reason = 'discarded', next_at = NULL, finished_at = now() WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'skipped', reason = 'discarded', next_at = NULL, finished_at = now() WHERE id = $1`, l.effectOf(7))
 	}, "8"},
 	"the next one is dead": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', next_at = NULL WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', next_at = NULL WHERE id = $1`, l.effectOf(7))
 	}, "none"},
 	"the next one is not due": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET state = 'retry', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'retry', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(7))
 	}, "none"},
 	"the next one is taken no more": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET filtered = true WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET filtered = true WHERE id = $1`, l.effectOf(7))
 	}, "8"},
 	"the next one is a tie that is put aside": {sequence.Policy{OnGap: sequence.GapHold}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET state = 'held', reason = 'sequence_number_taken', next_at = NULL WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'held', reason = 'sequence_number_taken', next_at = NULL WHERE id = $1`, l.effectOf(7))
 	}, "none"},
-	"numbers were passed over": {sequence.Policy{}, func(l *line) { exec(l.t, l.pool, `UPDATE stream SET applied = 7 WHERE id = $1`, l.id) }, "8"},
+	"numbers were passed over": {sequence.Policy{}, func(l *line) { storetest.Exec(l.t, l.pool, `UPDATE stream SET applied = 7 WHERE id = $1`, l.id) }, "8"},
 	"another is in flight": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET state = 'claimed', lease_token = id, lease_until = now() + interval '1 hour', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(8))
-		exec(l.t, l.pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, l.id, l.effectOf(8))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'claimed', lease_token = id, lease_until = now() + interval '1 hour', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(8))
+		storetest.Exec(l.t, l.pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, l.id, l.effectOf(8))
 	}, "none"},
 	"it seemed blocked": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, l.id, l.effectOf(9))
+		storetest.Exec(l.t, l.pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, l.id, l.effectOf(9))
 	}, "7"},
 	"a gap was seen": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id)
+		storetest.Exec(l.t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id)
 	}, "7"},
 	"the claim is lost": {sequence.Policy{}, func(l *line) {
-		exec(l.t, l.pool, `UPDATE effect SET lease_token = id WHERE id = $1`, l.effectOf(6))
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET lease_token = id WHERE id = $1`, l.effectOf(6))
 	}, "none"},
 }
 
@@ -270,16 +271,16 @@ func TestBodiesReadAhead(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, b, sequence.Policy{Mode: sequence.Contiguous, Start: "5"}, "", "")
 			long := l.arrive(10)
-			exec(t, l.pool, `UPDATE inbox_body SET body = $2 WHERE id = $1`, long, []byte(strings.Repeat("x", c.length)))
-			exec(t, l.pool, `UPDATE inbox_event SET body_length = $2 WHERE id = $1`, long, c.length)
-			exec(t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id) // so that it is read anew
+			storetest.Exec(t, l.pool, `UPDATE inbox_body SET body = $2 WHERE id = $1`, long, []byte(strings.Repeat("x", c.length)))
+			storetest.Exec(t, l.pool, `UPDATE inbox_event SET body_length = $2 WHERE id = $1`, long, c.length)
+			storetest.Exec(t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id) // so that it is read anew
 			next := l.settle(l.claim, true).Next
 			for range 2 {
 				next = l.settle(next, true).Next
 			}
 			if c.moved > 0 {
-				exec(t, l.pool, `UPDATE inbox_event SET class = 'kept' WHERE id = $1`, long)
-				exec(t, l.pool, `UPDATE inbox_body SET class = 'kept', body = $2 WHERE id = $1`, long, []byte(strings.Repeat("y", c.length)))
+				storetest.Exec(t, l.pool, `UPDATE inbox_event SET class = 'kept' WHERE id = $1`, long)
+				storetest.Exec(t, l.pool, `UPDATE inbox_body SET class = 'kept', body = $2 WHERE id = $1`, long, []byte(strings.Repeat("y", c.length)))
 			}
 			s := l.ending(next, true)
 			if number(next) != "9" || !l.work.Foreseen(&s) {

@@ -18,8 +18,8 @@ const orderMark = "mark-ada@example.org"
 
 // ordered makes the source's route keep an order, and gives an event of the mark's stream.
 func (p *past) ordered(id, number string) *inbox.Admission {
-	p.source.Routes[0].Order = sequence.Policy{Mode: sequence.Contiguous, Start: "1"}
-	a := inboxtest.Admission(p.source, id)
+	p.Source.Routes[0].Order = sequence.Policy{Mode: sequence.Contiguous, Start: "1"}
+	a := inboxtest.Admission(p.Source, id)
 	a.Events[0].SequenceKey, a.Events[0].SequenceNumber = orderMark, number
 	return a
 }
@@ -27,8 +27,8 @@ func (p *past) ordered(id, number string) *inbox.Admission {
 // holding names the tables that hold the mark, as text or as bytes.
 func (p *past) holding(t *testing.T) (tables []string) {
 	t.Helper()
-	for table := range inboxtest.Tables(t, p.pool) {
-		if n := p.count(t, fmt.Sprintf(`SELECT count(*) FROM %q r WHERE r::text LIKE '%%%s%%' OR r::text LIKE '%%'||encode('%s', 'hex')||'%%'`, table, orderMark, orderMark)); n > 0 {
+	for table := range inboxtest.Tables(t, p.Pool) {
+		if n := p.Count(t, fmt.Sprintf(`SELECT count(*) FROM %q r WHERE r::text LIKE '%%%s%%' OR r::text LIKE '%%'||encode('%s', 'hex')||'%%'`, table, orderMark, orderMark)); n > 0 {
 			tables = append(tables, table)
 		}
 	}
@@ -37,7 +37,7 @@ func (p *past) holding(t *testing.T) (tables []string) {
 
 func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []inbox.StreamRow {
 	t.Helper()
-	rows, err := inbox.NewLister(p.pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key})
+	rows, err := inbox.NewLister(p.Pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,11 @@ func TestOrderKeysAreSealed(t *testing.T) {
 	p := newPast(t)
 	keys := ringOf(t, firstKey+" active")
 	p.sealing(t, keys)
-	p.accept(t, p.ordered("evt_1", "1"), 0)
+	p.Accept(t, p.ordered("evt_1", "1"), 0)
 	conflicting := p.ordered("evt_1", "2")
 	conflicting.Body = []byte(strings.Replace(string(conflicting.Body), "{", `{"other":1,`, 1))
 	conflicting.Events[0].Length = len(conflicting.Body)
-	p.accept(t, conflicting, 0)
+	p.Accept(t, conflicting, 0)
 	if tables := p.holding(t); len(tables) > 0 {
 		t.Errorf("the order key stands in %v", tables)
 	}
@@ -72,13 +72,13 @@ func TestOrderKeysAreSealed(t *testing.T) {
 	// The payload that conflicted takes its place in the same stream when it is admitted.
 	rows, _ := p.conflicts(t, keys)
 	got, err := inbox.AdmitConflict{
-		Pool: p.pool, Gate: p.gate, Keyring: keys, Clock: inbox.NewClock(p.pool, time.Now), Source: p.source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
+		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := p.count(t, `SELECT count(*) FROM effect e JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
-		WHERE e.event_id = $1 AND e.sequence_number = 2`, got.Event); n != 1 || p.count(t, `SELECT count(*) FROM stream`) != 1 {
+	if n := p.Count(t, `SELECT count(*) FROM effect e JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
+		WHERE e.event_id = $1 AND e.sequence_number = 2`, got.Event); n != 1 || p.Count(t, `SELECT count(*) FROM stream`) != 1 {
 		t.Errorf("the payload that was admitted has no place in its stream")
 	}
 }
@@ -88,18 +88,18 @@ func TestOrderKeysAreSealed(t *testing.T) {
 func TestOrderKeysAreResealed(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	p.accept(t, p.ordered("evt_1", "1"), 0)
+	p.Accept(t, p.ordered("evt_1", "1"), 0)
 	conflicting := p.ordered("evt_1", "\xff2")
 	conflicting.Body = []byte(strings.Replace(string(conflicting.Body), "{", `{"other":1,`, 1))
 	conflicting.Events[0].Length = len(conflicting.Body)
-	p.accept(t, conflicting, 0)
-	p.exec(t, `INSERT INTO stream (route_id, key_hash) VALUES ($1, sha256('none'))`, p.source.Routes[0].ID) // one without a key for people
+	p.Accept(t, conflicting, 0)
+	p.Exec(t, `INSERT INTO stream (route_id, key_hash) VALUES ($1, sha256('none'))`, p.Source.Routes[0].ID) // one without a key for people
 	if tables := p.holding(t); len(tables) == 0 {
 		t.Error("without a keyring no table holds the order key: the search finds nothing")
 	}
 	for i, text := range []string{firstKey + " active", firstKey + "\n" + secondKey + " active"} {
 		keys := ringOf(t, text)
-		end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.pool, Keyring: keys})
+		end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: keys})
 		if err != nil || end.Unreadable != 0 {
 			t.Fatalf("%+v, %v", end, err)
 		}
@@ -109,7 +109,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		if rows := p.streamsOf(t, keys, orderMark); len(rows) != 1 || rows[0].Key != orderMark {
 			t.Errorf("%+v", rows)
 		}
-		usages, err := inbox.KeyUsages(t.Context(), p.pool)
+		usages, err := inbox.KeyUsages(t.Context(), p.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,20 +125,20 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		if found != 2 {
 			t.Errorf("%+v, want one line for each of the two columns", usages)
 		}
-		if again, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.pool, Keyring: keys}); err != nil || again.Resealed != 0 {
+		if again, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: keys}); err != nil || again.Resealed != 0 {
 			t.Errorf("a second walk: %+v, %v", again, err)
 		}
 	}
 	keys := ringOf(t, secondKey+" active")
 	rows, _ := p.conflicts(t, keys)
 	got, err := inbox.AdmitConflict{
-		Pool: p.pool, Gate: p.gate, Keyring: keys, Clock: inbox.NewClock(p.pool, time.Now), Source: p.source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
+		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The number is none, which costs its place in the order and not its stream.
-	if n := p.count(t, `SELECT count(*) FROM effect WHERE event_id = $1 AND reason = 'sequence_number_missing'
+	if n := p.Count(t, `SELECT count(*) FROM effect WHERE event_id = $1 AND reason = 'sequence_number_missing'
 		AND sequence_key_hash = $2`, got.Event, inbox.SequenceKeyHash("stripe", "all", orderMark)); n != 1 {
 		t.Error("what was resealed is not the key and the number that came")
 	}
@@ -154,16 +154,16 @@ func TestEraseTakesTheOrderKey(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
 			p.sealing(t, keys)
-			first := p.accept(t, p.ordered("evt_1", "1"), 0).Items[0].ID
-			p.settle(t, first, inbox.EffectDead, 0)
-			dead := p.accept(t, p.ordered("evt_2", "2"), 0).Items[0].ID
-			p.settle(t, dead, inbox.EffectHeld, 0)
+			first := p.Accept(t, p.ordered("evt_1", "1"), 0).Items[0].ID
+			p.Settle(t, first, inbox.EffectDead, 0)
+			dead := p.Accept(t, p.ordered("evt_2", "2"), 0).Items[0].ID
+			p.Settle(t, dead, inbox.EffectHeld, 0)
 			bystander := p.ordered("evt_3", "1")
 			bystander.Events[0].SequenceKey = "someone else"
-			p.accept(t, bystander, 0)
-			stream := p.count(t, `SELECT s.id FROM stream s JOIN effect e ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash WHERE e.event_id = $1`, first)
-			p.exec(t, `UPDATE stream SET applied = 0, blocked_by = (SELECT id FROM effect WHERE event_id = $2) WHERE id = $1`, stream, first)
-			before := p.count(t, `SELECT ('x' || substr(md5(s.id || ' ' || s.applied || ' ' || s.blocked_by || s.key_hash), 1, 8))::bit(32)::int FROM stream s WHERE id = $1`, stream)
+			p.Accept(t, bystander, 0)
+			stream := p.Count(t, `SELECT s.id FROM stream s JOIN effect e ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash WHERE e.event_id = $1`, first)
+			p.Exec(t, `UPDATE stream SET applied = 0, blocked_by = (SELECT id FROM effect WHERE event_id = $2) WHERE id = $1`, stream, first)
+			before := p.Count(t, `SELECT ('x' || substr(md5(s.id || ' ' || s.applied || ' ' || s.blocked_by || s.key_hash), 1, 8))::bit(32)::int FROM stream s WHERE id = $1`, stream)
 
 			for i, want := range []int{1, 0} {
 				if out := p.eraseWith(t, keys, "evt_1"); out.Streams != want {
@@ -173,11 +173,11 @@ func TestEraseTakesTheOrderKey(t *testing.T) {
 			if tables := p.holding(t); len(tables) > 0 {
 				t.Errorf("the order key stands in %v", tables)
 			}
-			after := p.count(t, `SELECT ('x' || substr(md5(s.id || ' ' || s.applied || ' ' || s.blocked_by || s.key_hash), 1, 8))::bit(32)::int FROM stream s WHERE id = $1`, stream)
+			after := p.Count(t, `SELECT ('x' || substr(md5(s.id || ' ' || s.applied || ' ' || s.blocked_by || s.key_hash), 1, 8))::bit(32)::int FROM stream s WHERE id = $1`, stream)
 			if before != after {
 				t.Error("the stream has moved")
 			}
-			p.accept(t, p.ordered("evt_4", "3"), 0)
+			p.Accept(t, p.ordered("evt_4", "3"), 0)
 			if tables := p.holding(t); len(tables) > 0 {
 				t.Errorf("a later delivery brought the order key back: %v", tables)
 			}
@@ -185,7 +185,7 @@ func TestEraseTakesTheOrderKey(t *testing.T) {
 			if len(rows) != 1 || rows[0].ID != int64(stream) || rows[0].Key != "" || rows[0].KeyMissing != 0 || rows[0].Applied != "0" {
 				t.Errorf("found by its key: %+v, want stream %d without a key", rows, stream)
 			}
-			if n := p.count(t, `SELECT count(*) FROM effect e JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash WHERE s.id = $1`, stream); n != 3 {
+			if n := p.Count(t, `SELECT count(*) FROM effect e JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash WHERE s.id = $1`, stream); n != 3 {
 				t.Errorf("%d effects are in the stream, want 3", n)
 			}
 			if rows := p.streamsOf(t, keys, "someone else"); len(rows) != 1 || rows[0].Key != "someone else" {
@@ -200,9 +200,9 @@ func TestEraseTakesTheOrderKey(t *testing.T) {
 func TestEraseLeavesALockedStream(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	id := p.accept(t, p.ordered("evt_1", "1"), 0).Items[0].ID
-	p.settle(t, id, inbox.EffectDone, 0)
-	tx, err := p.pool.Begin(t.Context())
+	id := p.Accept(t, p.ordered("evt_1", "1"), 0).Items[0].ID
+	p.Settle(t, id, inbox.EffectDone, 0)
+	tx, err := p.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestEraseLeavesALockedStream(t *testing.T) {
 	if _, err := p.erase(t, "evt_1"); !errors.Is(err, inbox.ErrLocked) {
 		t.Errorf("%v, want ErrLocked", err)
 	}
-	if _, _, body := p.has(t, id); !body {
+	if _, _, body := p.Has(t, id); !body {
 		t.Error("the body is gone, though the erasure was refused")
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -227,14 +227,14 @@ func TestEraseLeavesALockedStream(t *testing.T) {
 func TestPruneForgetsOrderKeys(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	route := p.source.Routes[0].ID
-	p.exec(t, `UPDATE route_version SET definition = '{"order": {"mode": "contiguous"}}' WHERE route_id = $1`, route)
-	p.exec(t, `INSERT INTO stream (route_id, key_hash, key_label, updated_at, applied) VALUES
+	route := p.Source.Routes[0].ID
+	p.Exec(t, `UPDATE route_version SET definition = '{"order": {"mode": "contiguous"}}' WHERE route_id = $1`, route)
+	p.Exec(t, `INSERT INTO stream (route_id, key_hash, key_label, updated_at, applied) VALUES
 		($1, sha256('idle'), 'idle', now() - interval '300 days', 5), ($1, sha256('fresh'), 'fresh', now(), 5), ($1, sha256('busy'), 'busy', now() - interval '300 days', 5)`, route)
-	id := p.deliver(t, "evt_1", 0, inbox.EffectDead)
-	p.exec(t, `UPDATE effect SET sequence_key_hash = sha256('busy') WHERE event_id = $1`, id)
-	p.prune(t)
-	if n := p.count(t, `SELECT count(*) FROM stream WHERE applied = 5 AND CASE key_hash WHEN sha256('idle') THEN key_label IS NULL ELSE key_label IS NOT NULL END`); n != 3 {
+	id := p.Deliver(t, "evt_1", 0, inbox.EffectDead)
+	p.Exec(t, `UPDATE effect SET sequence_key_hash = sha256('busy') WHERE event_id = $1`, id)
+	p.Prune(t)
+	if n := p.Count(t, `SELECT count(*) FROM stream WHERE applied = 5 AND CASE key_hash WHEN sha256('idle') THEN key_label IS NULL ELSE key_label IS NOT NULL END`); n != 3 {
 		t.Errorf("%d of 3 streams are as they should be", n)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // define registers the order of the source's route, as a process does that starts.
 func (p *past) define(t *testing.T, keys *seal.Keyring, words string) error {
 	t.Helper()
-	route := &p.source.Routes[0]
+	route := &p.Source.Routes[0]
 	route.Order = sequence.Policy{Mode: sequence.Contiguous, Start: "1"}
-	series, err := inbox.RegisterOrders(t.Context(), p.pool, keys, map[int32]inbox.OrderDefinition{route.ID: {Words: words, Policy: route.Order}})
+	series, err := inbox.RegisterOrders(t.Context(), p.Pool, keys, map[int32]inbox.OrderDefinition{route.ID: {Words: words, Policy: route.Order}})
 	route.Series = series[route.ID]
 	return err
 }
@@ -29,13 +29,13 @@ func (p *past) mustDefine(t *testing.T, keys *seal.Keyring, words string) (hash 
 	if err := p.define(t, keys, words); err != nil {
 		t.Fatal(err)
 	}
-	return p.source.Routes[0].Series.KeyHash("stripe", "all", orderMark)
+	return p.Source.Routes[0].Series.KeyHash("stripe", "all", orderMark)
 }
 
 // plain counts the rows that know the mark by a hash that anybody can make.
 func (p *past) plain(t *testing.T) int {
 	t.Helper()
-	return p.count(t, `SELECT (SELECT count(*) FROM stream WHERE key_hash = $1) + (SELECT count(*) FROM effect WHERE sequence_key_hash = $1)`,
+	return p.Count(t, `SELECT (SELECT count(*) FROM stream WHERE key_hash = $1) + (SELECT count(*) FROM effect WHERE sequence_key_hash = $1)`,
 		inbox.SequenceKeyHash("stripe", "all", orderMark))
 }
 
@@ -47,7 +47,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	first := ringOf(t, firstKey+" active")
 	hash := p.mustDefine(t, first, "one")
 	p.sealing(t, first)
-	p.accept(t, p.ordered("evt_1", "1"), 0)
+	p.Accept(t, p.ordered("evt_1", "1"), 0)
 	if n := p.plain(t); n != 0 {
 		t.Errorf("%d rows have the plain hash of the order key", n)
 	}
@@ -60,7 +60,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	if again := p.mustDefine(t, both, "one"); !bytes.Equal(hash, again) {
 		t.Error("a process with the next sealing key hashes the order key another way")
 	}
-	if _, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.pool, Keyring: both}); err != nil {
+	if _, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil {
 		t.Fatal(err)
 	}
 	second := ringOf(t, secondKey+" active")
@@ -68,15 +68,15 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 		t.Error("after the rotation the order key is hashed another way")
 	}
 	p.sealing(t, second)
-	p.accept(t, p.ordered("evt_2", "2"), 0)
-	if n := p.count(t, `SELECT count(*) FROM stream`); n != 1 {
+	p.Accept(t, p.ordered("evt_2", "2"), 0)
+	if n := p.Count(t, `SELECT count(*) FROM stream`); n != 1 {
 		t.Errorf("the order key has %d streams, want 1", n)
 	}
 	if rows := p.streamsOf(t, second, orderMark); len(rows) != 1 || rows[0].Key != orderMark {
 		t.Errorf("found by its key: %+v", rows)
 	}
-	read, err := inbox.ReadSeries(t.Context(), p.pool, second, map[int32]inbox.OrderDefinition{p.source.Routes[0].ID: {Words: "one"}})
-	if err != nil || !bytes.Equal(hash, read[p.source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
+	read, err := inbox.ReadSeries(t.Context(), p.Pool, second, map[int32]inbox.OrderDefinition{p.Source.Routes[0].ID: {Words: "one"}})
+	if err != nil || !bytes.Equal(hash, read[p.Source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
 		t.Errorf("a command hashes the order key another way: %v", err)
 	}
 
@@ -86,18 +86,18 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLost", name, err)
 		}
 	}
-	if _, err := inbox.NewLister(p.pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark}); !errors.Is(err, seal.ErrLost) {
+	if _, err := inbox.NewLister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark}); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("looking for a key without the secret: %v, want ErrLost", err)
 	}
 
 	// A later definition of the route's order has the same secret, or, if that is lost, one
 	// of its own; its streams are other ones in any case.
 	later := p.mustDefine(t, second, "two")
-	if secrets := p.count(t, `SELECT count(*) FROM order_secret`); bytes.Equal(later, hash) || secrets != 1 {
+	if secrets := p.Count(t, `SELECT count(*) FROM order_secret`); bytes.Equal(later, hash) || secrets != 1 {
 		t.Errorf("a later definition: the same hash %t, %d secrets", bytes.Equal(later, hash), secrets)
 	}
 	p.mustDefine(t, first, "three")
-	if secrets := p.count(t, `SELECT count(*) FROM order_secret`); secrets != 2 {
+	if secrets := p.Count(t, `SELECT count(*) FROM order_secret`); secrets != 2 {
 		t.Errorf("%d secrets, want a second one where the first cannot be opened", secrets)
 	}
 }
@@ -110,7 +110,7 @@ func TestStreamsOfBeforeKeepTheirHashes(t *testing.T) {
 	for name, before := range map[string]func(p *past){
 		"a definition that was made without a keyring": func(p *past) { p.mustDefine(t, nil, "one") },
 		"streams that are older than definitions": func(p *past) {
-			p.exec(t, `INSERT INTO stream (route_id, key_hash, key_label) VALUES ($1, $2, 'k')`, p.source.Routes[0].ID, want)
+			p.Exec(t, `INSERT INTO stream (route_id, key_hash, key_label) VALUES ($1, $2, 'k')`, p.Source.Routes[0].ID, want)
 		},
 		"a live process of the version before": func(p *past) { p.node(t, 27, time.Second) },
 		"one that was silent for a moment":     func(p *past) { p.node(t, 27, 5*time.Minute) },
@@ -138,7 +138,7 @@ func TestStreamsOfBeforeKeepTheirHashes(t *testing.T) {
 
 func (p *past) node(t *testing.T, known any, silent time.Duration) {
 	t.Helper()
-	p.exec(t, `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known)
+	p.Exec(t, `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known)
 		VALUES (gen_random_uuid(), 'old', 'v0', '{work}', 'c', '{}', '{}', now(), now() - $2::interval, $1)`, known, silent)
 }
 
@@ -148,9 +148,9 @@ func TestAProgramOfBeforeMakesNoSecondStream(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	p.mustDefine(t, nil, "plain")
-	plain := p.source.Routes[0].Series.ID
+	plain := p.Source.Routes[0].Series.ID
 	p.mustDefine(t, ringOf(t, firstKey+" active"), "secret")
-	secret := p.source.Routes[0].Series.ID
+	secret := p.Source.Routes[0].Series.ID
 	other := newPast(t)
 	other.mustDefine(t, ringOf(t, firstKey+" active"), "secret")
 	for name, c := range map[string]struct {
@@ -159,15 +159,15 @@ func TestAProgramOfBeforeMakesNoSecondStream(t *testing.T) {
 		args    []any
 		refused bool
 	}{
-		"a stream of the definition":            {p, insertOfBefore, []any{p.source.Routes[0].ID, "a", secret}, true},
-		"a stream of another one":               {p, insertOfBefore, []any{p.source.Routes[0].ID, "b", plain}, false},
-		"one of the first, by a command":        {p, insertOfBefore, []any{p.source.Routes[0].ID, "c", nil}, false},
-		"the same, where the first is secret":   {other, insertOfBefore, []any{other.source.Routes[0].ID, "d", nil}, true},
-		"a start with the definition":           {p, defineOfBefore, []any{p.source.Routes[0].ID, inbox.OrderDefinition{Words: "secret"}.Digest()}, true},
-		"a start with another":                  {p, defineOfBefore, []any{p.source.Routes[0].ID, inbox.OrderDefinition{Words: "plain"}.Digest()}, false},
-		"a start with one that nobody has made": {p, defineOfBefore, []any{p.source.Routes[0].ID, inbox.OrderDefinition{Words: "new"}.Digest()}, false},
+		"a stream of the definition":            {p, insertOfBefore, []any{p.Source.Routes[0].ID, "a", secret}, true},
+		"a stream of another one":               {p, insertOfBefore, []any{p.Source.Routes[0].ID, "b", plain}, false},
+		"one of the first, by a command":        {p, insertOfBefore, []any{p.Source.Routes[0].ID, "c", nil}, false},
+		"the same, where the first is secret":   {other, insertOfBefore, []any{other.Source.Routes[0].ID, "d", nil}, true},
+		"a start with the definition":           {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "secret"}.Digest()}, true},
+		"a start with another":                  {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "plain"}.Digest()}, false},
+		"a start with one that nobody has made": {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "new"}.Digest()}, false},
 	} {
-		conn, err := c.p.pool.Acquire(t.Context())
+		conn, err := c.p.Pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

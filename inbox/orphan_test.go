@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // What waits for a source that is gone for good can be ended by a person, in every state,
@@ -12,23 +13,23 @@ import (
 func TestWhatARemovedSourceHoldsCanBeEnded(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
-	row := register(t, b.pool, src("a"))["a"]
+	row := register(t, b.Pool, src("a"))["a"]
 	for _, id := range []string{"e1", "e2", "e3", "e4", "e5", "e6"} {
 		accept(t, b, served("a", row), id)
 	}
-	exec(t, b.pool, `
+	storetest.Exec(t, b.Pool, `
 WITH numbered AS (SELECT x.id, row_number() OVER (ORDER BY x.id) AS n FROM effect x)
 UPDATE effect e SET
     state = (ARRAY['pending', 'retry', 'held', 'dead', 'indeterminate', 'dead'])[n],
     next_at = CASE WHEN n <= 2 THEN now() END, reason = CASE WHEN n > 3 THEN 'status_503' END,
     sequence_key_hash = CASE WHEN n IN (3, 6) THEN sha256('k') END, sequence_number = CASE n WHEN 3 THEN 2 WHEN 6 THEN 1 END
 FROM numbered d WHERE d.id = e.id`)
-	exec(t, b.pool, `
+	storetest.Exec(t, b.Pool, `
 INSERT INTO stream (route_id, key_hash, applied, blocked_by)
 SELECT route_id, sequence_key_hash, 0, id FROM effect WHERE sequence_number = 1`)
-	register(t, b.pool, separate("b"))
-	ids := column[inbox.ID](t, b.pool, `SELECT id FROM effect ORDER BY id`)
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: b.pool, Enqueuer: newQueue(), Node: "cli"})
+	register(t, b.Pool, separate("b"))
+	ids := column[inbox.ID](t, b.Pool, `SELECT id FROM effect ORDER BY id`)
+	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: b.Pool, Enqueuer: storetest.Queue(), Node: "cli"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ SELECT route_id, sequence_key_hash, 0, id FROM effect WHERE sequence_number = 1`
 	if err := store.Resolve(t.Context(), resolve); err != nil {
 		t.Error(err)
 	}
-	pass := inbox.PassStream{Stream: column[int64](t, b.pool, `SELECT id FROM stream`)[0], As: inbox.StreamSkip, Blocker: ids[5], Actor: "ann", Reason: "r"}
+	pass := inbox.PassStream{Stream: column[int64](t, b.Pool, `SELECT id FROM stream`)[0], As: inbox.StreamSkip, Blocker: ids[5], Actor: "ann", Reason: "r"}
 	if err := store.PassStream(t.Context(), pass); err != nil {
 		t.Error(err)
 	}
@@ -55,7 +56,7 @@ SELECT route_id, sequence_key_hash, 0, id FROM effect WHERE sequence_number = 1`
 	if out, err := store.ClearRoute(t.Context(), clearing); err != nil || out.Cleared != 3 {
 		t.Errorf("discarding what waits gave %+v, %v, want three", out, err)
 	}
-	if open := column[string](t, b.pool, `SELECT state || ' ' || coalesce(reason, '') FROM effect WHERE state NOT IN ('done', 'skipped')`); len(open) > 0 {
+	if open := column[string](t, b.Pool, `SELECT state || ' ' || coalesce(reason, '') FROM effect WHERE state NOT IN ('done', 'skipped')`); len(open) > 0 {
 		t.Errorf("%v are left", open)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // An interrupted detach, a detached day that was not dropped, a class that left
@@ -19,23 +20,23 @@ import (
 func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	dead := p.deliver(t, "dead", 20*day, inbox.EffectDead)
-	p.deliver(t, "done", 20*day, inbox.EffectDone)
-	p.deliver(t, "detached", 19*day, inbox.EffectDone)
-	deadThere := p.deliver(t, "dead-there", 19*day, inbox.EffectDead)
+	dead := p.Deliver(t, "dead", 20*day, inbox.EffectDead)
+	p.Deliver(t, "done", 20*day, inbox.EffectDone)
+	p.Deliver(t, "detached", 19*day, inbox.EffectDone)
+	deadThere := p.Deliver(t, "dead-there", 19*day, inbox.EffectDead)
 	name := func(ago time.Duration) string {
 		return "inbox_body_default" + time.Now().Add(-ago).UTC().Format("_20060102")
 	}
 	// The first phase of a detach commits, the second waits for this reader: it is
 	// cancelled there.
-	reader, err := p.pool.BeginTx(t.Context(), pgx.TxOptions{})
+	reader, err := p.Pool.BeginTx(t.Context(), pgx.TxOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reader.Exec(t.Context(), `SELECT count(*) FROM inbox_body`); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := p.pool.Acquire(t.Context())
+	conn, err := p.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +49,15 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "ALTER TABLE inbox_body_default DETACH PARTITION "+name(20*day)+" CONCURRENTLY"); err == nil {
 		t.Fatal("the detach did not wait for the reader")
 	}
-	if n := p.count(t, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	if n := p.Count(t, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhdetachpending AND c.relnamespace = current_schema()::regnamespace`); n != 1 {
 		t.Fatalf("%d detaches are pending, want 1", n)
 	}
 	_ = reader.Rollback(context.WithoutCancel(t.Context()))
-	p.exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*day))
+	p.Exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*day))
 	var dropped []string
 	inboxtest.Until(t, "a pass that is complete", func() bool {
-		report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{Anew: true})
+		report, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{Anew: true})
 		dropped = append(dropped, report.Partitions...)
 		return err == nil && report.Complete
 	})
@@ -64,13 +65,13 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 		t.Errorf("%s: want both days", dropped)
 	}
 	for _, id := range []inbox.ID{dead, deadThere} {
-		if event, effect, body := p.has(t, id); !event || !effect || !body {
+		if event, effect, body := p.Has(t, id); !event || !effect || !body {
 			t.Errorf("the dead one's event %t, effect %t, body %t: all have to stay", event, effect, body)
 		}
 	}
 	// Kept bodies go in their turn.
-	p.exec(t, `UPDATE effect SET state = 'skipped', finished_at = now() WHERE state = 'dead'`)
-	if report := p.prune(t); report.Rows["inbox_body"] != 2 {
+	p.Exec(t, `UPDATE effect SET state = 'skipped', finished_at = now() WHERE state = 'dead'`)
+	if report := p.Prune(t); report.Rows["inbox_body"] != 2 {
 		t.Errorf("%d kept bodies went, want 2", report.Rows["inbox_body"])
 	}
 }
@@ -80,12 +81,12 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 func TestPruneLooksAgain(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	id := p.deliver(t, "old", 20*day, inbox.EffectDone)
+	id := p.Deliver(t, "old", 20*day, inbox.EffectDone)
 	partition := "inbox_body_default" + time.Now().Add(-20*day).UTC().Format("_20060102")
 	needed := false
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.pool, Rate: -1, Progress: func(g inbox.PruneProgress) {
+	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.Pool, Rate: -1, Progress: func(g inbox.PruneProgress) {
 		if g.Step == partition && g.Done == 0 && !needed { // looked through, and about to be taken off
-			p.settle(t, id, inbox.EffectDead, 20*day)
+			p.Settle(t, id, inbox.EffectDead, 20*day)
 			needed = true
 		}
 	}})
@@ -96,7 +97,7 @@ func TestPruneLooksAgain(t *testing.T) {
 	if err != nil || !needed || !slices.Contains(report.Partitions, partition) {
 		t.Fatalf("%+v, %v; became needed: %t", report, err, needed)
 	}
-	if _, _, body := p.has(t, id); !body {
+	if _, _, body := p.Has(t, id); !body {
 		t.Error("the body went, and is needed")
 	}
 }
@@ -106,24 +107,24 @@ func TestPruneLooksAgain(t *testing.T) {
 func TestPruneGoesOnInALargeDay(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	first := p.deliver(t, "first", 20*day, inbox.EffectDone)
-	p.deliver(t, "last", 20*day, inbox.EffectDead)
+	first := p.Deliver(t, "first", 20*day, inbox.EffectDone)
+	p.Deliver(t, "last", 20*day, inbox.EffectDead)
 	const many = 6000
-	p.exec(t, `INSERT INTO inbox_event
+	p.Exec(t, `INSERT INTO inbox_event
 		SELECT (jsonb_populate_record(e, jsonb_build_object('event_id', 'many-' || n, 'id',
 			left(e.id::text, 15) || lpad(to_hex(n / 4096), 3, '0') || '-8' || lpad(to_hex(n % 4096), 3, '0') || '-' || right(e.id::text, 12)))).*
 		FROM inbox_event e, generate_series(1, $2::int) n WHERE e.id = $1 ON CONFLICT DO NOTHING`, first, many)
-	if n := p.count(t, `SELECT count(*) FROM inbox_event`); n < many {
+	if n := p.Count(t, `SELECT count(*) FROM inbox_event`); n < many {
 		t.Fatalf("%d events, want %d and two", n, many)
 	}
 	var calls atomic.Int64
-	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: p.pool, Enqueuer: newQueue(), Node: "test"})
+	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: p.Pool, Enqueuer: storetest.Queue(), Node: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Each look at the clock takes a tenth of a second: few batches to a step's share.
 	pruner, err := inbox.NewPruner(inbox.PruneConfig{
-		Pool: p.pool, Effects: effects, Rate: -1, Budget: 4 * time.Second,
+		Pool: p.Pool, Effects: effects, Rate: -1, Budget: 4 * time.Second,
 		Now: func() time.Time { return time.Unix(0, calls.Add(int64(100*time.Millisecond))) },
 	})
 	if err != nil {
@@ -139,10 +140,10 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 		if slices.Contains(report.Partitions, partition) {
 			break
 		}
-		attached := p.count(t, `SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass($1)`, partition) == 1
-		behind := p.count(t, `SELECT count(*) FROM prune_walk WHERE name = $1 AND position::uuid > (SELECT id FROM inbox_event WHERE event_id = 'many-1')`, partition+" attached") == 1
+		attached := p.Count(t, `SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass($1)`, partition) == 1
+		behind := p.Count(t, `SELECT count(*) FROM prune_walk WHERE name = $1 AND position::uuid > (SELECT id FROM inbox_event WHERE event_id = 'many-1')`, partition+" attached") == 1
 		if !needed && attached && behind {
-			p.exec(t, `UPDATE inbox_event SET admission = 'unusable' WHERE event_id = 'many-1'`)
+			p.Exec(t, `UPDATE inbox_event SET admission = 'unusable' WHERE event_id = 'many-1'`)
 			needed = true
 		}
 	}
@@ -150,10 +151,10 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 		t.Fatalf("the day went in pass %d, the first look was behind what became needed: %t", passes+1, needed)
 	}
 	const kept = `SELECT count(*) FROM inbox_body b JOIN inbox_event e ON e.body_id = b.id AND e.class = b.class WHERE e.event_id IN ('many-1', 'last')`
-	if n := p.count(t, kept); n != 2 {
+	if n := p.Count(t, kept); n != 2 {
 		t.Errorf("the bodies of %d events are there, want 2, which are needed", n)
 	}
-	if n := p.count(t, `SELECT count(*) FROM prune_walk WHERE name LIKE $1`, partition+"%"); n != 0 {
+	if n := p.Count(t, `SELECT count(*) FROM prune_walk WHERE name LIKE $1`, partition+"%"); n != 0 {
 		t.Errorf("%d looks are remembered of a day that is gone", n)
 	}
 }
@@ -161,23 +162,23 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 func TestPruneFollowsClasses(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	p.register(t, inbox.ClassRow{Name: "brief", Horizons: inbox.Horizons{Body: day, Tombstone: 2 * day, Effects: day, Refusals: day, Audit: day}})
-	p.source.Class = "brief"
-	old := p.deliver(t, "old", 5*day, inbox.EffectDone) // its partitions are made as it arrives
-	p.source.Class = "default"
+	p.Register(t, inbox.ClassRow{Name: "brief", Horizons: inbox.Horizons{Body: day, Tombstone: 2 * day, Effects: day, Refusals: day, Audit: day}})
+	p.Source.Class = "brief"
+	old := p.Deliver(t, "old", 5*day, inbox.EffectDone) // its partitions are made as it arrives
+	p.Source.Class = "default"
 	// The source keeps bodies for longer now than the class did under which it came.
-	if report := p.prune(t); report.Kept != 1 {
+	if report := p.Prune(t); report.Kept != 1 {
 		t.Errorf("%d bodies were kept, want 1", report.Kept)
 	}
-	if _, _, body := p.has(t, old); !body {
+	if _, _, body := p.Has(t, old); !body {
 		t.Error("the body went, though its source keeps bodies for a week")
 	}
-	if n := p.count(t, `SELECT count(*) FROM pg_class WHERE relname = $1 AND relnamespace = current_schema()::regnamespace`,
+	if n := p.Count(t, `SELECT count(*) FROM pg_class WHERE relname = $1 AND relnamespace = current_schema()::regnamespace`,
 		"inbox_body_brief"+time.Now().Add(-5*day).UTC().Format("_20060102")); n != 0 {
 		t.Error("the day of the class that is no longer used is still there")
 	}
-	p.exec(t, `UPDATE retention_class SET body = interval '3 days', effects = interval '3 days'`)
-	if report := p.prune(t); report.Rows["inbox_body"] != 1 {
+	p.Exec(t, `UPDATE retention_class SET body = interval '3 days', effects = interval '3 days'`)
+	if report := p.Prune(t); report.Rows["inbox_body"] != 1 {
 		t.Errorf("%d kept bodies went, want 1: its source keeps them for 3 days now", report.Rows["inbox_body"])
 	}
 }
@@ -187,23 +188,23 @@ func TestPruneWhileDelivering(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	for i := range 12 {
-		p.deliver(t, fmt.Sprint("old-", i), time.Duration(9+i)*day, inbox.EffectDone)
+		p.Deliver(t, fmt.Sprint("old-", i), time.Duration(9+i)*day, inbox.EffectDone)
 	}
-	p.exec(t, "DROP TABLE inbox_body_default"+time.Now().UTC().Format("_20060102"))
-	p.at.Store(time.Now().UnixNano())
+	p.Exec(t, "DROP TABLE inbox_body_default"+time.Now().UTC().Format("_20060102"))
+	p.At.Store(time.Now().UnixNano())
 	var stop atomic.Bool
 	done := make(chan int)
 	go func() {
 		n := 0
 		for ; !stop.Load(); n++ {
-			if _, err := p.gate.Accept(t.Context(), inboxtest.Admission(p.source, fmt.Sprint("new-", n))); err != nil {
+			if _, err := p.Gate.Accept(t.Context(), inboxtest.Admission(p.Source, fmt.Sprint("new-", n))); err != nil {
 				t.Errorf("delivery %d: %v", n, err)
 			}
 		}
 		done <- n
 	}()
-	inboxtest.Until(t, "deliveries", func() bool { return p.gate.Stats().Partitions > 0 })
-	report := p.prune(t)
+	inboxtest.Until(t, "deliveries", func() bool { return p.Gate.Stats().Partitions > 0 })
+	report := p.Prune(t)
 	stop.Store(true)
 	if n := <-done; n == 0 || len(report.Partitions) < 12 {
 		t.Errorf("%d deliveries, %d days dropped", n, len(report.Partitions))
@@ -215,29 +216,29 @@ func TestPruneWhileDelivering(t *testing.T) {
 func TestPruneGivesWay(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	id := p.deliver(t, "old", 20*day, inbox.EffectDone)
-	holder, err := p.pool.Begin(t.Context())
+	id := p.Deliver(t, "old", 20*day, inbox.EffectDone)
+	holder, err := p.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := holder.Exec(t.Context(), `SELECT body FROM inbox_body`); err != nil {
 		t.Fatal(err)
 	}
-	report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{})
+	report, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{})
 	if err != nil || report.Complete || len(report.Contended) == 0 {
 		t.Errorf("%+v, %v: want a pass that gave way", report, err)
 	}
-	p.at.Store(time.Now().UnixNano())
-	if _, err := p.gate.Accept(t.Context(), inboxtest.Admission(p.source, "new")); err != nil {
+	p.At.Store(time.Now().UnixNano())
+	if _, err := p.Gate.Accept(t.Context(), inboxtest.Admission(p.Source, "new")); err != nil {
 		t.Error(err)
 	}
 	_ = holder.Rollback(context.WithoutCancel(t.Context()))
 	// Its end also waits for snapshots of whoever else uses the database.
 	inboxtest.Until(t, "a pass that is complete", func() bool {
-		report, err := p.pruner(t).Run(t.Context(), inbox.PruneRun{Anew: true})
+		report, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{Anew: true})
 		return err == nil && report.Complete
 	})
-	if _, effect, body := p.has(t, id); effect || body {
+	if _, effect, body := p.Has(t, id); effect || body {
 		t.Error("the next passes left it too")
 	}
 }

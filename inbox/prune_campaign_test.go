@@ -41,7 +41,7 @@ func TestPruneCampaign(t *testing.T) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			t.Parallel()
 			campaign(t, seed, *pruneOps, func(ctx context.Context, p *past) error {
-				pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.pool, Rate: -1})
+				pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.Pool, Rate: -1})
 				if err != nil {
 					return err
 				}
@@ -63,7 +63,7 @@ func TestPruneMuseum(t *testing.T) {
 	statement := func(sql ...string) pruneOnce {
 		return func(ctx context.Context, p *past) error {
 			for _, one := range sql {
-				if _, err := p.pool.Exec(ctx, one); err != nil {
+				if _, err := p.Pool.Exec(ctx, one); err != nil {
 					return err
 				}
 			}
@@ -75,7 +75,7 @@ func TestPruneMuseum(t *testing.T) {
 		says  string
 	}{
 		"removes what it found, without looking again": {func(ctx context.Context, p *past) error {
-			rows, err := p.pool.Query(ctx, `SELECT id FROM effect WHERE id IN `+old)
+			rows, err := p.Pool.Query(ctx, `SELECT id FROM effect WHERE id IN `+old)
 			if err != nil {
 				return err
 			}
@@ -84,10 +84,10 @@ func TestPruneMuseum(t *testing.T) {
 				return err
 			}
 			// What a batch that is found first and removed later leaves open.
-			if _, err := p.pool.Exec(ctx, `SELECT pg_sleep(0.05)`); err != nil {
+			if _, err := p.Pool.Exec(ctx, `SELECT pg_sleep(0.05)`); err != nil {
 				return err
 			}
-			_, err = p.pool.Exec(ctx, `DELETE FROM effect WHERE id = ANY ($1)`, ids)
+			_, err = p.Pool.Exec(ctx, `DELETE FROM effect WHERE id = ANY ($1)`, ids)
 			return err
 		}, "was removed while it was"},
 		"removes events before their effects": {statement(
@@ -154,7 +154,7 @@ func (l *life) proved() bool {
 func campaign(tb testing.TB, seed uint64, steps int, prune pruneOnce) {
 	tb.Helper()
 	p := newPast(tb)
-	p.source.Tombstone = keepDefault.Tombstone
+	p.Source.Tombstone = keepDefault.Tombstone
 	l := &life{TB: tb, past: p, random: rand.New(rand.NewPCG(seed, 7))} // a life that can be lived again
 	// No event comes into a day that is past its horizon: the old ones are there first.
 	for range max(steps/5, 5) {
@@ -207,7 +207,7 @@ func (l *life) kill(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			tag, err := l.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
+			tag, err := l.Pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
 				WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND ($2 OR random() < 0.1)`,
 				inbox.LockPruneSpace, l.killed.Load() == 0)
 			if err == nil {
@@ -229,15 +229,15 @@ func (l *life) deliver(ago time.Duration) {
 		inbox.EffectPending, inbox.EffectRetry, inbox.EffectHeld, inbox.EffectDead, inbox.EffectIndeterminate, inbox.EffectDone, inbox.EffectDone,
 	}
 	e.state = states[l.random.IntN(len(states))]
-	a := inboxtest.Admission(l.source, e.key)
+	a := inboxtest.Admission(l.Source, e.key)
 	e.at = time.Now().Add(-ago)
 	a.Events[0].DatedAt = e.at
-	e.id = l.accept(l, a, ago).Items[0].ID
-	if err := l.pool.QueryRow(l.Context(), `SELECT id FROM effect WHERE event_id = $1`, e.id).Scan(&e.effect); err != nil {
+	e.id = l.Accept(l, a, ago).Items[0].ID
+	if err := l.Pool.QueryRow(l.Context(), `SELECT id FROM effect WHERE event_id = $1`, e.id).Scan(&e.effect); err != nil {
 		l.fail("the effect of %s was removed while it was pending: %v", e.key, err)
 		return
 	}
-	l.settle(l, e.id, e.state, ago)
+	l.Settle(l, e.id, e.state, ago)
 	if e.state.Settled() {
 		e.bodied = false
 	}
@@ -249,9 +249,9 @@ func (l *life) any() *lived { return l.events[l.random.IntN(len(l.events))] }
 // redeliver delivers a known key again, now.
 func (l *life) redeliver() {
 	e := l.any()
-	a := inboxtest.Admission(l.source, e.key)
+	a := inboxtest.Admission(l.Source, e.key)
 	a.Events[0].DatedAt = e.at
-	got := l.accept(l, a, 0).Items[0]
+	got := l.Accept(l, a, 0).Items[0]
 	switch {
 	case got.Outcome == inbox.Duplicate && (got.ID == e.id || e.gone):
 	case e.age() < keepDefault.Tombstone:
@@ -276,7 +276,7 @@ func (l *life) flip() {
 	l.check(e)
 	ago := time.Duration(l.random.Int64N(int64(e.age()) + 1))
 	var state inbox.EffectState
-	err := pgx.BeginFunc(l.Context(), l.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(l.Context(), l.Pool, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(l.Context(), `SELECT state FROM effect WHERE id = $1 FOR UPDATE`, e.effect).Scan(&state); err != nil {
 			return err
 		}
@@ -320,13 +320,13 @@ func (l *life) replays() {
 	}
 	if !e.replay.IsZero() {
 		l.check(e)
-		l.exec(l, `UPDATE replay SET state = 'cancelled' WHERE id = $1`, e.replay)
+		l.Exec(l, `UPDATE replay SET state = 'cancelled' WHERE id = $1`, e.replay)
 		e.replay = inbox.ID{}
 		return
 	}
 	plan := inbox.NewID(time.Now())
 	found := false
-	err := pgx.BeginFunc(l.Context(), l.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(l.Context(), l.Pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(l.Context(), `SELECT FROM effect WHERE id = $1 FOR UPDATE`, e.effect)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
@@ -355,7 +355,7 @@ func (l *life) check(e *lived) {
 	if e.gone {
 		return
 	}
-	event, effect, body := l.has(l, e.id)
+	event, effect, body := l.Has(l, e.id)
 	switch {
 	case !effect && !e.removable():
 		l.fail("the effect of %s was removed while it was %s%s", e.key, e.state, l.replaying(e))

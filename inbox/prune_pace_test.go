@@ -55,16 +55,16 @@ func TestPruneSample(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	for _, id := range []string{"a", "b", "c"} {
-		p.deliver(t, id, 40*day, inbox.EffectDone)
+		p.Deliver(t, id, 40*day, inbox.EffectDone)
 	}
-	p.exec(t, `DELETE FROM effect`)
-	p.prune(t)
+	p.Exec(t, `DELETE FROM effect`)
+	p.Prune(t)
 	for _, id := range []string{"d", "e"} {
-		p.deliver(t, id, 35*day, inbox.EffectDone)
+		p.Deliver(t, id, 35*day, inbox.EffectDone)
 	}
 	sample := func() inbox.PruneSample {
 		t.Helper()
-		got, err := p.pruner(t).Sample(t.Context())
+		got, err := p.Pruner(t).Sample(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestPruneSample(t *testing.T) {
 	if got := sample(); got.Backlog != 0 || got.Oldest != 0 {
 		t.Errorf("%+v: a pass that came to its end leaves no backlog", got)
 	}
-	p.exec(t, `UPDATE prune_walk SET completed_at = NULL, position = $1 WHERE name LIKE 'inbox_event/%'`, inbox.FirstID(time.Now().Add(-39*day)).String())
+	p.Exec(t, `UPDATE prune_walk SET completed_at = NULL, position = $1 WHERE name LIKE 'inbox_event/%'`, inbox.FirstID(time.Now().Add(-39*day)).String())
 	if got := sample(); got.Backlog != 2 || (got.Oldest-9*day).Abs() > 2*time.Hour {
 		t.Errorf("%+v: want 2 rows, the oldest due for 9 days", got)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -24,16 +25,16 @@ import (
 func newArrival(t *testing.T) *outbox {
 	t.Helper()
 	o := newOutbox(t)
-	o.source.Routes[0].Order = sequence.Policy{Mode: sequence.Arrival}
-	o.source.Routes[0].Sequence = func(*inbox.Admission, int) (key, number string) { return "one", "" }
-	exec(t, o.pool, `UPDATE source SET emit_ordered = true`)
+	o.Source.Routes[0].Order = sequence.Policy{Mode: sequence.Arrival}
+	o.Source.Routes[0].Sequence = func(*inbox.Admission, int) (key, number string) { return "one", "" }
+	storetest.Exec(t, o.Pool, `UPDATE source SET emit_ordered = true`)
 	return o
 }
 
 // arrivals are the event ids in the order in which the effects are carried out.
 func (o *outbox) arrivals(t *testing.T) []string {
 	t.Helper()
-	rows, err := o.pool.Query(t.Context(), `SELECT v.event_id FROM effect e JOIN inbox_event v ON v.id = e.event_id ORDER BY e.sequence_number`)
+	rows, err := o.Pool.Query(t.Context(), `SELECT v.event_id FROM effect e JOIN inbox_event v ON v.id = e.event_id ORDER BY e.sequence_number`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func (o *outbox) arrivals(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	var same int
-	o.scan(t, `SELECT count(*) - count(DISTINCT sequence_number) FROM effect`, &same)
+	o.Scan(t, `SELECT count(*) - count(DISTINCT sequence_number) FROM effect`, &same)
 	if same != 0 {
 		t.Errorf("%d effects share a number", same)
 	}
@@ -53,10 +54,10 @@ func (o *outbox) arrivals(t *testing.T) []string {
 func TestEmitKeepsTheOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	o := newArrival(t)
-	r := o.relay(t, o.gate, 7)
+	r := o.Relay(t, o.Gate, 7)
 	var want []string
 	for pair := range 20 {
-		err := pgx.BeginFunc(t.Context(), o.pool, func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(t.Context(), o.Pool, func(tx pgx.Tx) error {
 			for _, part := range []string{"b", "a"} {
 				id := fmt.Sprintf("ord_%02d%s", pair, part)
 				want = append(want, id)
@@ -77,7 +78,7 @@ func TestEmitKeepsTheOrderOfCalls(t *testing.T) {
 		t.Errorf("arrived as\n%v, want\n%v", got, want)
 	}
 	var body string
-	o.scan(t, `SELECT convert_from(substr(b.body, e.body_offset + 1, e.body_length), 'UTF8') FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id WHERE e.event_id = 'ord_07a'`, &body)
+	o.Scan(t, `SELECT convert_from(substr(b.body, e.body_offset + 1, e.body_length), 'UTF8') FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id WHERE e.event_id = 'ord_07a'`, &body)
 	if body != `{}` {
 		t.Errorf("its bytes are %q", body)
 	}
@@ -91,7 +92,7 @@ func TestEmitKeepsTheOrderOfCommits(t *testing.T) {
 	var txs []pgx.Tx
 	var want []string
 	for i := range 5 {
-		tx, err := o.pool.Begin(t.Context())
+		tx, err := o.Pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestEmitKeepsTheOrderOfCommits(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("tx_%dx", i), fmt.Sprintf("tx_%dy", i))
 	}
-	run(t, o.relay(t, o.gate, 3))
+	run(t, o.Relay(t, o.Gate, 3))
 	if got := o.arrivals(t); !slices.Equal(got, want) {
 		t.Errorf("arrived as %v, want %v", got, want)
 	}
@@ -120,7 +121,7 @@ func TestEmitKeepsTheOrderOfCommits(t *testing.T) {
 func TestEmitPositionsAreVisibleInOrder(t *testing.T) {
 	t.Parallel()
 	o := newArrival(t)
-	first, err := o.pool.Begin(t.Context())
+	first, err := o.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,15 +133,15 @@ func TestEmitPositionsAreVisibleInOrder(t *testing.T) {
 	}
 	second := make(chan error, 1)
 	go func() {
-		_, err := o.pool.Exec(t.Context(), emit, "second", `{}`)
+		_, err := o.Pool.Exec(t.Context(), emit, "second", `{}`)
 		second <- err
 	}()
 	inboxtest.Until(t, "the second commit to wait for the first", func() bool {
 		var waiting int
-		o.scan(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 1869506928 AND objid::bigint = hashtext(current_schema())::bigint & 4294967295`, &waiting)
+		o.Scan(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 1869506928 AND objid::bigint = hashtext(current_schema())::bigint & 4294967295`, &waiting)
 		return waiting == 1
 	})
-	r := o.relay(t, o.gate, 0)
+	r := o.Relay(t, o.Gate, 0)
 	if n := run(t, r); n != 0 {
 		t.Errorf("relayed %d before the first was visible", n)
 	}
@@ -160,13 +161,13 @@ func TestRelayHasItsSourceAlone(t *testing.T) {
 	o := newArrival(t)
 	want := []string{"a", "b", "c", "d"}
 	for _, id := range want {
-		exec(t, o.pool, emit, id, `{}`)
+		storetest.Exec(t, o.Pool, emit, id, `{}`)
 	}
 	waits, goOn := make(chan struct{}), make(chan struct{})
-	slow := o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	slow := o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		close(waits)
 		<-goOn
-		return o.gate.Accept(ctx, a)
+		return o.Gate.Accept(ctx, a)
 	}), 4)
 	ended := make(chan error, 1)
 	go func() {
@@ -174,17 +175,17 @@ func TestRelayHasItsSourceAlone(t *testing.T) {
 		ended <- err
 	}()
 	<-waits
-	run(t, o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	run(t, o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		if a.Events[0].EventID != "a" {
 			return inbox.Receipt{}, inbox.ErrOverloaded
 		}
-		return o.gate.Accept(ctx, a)
+		return o.Gate.Accept(ctx, a)
 	}), 2))
 	close(goOn)
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	run(t, o.relay(t, o.gate, 0))
+	run(t, o.Relay(t, o.Gate, 0))
 	if got := o.arrivals(t); !slices.Equal(got, want) {
 		t.Errorf("arrived as %v, want %v", got, want)
 	}
@@ -199,7 +200,7 @@ func TestRelaysKeepTheOrder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var relays, callers sync.WaitGroup
 	for i := range 3 {
-		relay := o.relay(t, o.gate, 5+i)
+		relay := o.Relay(t, o.Gate, 5+i)
 		relays.Go(func() {
 			for ctx.Err() == nil {
 				if _, err := relay.Run(ctx); err != nil && ctx.Err() == nil {
@@ -212,13 +213,13 @@ func TestRelaysKeepTheOrder(t *testing.T) {
 	for c := range 3 {
 		callers.Go(func() {
 			for i := range each {
-				if _, err := o.pool.Exec(t.Context(), emit, fmt.Sprintf("c%d_%03d", c, i), `{}`); err != nil {
+				if _, err := o.Pool.Exec(t.Context(), emit, fmt.Sprintf("c%d_%03d", c, i), `{}`); err != nil {
 					t.Error(err)
 				}
 				if i%10 == 0 {
 					dying, kill := context.WithCancel(t.Context())
-					_, _ = o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
-						receipt, err := o.gate.Accept(ctx, a)
+					_, _ = o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+						receipt, err := o.Gate.Accept(ctx, a)
 						kill()
 						return receipt, err
 					}), 4).Run(dying)
@@ -228,7 +229,7 @@ func TestRelaysKeepTheOrder(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	inboxtest.Until(t, "the outbox is empty", func() bool { _, waiting := o.counts(t); return waiting == 0 })
+	inboxtest.Until(t, "the outbox is empty", func() bool { _, waiting := o.Counts(t); return waiting == 0 })
 	stop()
 	relays.Wait()
 	next := map[string]int{}
@@ -248,19 +249,19 @@ func TestRelaysKeepTheOrder(t *testing.T) {
 func TestEmitArrivesBehindWhatArrived(t *testing.T) {
 	t.Parallel()
 	o := newArrival(t)
-	r := o.relay(t, o.gate, 0)
-	exec(t, o.pool, emit, "first", `{}`)
+	r := o.Relay(t, o.Gate, 0)
+	storetest.Exec(t, o.Pool, emit, "first", `{}`)
 	run(t, r)
-	exec(t, o.pool, `UPDATE source SET emitted_at = now() + interval '1 hour'`) // as if the database's clock was an hour ahead until now
+	storetest.Exec(t, o.Pool, `UPDATE source SET emitted_at = now() + interval '1 hour'`) // as if the database's clock was an hour ahead until now
 	for _, id := range []string{"second", "third"} {
-		exec(t, o.pool, emit, id, `{}`)
+		storetest.Exec(t, o.Pool, emit, id, `{}`)
 		run(t, r)
 	}
 	if got := o.arrivals(t); !slices.Equal(got, []string{"first", "second", "third"}) {
 		t.Errorf("arrived as %v", got)
 	}
 	var behind bool
-	o.scan(t, `SELECT min(received_at) FILTER (WHERE event_id <> 'first') > now() + interval '59 minutes' FROM inbox_event`, &behind)
+	o.Scan(t, `SELECT min(received_at) FILTER (WHERE event_id <> 'first') > now() + interval '59 minutes' FROM inbox_event`, &behind)
 	if !behind {
 		t.Error("an event arrived before a time that had been given")
 	}
@@ -272,19 +273,19 @@ func TestRelayHoldsAnOrderedSource(t *testing.T) {
 	t.Parallel()
 	o := newArrival(t)
 	for _, id := range []string{"a", "b", "c", "d"} {
-		exec(t, o.pool, emit, id, `{}`)
+		storetest.Exec(t, o.Pool, emit, id, `{}`)
 	}
-	refusing := o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	refusing := o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		if a.Events[0].EventID == "c" {
 			return inbox.Receipt{}, inbox.ErrOverloaded
 		}
-		return o.gate.Accept(ctx, a)
+		return o.Gate.Accept(ctx, a)
 	}), 1)
 	if n := run(t, refusing); n != 2 {
 		t.Errorf("relayed %d, want the 2 in front", n)
 	}
-	o.want(t, 2, 2)
-	run(t, o.relay(t, o.gate, 0))
+	o.Want(t, 2, 2)
+	run(t, o.Relay(t, o.Gate, 0))
 	if got := o.arrivals(t); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("arrived as %v", got)
 	}
@@ -295,20 +296,20 @@ func TestEmitIsLimited(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
 	text := func(n int) string { return fmt.Sprintf(`{"x": %q}`, strings.Repeat("x", n-9)) } // 9 bytes beside
-	exec(t, o.pool, emit, "fits", text(1<<20))
-	_, err := o.pool.Exec(t.Context(), emit, "over", text(1<<20+1))
+	storetest.Exec(t, o.Pool, emit, "fits", text(1<<20))
+	_, err := o.Pool.Exec(t.Context(), emit, "over", text(1<<20+1))
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pg.Code != "54000" || !strings.Contains(pg.Message, "1048577 bytes, over the limit of 1048576 bytes of source orders") ||
 		!strings.Contains(pg.Hint, "SET emit_limit = ... WHERE name = 'orders'") {
 		t.Errorf("%+v", pg)
 	}
-	exec(t, o.pool, `UPDATE source SET emit_limit = 2097152`)
-	exec(t, o.pool, emit, "over", text(1<<20+1))
-	if _, err := o.pool.Exec(t.Context(), `UPDATE source SET emit_limit = 67108865`); err == nil {
+	storetest.Exec(t, o.Pool, `UPDATE source SET emit_limit = 2097152`)
+	storetest.Exec(t, o.Pool, emit, "over", text(1<<20+1))
+	if _, err := o.Pool.Exec(t.Context(), `UPDATE source SET emit_limit = 67108865`); err == nil {
 		t.Error("a limit over what relays take was taken")
 	}
-	run(t, o.relay(t, o.gate, 0))
-	o.want(t, 2, 0)
+	run(t, o.Relay(t, o.Gate, 0))
+	o.Want(t, 2, 0)
 }
 
 // A pass reads bounded bytes, whatever the number of rows.
@@ -318,11 +319,11 @@ func TestRelayReadsBoundedBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOutbox(t)
-			exec(t, o.pool, `UPDATE source SET emit_ordered = $1`, ordered)
+			storetest.Exec(t, o.Pool, `UPDATE source SET emit_ordered = $1`, ordered)
 			for i := range 9 {
-				exec(t, o.pool, emit, fmt.Sprintf("ord_%d", i), fmt.Sprintf(`{"x": %q}`, strings.Repeat("x", 1000)))
+				storetest.Exec(t, o.Pool, emit, fmt.Sprintf("ord_%d", i), fmt.Sprintf(`{"x": %q}`, strings.Repeat("x", 1000)))
 			}
-			exec(t, o.pool, emit, "large", fmt.Sprintf(`{"x": %q}`, strings.Repeat("x", 9000)))
+			storetest.Exec(t, o.Pool, emit, "large", fmt.Sprintf(`{"x": %q}`, strings.Repeat("x", 9000)))
 			var mu sync.Mutex
 			held, most := 0, 0
 			gate := acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
@@ -332,14 +333,14 @@ func TestRelayReadsBoundedBytes(t *testing.T) {
 					most = max(most, held)
 				}
 				mu.Unlock()
-				receipt, err := o.gate.Accept(ctx, a)
+				receipt, err := o.Gate.Accept(ctx, a)
 				mu.Lock()
 				held -= len(a.Body)
 				mu.Unlock()
 				return receipt, err
 			})
 			r, err := inbox.NewRelay(inbox.RelayConfig{
-				Pool: o.work, Gate: gate, Clock: o.clock, Logger: slog.New(slog.DiscardHandler), Bytes: 3500, Sources: map[string]*inbox.Source{"orders": o.source},
+				Pool: o.Work, Gate: gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Bytes: 3500, Sources: map[string]*inbox.Source{"orders": o.Source},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -362,19 +363,19 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOutbox(t)
-			exec(t, o.pool, `INSERT INTO outbox (source, event_id, type, payload, ordered, created_at) VALUES
+			storetest.Exec(t, o.Pool, `INSERT INTO outbox (source, event_id, type, payload, ordered, created_at) VALUES
 				('orders', '~mine', 't', '{}', $1, now()), ('orders', 'no type', '', '{}', $1, now()),
 				('gone', 'old', 't', '{}', $1, now() - interval '2 hours'), ('gone', 'new', 't', '{}', $1, now())`, ordered)
 			want := map[string]string{"~mine": "event_id", "no type": "type", "old": "source"}
 			if !ordered { // 64 MiB and a byte are slow to make
-				exec(t, o.pool, `INSERT INTO outbox (source, event_id, type, payload) VALUES ('orders', 'large', 't', decode(repeat('20', 67108865), 'hex'))`)
+				storetest.Exec(t, o.Pool, `INSERT INTO outbox (source, event_id, type, payload) VALUES ('orders', 'large', 't', decode(repeat('20', 67108865), 'hex'))`)
 				want["large"] = "too_large"
 			}
-			exec(t, o.pool, `UPDATE source SET emit_ordered = $1`, ordered)
-			exec(t, o.pool, emit, "good", `{}`)
+			storetest.Exec(t, o.Pool, `UPDATE source SET emit_ordered = $1`, ordered)
+			storetest.Exec(t, o.Pool, emit, "good", `{}`)
 			var logged bytes.Buffer
 			r, err := inbox.NewRelay(inbox.RelayConfig{
-				Pool: o.work, Gate: o.gate, Clock: o.clock, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Sources: map[string]*inbox.Source{"orders": o.source},
+				Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Sources: map[string]*inbox.Source{"orders": o.Source},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -382,7 +383,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			if n := run(t, r); n != 1 {
 				t.Errorf("relayed %d, want the good one", n)
 			}
-			lister := inbox.NewLister(o.pool)
+			lister := inbox.NewLister(o.Pool)
 			rows, err := lister.Outbox(t.Context(), inbox.OutboxFilter{Refused: true})
 			if err != nil {
 				t.Fatal(err)
@@ -397,33 +398,33 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			if strings.Count(logged.String(), "emitted events refused") != len(want) {
 				t.Errorf("logged:\n%s", logged.String())
 			}
-			o.want(t, 1, len(want)+1)
+			o.Want(t, 1, len(want)+1)
 
 			// What is about to be admitted is not discarded; what is refused is, with a reason.
 			all, err := lister.Outbox(t.Context(), inbox.OutboxFilter{Source: "gone"})
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%v, %v", all, err)
 			}
-			if _, err := (inbox.DiscardOutbox{ID: all[1].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.pool); !errors.Is(err, inbox.ErrNotRefused) {
+			if _, err := (inbox.DiscardOutbox{ID: all[1].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); !errors.Is(err, inbox.ErrNotRefused) {
 				t.Errorf("discarding %s: %v, want ErrNotRefused", all[1].EventID, err)
 			}
-			if _, err := (inbox.DiscardOutbox{ID: rows[0].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.pool); err != nil {
+			if _, err := (inbox.DiscardOutbox{ID: rows[0].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); err != nil {
 				t.Error(err)
 			}
 
-			back := *o.source
+			back := *o.Source
 			back.Name = "gone"
 			r, err = inbox.NewRelay(inbox.RelayConfig{
-				Pool: o.work, Gate: o.gate, Clock: o.clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{"orders": o.source, "gone": &back}, Grace: time.Nanosecond,
+				Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{"orders": o.Source, "gone": &back}, Grace: time.Nanosecond,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			exec(t, o.pool, `INSERT INTO source (name, provider, class, emit, emit_ordered) VALUES ('gone', 'operation', 'default', true, $1)`, ordered)
+			storetest.Exec(t, o.Pool, `INSERT INTO source (name, provider, class, emit, emit_ordered) VALUES ('gone', 'operation', 'default', true, $1)`, ordered)
 			if n := run(t, r); n != 2 {
 				t.Errorf("relayed %d of the source that came back, want both", n)
 			}
-			o.want(t, 3, len(want)-2)
+			o.Want(t, 3, len(want)-2)
 		})
 	}
 }

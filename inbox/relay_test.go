@@ -4,78 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
-// outbox is a source open to emit, a gate that runs and what makes relays.
-type outbox struct {
-	*bundle
-
-	schema string
-	clock  *inbox.Clock
-	work   *pgxpool.Pool
-}
+// outbox is an outbox with a relay, with what only the relay's tests do to it.
+type outbox struct{ *storetest.Outbox }
 
 func newOutbox(t *testing.T) *outbox {
 	t.Helper()
-	url, schema := inboxtest.Schema(t)
-	o := &outbox{bundle: &bundle{pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}, schema: schema}
-	o.source = inboxtest.Source(t, o.pool, "orders")
-	exec(t, o.pool, `UPDATE source SET emit = true`)
-	o.clock, o.work = inboxtest.Clock(t, o.pool), inboxtest.Open(t, url, schema, session.PoolWork, 8)
-	var err error
-	o.gate, err = inbox.NewGate(inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: newQueue(), Clock: o.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.start(t)
-	t.Cleanup(func() { _ = o.gate.Stop(context.WithoutCancel(t.Context())) })
-	return o
-}
-
-type accepter interface {
-	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
-}
-
-func (o *outbox) relay(t *testing.T, gate accepter, batch int) *inbox.Relay {
-	t.Helper()
-	r, err := inbox.NewRelay(inbox.RelayConfig{
-		Pool: o.work, Gate: gate, Clock: o.clock, Logger: slog.New(slog.DiscardHandler), Batch: batch,
-		Sources: map[string]*inbox.Source{o.source.Name: o.source}, Every: 20 * time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Stop(context.WithoutCancel(t.Context())) })
-	return r
-}
-
-func (o *outbox) counts(t *testing.T) (events, waiting int) {
-	t.Helper()
-	err := o.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM inbox_event), (SELECT count(*) FROM outbox)`).Scan(&events, &waiting)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return events, waiting
-}
-
-func (o *outbox) want(t *testing.T, events, waiting int) {
-	t.Helper()
-	if e, w := o.counts(t); e != events || w != waiting {
-		t.Errorf("%d events and %d rows in the outbox, want %d and %d", e, w, events, waiting)
-	}
+	return &outbox{storetest.NewOutbox(t)}
 }
 
 func run(t *testing.T, r *inbox.Relay) int {
@@ -92,9 +38,9 @@ const emit = `SELECT emit('orders', $1, 'order.paid', $2)`
 func TestEmitIsPartOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	r := o.relay(t, o.gate, 100)
+	r := o.Relay(t, o.Gate, 100)
 	boom := errors.New("rolled back")
-	err := pgx.BeginFunc(t.Context(), o.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(t.Context(), o.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), emit, "never", `{}`); err != nil {
 			t.Fatal(err)
 		}
@@ -104,10 +50,10 @@ func TestEmitIsPartOfItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, r)
-	o.want(t, 0, 0)
+	o.Want(t, 0, 0)
 
 	// A transaction that stays open while later ones commit is not passed over for good.
-	long, err := o.pool.Begin(t.Context())
+	long, err := o.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,18 +61,18 @@ func TestEmitIsPartOfItsTransaction(t *testing.T) {
 	if _, err := long.Exec(t.Context(), emit, "early", `{"n": 1}`); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, o.pool, `SELECT emit('orders', 'ord_' || n, 'order.paid', jsonb_build_object('n', n)) FROM generate_series(1, 1000) n`)
+	storetest.Exec(t, o.Pool, `SELECT emit('orders', 'ord_' || n, 'order.paid', jsonb_build_object('n', n)) FROM generate_series(1, 1000) n`)
 	if n := run(t, r); n != 1000 {
 		t.Errorf("relayed %d of 1000", n)
 	}
-	o.want(t, 1000, 0)
+	o.Want(t, 1000, 0)
 	if err := long.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	run(t, r)
-	o.want(t, 1001, 0)
+	o.Want(t, 1001, 0)
 	var kind, body string
-	err = o.pool.QueryRow(t.Context(), `SELECT e.type, convert_from(b.body, 'UTF8') FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id
+	err = o.Pool.QueryRow(t.Context(), `SELECT e.type, convert_from(b.body, 'UTF8') FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id
 		WHERE e.event_id = 'ord_7' AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND f.job_id IS NOT NULL)`).Scan(&kind, &body)
 	if err != nil || kind != "order.paid" || body != `{"n": 7}` {
 		t.Errorf("ord_7 is %q %q, %v", kind, body, err)
@@ -141,12 +87,12 @@ func TestEmitIsPartOfItsTransaction(t *testing.T) {
 func TestEmitTwice(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	r := o.relay(t, o.gate, 100)
+	r := o.Relay(t, o.Gate, 100)
 	for _, payload := range []string{`{"n": 1}`, `{"n": 1}`, `{"n": 2}`} {
-		exec(t, o.pool, emit, "ord_1", payload)
+		storetest.Exec(t, o.Pool, emit, "ord_1", payload)
 		run(t, r)
 	}
-	o.want(t, 1, 0)
+	o.Want(t, 1, 0)
 	if s := r.Stats(); s.Relayed != 1 || s.Duplicates != 1 || s.Conflicts != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -158,20 +104,20 @@ func TestRelaysAtOnce(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
 	const n = 3000
-	exec(t, o.pool, `SELECT emit('orders', 'ord_' || n, 'order.paid', '{}') FROM generate_series(1, $1::int) n`, n)
+	storetest.Exec(t, o.Pool, `SELECT emit('orders', 'ord_' || n, 'order.paid', '{}') FROM generate_series(1, $1::int) n`, n)
 	// Killed: what it accepted is recorded, but its transaction never commits.
 	ctx, kill := context.WithCancel(t.Context())
-	killed := o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
-		receipt, err := o.gate.Accept(ctx, a)
+	killed := o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+		receipt, err := o.Gate.Accept(ctx, a)
 		kill()
 		return receipt, err
 	}), 500)
 	if _, err := killed.Run(ctx); err == nil {
 		t.Fatal("the killed relay says that it did its work")
 	}
-	o.want(t, 500, n)
+	o.Want(t, 500, n)
 	var wg sync.WaitGroup
-	relays := []*inbox.Relay{o.relay(t, o.gate, 50), o.relay(t, o.gate, 70)}
+	relays := []*inbox.Relay{o.Relay(t, o.Gate, 50), o.Relay(t, o.Gate, 70)}
 	for _, r := range relays {
 		wg.Go(func() {
 			if _, err := r.Run(t.Context()); err != nil {
@@ -183,13 +129,13 @@ func TestRelaysAtOnce(t *testing.T) {
 	for _, r := range relays { // what the other had locked when one came by
 		run(t, r)
 	}
-	o.want(t, n, 0)
+	o.Want(t, n, 0)
 	a, b := relays[0].Stats(), relays[1].Stats()
 	if a.Relayed+b.Relayed != n-500 || a.Duplicates+b.Duplicates != 500 {
 		t.Errorf("%+v and %+v: want %d relayed and 500 duplicates", a, b, n-500)
 	}
 	var doubled int
-	if err := o.pool.QueryRow(t.Context(), `SELECT count(*) - count(DISTINCT event_id) FROM effect`).Scan(&doubled); err != nil || doubled != 0 {
+	if err := o.Pool.QueryRow(t.Context(), `SELECT count(*) - count(DISTINCT event_id) FROM effect`).Scan(&doubled); err != nil || doubled != 0 {
 		t.Errorf("%d effects are doubled, %v", doubled, err)
 	}
 }
@@ -205,35 +151,35 @@ func (f acceptFunc) Accept(ctx context.Context, a *inbox.Admission) (inbox.Recei
 func TestRelayLeavesWhatItCannotRelay(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	exec(t, o.pool, `INSERT INTO outbox (source, event_id, type, payload) VALUES ('unknown', 'x', 'x', '')`)
+	storetest.Exec(t, o.Pool, `INSERT INTO outbox (source, event_id, type, payload) VALUES ('unknown', 'x', 'x', '')`)
 	for i := range 10 {
-		exec(t, o.pool, emit, fmt.Sprintf("ord_%d", i), `{}`)
+		storetest.Exec(t, o.Pool, emit, fmt.Sprintf("ord_%d", i), `{}`)
 	}
-	refusing := o.relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	refusing := o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		if strings.HasSuffix(a.Events[0].EventID, "0") {
 			return inbox.Receipt{}, inbox.ErrOverloaded
 		}
-		return o.gate.Accept(ctx, a)
+		return o.Gate.Accept(ctx, a)
 	}), 2)
 	if n := run(t, refusing); n != 9 {
 		t.Errorf("relayed %d, want 9", n)
 	}
-	o.want(t, 9, 2)
-	run(t, o.relay(t, o.gate, 2))
-	o.want(t, 10, 1)
+	o.Want(t, 9, 2)
+	run(t, o.Relay(t, o.Gate, 2))
+	o.Want(t, 10, 1)
 }
 
 // A relay that runs needs no notification and is done well within a second.
 func TestRelayRuns(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	r := o.relay(t, o.gate, 0)
+	r := o.Relay(t, o.Gate, 0)
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, o.pool, emit, "ord_1", `{}`)
+	storetest.Exec(t, o.Pool, emit, "ord_1", `{}`)
 	inboxtest.Until(t, "the event is recorded", func() bool {
-		events, waiting := o.counts(t)
+		events, waiting := o.Counts(t)
 		return events == 1 && waiting == 0
 	})
 }
@@ -242,7 +188,7 @@ func TestRelayRuns(t *testing.T) {
 func TestEmitRefuses(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	exec(t, o.pool, `INSERT INTO source (name, provider, class) VALUES ('stripe', 'stripe', 'default')`)
+	storetest.Exec(t, o.Pool, `INSERT INTO source (name, provider, class) VALUES ('stripe', 'stripe', 'default')`)
 	for name, c := range map[string]struct{ sql, want string }{
 		"a source that is not open": {`SELECT emit('stripe', 'evt_1', 't', '{}')`, "not open to emit"},
 		"no such source":            {`SELECT emit('nobody', 'evt_1', 't', '{}')`, "not open to emit"},
@@ -253,12 +199,12 @@ func TestEmitRefuses(t *testing.T) {
 		"a long type":               {`SELECT emit('orders', 'x', repeat('x', 256), '{}')`, "event type"},
 		"no payload":                {`SELECT emit('orders', 'x', 't', NULL)`, "payload is NULL"},
 	} {
-		_, err := o.pool.Exec(t.Context(), c.sql)
+		_, err := o.Pool.Exec(t.Context(), c.sql)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.Contains(pg.Message, c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	o.want(t, 0, 0)
+	o.Want(t, 0, 0)
 }
 
 // A role of its own may emit after a grant and can do nothing else, whatever its
@@ -266,10 +212,10 @@ func TestEmitRefuses(t *testing.T) {
 func TestEmitIsGrantedByRole(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(t)
-	role := "emitter_" + o.schema
-	schema := pgx.Identifier{o.schema}.Sanitize()
+	role := "emitter_" + o.Schema
+	schema := pgx.Identifier{o.Schema}.Sanitize()
 	as := func(sql string) error {
-		return pgx.BeginFunc(t.Context(), o.pool, func(tx pgx.Tx) error {
+		return pgx.BeginFunc(t.Context(), o.Pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
 				return err
 			}
@@ -277,17 +223,17 @@ func TestEmitIsGrantedByRole(t *testing.T) {
 			return err
 		})
 	}
-	exec(t, o.pool, "CREATE ROLE "+role)
+	storetest.Exec(t, o.Pool, "CREATE ROLE "+role)
 	t.Cleanup(func() {
-		_, _ = o.pool.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role)
-		_, _ = o.pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role)
+		_, _ = o.Pool.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role)
+		_, _ = o.Pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role)
 	})
-	exec(t, o.pool, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
+	storetest.Exec(t, o.Pool, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
 	call := "SELECT " + schema + ".emit('orders', 'ord_1', 'order.paid', '{}')"
 	if err := as(call); err == nil || !strings.Contains(err.Error(), "42501") {
 		t.Errorf("before the grant: %v", err)
 	}
-	exec(t, o.pool, "GRANT EXECUTE ON FUNCTION "+schema+".emit TO "+role)
+	storetest.Exec(t, o.Pool, "GRANT EXECUTE ON FUNCTION "+schema+".emit TO "+role)
 	// A table of the caller's in front of ours must not be written instead.
 	decoy := "CREATE TEMP TABLE outbox (source text, event_id text, type text, payload bytea) ON COMMIT DROP; SET LOCAL search_path = pg_temp; "
 	if err := as(decoy + call); err != nil {
@@ -296,5 +242,5 @@ func TestEmitIsGrantedByRole(t *testing.T) {
 	if err := as("INSERT INTO " + schema + ".outbox (source, event_id, type, payload) VALUES ('orders', 'x', 't', '')"); err == nil {
 		t.Error("the role may write the outbox itself")
 	}
-	o.want(t, 0, 1)
+	o.Want(t, 0, 1)
 }

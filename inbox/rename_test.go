@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -80,14 +81,14 @@ func served(name string, row inbox.Registered) *inbox.Source {
 func newRenamed(t *testing.T) *bundle {
 	t.Helper()
 	b := setup(t, nil)
-	b.start(t)
-	t.Cleanup(func() { _ = b.gate.Stop(context.WithoutCancel(t.Context())) })
+	b.Start(t)
+	t.Cleanup(func() { _ = b.Gate.Stop(context.WithoutCancel(t.Context())) })
 	return b
 }
 
 func accept(t *testing.T, b *bundle, source *inbox.Source, eventID string) inbox.Outcome {
 	t.Helper()
-	receipt, err := b.gate.Accept(t.Context(), inboxtest.Admission(source, eventID))
+	receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(source, eventID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +118,15 @@ func TestARenamedSourceKeepsItsKeys(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
 	ctx := t.Context()
-	accept(t, b, served("old", register(t, b.pool, src("old"))["old"]), "evt_1")
+	accept(t, b, served("old", register(t, b.Pool, src("old"))["old"]), "evt_1")
 
 	// What the key of evt_2 would have been without a renaming: of a schema of its own.
 	twin := newRenamed(t)
-	accept(t, twin, served("old", register(t, twin.pool, src("old"))["old"]), "evt_2")
+	accept(t, twin, served("old", register(t, twin.Pool, src("old"))["old"]), "evt_2")
 
 	renamed := src("new", "old")
 	renamed.Routes[0].Name, renamed.Routes[0].PreviousNames = "every", []string{"all"}
-	row := register(t, b.pool, renamed)["new"]
+	row := register(t, b.Pool, renamed)["new"]
 	if row.Renamed != "old" || row.Routes["every"].Renamed != "all" {
 		t.Errorf("registered as %+v, want it renamed from old, and its route from all", row)
 	}
@@ -134,13 +135,13 @@ func TestARenamedSourceKeepsItsKeys(t *testing.T) {
 		t.Errorf("an event of the old name is %s under the new one, want %s", got, inbox.Duplicate)
 	}
 	accept(t, b, source, "evt_2")
-	if got, want := keysOf(t, b.pool, "evt_2"), keysOf(t, twin.pool, "evt_2"); !slices.Equal(got, want) || len(got) != 1 {
+	if got, want := keysOf(t, b.Pool, "evt_2"), keysOf(t, twin.Pool, "evt_2"); !slices.Equal(got, want) || len(got) != 1 {
 		t.Errorf("the idempotency key under the new names is %v, under the old ones it was %v", got, want)
 	}
 	var hash []byte
 	source.Routes[0].Order, source.Routes[0].Sequence = sequence.Policy{Mode: sequence.Arrival}, func(*inbox.Admission, int) (string, string) { return "k", "" }
 	accept(t, b, source, "evt_3")
-	if err := b.pool.QueryRow(ctx, `SELECT x.sequence_key_hash FROM effect x JOIN inbox_event e ON e.id = x.event_id WHERE e.event_id = 'evt_3'`).Scan(&hash); err != nil {
+	if err := b.Pool.QueryRow(ctx, `SELECT x.sequence_key_hash FROM effect x JOIN inbox_event e ON e.id = x.event_id WHERE e.event_id = 'evt_3'`).Scan(&hash); err != nil {
 		t.Fatal(err)
 	}
 	if want := inbox.SequenceKeyHash("old", "all", "k"); !slices.Equal(hash, want) {
@@ -220,7 +221,7 @@ func TestAnEarlierVersionDoesNotMakeAnOldNameAnew(t *testing.T) {
 		t.Errorf("the old route gave %v, want that it was renamed", err)
 	}
 	// What exists it registers as ever.
-	exec(t, pool, `INSERT INTO source (name, provider, class) VALUES ('new', 'test', 'default')
+	storetest.Exec(t, pool, `INSERT INTO source (name, provider, class) VALUES ('new', 'test', 'default')
 		ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE SET updated_at = now()`)
 }
 
@@ -305,24 +306,24 @@ func TestANameChangesHandsOnlyWhileNoOtherConfigurationLives(t *testing.T) {
 func TestNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
-	rows := register(t, b.pool, src("a"), src("b"), src("c"))
+	rows := register(t, b.Pool, src("a"), src("b"), src("c"))
 	accept(t, b, served("a", rows["a"]), "evt_1")
-	refused(t, b.pool, "source b cannot take over what a has, since there is a source b already", src("b", "a"))
-	refused(t, b.pool, "source d cannot have been both a and b", src("d", "a", "b"))
-	register(t, b.pool, src("d", "c"))
-	refused(t, b.pool, "source e cannot have been c, which became d on", src("a"), src("b"), src("d"), src("e", "c"))
-	refused(t, b.pool, "source c became d on", src("a"), src("b"), src("c"), src("d"))
-	register(t, b.pool, src("a"), src("b"), separate("c"), src("d"))
-	refused(t, b.pool, "source a: the configuration does not fit the names in the database: route x cannot take over what all has",
+	refused(t, b.Pool, "source b cannot take over what a has, since there is a source b already", src("b", "a"))
+	refused(t, b.Pool, "source d cannot have been both a and b", src("d", "a", "b"))
+	register(t, b.Pool, src("d", "c"))
+	refused(t, b.Pool, "source e cannot have been c, which became d on", src("a"), src("b"), src("d"), src("e", "c"))
+	refused(t, b.Pool, "source c became d on", src("a"), src("b"), src("c"), src("d"))
+	register(t, b.Pool, src("a"), src("b"), separate("c"), src("d"))
+	refused(t, b.Pool, "source a: the configuration does not fit the names in the database: route x cannot take over what all has",
 		src("b"), func() inbox.SourceRow {
 			s := src("a")
 			s.Routes = append(s.Routes, inbox.RouteRow{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}})
-			register(t, b.pool, s)
+			register(t, b.Pool, s)
 			s.Routes = []inbox.RouteRow{{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}, PreviousNames: []string{"all"}}}
 			return s
 		}())
 	// A name that there never was does no harm: installations share configurations.
-	if got := register(t, b.pool, src("a", "never"))["a"]; got.ID != rows["a"].ID || got.Renamed != "" {
+	if got := register(t, b.Pool, src("a", "never"))["a"]; got.ID != rows["a"].ID || got.Renamed != "" {
 		t.Errorf("a previous name that never was gave %+v", got)
 	}
 }
@@ -331,20 +332,20 @@ func TestNamesThatCannotBe(t *testing.T) {
 func TestANewSourceBesideOneThatIsGoneSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
-	old := register(t, b.pool, src("old"))["old"]
-	register(t, b.pool, src("other")) // nothing was received yet
+	old := register(t, b.Pool, src("old"))["old"]
+	register(t, b.Pool, src("other")) // nothing was received yet
 	accept(t, b, served("old", old), "evt_1")
 
-	refused(t, b.pool, "previous_names: [old] at new if it is that source", src("new"))
-	refused(t, b.pool, "previous_names: [] if it is not", src("new", "a-slip-of-the-pen"))
-	register(t, b.pool, src("old"), src("third")) // it is configured
+	refused(t, b.Pool, "previous_names: [old] at new if it is that source", src("new"))
+	refused(t, b.Pool, "previous_names: [] if it is not", src("new", "a-slip-of-the-pen"))
+	register(t, b.Pool, src("old"), src("third")) // it is configured
 	foreign := src("foreign")
 	foreign.Provider = "another"
-	register(t, b.pool, foreign)
-	if got := register(t, b.pool, separate("fourth"))["fourth"]; got.ID == old.ID {
+	register(t, b.Pool, foreign)
+	if got := register(t, b.Pool, separate("fourth"))["fourth"]; got.ID == old.ID {
 		t.Error("a source that is none of the others has the row of one")
 	}
-	if got := register(t, b.pool, src("new", "old"))["new"]; got.ID != old.ID {
+	if got := register(t, b.Pool, src("new", "old"))["new"]; got.ID != old.ID {
 		t.Errorf("the renamed source has row %d, want %d", got.ID, old.ID)
 	}
 }
@@ -357,43 +358,43 @@ func TestAnotherProviderForTheKeysOfASource(t *testing.T) {
 		s.Provider = provider
 		return s
 	}
-	row := register(t, b.pool, with("first"))["a"]
-	register(t, b.pool, with("none-yet")) // there is no key that it could matter for
-	register(t, b.pool, with("first"))
+	row := register(t, b.Pool, with("first"))["a"]
+	register(t, b.Pool, with("none-yet")) // there is no key that it could matter for
+	register(t, b.Pool, with("first"))
 	accept(t, b, served("a", row), "evt_1")
-	refused(t, b.pool, "source a is of provider second, and a was of provider first and holds 1 key", with("second"))
-	if got := register(t, b.pool, with("second", "a"))["a"]; got.ID != row.ID {
+	refused(t, b.Pool, "source a is of provider second, and a was of provider first and holds 1 key", with("second"))
+	if got := register(t, b.Pool, with("second", "a"))["a"]; got.ID != row.ID {
 		t.Errorf("a source that says that it is the same has row %d, want %d", got.ID, row.ID)
 	}
-	register(t, b.pool, with("first")) // a process with the configuration before starts again
-	register(t, b.pool, with("second"))
-	refused(t, b.pool, "of provider third", with("third"))
+	register(t, b.Pool, with("first")) // a process with the configuration before starts again
+	register(t, b.Pool, with("second"))
+	refused(t, b.Pool, "of provider third", with("third"))
 }
 
 func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 	t.Parallel()
-	o := newOutbox(t)
+	o := storetest.NewOutbox(t)
 	emit := func(name, id string) {
 		t.Helper()
-		exec(t, o.pool, fmt.Sprintf(`SELECT emit('%s', '%s', 'order.placed', '{}')`, name, id))
+		storetest.Exec(t, o.Pool, fmt.Sprintf(`SELECT emit('%s', '%s', 'order.placed', '{}')`, name, id))
 	}
 	emit("orders", "before")
-	row := register(t, o.pool, func() inbox.SourceRow {
+	row := register(t, o.Pool, func() inbox.SourceRow {
 		s := src("purchases", "orders")
 		s.Emit = true
 		return s
 	}())["purchases"]
 	emit("orders", "by-the-old-name")
 	emit("purchases", "by-the-new-name")
-	before := o.relay(t, o.gate, 10) // a process with the old configuration
+	before := o.Relay(t, o.Gate, 10) // a process with the old configuration
 	if got := run(t, before); got != 3 {
 		t.Errorf("a process with the old configuration relayed %d events, want 3", got)
 	}
 	emit("orders", "after")
 	emit("purchases", "before")
-	o.source = served("purchases", row)
+	o.Source = served("purchases", row)
 	relay, err := inbox.NewRelay(inbox.RelayConfig{
-		Pool: o.work, Gate: o.gate, Clock: o.clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{row.KeyName: o.source},
+		Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{row.KeyName: o.Source},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -401,5 +402,5 @@ func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 	if got := run(t, relay); got != 2 {
 		t.Errorf("a process with the new configuration relayed %d events, want 2", got)
 	}
-	o.want(t, 4, 0)
+	o.Want(t, 4, 0)
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 func resolver(t *testing.T, pool *pgxpool.Pool) *inbox.Effects {
 	t.Helper()
-	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: newQueue(), Node: "test"})
+	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: storetest.Queue(), Node: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // A caller reads `retriable` as "call again under a new key": it must be false
@@ -37,9 +38,9 @@ func TestRetriableIsAboutTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			exec(t, o.pool, `UPDATE effect SET reason = 'status_4xx', last_code = '422' WHERE event_id = $1`, owner)
+			storetest.Exec(t, o.pool, `UPDATE effect SET reason = 'status_4xx', last_code = '422' WHERE event_id = $1`, owner)
 			id := o.event(t, "agent:charge:"+name, c.states...)
-			exec(t, o.pool, `UPDATE effect SET `+c.change+` WHERE event_id = $1 AND route_id = $2`, id, o.routes[len(c.states)-1])
+			storetest.Exec(t, o.pool, `UPDATE effect SET `+c.change+` WHERE event_id = $1 AND route_id = $2`, id, o.routes[len(c.states)-1])
 			document, ok, err := o.ops.Result(t.Context(), id)
 			if err != nil || !ok {
 				t.Fatalf("%t, %v", ok, err)
@@ -60,7 +61,7 @@ func TestRetriableCountsWhatIsNotListed(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, 1)
 	id := o.event(t, "agent:charge:many", "dead")
-	exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, item, route_version, idempotency_key, state, reason)
+	storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, item, route_version, idempotency_key, state, reason)
 		SELECT gen_random_uuid(), $1, $2, n, 1, 'key', 'dead', CASE WHEN n = $3 THEN 'mapping_failed' ELSE 'connect' END FROM generate_series(1, $3) n`,
 		id, o.routes[0], inbox.MaxOutcomeEffects+1)
 	document, ok, err := o.ops.Result(t.Context(), id)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -18,11 +19,11 @@ func TestWhatAConfigurationLeavesBehindIsCounted(t *testing.T) {
 	b := newRenamed(t)
 	both := src("a")
 	both.Routes = append(both.Routes, inbox.RouteRow{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
-	source := served("a", register(t, b.pool, both, src("b"))["a"])
+	source := served("a", register(t, b.Pool, both, src("b"))["a"])
 	for _, id := range []string{"e1", "e2", "e3", "e4", "e5", "e6"} {
 		accept(t, b, source, id)
 	}
-	exec(t, b.pool, `
+	storetest.Exec(t, b.Pool, `
 WITH numbered AS (
     SELECT x.id, row_number() OVER (ORDER BY x.id) AS n FROM effect x JOIN route r ON r.id = x.route_id WHERE r.name = 'second')
 UPDATE effect e SET
@@ -32,7 +33,7 @@ UPDATE effect e SET
 FROM numbered d WHERE d.id = e.id`)
 	check := func(sources ...inbox.SourceRow) *inbox.RegistrationCheck {
 		t.Helper()
-		out, err := inbox.Registration{Pool: b.pool, Sources: sources}.Check(t.Context())
+		out, err := inbox.Registration{Pool: b.Pool, Sources: sources}.Check(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,10 +57,10 @@ FROM numbered d WHERE d.id = e.id`)
 	if got := check(src("b")); len(got.Routes) != 2 || len(got.Sources) != 1 || got.Sources[0] != (inbox.StrandedSource{Source: "a", Provider: "test", Keys: 6}) {
 		t.Errorf("without the source: %+v, want two routes and a source with 6 keys", got)
 	}
-	if _, err := (inbox.Registration{Pool: b.pool, Sources: []inbox.SourceRow{src("new"), src("b")}}).Check(t.Context()); err == nil {
+	if _, err := (inbox.Registration{Pool: b.Pool, Sources: []inbox.SourceRow{src("new"), src("b")}}).Check(t.Context()); err == nil {
 		t.Error("a check takes what a start refuses")
 	}
-	if n := column[int](t, b.pool, `SELECT count(*) FROM past_name`)[0]; n != 0 {
+	if n := column[int](t, b.Pool, `SELECT count(*) FROM past_name`)[0]; n != 0 {
 		t.Errorf("checks wrote %d names", n)
 	}
 }
@@ -71,11 +72,11 @@ func TestStrandedEffectsAreThoseOfNoLiveConfiguration(t *testing.T) {
 	b := newRenamed(t)
 	both := src("a")
 	both.Routes = append(both.Routes, inbox.RouteRow{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
-	row := register(t, b.pool, both)["a"]
+	row := register(t, b.Pool, both)["a"]
 	accept(t, b, served("a", row), "e1")
 	stranded := func() string {
 		t.Helper()
-		routes, err := inbox.ReadStrandedEffects(t.Context(), b.pool)
+		routes, err := inbox.ReadStrandedEffects(t.Context(), b.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,11 +91,11 @@ func TestStrandedEffectsAreThoseOfNoLiveConfiguration(t *testing.T) {
 	if got := stranded(); got != "" {
 		t.Errorf("stranded are %q, want none", got)
 	}
-	register(t, b.pool, src("a"))
+	register(t, b.Pool, src("a"))
 	if got := stranded(); got != "a/second" {
 		t.Errorf("stranded are %q, want a/second", got)
 	}
-	node, err := inbox.NewNode(inbox.NodeConfig{Pool: b.pool, Name: "worker", Version: "1"})
+	node, err := inbox.NewNode(inbox.NodeConfig{Pool: b.Pool, Name: "worker", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestStrandedEffectsAreThoseOfNoLiveConfiguration(t *testing.T) {
 	if got := stranded(); got != "" {
 		t.Errorf("stranded are %q beside a live process that works the route, want none", got)
 	}
-	exec(t, b.pool, `UPDATE node SET heartbeat = now() - interval '31 s'`)
+	storetest.Exec(t, b.Pool, `UPDATE node SET heartbeat = now() - interval '31 s'`)
 	if got := stranded(); got != "a/second" {
 		t.Errorf("stranded are %q beside a process that is silent, want a/second", got)
 	}
@@ -121,15 +122,15 @@ INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at
 SELECT gen_random_uuid(), 1, n::text, 't', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 1, false, false FROM generate_series(1, 3000) n`
 	for name, prepare := range map[string][]string{
 		"never analysed":         nil,
-		"analysed while empty":   {"VACUUM ANALYZE effect", "VACUUM ANALYZE inbox_event", nothingDue, events},
-		"analysed while at rest": {nothingDue, events, "VACUUM ANALYZE effect", "VACUUM ANALYZE inbox_event"},
+		"analysed while empty":   {"VACUUM ANALYZE effect", "VACUUM ANALYZE inbox_event", storetest.NothingDue, events},
+		"analysed while at rest": {storetest.NothingDue, events, "VACUUM ANALYZE effect", "VACUUM ANALYZE inbox_event"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.Schema(t)
 			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
 			for _, sql := range prepare {
-				exec(t, pool, sql)
+				storetest.Exec(t, pool, sql)
 			}
 			for sql, args := range inbox.StrandedStatements {
 				var lines []string

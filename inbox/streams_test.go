@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -64,10 +65,10 @@ func (b *streamBook) stream(key, applied string) int64 {
 func (b *streamBook) effect(key string, number int, state inbox.EffectState) inbox.ID {
 	b.t.Helper()
 	id := inbox.NewID(time.Now())
-	exec(b.t, b.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
+	storetest.Exec(b.t, b.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
 		item, body_offset, body_length, id_unsigned, suspected_replay)
 		VALUES ($1::uuid, $2, $3, 'order.changed', sha256(''), now(), 'ok', 'default', $1, 0, 0, 0, false, false)`, id, b.source, fmt.Sprintf("%s-%d-%s", key, number, id))
-	exec(b.t, b.pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, next_at, finished_at, sequence_key_hash, sequence_number, lease_token, lease_until)
+	storetest.Exec(b.t, b.pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, next_at, finished_at, sequence_key_hash, sequence_number, lease_token, lease_until)
 		VALUES ($1::uuid, $1, $2, $3::text, 'key', 1, CASE WHEN $3 IN ('dead', 'indeterminate') THEN 'status_4xx' END,
 			CASE WHEN $3 IN ('pending', 'retry', 'claimed') THEN now() END, CASE WHEN $3 = 'done' THEN now() END, $4, $5,
 			CASE WHEN $3 = 'claimed' THEN $1 END, CASE WHEN $3 = 'claimed' THEN now() + interval '1 minute' END)`,
@@ -77,12 +78,12 @@ func (b *streamBook) effect(key string, number int, state inbox.EffectState) inb
 
 func (b *streamBook) gap(stream int64) {
 	b.t.Helper()
-	exec(b.t, b.pool, `UPDATE stream SET gap_since = now() - interval '10 minutes' WHERE id = $1`, stream)
+	storetest.Exec(b.t, b.pool, `UPDATE stream SET gap_since = now() - interval '10 minutes' WHERE id = $1`, stream)
 }
 
 func (b *streamBook) blocked(stream int64, by inbox.ID) {
 	b.t.Helper()
-	exec(b.t, b.pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, stream, by)
+	storetest.Exec(b.t, b.pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, stream, by)
 }
 
 // standing is an effect's state, and whether a job will wake it.
@@ -187,7 +188,7 @@ func TestStreamIsShown(t *testing.T) {
 	}
 	dead, running := b.effect("a/b", 3, inbox.EffectDead), b.effect("a/b", 1, inbox.EffectClaimed)
 	b.blocked(id, dead)
-	exec(t, b.pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, id, running)
+	storetest.Exec(t, b.pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, id, running)
 	d := b.show(fmt.Sprint(id))
 	if d.BlockedByEffect == nil || d.BlockedByEffect.ID != dead || d.BlockedByEffect.Reason != "status_4xx" || d.BlockedByEffect.Number != "3" {
 		t.Errorf("blocked by %+v", d.BlockedByEffect)

@@ -1,0 +1,9 @@
+package storetest
+
+import (
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// Queue gives the queue that the product uses.
+func Queue() inbox.Enqueuer { return jobs.NewQueue(jobs.QueueConfig{}) }
