@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -47,11 +48,11 @@ func (p *past) conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.Conflic
 // one. The newest 5 different ones of an event are, and all are counted.
 func TestConflictingPayloadsAreKept(t *testing.T) {
 	t.Parallel()
-	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": ringOf(t, firstKey+" active")} {
+	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": storetest.RingOf(t, storetest.FirstKey+" active")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
-			p.sealing(t, keys)
+			p.Sealing(t, keys)
 			event := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0).Items[0].ID
 			for _, n := range []int{1, 2, 3, 4, 5, 6, 2, 2} {
 				item := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", n)), 0).Items[0]
@@ -92,7 +93,7 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 // A delivery whose payload could not be kept is not acknowledged.
 func TestConflictThatIsNotKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
+	b := storetest.NewBench(t, nil)
 	b.Start(t)
 	if _, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 0))); err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestConflictThatIsNotKeptIsNotAcknowledged(t *testing.T) {
 // An operation is told what differs, and nothing of its payload is kept.
 func TestConflictOfAnOperationIsNotKept(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
+	b := storetest.NewBench(t, nil)
 	b.Source.Strict = true
 	b.Start(t)
 	for n, want := range []inbox.Outcome{inbox.Recorded, inbox.Conflict} {
@@ -132,8 +133,8 @@ func TestConflictOfAnOperationIsNotKept(t *testing.T) {
 func TestConflictIsAdmittedOnce(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	keys := ringOf(t, firstKey+" active")
-	p.sealing(t, keys)
+	keys := storetest.RingOf(t, storetest.FirstKey+" active")
+	p.Sealing(t, keys)
 	p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0)
 	other := payload("evt_1", 7)
 	a := inboxtest.AdmissionOf(p.Source, "evt_1", other)
@@ -163,7 +164,7 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	if n := p.Count(t, `SELECT count(*) FROM effect f JOIN river_job j ON j.id = f.job_id WHERE f.event_id = $1 AND f.state = 'pending'`, event); n != 1 {
 		t.Errorf("%d effects with a job, want 1", n)
 	}
-	if _, headers, _ := p.delivery(t, keys, event); headers != `{"X-Kept":["yes"]}` {
+	if _, headers, _ := p.Delivery(t, keys, event); headers != `{"X-Kept":["yes"]}` {
 		t.Errorf("the headers are %s", headers)
 	}
 	row, err := lister.Conflict(t.Context(), rows[0].ID)
@@ -219,14 +220,14 @@ func TestAdmittedEventID(t *testing.T) {
 func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	keys := ringOf(t, firstKey+" active")
-	p.sealing(t, keys)
+	keys := storetest.RingOf(t, storetest.FirstKey+" active")
+	p.Sealing(t, keys)
 	for _, id := range []string{"evt_old", "evt_new", "evt_gone"} {
 		p.Settle(t, p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 0)), 40*day).Items[0].ID, inbox.EffectDone, 40*day)
 		p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 1)), 0)
 	}
 	p.Exec(t, `UPDATE conflict SET last_seen_at = now() - interval '8 days' WHERE event_id = (SELECT id FROM inbox_event WHERE event_id = 'evt_old')`)
-	out := p.eraseWith(t, keys, "evt_gone")
+	out := p.EraseWith(t, keys, "evt_gone")
 	if out.Conflicts != 1 || len(out.Admitted) != 0 {
 		t.Errorf("erased %+v, want one conflict", out)
 	}
@@ -249,7 +250,7 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if len(rows) != 1 || rows[0].EventID != "evt_new" {
 		t.Fatalf("%+v", rows)
 	}
-	both := ringOf(t, firstKey+"\n"+secondKey+" active")
+	both := storetest.RingOf(t, storetest.FirstKey+"\n"+storetest.SecondKey+" active")
 	if end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil || end.Unreadable != 0 {
 		t.Fatalf("%+v, %v", end, err)
 	}
@@ -260,5 +261,5 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if at := slices.IndexFunc(usages, func(u inbox.KeyUsage) bool { return u.Table == "conflict" }); at < 0 || usages[at].Key != 2 || usages[at].Values != 1 {
 		t.Errorf("%+v", usages)
 	}
-	p.conflicts(t, ringOf(t, secondKey+" active"))
+	p.conflicts(t, storetest.RingOf(t, storetest.SecondKey+" active"))
 }

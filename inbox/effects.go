@@ -272,6 +272,12 @@ func (e *Effects) Route(id int32) (route EffectRoute, ok bool) {
 // Routes gives all routes that the store knows, by id.
 func (e *Effects) Routes() map[int32]EffectRoute { return maps.Clone(e.routes) }
 
+// Enqueuer gives what the store makes jobs with.
+func (e *Effects) Enqueuer() Enqueuer { return e.enqueuer }
+
+// Keyring gives the keys under which the store seals; nil if it seals nothing.
+func (e *Effects) Keyring() *seal.Keyring { return e.keys }
+
 // knownRoutes are routes as parallel arrays, the form a statement takes them in.
 type knownRoutes struct {
 	ids    []int32

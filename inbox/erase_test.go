@@ -9,17 +9,13 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
-
-func (p *past) erase(t *testing.T, key string) (inbox.Erased, error) {
-	t.Helper()
-	return inbox.EraseEvent(t.Context(), p.Pool, inbox.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test"})
-}
 
 // Nothing of the content is left in any table, and the key still refuses.
 func TestEraseLeavesTheTombstone(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	const canary = "canary-4711"
 	a := inboxtest.AdmissionOf(p.Source, "evt_1", `{"id":"evt_1","name":"`+canary+`"}`)
 	a.Headers = []byte(`{"X-Name":"` + canary + `"}`)
@@ -34,7 +30,7 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 		p.Exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size)
 			VALUES ($1, $2, now(), 'mismatch', '', true, 'POST', '/', '', '{}', $3, 1)`, inbox.NewID(time.Now().Add(time.Duration(i)*time.Second)), p.Source.ID, []byte(body))
 	}
-	out, err := p.erase(t, "evt_1")
+	out, err := p.Erase(t, "evt_1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +52,7 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 	if event, effect, body := p.Has(t, id); !event || !effect || body {
 		t.Errorf("event %t, effect %t, body %t: want the first two", event, effect, body)
 	}
-	if again, err := p.erase(t, "evt_1"); err != nil || again.Body {
+	if again, err := p.Erase(t, "evt_1"); err != nil || again.Body {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
 }
@@ -64,12 +60,12 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 // The others of a delivery keep their bytes, where they are, until the last goes.
 func TestEraseOneOfABatch(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	receipt := p.Accept(t, inboxtest.Batch(p.Source, "evt_1", "evt_2", "evt_3"), time.Minute)
 	for _, item := range receipt.Items {
 		p.Settle(t, item.ID, inbox.EffectDone, 0)
 	}
-	out, err := p.erase(t, "evt_2")
+	out, err := p.Erase(t, "evt_2")
 	if err != nil || !out.Shared || !out.Body {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -90,7 +86,7 @@ func TestEraseOneOfABatch(t *testing.T) {
 		t.Error("the bytes of the erased event are still in the delivery")
 	}
 	for _, key := range []string{"evt_1", "evt_3"} {
-		if _, err := p.erase(t, key); err != nil {
+		if _, err := p.Erase(t, key); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,13 +97,13 @@ func TestEraseOneOfABatch(t *testing.T) {
 
 func TestEraseIsRefusedInFlight(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	for state, refused := range map[inbox.EffectState]bool{
 		inbox.EffectPending: true, inbox.EffectClaimed: true, inbox.EffectRetry: true, inbox.EffectHeld: true,
 		inbox.EffectDead: false, inbox.EffectIndeterminate: false, inbox.EffectDone: false, inbox.EffectSkipped: false,
 	} {
 		id := p.Deliver(t, "evt_"+string(state), time.Minute, state)
-		_, err := p.erase(t, "evt_"+string(state))
+		_, err := p.Erase(t, "evt_"+string(state))
 		if refused != errors.Is(err, inbox.ErrInFlight) || !refused && err != nil {
 			t.Errorf("%s: %v", state, err)
 		}
@@ -115,7 +111,7 @@ func TestEraseIsRefusedInFlight(t *testing.T) {
 			t.Errorf("%s: the body is there: %t", state, body)
 		}
 	}
-	if _, err := p.erase(t, "evt_none"); !errors.Is(err, inbox.ErrNotFound) {
+	if _, err := p.Erase(t, "evt_none"); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("an event that is not there: %v", err)
 	}
 	if _, err := inbox.EraseEvent(t.Context(), p.Pool, inbox.Erase{Source: "stripe", EventID: "evt_done", Actor: "a"}); !errors.Is(err, inbox.ErrUnexplained) {

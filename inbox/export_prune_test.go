@@ -1,8 +1,5 @@
 package inbox
 
-// LockPruneSpace is the first half of prune's lock.
-const LockPruneSpace = lockPruneSpace
-
 // PrepareSession are the settings under which the statements of prune are planned.
 const PrepareSession = prepareSession
 

@@ -21,7 +21,7 @@ func BenchmarkGate(b *testing.B) {
 			url, schema := inboxtest.Schema(b)
 			pool := inboxtest.Open(b, url, schema, session.PoolAdmin, 4)
 			source := inboxtest.Source(b, pool, "stripe")
-			gate := newGate(b, inboxtest.Bench{
+			g := newGate(b, inboxtest.Bench{
 				Pool: inboxtest.Open(b, url, schema, session.PoolGate, 8), Clock: inboxtest.Clock(b, pool), Queue: storetest.Queue(),
 			})
 			body := []byte(`{"pad":"` + string(bytes.Repeat([]byte("0123456789abcdef"), 127)) + `"}`)
@@ -37,12 +37,12 @@ func BenchmarkGate(b *testing.B) {
 						Source: source, Body: body, Headers: []byte(`{}`), ReceivedAt: time.Now(),
 						Events: []inbox.NewEvent{{EventID: fmt.Sprintf("evt_%d", i), Type: "invoice.paid", Length: len(body)}},
 					}
-					if _, err := gate.Accept(b.Context(), a); err != nil {
+					if _, err := g.Accept(b.Context(), a); err != nil {
 						b.Error(err)
 					}
 				}
 			})
-			b.ReportMetric(float64(n.Load())/float64(max(gate.(*inbox.Gate).Stats().Groups, 1)), "events/group")
+			b.ReportMetric(float64(n.Load())/float64(max(g.(*inbox.Gate).Stats().Groups, 1)), "events/group")
 		})
 	}
 }

@@ -60,7 +60,7 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			var working atomic.Bool
 			connections := inboxtest.Open(t, url, schema, session.PoolGate, 4)
 			direct := new(inboxtest.Fault).Acquire(connections)
-			gate, err := inbox.NewGate(inbox.GateConfig{
+			g, err := inbox.NewGate(inbox.GateConfig{
 				Pool: connections, Enqueuer: storetest.Queue(), Clock: inbox.NewClock(pool, now),
 				Acquire: func(ctx context.Context) (inbox.Conn, error) {
 					if working.Load() {
@@ -72,39 +72,39 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := gate.Start(t.Context()); err != nil {
+			if err := g.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = gate.Stop(context.WithoutCancel(t.Context())) })
+			t.Cleanup(func() { _ = g.Stop(context.WithoutCancel(t.Context())) })
 			fails := func() {
 				t.Helper()
-				if _, err := gate.Accept(t.Context(), inboxtest.Admission(source, "evt_"+test.name)); !errors.Is(err, inbox.ErrUnavailable) {
+				if _, err := g.Accept(t.Context(), inboxtest.Admission(source, "evt_"+test.name)); !errors.Is(err, inbox.ErrUnavailable) {
 					t.Fatalf("got %v, want %v", err, inbox.ErrUnavailable)
 				}
 			}
 			fails()
 			after(time.Hour)
-			if err := gate.Ready(); err != nil {
+			if err := g.Ready(); err != nil {
 				t.Errorf("after one failure: %v", err)
 			}
 			fails()
-			if err := gate.Ready(); (err != nil) != test.counts {
+			if err := g.Ready(); (err != nil) != test.counts {
 				t.Errorf("after nothing but failures for an hour: %v", err)
 			}
-			if gate.Committed(after(inbox.GateQuiet - time.Second)); (gate.Ready() != nil) != test.counts {
-				t.Errorf("a commit right after the last failure: %v", gate.Ready())
+			if g.Committed(after(inbox.GateQuiet - time.Second)); (g.Ready() != nil) != test.counts {
+				t.Errorf("a commit right after the last failure: %v", g.Ready())
 			}
-			if gate.Committed(after(time.Second)); gate.Ready() != nil {
-				t.Errorf("a commit after a quiet time: %v", gate.Ready())
+			if g.Committed(after(time.Second)); g.Ready() != nil {
+				t.Errorf("a commit after a quiet time: %v", g.Ready())
 			}
 			fails()
 			after(time.Hour)
 			fails()
 			working.Store(true)
-			if _, err := gate.Accept(t.Context(), inboxtest.Admission(source, "evt_"+test.name)); err != nil {
+			if _, err := g.Accept(t.Context(), inboxtest.Admission(source, "evt_"+test.name)); err != nil {
 				t.Fatal(err)
 			}
-			if err := gate.Ready(); err != nil {
+			if err := g.Ready(); err != nil {
 				t.Errorf("after a commit: %v", err)
 			}
 		})

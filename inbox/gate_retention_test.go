@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // An event that is older than its source keeps keys is never taken for new: it is
@@ -15,7 +16,7 @@ func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.Start(t)
-	b.Source.Tombstone = 30 * day
+	b.Source.Tombstone = 30 * storetest.Day
 	deliver := func(id string, dated time.Duration) inbox.ItemReceipt {
 		t.Helper()
 		a := inboxtest.Admission(b.Source, id)
@@ -33,8 +34,8 @@ func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 		dated  time.Duration
 		beyond bool
 	}{
-		{"undated", 0, false}, {"young", day, false}, {"just-young", 30*day - time.Minute, false},
-		{"just-old", 30*day + time.Minute, true}, {"old", 400 * day, true}, {"ahead", -2 * day, false},
+		{"undated", 0, false}, {"young", storetest.Day, false}, {"just-young", 30*storetest.Day - time.Minute, false},
+		{"just-old", 30*storetest.Day + time.Minute, true}, {"old", 400 * storetest.Day, true}, {"ahead", -2 * storetest.Day, false},
 	} {
 		got := deliver(c.id, c.dated)
 		if got.Outcome != inbox.Recorded || got.BeyondRetention != c.beyond || (got.Effects == 0) != c.beyond {
@@ -50,11 +51,11 @@ func TestGateHoldsWhatIsOlderThanItsKeys(t *testing.T) {
 			t.Errorf("%s again: %+v, want a duplicate", c.id, again)
 		}
 	}
-	if known := deliver("young", 400*day); known.Outcome != inbox.Duplicate || known.BeyondRetention {
+	if known := deliver("young", 400*storetest.Day); known.Outcome != inbox.Duplicate || known.BeyondRetention {
 		t.Errorf("a known key that claims to be old: %+v, want a duplicate of the first", known)
 	}
 	b.Source.Tombstone = 0
-	if got := deliver("unbounded", 400*day); got.BeyondRetention {
+	if got := deliver("unbounded", 400*storetest.Day); got.BeyondRetention {
 		t.Error("a source without a horizon holds nothing")
 	}
 }

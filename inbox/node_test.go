@@ -22,7 +22,7 @@ func TestNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := func(name string, keys *seal.Keyring) *inbox.Node {
+	self := func(name string, keys *seal.Keyring) *inbox.Node {
 		n, err := inbox.NewNode(inbox.NodeConfig{Pool: pool, Name: name, Version: "1.2.3", Roles: []string{"work"}, Configuration: "c0ffee", Keyring: keys})
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestNodes(t *testing.T) {
 		}
 		return nodes
 	}
-	a, plain := node("a", keys), node("plain", nil)
+	a, plain := self("a", keys), self("plain", nil)
 	first, second := keys.Ring().Keys()[0], keys.Ring().Keys()[1]
 
 	nodes := list()
@@ -109,14 +109,14 @@ func TestNodes(t *testing.T) {
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
-	node := func(name string) *inbox.Node {
+	self := func(name string) *inbox.Node {
 		n, err := inbox.NewNode(inbox.NodeConfig{Pool: pool, Name: name, Version: "1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	a, b := node("a"), node("b")
+	a, b := self("a"), self("b")
 	work := func(n *inbox.Node, routes ...int32) {
 		if err := n.Work(t.Context(), routes); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -49,8 +50,8 @@ func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []inbox.S
 func TestOrderKeysAreSealed(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	keys := ringOf(t, firstKey+" active")
-	p.sealing(t, keys)
+	keys := storetest.RingOf(t, storetest.FirstKey+" active")
+	p.Sealing(t, keys)
 	p.Accept(t, p.ordered("evt_1", "1"), 0)
 	conflicting := p.ordered("evt_1", "2")
 	conflicting.Body = []byte(strings.Replace(string(conflicting.Body), "{", `{"other":1,`, 1))
@@ -65,7 +66,7 @@ func TestOrderKeysAreSealed(t *testing.T) {
 	if rows := p.streamsOf(t, keys, "another"); len(rows) != 0 {
 		t.Errorf("found by another key: %+v", rows)
 	}
-	if rows := p.streamsOf(t, ringOf(t, secondKey+" active"), orderMark); len(rows) != 1 || rows[0].Key != "" || rows[0].KeyMissing != 1 {
+	if rows := p.streamsOf(t, storetest.RingOf(t, storetest.SecondKey+" active"), orderMark); len(rows) != 1 || rows[0].Key != "" || rows[0].KeyMissing != 1 {
 		t.Errorf("without the sealing key: %+v", rows)
 	}
 
@@ -97,8 +98,8 @@ func TestOrderKeysAreResealed(t *testing.T) {
 	if tables := p.holding(t); len(tables) == 0 {
 		t.Error("without a keyring no table holds the order key: the search finds nothing")
 	}
-	for i, text := range []string{firstKey + " active", firstKey + "\n" + secondKey + " active"} {
-		keys := ringOf(t, text)
+	for i, text := range []string{storetest.FirstKey + " active", storetest.FirstKey + "\n" + storetest.SecondKey + " active"} {
+		keys := storetest.RingOf(t, text)
 		end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: keys})
 		if err != nil || end.Unreadable != 0 {
 			t.Fatalf("%+v, %v", end, err)
@@ -129,7 +130,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 			t.Errorf("a second walk: %+v, %v", again, err)
 		}
 	}
-	keys := ringOf(t, secondKey+" active")
+	keys := storetest.RingOf(t, storetest.SecondKey+" active")
 	rows, _ := p.conflicts(t, keys)
 	got, err := inbox.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
@@ -149,11 +150,11 @@ func TestOrderKeysAreResealed(t *testing.T) {
 // not bring the key back.
 func TestEraseTakesTheOrderKey(t *testing.T) {
 	t.Parallel()
-	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": ringOf(t, firstKey+" active")} {
+	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": storetest.RingOf(t, storetest.FirstKey+" active")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
-			p.sealing(t, keys)
+			p.Sealing(t, keys)
 			first := p.Accept(t, p.ordered("evt_1", "1"), 0).Items[0].ID
 			p.Settle(t, first, inbox.EffectDead, 0)
 			dead := p.Accept(t, p.ordered("evt_2", "2"), 0).Items[0].ID
@@ -166,7 +167,7 @@ func TestEraseTakesTheOrderKey(t *testing.T) {
 			before := p.Count(t, `SELECT ('x' || substr(md5(s.id || ' ' || s.applied || ' ' || s.blocked_by || s.key_hash), 1, 8))::bit(32)::int FROM stream s WHERE id = $1`, stream)
 
 			for i, want := range []int{1, 0} {
-				if out := p.eraseWith(t, keys, "evt_1"); out.Streams != want {
+				if out := p.EraseWith(t, keys, "evt_1"); out.Streams != want {
 					t.Errorf("time %d: %d streams lost their key, want %d", i+1, out.Streams, want)
 				}
 			}
@@ -209,7 +210,7 @@ func TestEraseLeavesALockedStream(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `SELECT FROM stream FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.erase(t, "evt_1"); !errors.Is(err, inbox.ErrLocked) {
+	if _, err := p.Erase(t, "evt_1"); !errors.Is(err, inbox.ErrLocked) {
 		t.Errorf("%v, want ErrLocked", err)
 	}
 	if _, _, body := p.Has(t, id); !body {
@@ -218,7 +219,7 @@ func TestEraseLeavesALockedStream(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.erase(t, "evt_1"); err != nil || out.Streams != 1 {
+	if out, err := p.Erase(t, "evt_1"); err != nil || out.Streams != 1 {
 		t.Errorf("once it is free: %+v, %v", out, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -44,9 +45,9 @@ func (p *past) plain(t *testing.T) int {
 func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	first := ringOf(t, firstKey+" active")
+	first := storetest.RingOf(t, storetest.FirstKey+" active")
 	hash := p.mustDefine(t, first, "one")
-	p.sealing(t, first)
+	p.Sealing(t, first)
 	p.Accept(t, p.ordered("evt_1", "1"), 0)
 	if n := p.plain(t); n != 0 {
 		t.Errorf("%d rows have the plain hash of the order key", n)
@@ -56,18 +57,18 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	}
 
 	// A rotation, and processes that start before and after it.
-	both := ringOf(t, firstKey+"\n"+secondKey+" active")
+	both := storetest.RingOf(t, storetest.FirstKey+"\n"+storetest.SecondKey+" active")
 	if again := p.mustDefine(t, both, "one"); !bytes.Equal(hash, again) {
 		t.Error("a process with the next sealing key hashes the order key another way")
 	}
 	if _, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil {
 		t.Fatal(err)
 	}
-	second := ringOf(t, secondKey+" active")
+	second := storetest.RingOf(t, storetest.SecondKey+" active")
 	if again := p.mustDefine(t, second, "one"); !bytes.Equal(hash, again) {
 		t.Error("after the rotation the order key is hashed another way")
 	}
-	p.sealing(t, second)
+	p.Sealing(t, second)
 	p.Accept(t, p.ordered("evt_2", "2"), 0)
 	if n := p.Count(t, `SELECT count(*) FROM stream`); n != 1 {
 		t.Errorf("the order key has %d streams, want 1", n)
@@ -105,7 +106,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 // What is known by plain hashes stays known by them: no stream is cut in two.
 func TestStreamsOfBeforeKeepTheirHashes(t *testing.T) {
 	t.Parallel()
-	keys := ringOf(t, firstKey+" active")
+	keys := storetest.RingOf(t, storetest.FirstKey+" active")
 	want := inbox.SequenceKeyHash("stripe", "all", orderMark)
 	for name, before := range map[string]func(p *past){
 		"a definition that was made without a keyring": func(p *past) { p.mustDefine(t, nil, "one") },
@@ -149,10 +150,10 @@ func TestAProgramOfBeforeMakesNoSecondStream(t *testing.T) {
 	p := newPast(t)
 	p.mustDefine(t, nil, "plain")
 	plain := p.Source.Routes[0].Series.ID
-	p.mustDefine(t, ringOf(t, firstKey+" active"), "secret")
+	p.mustDefine(t, storetest.RingOf(t, storetest.FirstKey+" active"), "secret")
 	secret := p.Source.Routes[0].Series.ID
 	other := newPast(t)
-	other.mustDefine(t, ringOf(t, firstKey+" active"), "secret")
+	other.mustDefine(t, storetest.RingOf(t, storetest.FirstKey+" active"), "secret")
 	for name, c := range map[string]struct {
 		p       *past
 		sql     string

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/advisory"
 )
 
 // PartitionDays is how many days of body partitions are made ahead.
@@ -29,18 +30,6 @@ func CheckClassName(name string) error {
 	return nil
 }
 
-// Advisory locks this program takes. Stored nowhere, but shared with every other
-// version that is running: never renumber. The first half of each key is
-// lockSpace, so that they stay apart from golang-migrate's and River's.
-const (
-	lockSpace      int32 = 0x6f_6e_63_65 // "once"
-	lockPartitions int32 = 1
-)
-
-// lockPruneSpace is the first half of the session lock of prune; the second is
-// the schema's hash, so that two installations in one database do not wait.
-const lockPruneSpace int32 = 0x6f_6e_70_72 // "onpr"
-
 // EnsurePartitions makes the body partitions of the classes for the days from
 // the day before from to days ahead, where they are missing. Several processes
 // may call it at once. A new partition is made as a table of its own and then
@@ -52,7 +41,7 @@ func EnsurePartitions(ctx context.Context, pool *pgxpool.Pool, classes []string,
 		}
 	}
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1, $2)`, lockSpace, lockPartitions); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1, $2)`, advisory.Space, advisory.Partitions); err != nil {
 			return fmt.Errorf("locking the partitions: %w", err)
 		}
 		for _, class := range classes {

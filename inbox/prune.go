@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/internal/advisory"
 )
 
 // PruneConfig configures a [Pruner]. Pool is required.
@@ -216,7 +218,7 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 		_, _ = s.conn.Exec(stop, `SELECT pg_advisory_unlock_all()`)
 		_ = s.conn.Close(stop)
 	}()
-	if err := s.conn.QueryRow(ctx, tryLock, lockPruneSpace).Scan(&s.report.Obtained); err != nil {
+	if err := s.conn.QueryRow(ctx, tryLock, advisory.Prune).Scan(&s.report.Obtained); err != nil {
 		return s.report, fmt.Errorf("pruning: asking for the lock: %w", err)
 	}
 	if !s.report.Obtained {

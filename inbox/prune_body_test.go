@@ -19,11 +19,11 @@ import (
 // the configuration, and a day that somebody reads for long.
 func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	dead := p.Deliver(t, "dead", 20*day, inbox.EffectDead)
-	p.Deliver(t, "done", 20*day, inbox.EffectDone)
-	p.Deliver(t, "detached", 19*day, inbox.EffectDone)
-	deadThere := p.Deliver(t, "dead-there", 19*day, inbox.EffectDead)
+	p := storetest.NewPast(t)
+	dead := p.Deliver(t, "dead", 20*storetest.Day, inbox.EffectDead)
+	p.Deliver(t, "done", 20*storetest.Day, inbox.EffectDone)
+	p.Deliver(t, "detached", 19*storetest.Day, inbox.EffectDone)
+	deadThere := p.Deliver(t, "dead-there", 19*storetest.Day, inbox.EffectDead)
 	name := func(ago time.Duration) string {
 		return "inbox_body_default" + time.Now().Add(-ago).UTC().Format("_20060102")
 	}
@@ -46,7 +46,7 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := conn.Exec(t.Context(), "ALTER TABLE inbox_body_default DETACH PARTITION "+name(20*day)+" CONCURRENTLY"); err == nil {
+	if _, err := conn.Exec(t.Context(), "ALTER TABLE inbox_body_default DETACH PARTITION "+name(20*storetest.Day)+" CONCURRENTLY"); err == nil {
 		t.Fatal("the detach did not wait for the reader")
 	}
 	if n := p.Count(t, `SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -54,14 +54,14 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 		t.Fatalf("%d detaches are pending, want 1", n)
 	}
 	_ = reader.Rollback(context.WithoutCancel(t.Context()))
-	p.Exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*day))
+	p.Exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*storetest.Day))
 	var dropped []string
 	inboxtest.Until(t, "a pass that is complete", func() bool {
 		report, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{Anew: true})
 		dropped = append(dropped, report.Partitions...)
 		return err == nil && report.Complete
 	})
-	if !slices.Contains(dropped, name(20*day)) || !slices.Contains(dropped, name(19*day)) {
+	if !slices.Contains(dropped, name(20*storetest.Day)) || !slices.Contains(dropped, name(19*storetest.Day)) {
 		t.Errorf("%s: want both days", dropped)
 	}
 	for _, id := range []inbox.ID{dead, deadThere} {
@@ -80,13 +80,13 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 // second look, in the same pass.
 func TestPruneLooksAgain(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	id := p.Deliver(t, "old", 20*day, inbox.EffectDone)
-	partition := "inbox_body_default" + time.Now().Add(-20*day).UTC().Format("_20060102")
+	p := storetest.NewPast(t)
+	id := p.Deliver(t, "old", 20*storetest.Day, inbox.EffectDone)
+	partition := "inbox_body_default" + time.Now().Add(-20*storetest.Day).UTC().Format("_20060102")
 	needed := false
 	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.Pool, Rate: -1, Progress: func(g inbox.PruneProgress) {
 		if g.Step == partition && g.Done == 0 && !needed { // looked through, and about to be taken off
-			p.Settle(t, id, inbox.EffectDead, 20*day)
+			p.Settle(t, id, inbox.EffectDead, 20*storetest.Day)
 			needed = true
 		}
 	}})
@@ -106,9 +106,9 @@ func TestPruneLooksAgain(t *testing.T) {
 // of it stays: also what became needed behind the first look.
 func TestPruneGoesOnInALargeDay(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	first := p.Deliver(t, "first", 20*day, inbox.EffectDone)
-	p.Deliver(t, "last", 20*day, inbox.EffectDead)
+	p := storetest.NewPast(t)
+	first := p.Deliver(t, "first", 20*storetest.Day, inbox.EffectDone)
+	p.Deliver(t, "last", 20*storetest.Day, inbox.EffectDead)
 	const many = 6000
 	p.Exec(t, `INSERT INTO inbox_event
 		SELECT (jsonb_populate_record(e, jsonb_build_object('event_id', 'many-' || n, 'id',
@@ -130,7 +130,7 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partition := "inbox_body_default" + time.Now().Add(-20*day).UTC().Format("_20060102")
+	partition := "inbox_body_default" + time.Now().Add(-20*storetest.Day).UTC().Format("_20060102")
 	passes, needed := 0, false
 	for ; passes < 60; passes++ {
 		report, err := pruner.Run(t.Context(), inbox.PruneRun{})
@@ -148,23 +148,23 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 		}
 	}
 	if !needed || passes == 60 {
-		t.Fatalf("the day went in pass %d, the first look was behind what became needed: %t", passes+1, needed)
+		t.Fatalf("the storetest.Day went in pass %d, the first look was behind what became needed: %t", passes+1, needed)
 	}
 	const kept = `SELECT count(*) FROM inbox_body b JOIN inbox_event e ON e.body_id = b.id AND e.class = b.class WHERE e.event_id IN ('many-1', 'last')`
 	if n := p.Count(t, kept); n != 2 {
 		t.Errorf("the bodies of %d events are there, want 2, which are needed", n)
 	}
 	if n := p.Count(t, `SELECT count(*) FROM prune_walk WHERE name LIKE $1`, partition+"%"); n != 0 {
-		t.Errorf("%d looks are remembered of a day that is gone", n)
+		t.Errorf("%d looks are remembered of a storetest.Day that is gone", n)
 	}
 }
 
 func TestPruneFollowsClasses(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	p.Register(t, inbox.ClassRow{Name: "brief", Horizons: inbox.Horizons{Body: day, Tombstone: 2 * day, Effects: day, Refusals: day, Audit: day}})
+	p := storetest.NewPast(t)
+	p.Register(t, inbox.ClassRow{Name: "brief", Horizons: inbox.Horizons{Body: storetest.Day, Tombstone: 2 * storetest.Day, Effects: storetest.Day, Refusals: storetest.Day, Audit: storetest.Day}})
 	p.Source.Class = "brief"
-	old := p.Deliver(t, "old", 5*day, inbox.EffectDone) // its partitions are made as it arrives
+	old := p.Deliver(t, "old", 5*storetest.Day, inbox.EffectDone) // its partitions are made as it arrives
 	p.Source.Class = "default"
 	// The source keeps bodies for longer now than the class did under which it came.
 	if report := p.Prune(t); report.Kept != 1 {
@@ -174,8 +174,8 @@ func TestPruneFollowsClasses(t *testing.T) {
 		t.Error("the body went, though its source keeps bodies for a week")
 	}
 	if n := p.Count(t, `SELECT count(*) FROM pg_class WHERE relname = $1 AND relnamespace = current_schema()::regnamespace`,
-		"inbox_body_brief"+time.Now().Add(-5*day).UTC().Format("_20060102")); n != 0 {
-		t.Error("the day of the class that is no longer used is still there")
+		"inbox_body_brief"+time.Now().Add(-5*storetest.Day).UTC().Format("_20060102")); n != 0 {
+		t.Error("the storetest.Day of the class that is no longer used is still there")
 	}
 	p.Exec(t, `UPDATE retention_class SET body = interval '3 days', effects = interval '3 days'`)
 	if report := p.Prune(t); report.Rows["inbox_body"] != 1 {
@@ -186,9 +186,9 @@ func TestPruneFollowsClasses(t *testing.T) {
 // Deliveries go on while days are dropped, also ones for which no day was made.
 func TestPruneWhileDelivering(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	for i := range 12 {
-		p.Deliver(t, fmt.Sprint("old-", i), time.Duration(9+i)*day, inbox.EffectDone)
+		p.Deliver(t, fmt.Sprint("old-", i), time.Duration(9+i)*storetest.Day, inbox.EffectDone)
 	}
 	p.Exec(t, "DROP TABLE inbox_body_default"+time.Now().UTC().Format("_20060102"))
 	p.At.Store(time.Now().UnixNano())
@@ -215,8 +215,8 @@ func TestPruneWhileDelivering(t *testing.T) {
 // deliveries do not wait behind it.
 func TestPruneGivesWay(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	id := p.Deliver(t, "old", 20*day, inbox.EffectDone)
+	p := storetest.NewPast(t)
+	id := p.Deliver(t, "old", 20*storetest.Day, inbox.EffectDone)
 	holder, err := p.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

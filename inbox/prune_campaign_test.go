@@ -17,6 +17,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/internal/advisory"
 )
 
 var (
@@ -29,7 +31,7 @@ var (
 var errNotPruned = errors.New("not everything was pruned")
 
 // pruneOnce is what the campaign runs beside everything else, again and again.
-type pruneOnce func(ctx context.Context, p *past) error
+type pruneOnce func(ctx context.Context, p *storetest.Past) error
 
 // TestPruneCampaign: over random interleavings of deliveries, redeliveries,
 // replays, prunes and kills, nothing unsettled is ever removed, and a duplicate
@@ -40,7 +42,7 @@ func TestPruneCampaign(t *testing.T) {
 		seed := *pruneSeed + uint64(life)
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			t.Parallel()
-			campaign(t, seed, *pruneOps, func(ctx context.Context, p *past) error {
+			campaign(t, seed, *pruneOps, func(ctx context.Context, p *storetest.Past) error {
 				pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.Pool, Rate: -1})
 				if err != nil {
 					return err
@@ -61,7 +63,7 @@ func TestPruneMuseum(t *testing.T) {
 	t.Parallel()
 	const old = `(SELECT id FROM effect WHERE state IN ('done', 'superseded', 'skipped') AND finished_at < now() - interval '14 days')`
 	statement := func(sql ...string) pruneOnce {
-		return func(ctx context.Context, p *past) error {
+		return func(ctx context.Context, p *storetest.Past) error {
 			for _, one := range sql {
 				if _, err := p.Pool.Exec(ctx, one); err != nil {
 					return err
@@ -74,7 +76,7 @@ func TestPruneMuseum(t *testing.T) {
 		prune pruneOnce
 		says  string
 	}{
-		"removes what it found, without looking again": {func(ctx context.Context, p *past) error {
+		"removes what it found, without looking again": {func(ctx context.Context, p *storetest.Past) error {
 			rows, err := p.Pool.Query(ctx, `SELECT id FROM effect WHERE id IN `+old)
 			if err != nil {
 				return err
@@ -139,7 +141,7 @@ func (l *lived) removable() bool { return l.state.Settled() && l.replay.IsZero()
 
 type life struct {
 	testing.TB
-	*past
+	*storetest.Past
 	random *rand.Rand
 	events []*lived
 	failed bool
@@ -153,12 +155,12 @@ func (l *life) proved() bool {
 
 func campaign(tb testing.TB, seed uint64, steps int, prune pruneOnce) {
 	tb.Helper()
-	p := newPast(tb)
-	p.Source.Tombstone = keepDefault.Tombstone
-	l := &life{TB: tb, past: p, random: rand.New(rand.NewPCG(seed, 7))} // a life that can be lived again
+	p := storetest.NewPast(tb)
+	p.Source.Tombstone = storetest.KeepDefault.Tombstone
+	l := &life{TB: tb, Past: p, random: rand.New(rand.NewPCG(seed, 7))} // a life that can be lived again
 	// No event comes into a day that is past its horizon: the old ones are there first.
 	for range max(steps/5, 5) {
-		l.deliver([]time.Duration{time.Hour, 8 * day, 16 * day, 29 * day, 35 * day, 45 * day}[l.random.IntN(6)])
+		l.deliver([]time.Duration{time.Hour, 8 * storetest.Day, 16 * storetest.Day, 29 * storetest.Day, 35 * storetest.Day, 45 * storetest.Day}[l.random.IntN(6)])
 	}
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wg sync.WaitGroup
@@ -209,7 +211,7 @@ func (l *life) kill(ctx context.Context) {
 		case <-ticker.C:
 			tag, err := l.Pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
 				WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND ($2 OR random() < 0.1)`,
-				inbox.LockPruneSpace, l.killed.Load() == 0)
+				advisory.Prune, l.killed.Load() == 0)
 			if err == nil {
 				l.killed.Add(tag.RowsAffected())
 			}
@@ -254,7 +256,7 @@ func (l *life) redeliver() {
 	got := l.Accept(l, a, 0).Items[0]
 	switch {
 	case got.Outcome == inbox.Duplicate && (got.ID == e.id || e.gone):
-	case e.age() < keepDefault.Tombstone:
+	case e.age() < storetest.KeepDefault.Tombstone:
 		l.fail("%s, %s old, was taken for new", e.key, e.age().Round(time.Hour))
 	case !e.gone && !e.removable():
 		l.fail("%s has lost its event while its effect was %s", e.key, e.state)
@@ -359,7 +361,7 @@ func (l *life) check(e *lived) {
 	switch {
 	case !effect && !e.removable():
 		l.fail("the effect of %s was removed while it was %s%s", e.key, e.state, l.replaying(e))
-	case !event && (!e.removable() || e.age() < keepDefault.Tombstone):
+	case !event && (!e.removable() || e.age() < storetest.KeepDefault.Tombstone):
 		l.fail("%s has lost its event while its effect was %s", e.key, e.state)
 	case !body && e.bodied && !e.state.Settled():
 		l.fail("%s has lost its body while its effect was %s", e.key, e.state)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // The pace is judged over an hour, by what is given.
@@ -53,14 +54,14 @@ func TestPruneWatch(t *testing.T) {
 // What a pass did not reach is the backlog, with the age of its oldest row.
 func TestPruneSample(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	for _, id := range []string{"a", "b", "c"} {
-		p.Deliver(t, id, 40*day, inbox.EffectDone)
+		p.Deliver(t, id, 40*storetest.Day, inbox.EffectDone)
 	}
 	p.Exec(t, `DELETE FROM effect`)
 	p.Prune(t)
 	for _, id := range []string{"d", "e"} {
-		p.Deliver(t, id, 35*day, inbox.EffectDone)
+		p.Deliver(t, id, 35*storetest.Day, inbox.EffectDone)
 	}
 	sample := func() inbox.PruneSample {
 		t.Helper()
@@ -73,8 +74,8 @@ func TestPruneSample(t *testing.T) {
 	if got := sample(); got.Backlog != 0 || got.Oldest != 0 {
 		t.Errorf("%+v: a pass that came to its end leaves no backlog", got)
 	}
-	p.Exec(t, `UPDATE prune_walk SET completed_at = NULL, position = $1 WHERE name LIKE 'inbox_event/%'`, inbox.FirstID(time.Now().Add(-39*day)).String())
-	if got := sample(); got.Backlog != 2 || (got.Oldest-9*day).Abs() > 2*time.Hour {
+	p.Exec(t, `UPDATE prune_walk SET completed_at = NULL, position = $1 WHERE name LIKE 'inbox_event/%'`, inbox.FirstID(time.Now().Add(-39*storetest.Day)).String())
+	if got := sample(); got.Backlog != 2 || (got.Oldest-9*storetest.Day).Abs() > 2*time.Hour {
 		t.Errorf("%+v: want 2 rows, the oldest due for 9 days", got)
 	}
 	inboxtest.Until(t, "the statistics", func() bool { got := sample(); return got.Incoming >= 5 && got.Drained >= 3 })

@@ -10,12 +10,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/internal/advisory"
 )
 
 // Each state at each age: what is left after one pass.
 func TestPruneTakesWhatIsSettledAndOld(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	type want struct{ event, effect, body bool }
 	cases := []struct {
 		name  string
@@ -23,19 +25,19 @@ func TestPruneTakesWhatIsSettledAndOld(t *testing.T) {
 		state inbox.EffectState
 		want  want
 	}{
-		{"young", 2 * day, inbox.EffectDone, want{true, true, true}},
-		{"body-old", 10 * day, inbox.EffectDone, want{true, true, false}},
-		{"effect-old", 20 * day, inbox.EffectDone, want{true, false, false}},
-		{"old", 40 * day, inbox.EffectDone, want{false, false, false}},
-		{"old-skipped", 40 * day, inbox.EffectSkipped, want{false, false, false}},
-		{"old-superseded", 40 * day, inbox.EffectSuperseded, want{false, false, false}},
-		{"within-slack", 30*day + 30*time.Minute, inbox.EffectDone, want{true, false, false}},
-		{"old-pending", 40 * day, inbox.EffectPending, want{true, true, true}},
-		{"old-claimed", 40 * day, inbox.EffectClaimed, want{true, true, true}},
-		{"old-retry", 40 * day, inbox.EffectRetry, want{true, true, true}},
-		{"old-held", 40 * day, inbox.EffectHeld, want{true, true, true}},
-		{"old-dead", 40 * day, inbox.EffectDead, want{true, true, true}},
-		{"old-indeterminate", 40 * day, inbox.EffectIndeterminate, want{true, true, true}},
+		{"young", 2 * storetest.Day, inbox.EffectDone, want{true, true, true}},
+		{"body-old", 10 * storetest.Day, inbox.EffectDone, want{true, true, false}},
+		{"effect-old", 20 * storetest.Day, inbox.EffectDone, want{true, false, false}},
+		{"old", 40 * storetest.Day, inbox.EffectDone, want{false, false, false}},
+		{"old-skipped", 40 * storetest.Day, inbox.EffectSkipped, want{false, false, false}},
+		{"old-superseded", 40 * storetest.Day, inbox.EffectSuperseded, want{false, false, false}},
+		{"within-slack", 30*storetest.Day + 30*time.Minute, inbox.EffectDone, want{true, false, false}},
+		{"old-pending", 40 * storetest.Day, inbox.EffectPending, want{true, true, true}},
+		{"old-claimed", 40 * storetest.Day, inbox.EffectClaimed, want{true, true, true}},
+		{"old-retry", 40 * storetest.Day, inbox.EffectRetry, want{true, true, true}},
+		{"old-held", 40 * storetest.Day, inbox.EffectHeld, want{true, true, true}},
+		{"old-dead", 40 * storetest.Day, inbox.EffectDead, want{true, true, true}},
+		{"old-indeterminate", 40 * storetest.Day, inbox.EffectIndeterminate, want{true, true, true}},
 	}
 	ids := map[string]inbox.ID{}
 	for _, c := range cases {
@@ -104,9 +106,9 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 	} {
 		t.Run(string(c.name), func(t *testing.T) {
 			t.Parallel()
-			p := newPast(t)
-			old, young := p.Deliver(t, "old", 40*day, c.state), p.Deliver(t, "young", 2*day, c.state)
-			pending := p.Deliver(t, "pending", 40*day, inbox.EffectPending)
+			p := storetest.NewPast(t)
+			old, young := p.Deliver(t, "old", 40*storetest.Day, c.state), p.Deliver(t, "young", 2*storetest.Day, c.state)
+			pending := p.Deliver(t, "pending", 40*storetest.Day, inbox.EffectPending)
 			for _, other := range inbox.Prunables() {
 				if other != c.name && other != inbox.PruneReplay {
 					p.Prune(t, other)
@@ -136,7 +138,7 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 	}
 	t.Run("an unknown name, or nobody's", func(t *testing.T) {
 		t.Parallel()
-		p := newPast(t)
+		p := storetest.NewPast(t)
 		if _, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{Include: []inbox.Prunable{"pending"}, Actor: "a", Reason: "b"}); !errors.Is(err, inbox.ErrInclude) {
 			t.Errorf("got %v, want ErrInclude", err)
 		}
@@ -149,17 +151,17 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 // An event that is a dead letter itself, and what an open replay lists.
 func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	unusable := inboxtest.Admission(p.Source, "evt_bad")
 	unusable.Events[0].Unusable = "no id"
-	bad := p.Accept(t, unusable, 40*day).Items[0].ID
+	bad := p.Accept(t, unusable, 40*storetest.Day).Items[0].ID
 	discarded := inboxtest.Admission(p.Source, "evt_gone")
 	discarded.Events[0].Unusable = "no id"
-	gone := p.Accept(t, discarded, 40*day).Items[0].ID
+	gone := p.Accept(t, discarded, 40*storetest.Day).Items[0].ID
 	p.Exec(t, `UPDATE inbox_event SET discarded_at = now() WHERE id = $1`, gone)
-	replayed := p.Deliver(t, "replayed", 40*day, inbox.EffectDone)
-	over := p.Deliver(t, "over", 40*day, inbox.EffectDone)
-	passed := p.Deliver(t, "passed", 40*day, inbox.EffectDone)
+	replayed := p.Deliver(t, "replayed", 40*storetest.Day, inbox.EffectDone)
+	over := p.Deliver(t, "over", 40*storetest.Day, inbox.EffectDone)
+	passed := p.Deliver(t, "passed", 40*storetest.Day, inbox.EffectDone)
 	for event, state := range map[inbox.ID]string{replayed: "planned", over: "cancelled", passed: "running"} {
 		plan := inbox.NewID(time.Now())
 		p.Exec(t, `INSERT INTO replay (id, state, scope, actor, position) VALUES ($1, $2, '{}', 'a', CASE $2 WHEN 'running' THEN 1 ELSE 0 END)`, plan, state)
@@ -187,10 +189,10 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 // Keys, streams, refusals, replays and the audit, each at its own horizon.
 func TestPruneTakesEverythingElse(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	route := p.Source.Routes[0].ID
-	owner := p.Deliver(t, "owner", 40*day, inbox.EffectDone)
-	dead := p.Deliver(t, "dead", 36*day, inbox.EffectDead)
+	owner := p.Deliver(t, "owner", 40*storetest.Day, inbox.EffectDone)
+	dead := p.Deliver(t, "dead", 36*storetest.Day, inbox.EffectDead)
 	p.Exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 		SELECT $2, sha256('owner'), id, now() - interval '40 days', now() - interval '38 days' FROM effect WHERE event_id = $1`, owner, route)
 	p.Exec(t, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
@@ -204,17 +206,17 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 		($1, sha256('idle'), now() - interval '31 days', NULL), ($1, sha256('moving'), now() - interval '29 days', NULL),
 		($1, sha256('blocked'), now() - interval '31 days', gen_random_uuid()), ($1, sha256('effects'), now() - interval '31 days', NULL)`, route)
 	p.Exec(t, `UPDATE effect SET sequence_key_hash = sha256('effects') WHERE event_id = $1`, dead)
-	for _, ago := range []time.Duration{8 * day, 6 * day} {
+	for _, ago := range []time.Duration{8 * storetest.Day, 6 * storetest.Day} {
 		p.Exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, size)
 			VALUES ($1, $2, now(), 'mismatch', '', false, 'POST', '/', '', 0)`, inbox.NewID(time.Now().Add(-ago)), p.Source.ID)
 	}
 	for _, state := range []string{"done", "running"} {
-		plan := inbox.NewID(time.Now().Add(-91 * day))
+		plan := inbox.NewID(time.Now().Add(-91 * storetest.Day))
 		p.Exec(t, `INSERT INTO replay (id, state, scope, actor) VALUES ($1, $2, '{}', 'a')`, plan, state)
 		p.Exec(t, `INSERT INTO replay_item (replay_id, position, event_id, route_id, action) SELECT $1, n, gen_random_uuid(), 1, 'replay' FROM generate_series(1, 1200) n`, plan)
 		p.Exec(t, `INSERT INTO replay_outcome (replay_id, position, outcome) SELECT $1, n, 'replayed' FROM generate_series(1, 1100) n`, plan)
 	}
-	for _, ago := range []time.Duration{61 * day, 59 * day} {
+	for _, ago := range []time.Duration{61 * storetest.Day, 59 * storetest.Day} {
 		p.Exec(t, `INSERT INTO audit (id, actor, action, object) VALUES ($1, 'a', 'b', 'c')`, inbox.NewID(time.Now().Add(-ago)))
 	}
 	counts, err := p.Pruner(t).DryRun(t.Context(), inbox.PruneRun{})
@@ -248,7 +250,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 func TestPruneRestartsNoSequence(t *testing.T) {
 	t.Parallel()
 	for mode, left := range map[string]int{"contiguous": 1, "latest": 0} {
-		p := newPast(t)
+		p := storetest.NewPast(t)
 		route := p.Source.Routes[0].ID
 		p.Exec(t, `UPDATE route_version SET definition = jsonb_build_object('order', jsonb_build_object('mode', $2::text)) WHERE route_id = $1`, route, mode)
 		p.Exec(t, `INSERT INTO stream (route_id, key_hash, updated_at, applied) VALUES
@@ -269,8 +271,8 @@ func TestPruneRestartsNoSequence(t *testing.T) {
 // be missing.
 func TestPruneLeavesWhatStreamsCount(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	behind, ahead := p.Deliver(t, "behind", 40*day, inbox.EffectDone), p.Deliver(t, "ahead", 40*day, inbox.EffectSkipped)
+	p := storetest.NewPast(t)
+	behind, ahead := p.Deliver(t, "behind", 40*storetest.Day, inbox.EffectDone), p.Deliver(t, "ahead", 40*storetest.Day, inbox.EffectSkipped)
 	for number, id := range map[int]inbox.ID{5: behind, 8: ahead} {
 		p.Exec(t, `UPDATE effect SET sequence_key_hash = sha256('k'), sequence_number = $2 WHERE event_id = $1`, id, number)
 	}
@@ -295,8 +297,8 @@ func TestPruneLeavesWhatStreamsCount(t *testing.T) {
 // was never registered.
 func TestPruneGoesByTheSource(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	old := p.Deliver(t, "old", 40*day, inbox.EffectDone)
+	p := storetest.NewPast(t)
+	old := p.Deliver(t, "old", 40*storetest.Day, inbox.EffectDone)
 	p.Exec(t, `UPDATE source SET tombstone = interval '90 days'`)
 	p.Prune(t)
 	if event, effect, _ := p.Has(t, old); !event || effect {
@@ -317,13 +319,13 @@ func TestPruneGoesByTheSource(t *testing.T) {
 // Two at once: one works, the other leaves.
 func TestPruneRunsOnce(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	p.Deliver(t, "old", 40*day, inbox.EffectDone)
+	p := storetest.NewPast(t)
+	p.Deliver(t, "old", 40*storetest.Day, inbox.EffectDone)
 	held, err := p.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1::int, hashtext(current_schema()))`, inbox.LockPruneSpace); err != nil {
+	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1::int, hashtext(current_schema()))`, advisory.Prune); err != nil {
 		t.Fatal(err)
 	}
 	report, err := p.Pruner(t).Run(t.Context(), inbox.PruneRun{})

@@ -71,7 +71,7 @@ func TestEmitKeepsTheOrderOfCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := run(t, r); n != len(want) {
+	if n := storetest.RunRelay(t, r); n != len(want) {
 		t.Errorf("relayed %d of %d", n, len(want))
 	}
 	if got := o.arrivals(t); !slices.Equal(got, want) {
@@ -110,7 +110,7 @@ func TestEmitKeepsTheOrderOfCommits(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("tx_%dx", i), fmt.Sprintf("tx_%dy", i))
 	}
-	run(t, o.Relay(t, o.Gate, 3))
+	storetest.RunRelay(t, o.Relay(t, o.Gate, 3))
 	if got := o.arrivals(t); !slices.Equal(got, want) {
 		t.Errorf("arrived as %v, want %v", got, want)
 	}
@@ -142,13 +142,13 @@ func TestEmitPositionsAreVisibleInOrder(t *testing.T) {
 		return waiting == 1
 	})
 	r := o.Relay(t, o.Gate, 0)
-	if n := run(t, r); n != 0 {
+	if n := storetest.RunRelay(t, r); n != 0 {
 		t.Errorf("relayed %d before the first was visible", n)
 	}
 	if err := errors.Join(first.Commit(t.Context()), <-second); err != nil {
 		t.Fatal(err)
 	}
-	run(t, r)
+	storetest.RunRelay(t, r)
 	if got := o.arrivals(t); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("arrived as %v", got)
 	}
@@ -175,7 +175,7 @@ func TestRelayHasItsSourceAlone(t *testing.T) {
 		ended <- err
 	}()
 	<-waits
-	run(t, o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	storetest.RunRelay(t, o.Relay(t, acceptFunc(func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		if a.Events[0].EventID != "a" {
 			return inbox.Receipt{}, inbox.ErrOverloaded
 		}
@@ -185,7 +185,7 @@ func TestRelayHasItsSourceAlone(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	run(t, o.Relay(t, o.Gate, 0))
+	storetest.RunRelay(t, o.Relay(t, o.Gate, 0))
 	if got := o.arrivals(t); !slices.Equal(got, want) {
 		t.Errorf("arrived as %v, want %v", got, want)
 	}
@@ -251,11 +251,11 @@ func TestEmitArrivesBehindWhatArrived(t *testing.T) {
 	o := newArrival(t)
 	r := o.Relay(t, o.Gate, 0)
 	storetest.Exec(t, o.Pool, emit, "first", `{}`)
-	run(t, r)
+	storetest.RunRelay(t, r)
 	storetest.Exec(t, o.Pool, `UPDATE source SET emitted_at = now() + interval '1 hour'`) // as if the database's clock was an hour ahead until now
 	for _, id := range []string{"second", "third"} {
 		storetest.Exec(t, o.Pool, emit, id, `{}`)
-		run(t, r)
+		storetest.RunRelay(t, r)
 	}
 	if got := o.arrivals(t); !slices.Equal(got, []string{"first", "second", "third"}) {
 		t.Errorf("arrived as %v", got)
@@ -281,11 +281,11 @@ func TestRelayHoldsAnOrderedSource(t *testing.T) {
 		}
 		return o.Gate.Accept(ctx, a)
 	}), 1)
-	if n := run(t, refusing); n != 2 {
+	if n := storetest.RunRelay(t, refusing); n != 2 {
 		t.Errorf("relayed %d, want the 2 in front", n)
 	}
 	o.Want(t, 2, 2)
-	run(t, o.Relay(t, o.Gate, 0))
+	storetest.RunRelay(t, o.Relay(t, o.Gate, 0))
 	if got := o.arrivals(t); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("arrived as %v", got)
 	}
@@ -308,7 +308,7 @@ func TestEmitIsLimited(t *testing.T) {
 	if _, err := o.Pool.Exec(t.Context(), `UPDATE source SET emit_limit = 67108865`); err == nil {
 		t.Error("a limit over what relays take was taken")
 	}
-	run(t, o.Relay(t, o.Gate, 0))
+	storetest.RunRelay(t, o.Relay(t, o.Gate, 0))
 	o.Want(t, 2, 0)
 }
 
@@ -345,7 +345,7 @@ func TestRelayReadsBoundedBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := run(t, r); n != 10 {
+			if n := storetest.RunRelay(t, r); n != 10 {
 				t.Errorf("relayed %d of 10", n)
 			}
 			if most > 3500 {
@@ -380,7 +380,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := run(t, r); n != 1 {
+			if n := storetest.RunRelay(t, r); n != 1 {
 				t.Errorf("relayed %d, want the good one", n)
 			}
 			lister := inbox.NewLister(o.Pool)
@@ -421,7 +421,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 				t.Fatal(err)
 			}
 			storetest.Exec(t, o.Pool, `INSERT INTO source (name, provider, class, emit, emit_ordered) VALUES ('gone', 'operation', 'default', true, $1)`, ordered)
-			if n := run(t, r); n != 2 {
+			if n := storetest.RunRelay(t, r); n != 2 {
 				t.Errorf("relayed %d of the source that came back, want both", n)
 			}
 			o.Want(t, 3, len(want)-2)

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// lockRelaySpace is the first half of the lock under which one relay at a time
-// relays the ordered rows of a source; the second is the hash of schema and source.
-const lockRelaySpace int32 = 0x6f_6e_72_6c // "onrl"
+	"github.com/oncegate/oncegate/internal/advisory"
+)
 
 // Most passes find nothing: one statement for all sources.
 const orderedSources = `
@@ -72,7 +70,7 @@ func (r *Relay) runOrdered(ctx context.Context) (total int, err error) {
 func (r *Relay) orderedBatch(ctx context.Context, source string) (deleted int, more bool, err error) {
 	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
 		var obtained bool
-		if err := tx.QueryRow(ctx, tryRelayLock, lockRelaySpace, source).Scan(&obtained); err != nil || !obtained {
+		if err := tx.QueryRow(ctx, tryRelayLock, advisory.Relay, source).Scan(&obtained); err != nil || !obtained {
 			return err
 		}
 		rows, err := tx.Query(ctx, takeOrdered, source, r.cfg.Batch, r.cfg.Bytes, mostEmitted)

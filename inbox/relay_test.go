@@ -24,15 +24,6 @@ func newOutbox(t *testing.T) *outbox {
 	return &outbox{storetest.NewOutbox(t)}
 }
 
-func run(t *testing.T, r *inbox.Relay) int {
-	t.Helper()
-	n, err := r.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 const emit = `SELECT emit('orders', $1, 'order.paid', $2)`
 
 func TestEmitIsPartOfItsTransaction(t *testing.T) {
@@ -49,7 +40,7 @@ func TestEmitIsPartOfItsTransaction(t *testing.T) {
 	if !errors.Is(err, boom) {
 		t.Fatal(err)
 	}
-	run(t, r)
+	storetest.RunRelay(t, r)
 	o.Want(t, 0, 0)
 
 	// A transaction that stays open while later ones commit is not passed over for good.
@@ -62,14 +53,14 @@ func TestEmitIsPartOfItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.Exec(t, o.Pool, `SELECT emit('orders', 'ord_' || n, 'order.paid', jsonb_build_object('n', n)) FROM generate_series(1, 1000) n`)
-	if n := run(t, r); n != 1000 {
+	if n := storetest.RunRelay(t, r); n != 1000 {
 		t.Errorf("relayed %d of 1000", n)
 	}
 	o.Want(t, 1000, 0)
 	if err := long.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, r)
+	storetest.RunRelay(t, r)
 	o.Want(t, 1001, 0)
 	var kind, body string
 	err = o.Pool.QueryRow(t.Context(), `SELECT e.type, convert_from(b.body, 'UTF8') FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id
@@ -90,7 +81,7 @@ func TestEmitTwice(t *testing.T) {
 	r := o.Relay(t, o.Gate, 100)
 	for _, payload := range []string{`{"n": 1}`, `{"n": 1}`, `{"n": 2}`} {
 		storetest.Exec(t, o.Pool, emit, "ord_1", payload)
-		run(t, r)
+		storetest.RunRelay(t, r)
 	}
 	o.Want(t, 1, 0)
 	if s := r.Stats(); s.Relayed != 1 || s.Duplicates != 1 || s.Conflicts != 1 {
@@ -127,7 +118,7 @@ func TestRelaysAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, r := range relays { // what the other had locked when one came by
-		run(t, r)
+		storetest.RunRelay(t, r)
 	}
 	o.Want(t, n, 0)
 	a, b := relays[0].Stats(), relays[1].Stats()
@@ -161,11 +152,11 @@ func TestRelayLeavesWhatItCannotRelay(t *testing.T) {
 		}
 		return o.Gate.Accept(ctx, a)
 	}), 2)
-	if n := run(t, refusing); n != 9 {
+	if n := storetest.RunRelay(t, refusing); n != 9 {
 		t.Errorf("relayed %d, want 9", n)
 	}
 	o.Want(t, 9, 2)
-	run(t, o.Relay(t, o.Gate, 2))
+	storetest.RunRelay(t, o.Relay(t, o.Gate, 2))
 	o.Want(t, 10, 1)
 }
 

@@ -78,15 +78,15 @@ func served(name string, row inbox.Registered) *inbox.Source {
 }
 
 // newRenamed is a gate that runs, on a schema with one source that is not told of.
-func newRenamed(t *testing.T) *bundle {
+func newRenamed(t *testing.T) *storetest.Bench {
 	t.Helper()
-	b := setup(t, nil)
+	b := storetest.NewBench(t, nil)
 	b.Start(t)
 	t.Cleanup(func() { _ = b.Gate.Stop(context.WithoutCancel(t.Context())) })
 	return b
 }
 
-func accept(t *testing.T, b *bundle, source *inbox.Source, eventID string) inbox.Outcome {
+func accept(t *testing.T, b *storetest.Bench, source *inbox.Source, eventID string) inbox.Outcome {
 	t.Helper()
 	receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(source, eventID))
 	if err != nil {
@@ -387,7 +387,7 @@ func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 	emit("orders", "by-the-old-name")
 	emit("purchases", "by-the-new-name")
 	before := o.Relay(t, o.Gate, 10) // a process with the old configuration
-	if got := run(t, before); got != 3 {
+	if got := storetest.RunRelay(t, before); got != 3 {
 		t.Errorf("a process with the old configuration relayed %d events, want 3", got)
 	}
 	emit("orders", "after")
@@ -399,7 +399,7 @@ func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, relay); got != 2 {
+	if got := storetest.RunRelay(t, relay); got != 2 {
 		t.Errorf("a process with the new configuration relayed %d events, want 2", got)
 	}
 	o.Want(t, 4, 0)

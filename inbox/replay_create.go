@@ -125,6 +125,6 @@ func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items
 		return nil
 	}
 	var wake pgx.Batch
-	r.store.enqueuer.EnqueueTx(&wake, wakes)
+	r.store.Enqueuer().EnqueueTx(&wake, wakes)
 	return tx.SendBatch(ctx, &wake).Close()
 }

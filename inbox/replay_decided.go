@@ -62,7 +62,7 @@ func (r *Replays) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Repla
 	var jobIDs []int64
 	var b pgx.Batch
 	if n > 0 {
-		r.store.enqueuer.ReserveTx(&b, n, &jobIDs)
+		r.store.Enqueuer().ReserveTx(&b, n, &jobIDs)
 	}
 	queueDecided(&b, replay, items)
 	if b.Len() == 0 {

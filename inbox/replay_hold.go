@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// lockReplaySpace is the first half of the session lock of a replay that is being
-// worked on; the second is the hash of its id.
-const lockReplaySpace int32 = 0x6f_6e_72_70 // "onrp"
+	"github.com/oncegate/oncegate/internal/advisory"
+)
 
 // HeldReplay is a replay that a process works on, step by step, on a connection of
 // its own. The connection has a session lock, so that a process that dies is missed
@@ -33,7 +31,7 @@ func (r *Replays) Hold(ctx context.Context, id ID) (*HeldReplay, error) {
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
 	}
 	h := &HeldReplay{replays: r, conn: conn, id: id}
-	if _, err := conn.Exec(ctx, holdReplay, lockReplaySpace, id); err != nil {
+	if _, err := conn.Exec(ctx, holdReplay, advisory.Replay, id); err != nil {
 		h.Release()
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
 	}
@@ -77,7 +75,7 @@ type RunningReplay struct {
 
 // Running gives the replays that are running, at most so many.
 func (r *Replays) Running(ctx context.Context, limit int) ([]RunningReplay, error) {
-	rows, err := r.pool.Query(ctx, runningReplays, lockReplaySpace, limit)
+	rows, err := r.pool.Query(ctx, runningReplays, advisory.Replay, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading running replays: %w", err)
 	}

@@ -162,7 +162,7 @@ func (r *Replays) Items(ctx context.Context, id ID, f ItemFilter) ([]ReplayItem,
 		if err != nil || diff == nil {
 			return i, err
 		}
-		if i.Diff, err = r.store.keys.Open(place.Diff(id, i.Position), keyID, diff); err != nil {
+		if i.Diff, err = r.store.Keyring().Open(place.Diff(id, i.Position), keyID, diff); err != nil {
 			i.Diff, i.Detail = nil, strings.TrimSpace(i.Detail+" (diff: "+err.Error()+")")
 		}
 		return i, nil

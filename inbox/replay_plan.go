@@ -283,7 +283,7 @@ func (p *planning) writePage(ctx context.Context, items []planItem, summary []by
 			going = len(ids) == 1
 			return err
 		})
-		queueItems(&b, p.store.keys, p.id, items)
+		queueItems(&b, p.store.Keyring(), p.id, items)
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return err
 		}

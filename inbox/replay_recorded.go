@@ -76,7 +76,7 @@ func (p *planning) judges() int {
 }
 
 func (p *planning) judgeChunk(ctx context.Context, events, effects []ID, do func(*RecordedEvent, []Judgement)) error {
-	recorded, err := recordedEffects(ctx, p.pool, p.store.keys, events, effects)
+	recorded, err := recordedEffects(ctx, p.pool, p.store.Keyring(), events, effects)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *planning) judgeChunk(ctx context.Context, events, effects []ID, do func
 	}
 	defer rows.Close()
 	for rows.Next() {
-		r, err := scanRecordedEvent(rows, p.store.keys)
+		r, err := scanRecordedEvent(rows, p.store.Keyring())
 		if err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func itemsDigest(ctx context.Context, tx pgx.Tx, id ID) (string, error) {
 
 func (r *Replays) enqueueTx(ctx context.Context, tx pgx.Tx, id ID, jobID int64) error {
 	var b pgx.Batch
-	r.store.enqueuer.EnqueueTx(&b, []Wake{{JobID: jobID, Kind: WakeReplay, ID: id}})
+	r.store.Enqueuer().EnqueueTx(&b, []Wake{{JobID: jobID, Kind: WakeReplay, ID: id}})
 	return tx.SendBatch(ctx, &b).Close()
 }
 

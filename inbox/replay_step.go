@@ -49,7 +49,7 @@ func (r *Replays) step(ctx context.Context, db interface {
 	}
 	if step.Items > 0 {
 		var wake pgx.Batch
-		if r.store.enqueuer.Notify(&wake); wake.Len() > 0 {
+		if r.store.Enqueuer().Notify(&wake); wake.Len() > 0 {
 			_ = db.SendBatch(ctx, &wake).Close() // a lost one costs River's poll interval
 		}
 	}

@@ -13,13 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
+	"github.com/oncegate/oncegate/internal/advisory"
 	"github.com/oncegate/oncegate/session"
 )
-
-// lockUp is the session lock that programs before version 22 migrate under, whatever the
-// schema; "once" in its first half. It is shared here: it keeps those out, and lets
-// migrations of several schemas run at once.
-const lockUp int64 = 0x6f_6e_63_65_00_00_00_02
 
 const (
 	connectTimeout = 10 * time.Second
@@ -111,7 +107,7 @@ func (r *runner) lock(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
 	}
-	if err := r.take(ctx, "SELECT pg_try_advisory_lock_shared($1)", lockUp); err != nil {
+	if err := r.take(ctx, "SELECT pg_try_advisory_lock_shared($1)", advisory.Migrate); err != nil {
 		return err
 	}
 	return r.take(ctx, "SELECT pg_try_advisory_lock($1)", id)

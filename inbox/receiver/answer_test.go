@@ -27,7 +27,7 @@ type answerCase struct {
 	body   string            // an event
 	header map[string]string // a valid signature and application/json; "-" takes one away
 	length int64             // of the body
-	gate   *gate             // records
+	gate   *fakeGate         // records
 	adjust func(*receiver.Config, *provider)
 
 	status  int
@@ -55,7 +55,7 @@ func answerCases() []answerCase {
 	ack := func(status string) string { return `{"event":"` + recordedID + `","status":"` + status + `"}` }
 	forged := map[string]string{"X-Signature": sign(event + " ")}
 	retry := func(seconds string) map[string]string { return map[string]string{"Retry-After": seconds} }
-	panicking := &gate{answer: func(context.Context, *inbox.Admission) (inbox.Receipt, error) { panic("gate") }}
+	panicking := &fakeGate{answer: func(context.Context, *inbox.Admission) (inbox.Receipt, error) { panic("gate") }}
 	cancelled := failing(fmt.Errorf("waiting: %w", context.Canceled))
 	unusable := "\x00 not JSON \xff"
 	batch := `[{"id":"a"},{"id":"b"}]`
@@ -148,7 +148,7 @@ func checkAnswer(tb testing.TB, f faults, build builder, test answerCase) {
 	f.Helper()
 	p, g := newProvider(), test.gate
 	if g == nil {
-		g = &gate{}
+		g = &fakeGate{}
 	}
 	refusals := &keeper{}
 	registry := prometheus.NewRegistry()
@@ -295,7 +295,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		receiver.NewGateCollector(func() inbox.GateStats { return inbox.GateStats{Groups: 5, QueuedBytes: 9} }),
 		receiver.NewRefusalsCollector(func() inbox.RefusalStats { return inbox.RefusalStats{Written: 4} }),
 	)
-	cfg := config(&gate{}, newProvider())
+	cfg := config(&fakeGate{}, newProvider())
 	cfg.Metrics = metrics
 	open := *cfg.Sources["shop"]
 	open.Provider = unproved{newProvider()}

@@ -29,7 +29,7 @@ import (
 type attacked struct {
 	address  string
 	registry *prometheus.Registry
-	gate     *gate
+	gate     *fakeGate
 	passed   atomic.Int64
 }
 
@@ -37,7 +37,7 @@ type attacked struct {
 // cut off for being slow by itself.
 func attack(t *testing.T, adjust func(*receiver.Config)) *attacked {
 	t.Helper()
-	a := &attacked{registry: prometheus.NewRegistry(), gate: &gate{}}
+	a := &attacked{registry: prometheus.NewRegistry(), gate: &fakeGate{}}
 	metrics, err := receiver.NewMetrics(a.registry)
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +392,7 @@ func TestBodiesInHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config(&gate{}, newProvider())
+	cfg := config(&fakeGate{}, newProvider())
 	cfg.Metrics, cfg.BodyTimeout, cfg.BodyGrace = metrics, time.Hour, 300*time.Millisecond
 	server := httptest.NewUnstartedServer(newReceiver(t, cfg))
 	server.EnableHTTP2 = true

@@ -23,7 +23,7 @@ import (
 type shop struct {
 	provider *providers.Provider
 	secret   providers.Secret
-	gate     *gate
+	gate     *fakeGate
 	refusals *keeper
 	handler  http.Handler
 }
@@ -34,7 +34,7 @@ func open(t *testing.T, name, secret string, keep ...string) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{provider: all[name], secret: providers.Secret{Name: "main", Value: []byte(secret)}, gate: &gate{}, refusals: &keeper{}}
+	s := &shop{provider: all[name], secret: providers.Secret{Name: "main", Value: []byte(secret)}, gate: &fakeGate{}, refusals: &keeper{}}
 	cfg := config(s.gate, s.provider)
 	cfg.Refusals = s.refusals
 	cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{s.secret} }
@@ -174,7 +174,7 @@ type: [{ literal: own }]
 		if err != nil {
 			t.Fatal(err)
 		}
-		gate, refusals := &gate{}, &keeper{}
+		gate, refusals := &fakeGate{}, &keeper{}
 		cfg := config(gate, p)
 		cfg.Refusals = refusals
 		cfg.Sources["shop"].Secrets = func() []providers.Secret { return []providers.Secret{{Name: "main", Value: []byte(secret)}} }
@@ -378,7 +378,7 @@ func TestUnknownEventsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &gate{}
+	gate := &fakeGate{}
 	secret := providers.Secret{Name: "main", Value: []byte("secret")}
 	cfg := config(gate, all["intercom"])
 	cfg.Metrics = metrics

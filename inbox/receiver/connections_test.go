@@ -49,7 +49,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-func bound(t *testing.T, g *gate, limits receiver.ConnectionsConfig) *bounded {
+func bound(t *testing.T, g *fakeGate, limits receiver.ConnectionsConfig) *bounded {
 	t.Helper()
 	b := &bounded{log: &lockedBuffer{}}
 	limits.Logger = slog.New(slog.NewTextHandler(b.log, nil))
@@ -128,7 +128,7 @@ func TestEmptyConnectionsMakeRoom(t *testing.T) {
 	began := time.Now()
 	var passed atomic.Int64
 	now := func() time.Time { return began.Add(time.Duration(passed.Load())) }
-	b := bound(t, &gate{}, receiver.ConnectionsConfig{Most: 40, MostOfPeer: 40, Now: now})
+	b := bound(t, &fakeGate{}, receiver.ConnectionsConfig{Most: 40, MostOfPeer: 40, Now: now})
 	good := b.dialFrom(t, "127.0.0.1")
 	if status := good.deliver(); status != accepted {
 		t.Fatalf("a delivery: %s", status)
@@ -166,7 +166,7 @@ func TestSlowBodiesMakeRoomForConnections(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	var once sync.Once
-	g := &gate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	g := &fakeGate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		<-release
 		return receipt(a, inbox.Recorded), nil
 	}}
@@ -204,7 +204,7 @@ func TestSlowBodiesMakeRoomForConnections(t *testing.T) {
 // trusted proxy has no limit of its own.
 func TestAPeerHasALimitOfConnections(t *testing.T) {
 	t.Parallel()
-	b := bound(t, &gate{}, receiver.ConnectionsConfig{Most: 100, MostOfPeer: 10, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}})
+	b := bound(t, &fakeGate{}, receiver.ConnectionsConfig{Most: 100, MostOfPeer: 10, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}})
 	other := b.dialFrom(t, "127.0.0.2")
 	b.until(t, 1)
 	for range 30 {
@@ -237,7 +237,7 @@ func TestAFloodOfConnectionsHurtsNobody(t *testing.T) {
 	t.Parallel()
 	labels := pprof.Labels("test", "flood of connections")
 	var b *bounded
-	g := &gate{}
+	g := &fakeGate{}
 	pprof.Do(t.Context(), labels, func(context.Context) {
 		b = bound(t, g, receiver.ConnectionsConfig{Most: 64})
 	})

@@ -39,7 +39,7 @@ func TestAFloodOfForgeriesHurtsNobody(t *testing.T) {
 	if err := refusals.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{}
+	g := &fakeGate{}
 	cfg := config(g, newProvider())
 	cfg.Refusals = refusals
 	address := serve(t, cfg, receiver.ServerConfig{})

@@ -108,7 +108,7 @@ func TestForeignKeyAddressIsTheSendersFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept := &keeper{}
-		cfg := config(&gate{}, bound)
+		cfg := config(&fakeGate{}, bound)
 		cfg.Refusals, cfg.Logger = kept, slog.New(slog.NewJSONHandler(&log, nil))
 		answer := httptest.NewRecorder()
 		newReceiver(t, cfg).ServeHTTP(answer, c.make(c.address))
@@ -132,7 +132,7 @@ func TestForeignKeyAddressIsTheSendersFault(t *testing.T) {
 func TestUnknownKeyIsNoFault(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	cfg := config(&gate{}, newProvider())
+	cfg := config(&fakeGate{}, newProvider())
 	cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	newReceiver(t, cfg).ServeHTTP(httptest.NewRecorder(), newRequest(t, &answerCase{body: event, header: map[string]string{"X-Provoke": "unknown key"}}))
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"level":"INFO"`) || !strings.Contains(text, "its key is not known") {

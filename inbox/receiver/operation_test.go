@@ -205,7 +205,7 @@ func TestOperationParent(t *testing.T) {
 func TestOperationQuota(t *testing.T) {
 	t.Parallel()
 	known := map[string]inbox.ID{}
-	g := &gate{}
+	g := &fakeGate{}
 	g.answer = func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		id := "9/agent/" + a.Events[0].EventID
 		if _, ok := known[id]; ok {

@@ -19,7 +19,7 @@ import (
 func TestNewReportsEverything(t *testing.T) {
 	t.Parallel()
 	bad := func(change func(*receiver.Source)) *receiver.Source {
-		s := config(&gate{}, newProvider()).Sources["shop"]
+		s := config(&fakeGate{}, newProvider()).Sources["shop"]
 		change(s)
 		return s
 	}
@@ -72,7 +72,7 @@ func TestTrustedProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			refusals := &keeper{}
-			cfg := config(&gate{}, newProvider())
+			cfg := config(&fakeGate{}, newProvider())
 			cfg.TrustedProxies, cfg.Refusals = test.trusted, refusals
 			handler := newReceiver(t, cfg)
 			req := newRequest(t, &answerCase{body: event, header: map[string]string{"X-Signature": "00", "X-Request-Id": "abc-123"}})
@@ -95,7 +95,7 @@ func TestTrustedProxies(t *testing.T) {
 
 func TestRequestIDsAreOneOfAKind(t *testing.T) {
 	t.Parallel()
-	cfg := config(&gate{}, newProvider())
+	cfg := config(&fakeGate{}, newProvider())
 	cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest's peer
 	handler := newReceiver(t, cfg)
 	seen := map[string]bool{}
@@ -138,7 +138,7 @@ func TestWhatTheProviderIsAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var asked providers.Request
-			cfg := config(&gate{}, asking{newProvider(), &asked})
+			cfg := config(&fakeGate{}, asking{newProvider(), &asked})
 			cfg.Sources["shop"].ExternalURL = test.external
 			cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 			handler := newReceiver(t, cfg)
@@ -162,7 +162,7 @@ func TestWhatTheProviderIsAskedAbout(t *testing.T) {
 func TestTheAdmission(t *testing.T) {
 	t.Parallel()
 	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" // W3C Trace Context, 3.2
-	g := &gate{}
+	g := &fakeGate{}
 	handler := newReceiver(t, config(g, newProvider()))
 	body := ` [ {"id":"a"} , {"id":"b"} ] `
 	for _, given := range []string{trace, strings.ToUpper(trace), trace + "0", "01" + trace[2:], trace[:35] + "x" + trace[36:], ""} {
@@ -220,7 +220,7 @@ func TestLogs(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			if test.answer.gate == nil {
-				test.answer.gate = &gate{}
+				test.answer.gate = &fakeGate{}
 			}
 			if test.answer.body == "" {
 				test.answer.body = `{"id":"evt_1","text":"canary"}`
@@ -248,7 +248,7 @@ func TestRefusalsAreLoggedSparingly(t *testing.T) {
 	t.Parallel()
 	for every, want := range map[bool]int{false: 1, true: 500} {
 		var log bytes.Buffer
-		cfg := config(&gate{}, newProvider())
+		cfg := config(&fakeGate{}, newProvider())
 		cfg.Logger, cfg.LogEvery = slog.New(slog.NewJSONHandler(&log, nil)), every
 		handler := newReceiver(t, cfg)
 		for range 500 {

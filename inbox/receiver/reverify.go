@@ -34,11 +34,11 @@ func Readmit(s *Source, refused *inbox.RefusalDetail) (*inbox.Admission, error) 
 		request.Header = http.Header{}
 	}
 	delivery, err := s.Provider.Verify(&request, s.Secrets())
-	refusal, isRefusal := errors.AsType[*providers.Refusal](err)
+	why, isRefusal := errors.AsType[*providers.Refusal](err)
 	deferral, isDeferral := errors.AsType[*providers.Deferral](err)
 	switch {
 	case isRefusal:
-		return nil, fmt.Errorf("%w: %s", inbox.ErrStillRefused, refusal.Reason)
+		return nil, fmt.Errorf("%w: %s", inbox.ErrStillRefused, why.Reason)
 	case isDeferral:
 		return nil, fmt.Errorf("%w: %w", inbox.ErrUndecided, deferral.Err)
 	case err != nil:

@@ -118,7 +118,7 @@ func TestACutDeliveryIsNeverAcknowledged(t *testing.T) {
 	for name, raw := range map[string]string{"declared": whole(body), "chunked": chunks} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := &gate{}
+			g := &fakeGate{}
 			address := serve(t, config(g, newProvider()), receiver.ServerConfig{})
 			headers := strings.Index(raw, "\r\n\r\n")
 			for _, at := range []int{
@@ -194,7 +194,7 @@ func TestRawRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := &gate{}
+			g := &fakeGate{}
 			address := serve(t, config(g, newProvider()), receiver.ServerConfig{})
 			answers, bodies := exchange(t, address, test.raw)
 			var got []int
@@ -217,7 +217,7 @@ func TestRawRequests(t *testing.T) {
 // A sender that is refused before its body is read is not waited for.
 func TestNobodyWaitsForABodyThatIsNotRead(t *testing.T) {
 	t.Parallel()
-	cfg := config(&gate{}, newProvider())
+	cfg := config(&fakeGate{}, newProvider())
 	cfg.BodyTimeout = time.Hour
 	address := serve(t, cfg, receiver.ServerConfig{})
 	for raw, want := range map[string]string{
@@ -240,7 +240,7 @@ func TestNobodyWaitsForABodyThatIsNotRead(t *testing.T) {
 // Slow senders are cut off at their deadline, and nobody else feels them.
 func TestSlowSenders(t *testing.T) {
 	t.Parallel()
-	g := &gate{}
+	g := &fakeGate{}
 	cfg := config(g, newProvider())
 	cfg.BodyTimeout = 300 * time.Millisecond
 	cfg.BodyBytes = 4 << 20 // 200 slow senders announce 12 MiB together
@@ -307,7 +307,7 @@ func TestTheBodyDeadlineEndsWithTheBody(t *testing.T) {
 	t.Parallel()
 	cancelled := make(chan bool, 1)
 	timeout := 50 * time.Millisecond
-	g := &gate{answer: func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	g := &fakeGate{answer: func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*timeout)
 		defer cancel()
 		select {

@@ -34,14 +34,14 @@ const (
 )
 
 // gate is a gate whose answer the test chooses.
-type gate struct {
+type fakeGate struct {
 	answer func(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 
 	mu   sync.Mutex
 	seen []inbox.Admission
 }
 
-func (g *gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+func (g *fakeGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	kept := *a
 	kept.Body = bytes.Clone(a.Body)
 	g.mu.Lock()
@@ -53,13 +53,13 @@ func (g *gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	return receipt(a, inbox.Recorded), nil
 }
 
-func (g *gate) forget() {
+func (g *fakeGate) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seen = nil
 }
 
-func (g *gate) admissions() []inbox.Admission {
+func (g *fakeGate) admissions() []inbox.Admission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]inbox.Admission(nil), g.seen...)
@@ -78,16 +78,16 @@ func receipt(a *inbox.Admission, outcomes ...inbox.Outcome) inbox.Receipt {
 	return out
 }
 
-func answering(outcomes ...inbox.Outcome) *gate {
-	return &gate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+func answering(outcomes ...inbox.Outcome) *fakeGate {
+	return &fakeGate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		return receipt(a, outcomes...), nil
 	}}
 }
 
 // answeringFor is a gate that records what it is given and answers for more events than
 // that, or for fewer.
-func answeringFor(more int) *gate {
-	return &gate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+func answeringFor(more int) *fakeGate {
+	return &fakeGate{answer: func(_ context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 		out := receipt(a, inbox.Recorded)
 		if more < 0 {
 			out.Items = out.Items[:len(out.Items)+more]
@@ -99,8 +99,8 @@ func answeringFor(more int) *gate {
 	}}
 }
 
-func failing(err error) *gate {
-	return &gate{answer: func(context.Context, *inbox.Admission) (inbox.Receipt, error) { return inbox.Receipt{}, err }}
+func failing(err error) *fakeGate {
+	return &fakeGate{answer: func(context.Context, *inbox.Admission) (inbox.Receipt, error) { return inbox.Receipt{}, err }}
 }
 
 // provider signs the body with HMAC-SHA256 in X-Signature (hex), optionally

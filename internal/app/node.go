@@ -35,32 +35,32 @@ func (a *App) enlist(ctx context.Context) error {
 	if version == "" {
 		version = "unknown"
 	}
-	node, err := inbox.NewNode(inbox.NodeConfig{
+	self, err := inbox.NewNode(inbox.NodeConfig{
 		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys,
 		SchemaKnown: migrations.Version, RiverKnown: migrations.RiverVersion,
 	})
 	if err != nil {
 		return err
 	}
-	a.fleet = node
+	a.fleet = self
 	if a.unasked {
 		return nil
 	}
-	nodes, err := node.Beat(ctx)
+	nodes, err := self.Beat(ctx)
 	if err != nil {
 		return err
 	}
-	a.compareKeys(ctx, node.ID(), nodes)
-	a.compareConfigurations(ctx, node.ID(), nodes)
-	a.cleanups.add("node", node.Leave)
+	a.compareKeys(ctx, self.ID(), nodes)
+	a.compareConfigurations(ctx, self.ID(), nodes)
+	a.cleanups.add("node", self.Leave)
 	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
 		a.every(ctx, "node", inbox.NodeHeartbeat, func(ctx context.Context) {
 			a.reloadKeyring(ctx)
-			if nodes, err := node.Beat(ctx); err != nil {
+			if nodes, err := self.Beat(ctx); err != nil {
 				a.log.WarnContext(ctx, "this process could not show that it lives", slog.Any("error", err))
 			} else {
-				a.compareKeys(ctx, node.ID(), nodes)
-				a.compareConfigurations(ctx, node.ID(), nodes)
+				a.compareKeys(ctx, self.ID(), nodes)
+				a.compareConfigurations(ctx, self.ID(), nodes)
 			}
 		})
 		return nil

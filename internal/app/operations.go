@@ -106,16 +106,16 @@ func (a *App) makeRelay() error {
 		}
 		cfg.Gate = a.gate
 	}
-	relay, err := inbox.NewRelay(cfg)
+	emitted, err := inbox.NewRelay(cfg)
 	if err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "relay", run: func(ctx context.Context) error {
-		a.cleanups.add("relay", relay.Stop)
-		return relay.Start(ctx)
+		a.cleanups.add("relay", emitted.Stop)
+		return emitted.Start(ctx)
 	}})
 	count := func(name, help string, value func(inbox.RelayStats) uint64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(relay.Stats())) })
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(emitted.Stats())) })
 	}
 	return a.collect(
 		count("oncegate_relay_events_total", "Emitted events that were new.", func(s inbox.RelayStats) uint64 { return s.Relayed }),

@@ -143,9 +143,9 @@ func TestReverifyTakesNothingAwayBeforeTheGateHasIt(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `INSERT INTO source (id, name, provider, class) OVERRIDING SYSTEM VALUE VALUES (7, 'a', 'p', 'default')`); err != nil {
 		t.Fatal(err)
 	}
-	gate := &flakyGate{pool: pool, fail: 3}
+	g := &flakyGate{pool: pool, fail: 3}
 	run := inbox.Reverify{
-		Pool: pool, Gate: gate, Source: 7, Name: "a", Actor: "ann", Reason: "mended", Page: 2,
+		Pool: pool, Gate: g, Source: 7, Name: "a", Actor: "ann", Reason: "mended", Page: 2,
 		Verify: func(*inbox.RefusalDetail) (*inbox.Admission, error) {
 			return &inbox.Admission{Events: []inbox.NewEvent{{EventID: "e"}}}, nil
 		},
@@ -154,12 +154,12 @@ func TestReverifyTakesNothingAwayBeforeTheGateHasIt(t *testing.T) {
 	if !errors.Is(err, inbox.ErrOverloaded) || report.Verified != 3 || rowsOf(t, pool, `SELECT count(*) FROM refusal`) != 2 {
 		t.Errorf("%+v, %v, %d left, want 3 admitted and 2 left", report, err, rowsOf(t, pool, `SELECT count(*) FROM refusal`))
 	}
-	gate.fail = -1
+	g.fail = -1
 	if report, err = run.Run(t.Context()); err != nil || report.Verified != 2 || rowsOf(t, pool, `SELECT count(*) FROM refusal`) != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if !slices.Equal(gate.left, []int{5, 5, 3, 3, 2, 2}) {
-		t.Errorf("when the gate was asked, %v refusals were there; want none taken away before its page", gate.left)
+	if !slices.Equal(g.left, []int{5, 5, 3, 3, 2, 2}) {
+		t.Errorf("when the gate was asked, %v refusals were there; want none taken away before its page", g.left)
 	}
 	run.Reason = " "
 	if _, err := run.Run(t.Context()); !errors.Is(err, inbox.ErrUnexplained) {

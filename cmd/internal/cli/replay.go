@@ -108,11 +108,11 @@ func (s *shell) replayRunCommand() *cobra.Command {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
 			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				replay, err := replays.Status(cmd.Context(), id)
+				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}
@@ -124,18 +124,18 @@ func (s *shell) replayRunCommand() *cobra.Command {
 }
 
 // runReplay starts a plan that somebody has seen.
-func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
-	if replay.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
+func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
+	if plan.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
 		if !s.interactive() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
-		if err := s.confirm(d, replay.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, replay) }); err != nil {
+		if err := s.confirm(d, plan.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
 			return err
 		}
-		start.Digest = replay.Digest
+		start.Digest = plan.Digest
 	}
-	was := replay.State
-	replay, err := replays.Start(cmd.Context(), start)
+	was := plan.State
+	plan, err := replays.Start(cmd.Context(), start)
 	switch {
 	case errors.Is(err, inbox.ErrDigest):
 		return &failure{text: oneLine(err.Error()) + "; look at it again with `oncegate replay status " + start.ID.String() + "`"}
@@ -143,16 +143,16 @@ func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, replay *in
 		return err
 	}
 	if follow {
-		return s.follow(cmd, replays, replay)
+		return s.follow(cmd, replays, plan)
 	}
 	if s.output == "json" {
-		return s.json(replay)
+		return s.json(plan)
 	}
 	verb := "runs now"
 	if was == inbox.ReplayRunning {
 		verb = "is running already, and was woken"
 	}
-	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", replay.ID, verb, replay.ID)
+	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", plan.ID, verb, plan.ID)
 	return nil
 }
 
@@ -169,15 +169,15 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 				return err
 			}
 			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				replay, err := replays.Cancel(cmd.Context(), inbox.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
+				plan, err := replays.Cancel(cmd.Context(), inbox.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
 				if s.output == "json" {
-					return s.json(replay)
+					return s.json(plan)
 				}
 				fmt.Fprintf(s.out, "replay %s is cancelled: %d of %s had been acted on, the rest is as it was\n",
-					id, replay.Summary.Acted(), plural(replay.Summary.ToDo, "item", "items"))
+					id, plan.Summary.Acted(), plural(plan.Summary.ToDo, "item", "items"))
 				return nil
 			})
 		},

@@ -129,15 +129,15 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 				return err
 			}
 			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
-				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+				plan, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
-				if err := s.showReplay(cmd, replays, replay, show); err != nil {
+				if err := s.showReplay(cmd, replays, plan, show); err != nil {
 					return err
 				}
-				if s.output == "table" && replay.Summary.ToDo > 0 {
-					fmt.Fprintf(s.out, "\nnothing was done; to do it: oncegate replay run %s --digest %s --reason ...\n", replay.ID, replay.Digest[:inbox.MinDigest])
+				if s.output == "table" && plan.Summary.ToDo > 0 {
+					fmt.Fprintf(s.out, "\nnothing was done; to do it: oncegate replay run %s --digest %s --reason ...\n", plan.ID, plan.Digest[:inbox.MinDigest])
 				}
 				return nil
 			})
@@ -154,7 +154,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanReplay) (*inbox.Replay, error) {
 	bar := s.progress(-1, "planning")
 	ask.Progress = func(n int) { bar.at(int64(n)) }
-	replay, err := replays.Plan(cmd.Context(), ask)
+	plan, err := replays.Plan(cmd.Context(), ask)
 	bar.done()
 	switch {
 	case errors.Is(err, inbox.ErrScope):
@@ -162,7 +162,7 @@ func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanR
 	case errors.Is(err, inbox.ErrReplayScope):
 		return nil, usagef("%s", oneLine(err.Error()))
 	}
-	return replay, err
+	return plan, err
 }
 
 func (s *shell) deadReplayCommand() *cobra.Command {
@@ -191,14 +191,14 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 				return err
 			}
 			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
-				replay, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+				plan, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
-				if dryRun || replay.Summary.ToDo == 0 {
-					return s.showReplay(cmd, replays, replay, 0)
+				if dryRun || plan.Summary.ToDo == 0 {
+					return s.showReplay(cmd, replays, plan, 0)
 				}
-				return s.runReplay(cmd, replays, replay, inbox.StartReplay{ID: replay.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, inbox.StartReplay{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}

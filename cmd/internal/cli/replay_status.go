@@ -25,14 +25,14 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
 			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				replay, err := replays.Status(cmd.Context(), id)
+				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
 				if follow {
-					return s.follow(cmd, replays, replay)
+					return s.follow(cmd, replays, plan)
 				}
-				return s.showReplay(cmd, replays, replay, show)
+				return s.showReplay(cmd, replays, plan, show)
 			})
 		},
 	}
@@ -45,13 +45,13 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 const followEvery = 500 * time.Millisecond
 
 // follow watches a running replay to its end.
-func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay) error {
-	bar := s.progress(int64(replay.Summary.ToDo), "replaying")
+func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay) error {
+	bar := s.progress(int64(plan.Summary.ToDo), "replaying")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	for replay.State == inbox.ReplayRunning || replay.State == inbox.ReplayPlanning {
-		bar.total(int64(replay.Summary.ToDo))
-		bar.at(int64(replay.Summary.Acted()))
+	for plan.State == inbox.ReplayRunning || plan.State == inbox.ReplayPlanning {
+		bar.total(int64(plan.Summary.ToDo))
+		bar.at(int64(plan.Summary.Acted()))
 		select {
 		case <-cmd.Context().Done():
 			bar.done()
@@ -59,13 +59,13 @@ func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, replay *inbox
 		case <-tick.C:
 		}
 		var err error
-		if replay, err = replays.Status(cmd.Context(), replay.ID); err != nil {
+		if plan, err = replays.Status(cmd.Context(), plan.ID); err != nil {
 			bar.done()
 			return err
 		}
 	}
 	bar.done()
-	return s.showReplay(cmd, replays, replay, 0)
+	return s.showReplay(cmd, replays, plan, 0)
 }
 
 // shownReplay is a replay with what was asked for of its items, as JSON.
@@ -76,29 +76,29 @@ type shownReplay struct {
 	Items  []inbox.ReplayItem `json:"items,omitempty"`
 }
 
-func (s *shell) showReplay(cmd *cobra.Command, replays *inbox.Replays, replay *inbox.Replay, show int) error {
-	out := shownReplay{Replay: replay}
-	if left, ok := replay.ETA(); ok {
+func (s *shell) showReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay, show int) error {
+	out := shownReplay{Replay: plan}
+	if left, ok := plan.ETA(); ok {
 		out.ETA = left.String()
 	}
 	var err error
-	if replay.Summary.Acted() > 0 {
-		if out.Stands, err = replays.Standings(cmd.Context(), replay.ID); err != nil {
+	if plan.Summary.Acted() > 0 {
+		if out.Stands, err = replays.Standings(cmd.Context(), plan.ID); err != nil {
 			return err
 		}
 	}
 	if show > 0 {
-		if out.Items, err = replays.Items(cmd.Context(), replay.ID, inbox.ItemFilter{Limit: show}); err != nil {
+		if out.Items, err = replays.Items(cmd.Context(), plan.ID, inbox.ItemFilter{Limit: show}); err != nil {
 			return err
 		}
 	}
 	if s.output == "json" {
 		return s.json(out)
 	}
-	s.showSummary(s.out, replay)
-	if replay.Summary.Acted() > 0 {
+	s.showSummary(s.out, plan)
+	if plan.Summary.Acted() > 0 {
 		fmt.Fprintln(s.out)
-		page(s.out, append(counted("items", replay.Summary.Outcomes), counted("effects now", out.Stands)...))
+		page(s.out, append(counted("items", plan.Summary.Outcomes), counted("effects now", out.Stands)...))
 	}
 	if out.ETA != "" {
 		page(s.out, []pair{{"left", "about " + out.ETA}})

@@ -73,3 +73,13 @@ func (o *Outbox) Want(t *testing.T, events, waiting int) {
 		t.Errorf("%d events and %d rows in the outbox, want %d and %d", e, w, events, waiting)
 	}
 }
+
+// RunRelay relays once, and gives the number of rows that it relayed.
+func RunRelay(t *testing.T, r *inbox.Relay) int {
+	t.Helper()
+	n, err := r.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -33,7 +33,7 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	}
 	admin := inboxtest.Open(t, server.DSN(), schema, session.PoolAdmin, 4)
 	source := inboxtest.Source(t, admin, "stripe")
-	gate := func(deadline time.Duration) *inbox.Gate {
+	g := func(deadline time.Duration) *inbox.Gate {
 		t.Helper()
 		g, err := inbox.NewGate(inbox.GateConfig{
 			Pool: inboxtest.Open(t, server.DSN(), schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, admin),
@@ -48,12 +48,12 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 		t.Cleanup(func() { _ = g.Stop(context.WithoutCancel(t.Context())) })
 		return g
 	}
-	if _, err := gate(5*time.Second).Accept(t.Context(), inboxtest.Admission(source, "known")); err != nil {
+	if _, err := g(5*time.Second).Accept(t.Context(), inboxtest.Admission(source, "known")); err != nil {
 		t.Fatal(err)
 	}
 
 	standby(t, admin, "ghost")
-	waiting := gate(time.Second)
+	waiting := g(time.Second)
 	// The row's lock is taken, so that the duplicate's count is skipped.
 	tx, err := admin.Begin(t.Context())
 	if err != nil {
@@ -70,7 +70,7 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	}
 
 	standby(t, admin, "")
-	after := gate(5 * time.Second)
+	after := g(5 * time.Second)
 	for _, id := range []string{"known", "new"} {
 		receipt, err := after.Accept(t.Context(), inboxtest.Admission(source, id))
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // replay is a plan as its command gave it.
-type replay struct {
+type plannedReplay struct {
 	id, digest string
 	options    inbox.ReplayOptions
 	planned    span
@@ -24,7 +24,7 @@ type replay struct {
 }
 
 // overrides are the endings that the plan overrides, with what it was made to include.
-func (r *replay) overrides() []string {
+func (r *plannedReplay) overrides() []string {
 	var out []string
 	if r.options.IncludeIndeterminate {
 		out = append(out, mayHaveHappened)
@@ -90,8 +90,8 @@ func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 }
 
 // recordPlan notes a plan with the effects that it acts on.
-func (o *operator) recordPlan(ctx context.Context, a *act, out *inbox.Replay) (*replay, error) {
-	r := &replay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
+func (o *operator) recordPlan(ctx context.Context, a *act, out *inbox.Replay) (*plannedReplay, error) {
+	r := &plannedReplay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
 	rows, err := o.db.Query(ctx, `SELECT effect_id::text FROM replay_item WHERE replay_id = $1 AND left_out IS NULL AND effect_id IS NOT NULL`, r.id)
 	if err != nil {
 		return r, fmt.Errorf("reading a plan: %w", err)
@@ -106,10 +106,10 @@ func (o *operator) recordPlan(ctx context.Context, a *act, out *inbox.Replay) (*
 }
 
 // drawRecentPlan draws one of the plans of the last rounds.
-func (o *operator) drawRecentPlan(fit func(*replay) bool) *replay {
+func (o *operator) drawRecentPlan(fit func(*plannedReplay) bool) *plannedReplay {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var found []*replay
+	var found []*plannedReplay
 	for _, r := range o.replays[max(0, len(o.replays)-12):] {
 		if fit(r) {
 			found = append(found, r)
@@ -124,7 +124,7 @@ func (o *operator) drawRecentPlan(fit func(*replay) bool) *replay {
 // runPlan runs a plan, or once more one that runs or ran.
 func (o *operator) runPlan(ctx context.Context) (bool, error) {
 	again := o.random.IntN(6) == 0
-	r := o.drawRecentPlan(func(r *replay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
+	r := o.drawRecentPlan(func(r *plannedReplay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
 	if r == nil {
 		return false, nil
 	}
@@ -139,7 +139,7 @@ func (o *operator) runPlan(ctx context.Context) (bool, error) {
 }
 
 // recordRun notes that a plan may run from now on.
-func (o *operator) recordRun(r *replay, a *act) {
+func (o *operator) recordRun(r *plannedReplay, a *act) {
 	if a.ExitCode != 0 && !a.killed {
 		return
 	}
@@ -149,7 +149,7 @@ func (o *operator) recordRun(r *replay, a *act) {
 }
 
 func (o *operator) cancelPlan(ctx context.Context) (bool, error) {
-	r := o.drawRecentPlan(func(r *replay) bool { return len(r.cancelled) == 0 })
+	r := o.drawRecentPlan(func(r *plannedReplay) bool { return len(r.cancelled) == 0 })
 	if r == nil {
 		return false, nil
 	}
@@ -205,6 +205,6 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 }
 
 // permit is what a run of the plan permits its effects, from an act on.
-func (r *replay) permit(a *act) permit {
+func (r *plannedReplay) permit(a *act) permit {
 	return permit{decided: r.planned, from: a.Started, overrides: r.overrides(), who: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
 }

@@ -30,7 +30,7 @@ type campaign struct {
 	mu          sync.Mutex
 	keyringFile string // the keyring's file; "" as long as nothing is sealed
 	acts        []*act
-	replays     []*replay
+	replays     []*plannedReplay
 	missing     []missingRows
 	streams     map[string]*stream // by route/key
 	violations  []violation
