@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -101,7 +103,7 @@ func TestConflictThatIsNotKeptIsNotAcknowledged(t *testing.T) {
 	if _, err := b.Pool.Exec(t.Context(), `ALTER TABLE conflict ADD CONSTRAINT full_disk CHECK (false) NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
-	if receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 1))); !errors.Is(err, inbox.ErrUnavailable) {
+	if receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 1))); !errors.Is(err, gate.ErrUnavailable) {
 		t.Errorf("got %+v, %v, want ErrUnavailable", receipt, err)
 	}
 	if receipt, err := b.Gate.Accept(t.Context(), inboxtest.AdmissionOf(b.Source, "evt_1", payload("evt_1", 0))); err != nil || receipt.Items[0].Outcome != inbox.Duplicate {
@@ -231,7 +233,7 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if out.Conflicts != 1 || len(out.Admitted) != 0 {
 		t.Errorf("erased %+v, want one conflict", out)
 	}
-	counts, err := p.Pruner(t).DryRun(t.Context(), inbox.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,14 +253,14 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 	both := storetest.RingOf(t, storetest.FirstKey+"\n"+storetest.SecondKey+" active")
-	if end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil || end.Unreadable != 0 {
+	if end, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil || end.Unreadable != 0 {
 		t.Fatalf("%+v, %v", end, err)
 	}
-	usages, err := inbox.KeyUsages(t.Context(), p.Pool)
+	usages, err := prune.KeyUsages(t.Context(), p.Pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := slices.IndexFunc(usages, func(u inbox.KeyUsage) bool { return u.Table == "conflict" }); at < 0 || usages[at].Key != 2 || usages[at].Values != 1 {
+	if at := slices.IndexFunc(usages, func(u prune.KeyUsage) bool { return u.Table == "conflict" }); at < 0 || usages[at].Key != 2 || usages[at].Values != 1 {
 		t.Errorf("%+v", usages)
 	}
 	p.conflicts(t, storetest.RingOf(t, storetest.SecondKey+" active"))

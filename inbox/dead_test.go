@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -32,11 +33,11 @@ func newBuried(t *testing.T) *buried {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	ctx := t.Context()
-	registered, err := inbox.Register(ctx, pool, []inbox.SourceRow{
-		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []inbox.RouteRow{
+	registered, err := registry.Register(ctx, pool, []registry.SourceRow{
+		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.RouteRow{
 			{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}, {Name: "bill", Target: "billing", Kind: "forward", Digest: []byte{1}},
 		}},
-		{Name: "github", Provider: "github", Class: "default", Routes: []inbox.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
+		{Name: "github", Provider: "github", Class: "default", Routes: []registry.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/registry"
 )
 
 // listed is a database with three events, one effect each, written as rows so
@@ -27,9 +28,9 @@ func newListed(t *testing.T) *listed {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	ctx := t.Context()
-	registered, err := inbox.Register(ctx, pool, []inbox.SourceRow{
-		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []inbox.RouteRow{{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}}},
-		{Name: "github", Provider: "github", Class: "default", Routes: []inbox.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
+	registered, err := registry.Register(ctx, pool, []registry.SourceRow{
+		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.RouteRow{{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}}},
+		{Name: "github", Provider: "github", Class: "default", Routes: []registry.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/registry"
 )
 
 // operated is a database with operations whose effects the test writes as rows.
@@ -28,11 +29,11 @@ func newOperated(t *testing.T, routes int) *operated {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	o := &operated{pool: pool}
-	row := inbox.SourceRow{Name: "agents", Provider: "operation", Class: "default"}
+	row := registry.SourceRow{Name: "agents", Provider: "operation", Class: "default"}
 	for i := range routes {
-		row.Routes = append(row.Routes, inbox.RouteRow{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
+		row.Routes = append(row.Routes, registry.RouteRow{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
 	}
-	registered, err := inbox.Register(t.Context(), pool, []inbox.SourceRow{row})
+	registered, err := registry.Register(t.Context(), pool, []registry.SourceRow{row})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -100,7 +101,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 	}
 	for i, text := range []string{storetest.FirstKey + " active", storetest.FirstKey + "\n" + storetest.SecondKey + " active"} {
 		keys := storetest.RingOf(t, text)
-		end, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: keys})
+		end, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: p.Pool, Keyring: keys})
 		if err != nil || end.Unreadable != 0 {
 			t.Fatalf("%+v, %v", end, err)
 		}
@@ -110,7 +111,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		if rows := p.streamsOf(t, keys, orderMark); len(rows) != 1 || rows[0].Key != orderMark {
 			t.Errorf("%+v", rows)
 		}
-		usages, err := inbox.KeyUsages(t.Context(), p.Pool)
+		usages, err := prune.KeyUsages(t.Context(), p.Pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		if found != 2 {
 			t.Errorf("%+v, want one line for each of the two columns", usages)
 		}
-		if again, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: keys}); err != nil || again.Resealed != 0 {
+		if again, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: p.Pool, Keyring: keys}); err != nil || again.Resealed != 0 {
 			t.Errorf("a second walk: %+v, %v", again, err)
 		}
 	}

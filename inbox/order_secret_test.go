@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -61,7 +62,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	if again := p.mustDefine(t, both, "one"); !bytes.Equal(hash, again) {
 		t.Error("a process with the next sealing key hashes the order key another way")
 	}
-	if _, err := inbox.Reseal(t.Context(), inbox.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil {
+	if _, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: p.Pool, Keyring: both}); err != nil {
 		t.Fatal(err)
 	}
 	second := storetest.RingOf(t, storetest.SecondKey+" active")

@@ -74,7 +74,3 @@ func (c *OrderCounters) Snapshot() map[int32]OrderStats {
 
 // OrderStats gives, by route, what order has done to effects of this process.
 func (e *Effects) OrderStats() map[int32]OrderStats { return e.order.Snapshot() }
-
-// OrderStats gives, by route, the effects that this process admitted without a
-// sequence key or number. The other counters are the store's.
-func (g *Gate) OrderStats() map[int32]OrderStats { return g.order.Snapshot() }

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -32,9 +33,9 @@ type streamBook struct {
 func newStreamBook(t *testing.T) *streamBook {
 	t.Helper()
 	pool := inboxtest.Pool(t)
-	registered, err := inbox.Register(t.Context(), pool, []inbox.SourceRow{{
+	registered, err := registry.Register(t.Context(), pool, []registry.SourceRow{{
 		Name: "orders", Provider: "test", Class: "default",
-		Routes: []inbox.RouteRow{{Name: "fulfil", Target: "t", Kind: "forward", Digest: []byte{1}}, {Name: "other", Target: "t", Kind: "forward", Digest: []byte{1}}},
+		Routes: []registry.RouteRow{{Name: "fulfil", Target: "t", Kind: "forward", Digest: []byte{1}}, {Name: "other", Target: "t", Kind: "forward", Digest: []byte{1}}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -55,11 +56,11 @@ func TestIDsSortByTime(t *testing.T) {
 func TestRegisterNeverRenumbers(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
-	register := func(class string, digest byte) inbox.Registered {
+	register := func(class string, digest byte) registry.Registered {
 		t.Helper()
-		out, err := inbox.Register(t.Context(), pool, []inbox.SourceRow{{
+		out, err := registry.Register(t.Context(), pool, []registry.SourceRow{{
 			Name: "stripe", Provider: "stripe", Class: class,
-			Routes: []inbox.RouteRow{{Name: "a", Target: fmt.Sprint("t", digest), Kind: "forward", Digest: []byte{digest}, Definition: []byte(`{"a":1}`)}},
+			Routes: []registry.RouteRow{{Name: "a", Target: fmt.Sprint("t", digest), Kind: "forward", Digest: []byte{digest}, Definition: []byte(`{"a":1}`)}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func TestRegisterNeverRenumbers(t *testing.T) {
 	if first.Routes["a"].Version != 1 || same.Routes["a"].Version != 1 || changed.Routes["a"].Version != 2 {
 		t.Errorf("versions are %+v, %+v, %+v, want 1, 1, 2", first, same, changed)
 	}
-	registry, err := inbox.ReadRegistry(t.Context(), pool)
+	registry, err := registry.ReadRegistry(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -67,9 +68,9 @@ func setup(tb testing.TB) *bundle {
 		lease: 30 * time.Second,
 		retry: inbox.RetryPolicy{Attempts: 5, Base: time.Millisecond, Max: 10 * time.Millisecond},
 	}
-	registered, err := inbox.Register(tb.Context(), b.pool, []inbox.SourceRow{{
+	registered, err := registry.Register(tb.Context(), b.pool, []registry.SourceRow{{
 		Name: "shop", Provider: "test", Class: "default",
-		Routes: []inbox.RouteRow{
+		Routes: []registry.RouteRow{
 			{Name: repeatable, Target: repeatable, Kind: "forward", Digest: []byte{1}},
 			{Name: once, Target: once, Kind: "forward", Digest: []byte{1}},
 			{Name: within, Target: within, Kind: "handler", Digest: []byte{1}},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // calledAgain admits a dead operation and, in the order given, the calls that repeat
@@ -29,12 +30,12 @@ func TestAReplayLeavesOutWhatACallerDidAgain(t *testing.T) {
 	const dead = `state = 'dead', next_at = NULL, reason = 'attempts_exhausted', last_code = '503'`
 	for name, c := range map[string]struct {
 		child string
-		left  inbox.LeftOut
+		left  replay.LeftOut
 	}{
-		"done":                 {happened, inbox.LeftOutCalledAgain},
-		"going on":             {`state = 'retry', next_at = now() + interval '1 hour'`, inbox.LeftOutCalledAgain},
-		"perhaps done":         {`state = 'indeterminate', next_at = NULL, reason = 'timeout'`, inbox.LeftOutCalledAgain},
-		"dead, to be replayed": {dead, inbox.LeftOutCalledAgain},
+		"done":                 {happened, replay.LeftOutCalledAgain},
+		"going on":             {`state = 'retry', next_at = now() + interval '1 hour'`, replay.LeftOutCalledAgain},
+		"perhaps done":         {`state = 'indeterminate', next_at = NULL, reason = 'timeout'`, replay.LeftOutCalledAgain},
+		"dead, to be replayed": {dead, replay.LeftOutCalledAgain},
 		"discarded":            {`state = 'skipped', next_at = NULL, reason = 'discarded', finished_at = now()`, ""},
 		"the same effect": {`state = 'duplicate', next_at = NULL, finished_at = now(),
 			duplicate_of = (SELECT v.parent FROM inbox_event v WHERE v.id = effect.event_id)`, ""},
@@ -43,9 +44,9 @@ func TestAReplayLeavesOutWhatACallerDidAgain(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			first, _ := b.calledAgain(repeatable, c.child)
-			r := b.replays(inbox.ReplaysConfig{})
-			p := plan(t, r, everything(), inbox.ReplayOptions{})
-			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+			r := b.replays(replay.ReplaysConfig{})
+			p := plan(t, r, everything(), replay.ReplayOptions{})
+			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 			if err != nil || len(items) == 0 || items[0].Effect == nil || *items[0].Effect != first {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -67,8 +68,8 @@ func TestARunLeavesOutWhatACallerDidAfterThePlan(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 1)
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	if p.Summary.ToDo != 1 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -83,8 +84,8 @@ func TestARunLeavesOutWhatACallerDidAfterThePlan(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effect WHERE state = 'pending'`); n != 0 {
 		t.Error("the run charged again what a later call has charged")
 	}
-	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
-	if err != nil || len(items) != 1 || items[0].Outcome != inbox.ItemChanged || items[0].Detail == "" {
+	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	if err != nil || len(items) != 1 || items[0].Outcome != replay.ItemChanged || items[0].Detail == "" {
 		t.Errorf("%+v, %v: want it changed, with a reason", items, err)
 	}
 }
@@ -94,16 +95,16 @@ func TestAPersonMayReplayWhatACallerDidAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, _ := b.calledAgain(repeatable, happened)
-	r := b.replays(inbox.ReplaysConfig{})
-	named := inbox.ReplayScope{IDs: []inbox.ID{first}}
-	if p := plan(t, r, named, inbox.ReplayOptions{}); p.Summary.ToDo != 0 {
+	r := b.replays(replay.ReplaysConfig{})
+	named := replay.ReplayScope{IDs: []inbox.ID{first}}
+	if p := plan(t, r, named, replay.ReplayOptions{}); p.Summary.ToDo != 0 {
 		t.Error("named without saying so, it would be replayed")
 	}
-	_, err := r.Plan(t.Context(), inbox.PlanReplay{Scope: everything(), Options: inbox.ReplayOptions{IncludeCalledAgain: true}, Actor: actor})
-	if !errors.Is(err, inbox.ErrReplayScope) {
+	_, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything(), Options: replay.ReplayOptions{IncludeCalledAgain: true}, Actor: actor})
+	if !errors.Is(err, replay.ErrReplayScope) {
 		t.Errorf("for a whole filter: %v", err)
 	}
-	p := plan(t, r, named, inbox.ReplayOptions{IncludeCalledAgain: true})
+	p := plan(t, r, named, replay.ReplayOptions{IncludeCalledAgain: true})
 	start(t, r, p)
 	run(t, r, p.ID)
 	if row := b.row(first); row.State != "pending" {

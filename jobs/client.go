@@ -15,6 +15,9 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -31,14 +34,14 @@ type Config struct {
 
 	// Peers tells which routes other live processes know: the wake-ups of theirs are
 	// handed over. nil is none, as if this process were alone.
-	Peers *inbox.Peers
+	Peers *node.Peers
 
 	// Senders and Transactionals carry effects out, by the name of the target.
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
 	// Replays, if set, are carried out here.
-	Replays *inbox.Replays
+	Replays *replay.Replays
 
 	// Deliveries are what replays give way to; nil is nothing.
 	Deliveries Deliveries
@@ -79,14 +82,14 @@ type Config struct {
 	StopTimeout time.Duration
 
 	// Prune makes the passes of prune; nil leaves them to somebody else.
-	Prune *inbox.Pruner
+	Prune *prune.Pruner
 
 	// PruneEvery is how often a pass is made. 0 is the default of 1 min, -1 is never.
 	PruneEvery time.Duration
 
 	// Pruned is called after each pass of this process, if set. It must not block for
 	// long.
-	Pruned func(ctx context.Context, report inbox.PruneReport)
+	Pruned func(ctx context.Context, report prune.PruneReport)
 
 	// Fits returns why this process must not work on the tables as they are now, because
 	// a newer program has migrated them; nil while it may. It is asked before each wake-up,

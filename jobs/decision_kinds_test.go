@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // decide makes one decision, and writes it down if it was taken.
@@ -57,13 +59,13 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 		err = m.passStream(id, inbox.StreamPass(kind))
 	case "erase":
 		ended = endedErased
-		_, err = inbox.EraseEvent(ctx, m.pool, inbox.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
+		_, err = prune.EraseEvent(ctx, m.pool, prune.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
 	case "rearm": // a provider's, and nobody's decision
 		m.exec(`UPDATE effect SET rearmed_at = NULL WHERE id = $1`, id)
 		_, err = m.store.Rearm(ctx, id)
 		return false, "", err
 	}
-	for _, refused := range []error{inbox.ErrState, inbox.ErrNotFound, inbox.ErrStream, inbox.ErrInFlight, inbox.ErrLocked} {
+	for _, refused := range []error{inbox.ErrState, inbox.ErrNotFound, inbox.ErrStream, prune.ErrInFlight, inbox.ErrLocked} {
 		if errors.Is(err, refused) {
 			return false, "", nil
 		}
@@ -95,7 +97,7 @@ func (m *decisionModel) race(p *modelPlan) error {
 	var taken bool
 	var ended string
 	var decisionErr, stepErr error
-	var step inbox.ReplayStep
+	var step replay.ReplayStep
 	all.Go(func() { taken, ended, decisionErr = m.decision(kind, id) })
 	all.Go(func() { step, stepErr = m.replays.Step(m.tb.Context(), p.ID) })
 	all.Wait()
@@ -129,12 +131,12 @@ func (m *decisionModel) admitOther() error {
 
 // prune removes what is settled, and what is at rest if it is named.
 func (m *decisionModel) prune() error {
-	run := inbox.PruneRun{Anew: true}
+	run := prune.PruneRun{Anew: true}
 	if m.rng.IntN(2) == 0 {
-		run.Include, run.Actor, run.Reason = []inbox.Prunable{inbox.PruneDead, inbox.PruneIndeterminate}, decider, decided
+		run.Include, run.Actor, run.Reason = []prune.Prunable{prune.PruneDead, prune.PruneIndeterminate}, decider, decided
 	}
 	if m.rng.IntN(2) == 0 {
-		run.Include, run.Actor, run.Reason = append(run.Include, inbox.PruneReplay), decider, decided
+		run.Include, run.Actor, run.Reason = append(run.Include, prune.PruneReplay), decider, decided
 	}
 	report, err := m.pruner.Run(m.tb.Context(), run)
 	m.note("prune %v: %v, %v", run.Include, report.Rows, err)

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -33,7 +35,7 @@ const (
 
 // modelPlan is a plan and when it was made, by the model's clock.
 type modelPlan struct {
-	*inbox.Replay
+	*replay.Replay
 	made    int
 	granted map[inbox.ID]bool
 }
@@ -44,8 +46,8 @@ type decisionModel struct {
 	*bundle
 	rng     *rand.Rand
 	store   *inbox.Effects
-	replays *inbox.Replays
-	pruner  *inbox.Pruner
+	replays *replay.Replays
+	pruner  *prune.Pruner
 	ids     []inbox.ID
 	fates   map[inbox.ID]*fate
 	plans   []*modelPlan
@@ -74,12 +76,12 @@ func newDecisionModel(tb testing.TB, seed uint64) *decisionModel {
 		Routes: map[int32]inbox.EffectRoute{m.routes[once]: {Order: policy, Lease: m.lease, Retry: m.retry, Rearms: 1000}},
 	})
 	must(tb, err)
-	m.replays = m.bundle.replays(inbox.ReplaysConfig{Store: m.store, Chunk: 1 + m.rng.IntN(3)})
-	m.pruner, err = inbox.NewPruner(inbox.PruneConfig{Pool: m.pool, Effects: m.store, Rate: -1})
+	m.replays = m.bundle.replays(replay.ReplaysConfig{Store: m.store, Chunk: 1 + m.rng.IntN(3)})
+	m.pruner, err = prune.NewPruner(prune.PruneConfig{Pool: m.pool, Effects: m.store, Rate: -1})
 	must(tb, err)
 	const long = 24 * time.Hour
-	must(tb, inbox.RegisterClasses(tb.Context(), m.pool, []inbox.ClassRow{
-		{Name: "default", Horizons: inbox.Horizons{Body: long, Tombstone: long, Effects: time.Millisecond, Refusals: long, Audit: long}},
+	must(tb, prune.RegisterClasses(tb.Context(), m.pool, []prune.ClassRow{
+		{Name: "default", Horizons: prune.Horizons{Body: long, Tombstone: long, Effects: time.Millisecond, Refusals: long, Audit: long}},
 	}))
 	m.ordered = ordered
 	return m
@@ -141,7 +143,7 @@ func (m *decisionModel) play(acts int) error {
 		}
 	}
 	for _, p := range m.plans {
-		for p.State == inbox.ReplayRunning {
+		for p.State == replay.ReplayRunning {
 			if err := m.act(func() error { return m.step(p) }); err != nil {
 				return err
 			}
@@ -172,7 +174,7 @@ func (m *decisionModel) note(format string, args ...any) {
 }
 
 func (m *decisionModel) choose() func() error {
-	planned, running := m.oneOf(inbox.ReplayPlanned), m.oneOf(inbox.ReplayRunning)
+	planned, running := m.oneOf(replay.ReplayPlanned), m.oneOf(replay.ReplayRunning)
 	switch n := m.rng.IntN(100); {
 	case n < 30:
 		return m.carryOut
@@ -199,7 +201,7 @@ func (m *decisionModel) choose() func() error {
 }
 
 // oneOf is one of the plans in a state; nil if there is none.
-func (m *decisionModel) oneOf(state inbox.ReplayState) *modelPlan {
+func (m *decisionModel) oneOf(state replay.ReplayState) *modelPlan {
 	var found []*modelPlan
 	for _, p := range m.plans {
 		if p.State == state {
@@ -252,14 +254,14 @@ func (m *decisionModel) carryOut() error {
 }
 
 func (m *decisionModel) plan() error {
-	all := []inbox.ReplayOptions{
+	all := []replay.ReplayOptions{
 		{}, {}, {IncludeIndeterminate: true}, {IncludeDiscarded: true}, {IncludeDone: true, NewKey: true},
 		{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true},
 	}
 	scope, options := everything(), all[m.rng.IntN(len(all))]
 	if m.rng.IntN(2) == 0 {
 		id, _ := m.any(string(inbox.EffectDead), string(inbox.EffectIndeterminate), string(inbox.EffectSkipped))
-		scope = inbox.ReplayScope{IDs: []inbox.ID{id}}
+		scope = replay.ReplayScope{IDs: []inbox.ID{id}}
 	}
 	p := &modelPlan{Replay: plan(m.tb, m.replays, scope, options), made: m.now, granted: map[inbox.ID]bool{}}
 	m.note("plan %s %+v: %d to do", p.ID, options, p.Summary.ToDo)
@@ -271,7 +273,7 @@ func (m *decisionModel) plan() error {
 
 // begin runs a plan, or resumes it.
 func (m *decisionModel) begin(p *modelPlan) error {
-	replay, err := m.replays.Start(m.tb.Context(), inbox.StartReplay{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why})
+	replay, err := m.replays.Start(m.tb.Context(), replay.StartReplay{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why})
 	m.note("run %s: %v", p.ID, err)
 	if err == nil {
 		p.State = replay.State
@@ -280,7 +282,7 @@ func (m *decisionModel) begin(p *modelPlan) error {
 }
 
 func (m *decisionModel) cancel(p *modelPlan) error {
-	replay, err := m.replays.Cancel(m.tb.Context(), inbox.CancelReplay{ID: p.ID, Actor: actor, Reason: why})
+	replay, err := m.replays.Cancel(m.tb.Context(), replay.CancelReplay{ID: p.ID, Actor: actor, Reason: why})
 	m.note("cancel %s: %v", p.ID, err)
 	if err == nil {
 		p.State = replay.State
@@ -300,7 +302,7 @@ func (m *decisionModel) step(p *modelPlan) error {
 
 // allow judges what the steps of a plan have set going since it was last asked.
 func (m *decisionModel) allow(p *modelPlan) error {
-	items, err := m.replays.Items(m.tb.Context(), p.ID, inbox.ItemFilter{Outcome: inbox.ItemReplayed, Limit: 1000})
+	items, err := m.replays.Items(m.tb.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemReplayed, Limit: 1000})
 	if err != nil {
 		return err
 	}

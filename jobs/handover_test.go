@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -17,14 +18,14 @@ import (
 
 // process is a worker of a fleet, with its row in the table of processes.
 type process struct {
-	node   *inbox.Node
+	node   *node.Node
 	client *jobs.Client
 }
 
 // process starts a worker that knows these routes and no others.
 func (b *bundle) process(name string, routes []string, cfg jobs.Config) *process {
 	b.tb.Helper()
-	node, err := inbox.NewNode(inbox.NodeConfig{Pool: b.pool, Name: name, Version: "1", Roles: []string{"work"}})
+	node, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: name, Version: "1", Roles: []string{"work"}})
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestNothingIsLostWithAProcessThatKnewTheRoute(t *testing.T) {
 	const n = 50
 	old := b.process("old", []string{once}, jobs.Config{})
 	// It lives for the table of processes only: it fetches nothing.
-	dead, err := inbox.NewNode(inbox.NodeConfig{Pool: b.pool, Name: "dead", Version: "1"})
+	dead, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: "dead", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestHandingOverKeepsTheOrder(t *testing.T) {
 func TestNothingIsHandedToAProcessThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	gate, err := inbox.NewNode(inbox.NodeConfig{Pool: b.pool, Name: "gate", Version: "2", Roles: []string{"receive"}})
+	gate, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: "gate", Version: "2", Roles: []string{"receive"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/session"
@@ -307,8 +308,8 @@ func TestALockedStreamHoldsUpNoReplay(t *testing.T) {
 	b := setup(t)
 	b.patientWork()
 	store, dead := b.deadInStreams("locked", "a", "b", "c")
-	r := b.replays(inbox.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	letGo := b.lockStream("locked")
 	start(t, r, p)
 	b.client(jobs.Config{Store: store, Replays: r})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -23,19 +25,19 @@ func TestNothingIsWorkedOnASchemaThatDoesNotFit(t *testing.T) {
 	b := setup(t)
 	old := b.admit(repeatable, 3)
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	start(t, r, p)
 	ids := b.admit(repeatable, 3)
 
 	var asked atomic.Int64
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: b.pool, Logger: slog.New(slog.DiscardHandler)})
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pruned atomic.Int64
 	unfit := b.client(jobs.Config{
-		Replays: r, Prune: pruner, Pruned: func(context.Context, inbox.PruneReport) { pruned.Add(1) }, SweepEvery: 50 * time.Millisecond,
+		Replays: r, Prune: pruner, Pruned: func(context.Context, prune.PruneReport) { pruned.Add(1) }, SweepEvery: 50 * time.Millisecond,
 		Fits: func() error { asked.Add(1); return errors.New("run a newer oncegate") },
 	})
 	// Every wake-up is asked for and put off: those of the effects, the replay's and prune's.

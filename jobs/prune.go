@@ -8,7 +8,7 @@ import (
 
 	"github.com/riverqueue/river"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 )
 
 // The pace of pruning: a pass a minute, of which it may use so much. What is left
@@ -55,7 +55,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	defer cancel()
 	// A stop ends the pass between two batches, and need not wait for its budget.
 	defer context.AfterFunc(c.stopping, cancel)()
-	report, err := c.cfg.Prune.Run(ctx, inbox.PruneRun{})
+	report, err := c.cfg.Prune.Run(ctx, prune.PruneRun{})
 	if c.cfg.Pruned != nil && (err == nil || report.Obtained) {
 		c.cfg.Pruned(ctx, report)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -14,19 +14,19 @@ import (
 func TestPruneIsScheduled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if err := inbox.RegisterClasses(t.Context(), b.pool, []inbox.ClassRow{{Name: "default", Horizons: inbox.Horizons{
+	if err := prune.RegisterClasses(t.Context(), b.pool, []prune.ClassRow{{Name: "default", Horizons: prune.Horizons{
 		Body: time.Hour, Tombstone: time.Hour, Effects: time.Hour, Refusals: time.Hour, Audit: time.Hour,
 	}}}); err != nil {
 		t.Fatal(err)
 	}
 	b.exec(`INSERT INTO audit (id, actor, action, object) SELECT (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0')
 		|| '70008' || lpad(to_hex(n), 15, '0'))::uuid, 'a', 'b', 'c' FROM generate_series(1, 10) n`)
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: b.pool, Budget: time.Minute})
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var passes, removed atomic.Int64
-	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report inbox.PruneReport) {
+	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report prune.PruneReport) {
 		if report.Obtained { // two that come at once are one pass
 			passes.Add(1)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -91,8 +92,8 @@ func TestAnOwnerThatComesBackFindsItsSuccessor(t *testing.T) {
 	if of := b.text(`SELECT duplicate_of::text FROM effect WHERE id = $1`, early); of != owner.String() {
 		t.Errorf("the early duplicate is one of %s, want of %s still", of, owner)
 	}
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{owner}}, inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{owner}}, replay.ReplayOptions{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	b.client(cfg)

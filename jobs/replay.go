@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 const (
@@ -58,9 +59,9 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 		if err != nil {
 			return c.retryLater(ctx, "a rest of a replay", err)
 		}
-		var step inbox.ReplayStep
+		var step replay.ReplayStep
 		if rest > 0 {
-			step = inbox.ReplayStep{State: inbox.ReplayRunning, JobID: job.ID, Wait: rest}
+			step = replay.ReplayStep{State: replay.ReplayRunning, JobID: job.ID, Wait: rest}
 		} else {
 			firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 			step, err = held.Step(firm, atMost)
@@ -72,7 +73,7 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 			return nil
 		case err != nil:
 			return c.retryLater(ctx, "a step of a replay", err)
-		case step.State != inbox.ReplayRunning:
+		case step.State != replay.ReplayRunning:
 			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
 			return nil
 		case step.JobID != job.ID:

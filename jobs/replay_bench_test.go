@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 var deadLetters = flag.Int("dead", 2000, "how many dead letters the benchmarks of replays have")
@@ -33,7 +34,7 @@ func (b *bundle) buryMany(n int) {
 func BenchmarkReplayPlan(b *testing.B) {
 	s := setup(b)
 	s.buryMany(*deadLetters)
-	r := s.replays(inbox.ReplaysConfig{})
+	r := s.replays(replay.ReplaysConfig{})
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -44,7 +45,7 @@ func BenchmarkReplayPlan(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		next = 0
-		p, err := r.Plan(b.Context(), inbox.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
+		p, err := r.Plan(b.Context(), replay.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
 			if items >= next {
 				most, next = max(most, heap()), items+*deadLetters/4
 			}
@@ -61,12 +62,12 @@ func BenchmarkReplayPlan(b *testing.B) {
 func BenchmarkReplaySteps(b *testing.B) {
 	s := setup(b)
 	s.buryMany(*deadLetters)
-	r := s.replays(inbox.ReplaysConfig{})
+	r := s.replays(replay.ReplaysConfig{})
 	for b.Loop() {
 		b.StopTimer()
 		s.exec(`DELETE FROM river_job`)
 		s.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`)
-		p := plan(b, r, everything(), inbox.ReplayOptions{})
+		p := plan(b, r, everything(), replay.ReplayOptions{})
 		start(b, r, p)
 		b.StartTimer()
 		if n := run(b, r, p.ID); n != *deadLetters {

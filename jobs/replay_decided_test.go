@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -39,7 +41,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		order   map[string]sequence.Policy
 		rest    func(b *bundle)
-		options inbox.ReplayOptions
+		options replay.ReplayOptions
 		decide  func(b *bundle, store *inbox.Effects, id inbox.ID)
 		actor   string // who is named; the decider unless it says otherwise
 		reason  string
@@ -48,18 +50,18 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			_, err := store.Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
-		"discarded, with a plan of what is discarded": {options: inbox.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
+		"discarded, with a plan of what is discarded": {options: replay.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
 			_, err := store.Discard(b.tb.Context(), inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"resolved as done": {
-			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true},
+			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: decider, Reason: decided}))
 			},
 		},
 		"resolved as done, with a plan of what is done": {
-			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
+			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
 			decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
 				found, err := inbox.NewLister(b.pool).Unknown(b.tb.Context(), inbox.UnknownFilter{}, 10)
 				must(b.tb, err)
@@ -68,14 +70,14 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			},
 		},
 		"resolved to be sent again, and unknown again": {
-			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true},
+			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided}))
 				b.unsure()
 			},
 		},
 		"found done by a probe": {
-			rest: (*bundle).unsure, options: inbox.ReplayOptions{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
+			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Version: 1, Actor: "probe", Reason: "the target answered 200 for the key"}))
 			},
@@ -87,19 +89,19 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			b.decideStream(store, id, inbox.StreamUnblock)
 		}},
 		"erased": {decide: func(b *bundle, _ *inbox.Effects, id inbox.ID) {
-			_, err := inbox.EraseEvent(b.tb.Context(), b.pool, inbox.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
+			_, err := prune.EraseEvent(b.tb.Context(), b.pool, prune.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"another payload admitted": {decide: func(b *bundle, _ *inbox.Effects, id inbox.ID) {
 			b.conflict(id)
 			must(b.tb, b.admitConflictOf(id))
 		}},
-		"discarded, replayed, dead and discarded again": {options: inbox.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+		"discarded, replayed, dead and discarded again": {options: replay.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 			again := inbox.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
 			_, err := store.Discard(b.tb.Context(), again)
 			must(b.tb, err)
-			r := b.replays(inbox.ReplaysConfig{Store: store})
-			p := plan(b.tb, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, inbox.ReplayOptions{IncludeDiscarded: true})
+			r := b.replays(replay.ReplaysConfig{Store: store})
+			p := plan(b.tb, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{IncludeDiscarded: true})
 			start(b.tb, r, p)
 			run(b.tb, r, p.ID)
 			b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, id)
@@ -124,7 +126,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 				id = b.sequenced(repeatable, "17", "1", "2")[0]
 				b.end(store, b.try(store, id), inbox.EffectDead)
 			}
-			r := b.replays(inbox.ReplaysConfig{Store: store})
+			r := b.replays(replay.ReplaysConfig{Store: store})
 			p := plan(t, r, everything(), c.options)
 			if p.Summary.ToDo != 1 {
 				t.Fatalf("%+v", p.Summary)
@@ -137,10 +139,10 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 				t.Errorf("what was decided upon, %+v, was sent all the same: %+v", before, after)
 			}
 			p, err := r.Status(t.Context(), p.ID)
-			if err != nil || p.Summary.Outcomes[inbox.ItemDecidedSince] != 1 || p.State != inbox.ReplayDone {
+			if err != nil || p.Summary.Outcomes[replay.ItemDecidedSince] != 1 || p.State != replay.ReplayDone {
 				t.Errorf("%+v, %v", p, err)
 			}
-			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Outcome: inbox.ItemDecidedSince})
+			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince})
 			if err != nil || len(items) != 1 {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -175,17 +177,17 @@ func TestAPlanIncludesWhatWasDecidedBefore(t *testing.T) {
 	store := b.store("node-1")
 	_, err := store.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 	must(t, err)
-	r := b.replays(inbox.ReplaysConfig{Store: store})
+	r := b.replays(replay.ReplaysConfig{Store: store})
 	for _, c := range []struct {
-		options inbox.ReplayOptions
+		options replay.ReplayOptions
 		toDo    int
 		state   inbox.EffectState
 	}{
-		{inbox.ReplayOptions{}, 0, inbox.EffectSkipped},
-		{inbox.ReplayOptions{IncludeDone: true, NewKey: true}, 0, inbox.EffectSkipped},
-		{inbox.ReplayOptions{IncludeDiscarded: true}, 1, inbox.EffectPending},
+		{replay.ReplayOptions{}, 0, inbox.EffectSkipped},
+		{replay.ReplayOptions{IncludeDone: true, NewKey: true}, 0, inbox.EffectSkipped},
+		{replay.ReplayOptions{IncludeDiscarded: true}, 1, inbox.EffectPending},
 	} {
-		p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+		p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, c.options)
 		start(t, r, p)
 		run(t, r, p.ID)
 		if row := b.row(id); p.Summary.ToDo != c.toDo || row.State != string(c.state) {
@@ -201,15 +203,15 @@ func TestTwoPlansSendAnEffectOnce(t *testing.T) {
 	b := setup(t)
 	id := b.admit(repeatable, 1)[0]
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	first, second := plan(t, r, everything(), inbox.ReplayOptions{}), plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	first, second := plan(t, r, everything(), replay.ReplayOptions{}), plan(t, r, everything(), replay.ReplayOptions{})
 	start(t, r, first)
 	run(t, r, first.ID)
 	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL, attempts = 2`)
 	start(t, r, second)
 	run(t, r, second.ID)
 	p, err := r.Status(t.Context(), second.ID)
-	if row := b.row(id); row.State != "dead" || row.Version != 2 || err != nil || p.Summary.Outcomes[inbox.ItemChanged] != 1 {
+	if row := b.row(id); row.State != "dead" || row.Version != 2 || err != nil || p.Summary.Outcomes[replay.ItemChanged] != 1 {
 		t.Errorf("%+v, %+v, %v", row, p, err)
 	}
 }
@@ -219,7 +221,7 @@ func TestTwoPlansSendAnEffectOnce(t *testing.T) {
 func TestARunGoesOnBesideADecision(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(4, inbox.ReplaysConfig{Chunk: 1})
+	ids, r, p := b.started(4, replay.ReplaysConfig{Chunk: 1})
 	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) }) // the order of its items
 	if _, err := r.Step(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
@@ -251,7 +253,7 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 			must(b.tb, err)
 		}},
 		"erased": {"ok", func(b *bundle, event inbox.ID) {
-			_, err := inbox.EraseEvent(b.tb.Context(), b.pool, inbox.Erase{Source: "shop", EventID: event.String(), Actor: decider, Reason: decided})
+			_, err := prune.EraseEvent(b.tb.Context(), b.pool, prune.Erase{Source: "shop", EventID: event.String(), Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 	} {
@@ -262,8 +264,8 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 			b.exec(`DELETE FROM effect`)
 			b.exec(`DELETE FROM river_job`)
 			b.exec(`UPDATE inbox_event SET admission = $1`, c.admission)
-			r := b.replays(inbox.ReplaysConfig{Judge: newRoute(b.routes[once])})
-			scope, options := inbox.ReplayScope{IDs: []inbox.ID{event}}, inbox.ReplayOptions{NewRoutes: true}
+			r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
+			scope, options := replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}
 			p := plan(t, r, scope, options)
 			if p.Summary.ToDo != 1 {
 				t.Fatalf("%+v", p.Summary)
@@ -274,7 +276,7 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 			if n := b.count(`SELECT count(*) FROM effect`); n != 0 {
 				t.Errorf("%d effects were made of an event that is %s", n, name)
 			}
-			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Outcome: inbox.ItemDecidedSince})
+			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince})
 			if err != nil || len(items) != 1 || !strings.Contains(items[0].Detail, " by "+decider+" at 20") || !strings.Contains(items[0].Detail, decided) {
 				t.Errorf("%+v, %v", items, err)
 			}
@@ -298,13 +300,13 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 // newRoute judges that a route takes every event today.
 type newRoute int32
 
-func (n newRoute) Judge(_ context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+func (n newRoute) Judge(_ context.Context, r *replay.RecordedEvent) ([]replay.Judgement, error) {
 	for _, e := range r.Effects {
 		if e.RouteID == int32(n) {
 			return nil, nil
 		}
 	}
-	return []inbox.Judgement{{RouteID: int32(n), Verdict: inbox.VerdictNewRoute}}, nil
+	return []replay.Judgement{{RouteID: int32(n), Verdict: replay.VerdictNewRoute}}, nil
 }
 
 // A plan that was made before its items told what they saw sends what is dead, and
@@ -316,8 +318,8 @@ func TestAPlanWithoutWhatItSawSendsNothingThatWasEnded(t *testing.T) {
 	b.died()
 	store := b.store("node-1")
 	b.exec(`UPDATE effect SET state = 'indeterminate' WHERE id = ANY ($1)`, ids[2:])
-	r := b.replays(inbox.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), inbox.ReplayOptions{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
+	r := b.replays(replay.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), replay.ReplayOptions{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
 	b.exec(`UPDATE replay_item SET effect_state = NULL, effect_reason = NULL, effect_revision = NULL`)
 	b.exec(`UPDATE replay SET digest = NULL`)
 	_, err := store.Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: decider, Reason: decided})
@@ -344,8 +346,8 @@ func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
 	b := setup(t)
 	id := b.admit(repeatable, 1)[0]
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	start(t, r, p)
 	letGo := b.stranger(`SELECT FROM effect WHERE id = $1 FOR UPDATE`, id)
 	if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 {
@@ -356,7 +358,7 @@ func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
 	must(t, err)
 	b.within(30*time.Second, "the replay to end", func() bool {
 		step, err := r.Step(t.Context(), p.ID)
-		return err == nil && step.State == inbox.ReplayDone
+		return err == nil && step.State == replay.ReplayDone
 	})
 	b.client(jobs.Config{Replays: r})
 	if row := b.row(id); row.State != "skipped" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // An effect that was moved to another route keeps its key. A plan of new routes must not
@@ -13,12 +14,12 @@ func TestAMovedEffectIsNotMadeAgain(t *testing.T) {
 	b := setup(t)
 	ids := b.admit(repeatable, 2)
 	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
-	says := judgeFunc(func(*inbox.RecordedEvent) []inbox.Judgement {
-		return []inbox.Judgement{{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute}}
+	says := judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
+		return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}}
 	})
-	r := b.replays(inbox.ReplaysConfig{Judge: says})
-	ofOnce := inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}
-	first := plan(t, r, ofOnce, inbox.ReplayOptions{NewRoutes: true})
+	r := b.replays(replay.ReplaysConfig{Judge: says})
+	ofOnce := replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}
+	first := plan(t, r, ofOnce, replay.ReplayOptions{NewRoutes: true})
 	start(t, r, first)
 	run(t, r, first.ID)
 	if n := b.count(`SELECT count(*) FROM effect WHERE route_id = $1`, b.routes[once]); n != 2 {
@@ -29,13 +30,13 @@ func TestAMovedEffectIsNotMadeAgain(t *testing.T) {
 	b.exec(`UPDATE effect SET route_id = $1, version = version + 1, fresh_trigger = 'manual' WHERE route_id = $2`, b.routes[within], b.routes[once])
 	b.exec(`UPDATE effect SET idempotency_key = idempotency_key || '~v3' WHERE route_id = $1 AND event_id = $2`, b.routes[within], ids[0])
 	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
-	second := plan(t, r, ofOnce, inbox.ReplayOptions{NewRoutes: true})
+	second := plan(t, r, ofOnce, replay.ReplayOptions{NewRoutes: true})
 	start(t, r, second)
 	run(t, r, second.ID)
 	if n := b.count(`SELECT count(*) FROM effect WHERE route_id = $1`, b.routes[once]); n != 0 {
 		t.Errorf("%d effects were made under the keys of those that had moved", n)
 	}
-	if second, err := r.Status(t.Context(), second.ID); err != nil || second.Summary.Outcomes[inbox.ItemExists] != 2 {
+	if second, err := r.Status(t.Context(), second.ID); err != nil || second.Summary.Outcomes[replay.ItemExists] != 2 {
 		t.Errorf("%+v, %v; want 2 items that exist", second.Summary, err)
 	}
 }

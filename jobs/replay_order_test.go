@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -22,8 +23,8 @@ func TestAReplayUnblocksItsSequence(t *testing.T) {
 			t.Fatalf("%s goes on behind a dead one", id)
 		}
 	}
-	r := b.replays(inbox.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	if p.Summary.ToDo != 1 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -51,8 +52,8 @@ func TestAReplayDoesNotGoBack(t *testing.T) {
 	store := b.store("node-1")
 	b.end(store, b.try(store, ids[0]), inbox.EffectDead)
 	b.end(store, b.try(store, b.sequenced(repeatable, "17", "2")[0]), inbox.EffectDone)
-	r := b.replays(inbox.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{Store: store})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	start(t, r, p)
 	target := &sink{idempotent: true}
 	b.client(jobs.Config{Store: store, Replays: r, Senders: senders(target)})
@@ -90,21 +91,21 @@ func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		b := setup(t)
 		b.admit(repeatable, 1)
-		judge := judgeFunc(func(*inbox.RecordedEvent) []inbox.Judgement {
-			return []inbox.Judgement{{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute, Ordered: ordered}}
+		judge := judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
+			return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute, Ordered: ordered}}
 		})
 		b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1"}}
-		r := b.replays(inbox.ReplaysConfig{Judge: judge})
-		p := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, inbox.ReplayOptions{NewRoutes: true})
+		r := b.replays(replay.ReplaysConfig{Judge: judge})
+		p := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.ReplayOptions{NewRoutes: true})
 		if !ordered {
 			start(t, r, p)
 			run(t, r, p.ID)
 		}
-		items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
-		if err != nil || len(items) != 1 || items[0].Outcome != inbox.ItemLeftOut {
+		items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+		if err != nil || len(items) != 1 || items[0].Outcome != replay.ItemLeftOut {
 			t.Fatalf("%+v, %v", items, err)
 		}
-		if ordered && items[0].LeftOut != inbox.LeftOutOrdered || !ordered && items[0].Detail == "" {
+		if ordered && items[0].LeftOut != replay.LeftOutOrdered || !ordered && items[0].Detail == "" {
 			t.Errorf("%+v does not say why", items[0])
 		}
 		if n := b.count(`SELECT count(*) FROM effect`); n != 1 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // A step writes nothing into the items that were planned: one that is being erased or
@@ -13,7 +13,7 @@ import (
 func TestAnItemThatChangesDuringAStep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(3, inbox.ReplaysConfig{})
+	ids, r, p := b.started(3, replay.ReplaysConfig{})
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +34,12 @@ func TestAnItemThatChangesDuringAStep(t *testing.T) {
 		WHERE o.outcome = 'replayed' AND e.state = 'pending' AND e.version = 2`); n != len(ids) {
 		t.Errorf("%d of %d effects were set going and say so", n, len(ids))
 	}
-	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 	if err != nil || len(items) != len(ids) {
 		t.Fatalf("%d items, %v", len(items), err)
 	}
 	for _, it := range items {
-		if it.Outcome != inbox.ItemReplayed || it.ActedAt == nil {
+		if it.Outcome != replay.ItemReplayed || it.ActedAt == nil {
 			t.Errorf("item %d came to %q at %v", it.Position, it.Outcome, it.ActedAt)
 		}
 	}

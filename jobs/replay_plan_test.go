@@ -11,39 +11,40 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
 
 func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
-	done := inbox.ReplayOptions{IncludeDone: true, NewKey: true}
-	unknown := inbox.ReplayOptions{IncludeIndeterminate: true}
-	discarded := inbox.ReplayOptions{IncludeDiscarded: true}
+	done := replay.ReplayOptions{IncludeDone: true, NewKey: true}
+	unknown := replay.ReplayOptions{IncludeIndeterminate: true}
+	discarded := replay.ReplayOptions{IncludeDiscarded: true}
 	for name, c := range map[string]struct {
 		change  string
-		options inbox.ReplayOptions
-		action  inbox.ReplayAction
-		left    inbox.LeftOut
+		options replay.ReplayOptions
+		action  replay.ReplayAction
+		left    replay.LeftOut
 	}{
-		"dead":                      {``, inbox.ReplayOptions{}, inbox.ActionReplay, ""},
-		"dead, under a new key":     {``, inbox.ReplayOptions{NewKey: true}, inbox.ActionNewKey, ""},
-		"done":                      {`state = 'done', finished_at = now()`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutDone},
-		"done, old key":             {`state = 'done', finished_at = now()`, inbox.ReplayOptions{NewKey: true}, inbox.ActionNone, inbox.LeftOutDone},
-		"done, asked for":           {`state = 'done', finished_at = now()`, done, inbox.ActionNewKey, ""},
-		"indeterminate":             {`state = 'indeterminate'`, done, inbox.ActionNone, inbox.LeftOutIndeterminate},
-		"indeterminate, asked for":  {`state = 'indeterminate'`, unknown, inbox.ActionReplay, ""},
-		"pending":                   {`state = 'pending', next_at = now()`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
-		"retry":                     {`state = 'retry', next_at = now()`, done, inbox.ActionNone, inbox.LeftOutInProgress},
-		"claimed":                   {`state = 'claimed', next_at = now(), lease_token = gen_random_uuid(), lease_until = now()`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
-		"held":                      {`state = 'held'`, unknown, inbox.ActionNone, inbox.LeftOutInProgress},
-		"superseded":                {`state = 'superseded', finished_at = now()`, done, inbox.ActionNone, inbox.LeftOutSettled},
-		"skipped by a condition":    {`state = 'skipped', reason = 'condition_false', finished_at = now()`, discarded, inbox.ActionNone, inbox.LeftOutSettled},
-		"discarded":                 {`state = 'skipped', reason = 'discarded', finished_at = now()`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutSettled},
-		"discarded, asked for":      {`state = 'skipped', reason = 'discarded', finished_at = now()`, discarded, inbox.ActionReplay, ""},
-		"past its key's window":     {`unknown_since = now() - interval '2 h'`, inbox.ReplayOptions{}, inbox.ActionNone, inbox.LeftOutKeyWindow},
-		"within its key's window":   {`unknown_since = now() - interval '1 min'`, inbox.ReplayOptions{}, inbox.ActionReplay, ""},
-		"past it, asked for":        {`unknown_since = now() - interval '2 h'`, unknown, inbox.ActionReplay, ""},
-		"a duplicate without owner": {`state = 'duplicate', duplicate_of = gen_random_uuid(), finished_at = now()`, unknown, inbox.ActionNone, inbox.LeftOutOwnerGone},
+		"dead":                      {``, replay.ReplayOptions{}, replay.ActionReplay, ""},
+		"dead, under a new key":     {``, replay.ReplayOptions{NewKey: true}, replay.ActionNewKey, ""},
+		"done":                      {`state = 'done', finished_at = now()`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutDone},
+		"done, old key":             {`state = 'done', finished_at = now()`, replay.ReplayOptions{NewKey: true}, replay.ActionNone, replay.LeftOutDone},
+		"done, asked for":           {`state = 'done', finished_at = now()`, done, replay.ActionNewKey, ""},
+		"indeterminate":             {`state = 'indeterminate'`, done, replay.ActionNone, replay.LeftOutIndeterminate},
+		"indeterminate, asked for":  {`state = 'indeterminate'`, unknown, replay.ActionReplay, ""},
+		"pending":                   {`state = 'pending', next_at = now()`, unknown, replay.ActionNone, replay.LeftOutInProgress},
+		"retry":                     {`state = 'retry', next_at = now()`, done, replay.ActionNone, replay.LeftOutInProgress},
+		"claimed":                   {`state = 'claimed', next_at = now(), lease_token = gen_random_uuid(), lease_until = now()`, unknown, replay.ActionNone, replay.LeftOutInProgress},
+		"held":                      {`state = 'held'`, unknown, replay.ActionNone, replay.LeftOutInProgress},
+		"superseded":                {`state = 'superseded', finished_at = now()`, done, replay.ActionNone, replay.LeftOutSettled},
+		"skipped by a condition":    {`state = 'skipped', reason = 'condition_false', finished_at = now()`, discarded, replay.ActionNone, replay.LeftOutSettled},
+		"discarded":                 {`state = 'skipped', reason = 'discarded', finished_at = now()`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutSettled},
+		"discarded, asked for":      {`state = 'skipped', reason = 'discarded', finished_at = now()`, discarded, replay.ActionReplay, ""},
+		"past its key's window":     {`unknown_since = now() - interval '2 h'`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutKeyWindow},
+		"within its key's window":   {`unknown_since = now() - interval '1 min'`, replay.ReplayOptions{}, replay.ActionReplay, ""},
+		"past it, asked for":        {`unknown_since = now() - interval '2 h'`, unknown, replay.ActionReplay, ""},
+		"a duplicate without owner": {`state = 'duplicate', duplicate_of = gen_random_uuid(), finished_at = now()`, unknown, replay.ActionNone, replay.LeftOutOwnerGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,9 +55,9 @@ func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 			if c.change != "" {
 				b.exec(`UPDATE effect SET ` + c.change)
 			}
-			r := b.replays(inbox.ReplaysConfig{})
-			p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, c.options)
-			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+			r := b.replays(replay.ReplaysConfig{})
+			p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 			if err != nil || len(items) != 1 {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -67,10 +68,10 @@ func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 			start(t, r, p)
 			run(t, r, p.ID)
 			after := b.row(id)
-			if moved := after.State == "pending" && after.Version == before.Version+1; moved != (c.action != inbox.ActionNone) {
+			if moved := after.State == "pending" && after.Version == before.Version+1; moved != (c.action != replay.ActionNone) {
 				t.Errorf("%+v became %+v", before, after)
 			}
-			if c.action == inbox.ActionNone && (after.State != before.State || after.Version != before.Version || after.JobID != before.JobID) {
+			if c.action == replay.ActionNone && (after.State != before.State || after.Version != before.Version || after.JobID != before.JobID) {
 				t.Errorf("%+v became %+v, want it left alone", before, after)
 			}
 		})
@@ -85,11 +86,11 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 			b := setup(t)
 			id := b.admit(repeatable, 1)[0]
 			b.died()
-			r := b.replays(inbox.ReplaysConfig{})
+			r := b.replays(replay.ReplaysConfig{})
 			if when == "plan" {
 				b.exec(`DELETE FROM inbox_body`)
 			}
-			p := plan(t, r, everything(), inbox.ReplayOptions{})
+			p := plan(t, r, everything(), replay.ReplayOptions{})
 			if when == "run" {
 				b.exec(`DELETE FROM inbox_body`)
 			}
@@ -98,8 +99,8 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 			if row := b.row(id); row.State != "dead" || row.Version != 1 {
 				t.Errorf("%+v", row)
 			}
-			items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
-			if err != nil || len(items) != 1 || (when == "plan") != (items[0].LeftOut == inbox.LeftOutBodyGone) || (when == "run") != (items[0].Outcome == inbox.ItemBodyGone) {
+			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+			if err != nil || len(items) != 1 || (when == "plan") != (items[0].LeftOut == replay.LeftOutBodyGone) || (when == "run") != (items[0].Outcome == replay.ItemBodyGone) {
 				t.Errorf("%+v, %v", items, err)
 			}
 		})
@@ -109,27 +110,27 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 func TestPlansNeedAScope(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := b.replays(inbox.ReplaysConfig{})
+	r := b.replays(replay.ReplaysConfig{})
 	id := []inbox.ID{inbox.NewID(time.Now())}
-	for name, ask := range map[string]inbox.PlanReplay{
+	for name, ask := range map[string]replay.PlanReplay{
 		"nothing said":         {Actor: actor},
-		"ids and a filter":     {Actor: actor, Scope: inbox.ReplayScope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
-		"all and a filter":     {Actor: actor, Scope: inbox.ReplayScope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
-		"done, same key":       {Actor: actor, Scope: everything(), Options: inbox.ReplayOptions{IncludeDone: true}},
-		"new routes, no judge": {Actor: actor, Scope: everything(), Options: inbox.ReplayOptions{NewRoutes: true}},
-		"unusable, no judge":   {Actor: actor, Scope: inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
+		"ids and a filter":     {Actor: actor, Scope: replay.ReplayScope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"all and a filter":     {Actor: actor, Scope: replay.ReplayScope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"done, same key":       {Actor: actor, Scope: everything(), Options: replay.ReplayOptions{IncludeDone: true}},
+		"new routes, no judge": {Actor: actor, Scope: everything(), Options: replay.ReplayOptions{NewRoutes: true}},
+		"unusable, no judge":   {Actor: actor, Scope: replay.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
 	} {
-		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, inbox.ErrReplayScope) {
+		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, replay.ErrReplayScope) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := r.Plan(t.Context(), inbox.PlanReplay{Scope: everything()}); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything()}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without an actor: %v", err)
 	}
 	if n := b.count(`SELECT count(*) FROM replay`); n != 0 {
 		t.Errorf("%d plans were written", n)
 	}
-	p := plan(t, r, inbox.ReplayScope{IDs: id}, inbox.ReplayOptions{})
+	p := plan(t, r, replay.ReplayScope{IDs: id}, replay.ReplayOptions{})
 	if p.Summary.Unknown != 1 || !slices.Equal(p.Summary.Missing, []string{id[0].String()}) || p.Summary.Items != 0 {
 		t.Errorf("%+v", p.Summary)
 	}
@@ -140,17 +141,17 @@ func TestAPlanCanBeCancelledWhileItIsMade(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 4)
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{Page: 1})
-	_, err := r.Plan(t.Context(), inbox.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
+	r := b.replays(replay.ReplaysConfig{Page: 1})
+	_, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
 		if items != 2 {
 			return
 		}
-		list, err := r.List(t.Context(), inbox.ReplayPlanning, inbox.ID{}, 0)
+		list, err := r.List(t.Context(), replay.ReplayPlanning, inbox.ID{}, 0)
 		if err != nil || len(list) != 1 || list[0].Summary.Items != 2 {
 			t.Errorf("%+v, %v", list, err)
 			return
 		}
-		if _, err := r.Cancel(t.Context(), inbox.CancelReplay{ID: list[0].ID, Actor: actor, Reason: why}); err != nil {
+		if _, err := r.Cancel(t.Context(), replay.CancelReplay{ID: list[0].ID, Actor: actor, Reason: why}); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -167,14 +168,14 @@ func TestPlansExpire(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 1)
 	b.died()
-	r := b.replays(inbox.ReplaysConfig{})
-	old, fresh := plan(t, r, everything(), inbox.ReplayOptions{}), plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{})
+	old, fresh := plan(t, r, everything(), replay.ReplayOptions{}), plan(t, r, everything(), replay.ReplayOptions{})
 	b.exec(`UPDATE replay SET expires_at = now() WHERE id = $1`, old.ID)
 	b.exec(`INSERT INTO replay (id, state, scope, actor, expires_at) VALUES (gen_random_uuid(), 'planning', '{}', 'gone', now())`)
 	if err := r.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[inbox.ID]inbox.ReplayState{old.ID: inbox.ReplayExpired, fresh.ID: inbox.ReplayPlanned} {
+	for id, want := range map[inbox.ID]replay.ReplayState{old.ID: replay.ReplayExpired, fresh.ID: replay.ReplayPlanned} {
 		if p, err := r.Status(t.Context(), id); err != nil || p.State != want {
 			t.Errorf("%+v, %v, want %s", p, err, want)
 		}
@@ -190,11 +191,11 @@ func TestADuplicateActsOnItsOwner(t *testing.T) {
 	ids := b.admit(repeatable, 3)
 	b.died()
 	b.exec(`UPDATE effect SET state = 'duplicate', duplicate_of = $1, finished_at = now(), reason = NULL WHERE id <> $1`, ids[0])
-	r := b.replays(inbox.ReplaysConfig{Page: 1})
-	p := plan(t, r, inbox.ReplayScope{IDs: ids[1:]}, inbox.ReplayOptions{})
-	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	r := b.replays(replay.ReplaysConfig{Page: 1})
+	p := plan(t, r, replay.ReplayScope{IDs: ids[1:]}, replay.ReplayOptions{})
+	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 	if err != nil || len(items) != 2 || items[0].Effect == nil || *items[0].Effect != ids[0] || items[0].Asked == nil ||
-		items[0].Action != inbox.ActionReplay || items[1].LeftOut != inbox.LeftOutListed {
+		items[0].Action != replay.ActionReplay || items[1].LeftOut != replay.LeftOutListed {
 		t.Fatalf("%+v, %v", items, err)
 	}
 	start(t, r, p)
@@ -215,8 +216,8 @@ func TestAReplayFollowsItsSequence(t *testing.T) {
 	// Numbers against the order of the ids, in two sequences; two effects have none.
 	b.exec(`UPDATE effect e SET sequence_key_hash = CASE WHEN n < 5 THEN sha256(convert_to((n % 2)::text, 'UTF8')) END, sequence_number = CASE WHEN n < 5 THEN 10 - n END
 		FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM effect) o WHERE o.id = e.id`)
-	r := b.replays(inbox.ReplaysConfig{Page: 2, Chunk: 1})
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	r := b.replays(replay.ReplaysConfig{Page: 2, Chunk: 1})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	got := b.text(`SELECT string_agg(coalesce(e.sequence_number::text, '-'), ' ' ORDER BY e.sequence_key_hash NULLS FIRST, i.position) FROM replay_item i JOIN effect e ON e.id = i.effect_id`)
@@ -230,39 +231,39 @@ func TestAReplayFollowsItsSequence(t *testing.T) {
 }
 
 // judgeFunc is what a test says of today's configuration.
-type judgeFunc func(*inbox.RecordedEvent) []inbox.Judgement
+type judgeFunc func(*replay.RecordedEvent) []replay.Judgement
 
-func (j judgeFunc) Judge(_ context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+func (j judgeFunc) Judge(_ context.Context, r *replay.RecordedEvent) ([]replay.Judgement, error) {
 	return j(r), nil
 }
 
 func TestAJudgeIsHeard(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	verdicts := []inbox.Verdict{
-		inbox.VerdictSame, inbox.VerdictOtherTarget, inbox.VerdictOtherBody, inbox.VerdictOtherKey, inbox.VerdictNoRoute, inbox.VerdictCannotRender,
+	verdicts := []replay.Verdict{
+		replay.VerdictSame, replay.VerdictOtherTarget, replay.VerdictOtherBody, replay.VerdictOtherKey, replay.VerdictNoRoute, replay.VerdictCannotRender,
 	}
 	ids := b.admit(repeatable, len(verdicts))
 	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
 	b.died()
-	var judged []inbox.RecordedEvent
-	r := b.replays(inbox.ReplaysConfig{Page: 4, Judge: judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
+	var judged []replay.RecordedEvent
+	r := b.replays(replay.ReplaysConfig{Page: 4, Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
 		judged = append(judged, *r)
 		i := slices.Index(ids, r.Event.ID)
-		return []inbox.Judgement{
+		return []replay.Judgement{
 			{Effect: r.Effects[0].Effect, RouteID: r.Effects[0].RouteID, Verdict: verdicts[i], Diff: json.RawMessage(fmt.Sprintf(`{"verdict":%q}`, verdicts[i]))},
-			{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute},
+			{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute},
 		}
 	})})
 	before := b.dump()
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	if after := b.dump(); after != before {
 		t.Error("planning has written more than the plan")
 	}
 	if n := b.count(`SELECT count(*) FROM river_job`); n != 0 {
 		t.Errorf("planning has made %d jobs", n)
 	}
-	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
+	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 	if err != nil || len(items) != len(ids) {
 		t.Fatalf("%d items, %v; new routes were not asked for", len(items), err)
 	}
@@ -270,7 +271,7 @@ func TestAJudgeIsHeard(t *testing.T) {
 		if it.Verdict != verdicts[i] || string(it.Diff) != fmt.Sprintf(`{"verdict":%q}`, verdicts[i]) {
 			t.Errorf("%+v", it)
 		}
-		if left := it.Action == inbox.ActionNone; left != (i >= 4) {
+		if left := it.Action == replay.ActionNone; left != (i >= 4) {
 			t.Errorf("%s: %s %s", it.Verdict, it.Action, it.LeftOut)
 		}
 	}
@@ -279,8 +280,8 @@ func TestAJudgeIsHeard(t *testing.T) {
 			t.Errorf("judged %+v", e)
 		}
 	}
-	only, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{Verdict: inbox.VerdictNoRoute})
-	if err != nil || len(only) != 1 || only[0].LeftOut != inbox.LeftOutNoRoute {
+	only, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Verdict: replay.VerdictNoRoute})
+	if err != nil || len(only) != 1 || only[0].LeftOut != replay.LeftOutNoRoute {
 		t.Errorf("%+v, %v", only, err)
 	}
 }
@@ -302,15 +303,15 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	b.exec(`DELETE FROM effect WHERE id = $1`, ids[3])
 	b.exec(`UPDATE inbox_event SET admission = 'beyond_retention', admission_detail = 'too old' WHERE id = $1`, ids[3])
 	b.exec(`DELETE FROM river_job`)
-	says := judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
-		out := []inbox.Judgement{{RouteID: b.routes[once], Verdict: inbox.VerdictNewRoute}, {RouteID: b.routes[within], Verdict: inbox.VerdictNewRoute}}
+	says := judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
+		out := []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}, {RouteID: b.routes[within], Verdict: replay.VerdictNewRoute}}
 		for _, e := range r.Effects {
-			out = append(out, inbox.Judgement{Effect: e.Effect, RouteID: e.RouteID, Verdict: inbox.VerdictDone})
+			out = append(out, replay.Judgement{Effect: e.Effect, RouteID: e.RouteID, Verdict: replay.VerdictDone})
 		}
 		return out
 	})
-	r := b.replays(inbox.ReplaysConfig{Judge: says, Page: 2})
-	p := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, inbox.ReplayOptions{NewRoutes: true})
+	r := b.replays(replay.ReplaysConfig{Judge: says, Page: 2})
+	p := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.ReplayOptions{NewRoutes: true})
 	if p.Summary.ToDo != 3 || p.Summary.Items != 3 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -320,10 +321,10 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	start(t, r, p)
 	run(t, r, p.ID)
 	p, err := r.Status(t.Context(), p.ID)
-	if err != nil || p.Summary.Outcomes[inbox.ItemExists] != 1 || p.Summary.Outcomes[inbox.ItemBodyGone] != 1 || p.Summary.Outcomes[inbox.ItemCreated] != 1 {
+	if err != nil || p.Summary.Outcomes[replay.ItemExists] != 1 || p.Summary.Outcomes[replay.ItemBodyGone] != 1 || p.Summary.Outcomes[replay.ItemCreated] != 1 {
 		t.Fatalf("%+v, %v", p.Summary, err)
 	}
-	beyond := plan(t, r, inbox.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, inbox.ReplayOptions{})
+	beyond := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, replay.ReplayOptions{})
 	if beyond.Summary.ToDo != 1 {
 		t.Fatalf("%+v", beyond.Summary)
 	}
@@ -354,13 +355,13 @@ func TestAPlanTellsWhatAJudgeCannotRender(t *testing.T) {
 	id := b.admit(repeatable, 1)[0]
 	b.died()
 	b.exec(`UPDATE effect SET state = 'skipped', reason = 'discarded', finished_at = now()`)
-	r := b.replays(inbox.ReplaysConfig{Judge: judgeFunc(func(*inbox.RecordedEvent) []inbox.Judgement {
-		return []inbox.Judgement{{Effect: id, Verdict: inbox.VerdictDone}, {RouteID: b.routes[once], Verdict: inbox.VerdictCannotRender}}
+	r := b.replays(replay.ReplaysConfig{Judge: judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
+		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictDone}, {RouteID: b.routes[once], Verdict: replay.VerdictCannotRender}}
 	})})
-	p := plan(t, r, everything(), inbox.ReplayOptions{IncludeDiscarded: true, NewRoutes: true})
-	items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{})
-	if err != nil || len(items) != 2 || items[0].Action != inbox.ActionReplay || items[0].Verdict != "" ||
-		items[1].LeftOut != inbox.LeftOutCannotRender || items[1].Effect != nil || items[1].Route != once {
+	p := plan(t, r, everything(), replay.ReplayOptions{IncludeDiscarded: true, NewRoutes: true})
+	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	if err != nil || len(items) != 2 || items[0].Action != replay.ActionReplay || items[0].Verdict != "" ||
+		items[1].LeftOut != replay.LeftOutCannotRender || items[1].Effect != nil || items[1].Route != once {
 		t.Errorf("%+v, %v", items, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // pruned makes passes of prune until one is complete, under a class that keeps effects for
@@ -13,13 +15,13 @@ import (
 func (b *bundle) pruned(keep time.Duration) {
 	b.tb.Helper()
 	const long = 24 * time.Hour
-	must(b.tb, inbox.RegisterClasses(b.tb.Context(), b.pool, []inbox.ClassRow{
-		{Name: "default", Horizons: inbox.Horizons{Body: long, Tombstone: long, Effects: keep, Refusals: long, Audit: long}},
+	must(b.tb, prune.RegisterClasses(b.tb.Context(), b.pool, []prune.ClassRow{
+		{Name: "default", Horizons: prune.Horizons{Body: long, Tombstone: long, Effects: keep, Refusals: long, Audit: long}},
 	}))
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: b.pool, Effects: b.store("node-1"), Rate: -1})
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Effects: b.store("node-1"), Rate: -1})
 	must(b.tb, err)
 	b.eventually("a pass that is complete", func() bool {
-		report, err := pruner.Run(b.tb.Context(), inbox.PruneRun{Anew: true})
+		report, err := pruner.Run(b.tb.Context(), prune.PruneRun{Anew: true})
 		must(b.tb, err)
 		return report.Complete
 	})
@@ -45,14 +47,14 @@ func TestPruneAndOpenPlans(t *testing.T) {
 			b := setup(t)
 			id := b.admit(once, 1)[0]
 			b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
-			r := b.replays(inbox.ReplaysConfig{})
-			p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{id}}, inbox.ReplayOptions{IncludeDone: true, NewKey: true})
+			r := b.replays(replay.ReplaysConfig{})
+			p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{IncludeDone: true, NewKey: true})
 			b.exec(c.state)
 			b.pruned(time.Millisecond)
 			if gone := b.count(`SELECT count(*) FROM effect`) == 0; gone != c.ended {
 				t.Errorf("the effect is gone: %t", gone)
 			}
-			if _, err := r.Start(t.Context(), inbox.StartReplay{ID: p.ID, Actor: actor, Reason: why}); (err == nil) == c.ended {
+			if _, err := r.Start(t.Context(), replay.StartReplay{ID: p.ID, Actor: actor, Reason: why}); (err == nil) == c.ended {
 				t.Errorf("it is run: %v", err)
 			}
 		})
@@ -67,8 +69,8 @@ func TestAnEffectThatAPlanMadeIsMadeOnce(t *testing.T) {
 	event := b.admit(repeatable, 1)[0]
 	b.exec(`DELETE FROM effect`)
 	b.exec(`DELETE FROM river_job`)
-	r := b.replays(inbox.ReplaysConfig{Judge: newRoute(b.routes[once])})
-	scope, options := inbox.ReplayScope{IDs: []inbox.ID{event}}, inbox.ReplayOptions{NewRoutes: true}
+	r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
+	scope, options := replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}
 	slow, quick := plan(t, r, scope, options), plan(t, r, scope, options)
 	start(t, r, slow)
 	start(t, r, quick)
@@ -77,7 +79,7 @@ func TestAnEffectThatAPlanMadeIsMadeOnce(t *testing.T) {
 	b.pruned(time.Millisecond)
 	run(t, r, slow.ID)
 	p, err := r.Status(t.Context(), slow.ID)
-	if err != nil || p.Summary.Outcomes[inbox.ItemExists] != 1 || b.count(`SELECT count(*) FROM effect WHERE state = 'pending'`) != 0 {
+	if err != nil || p.Summary.Outcomes[replay.ItemExists] != 1 || b.count(`SELECT count(*) FROM effect WHERE state = 'pending'`) != 0 {
 		t.Errorf("%+v, %v: the effect was made twice", p.Summary.Outcomes, err)
 	}
 	b.pruned(time.Millisecond)
@@ -85,8 +87,8 @@ func TestAnEffectThatAPlanMadeIsMadeOnce(t *testing.T) {
 		t.Errorf("%d effects stay when the plans have ended", n)
 	}
 	// Whether the route has had an effect of the event nobody can tell any more.
-	if p := plan(t, r, scope, options); p.Summary.ToDo != 0 || !slices.ContainsFunc(p.Summary.Groups, func(g inbox.ReplayGroup) bool {
-		return g.LeftOut == inbox.LeftOutEffectsPruned
+	if p := plan(t, r, scope, options); p.Summary.ToDo != 0 || !slices.ContainsFunc(p.Summary.Groups, func(g replay.ReplayGroup) bool {
+		return g.LeftOut == replay.LeftOutEffectsPruned
 	}) {
 		t.Errorf("%+v", p.Summary)
 	}
@@ -108,8 +110,8 @@ func TestAnOldEventIsGivenToANewRoute(t *testing.T) {
 			b.exec(`DELETE FROM effect`)
 			b.exec(change)
 			b.pruned(time.Hour)
-			r := b.replays(inbox.ReplaysConfig{Judge: newRoute(b.routes[once])})
-			if p := plan(t, r, inbox.ReplayScope{IDs: []inbox.ID{event}}, inbox.ReplayOptions{NewRoutes: true}); p.Summary.ToDo != 1 {
+			r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
+			if p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}); p.Summary.ToDo != 1 {
 				t.Errorf("%+v", p.Summary)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -33,22 +34,22 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 		}
 	}
 	text := inbox.DeadFilter{Text: "later"}
-	var judged []inbox.RecordedEvent
-	r := b.replays(inbox.ReplaysConfig{Judge: judgeFunc(func(r *inbox.RecordedEvent) []inbox.Judgement {
+	var judged []replay.RecordedEvent
+	r := b.replays(replay.ReplaysConfig{Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
 		judged = append(judged, *r)
-		return []inbox.Judgement{{Effect: id, Verdict: inbox.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
+		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
 	})})
 	_, listed := lister.Dead(t.Context(), text, inbox.ID{}, 0)
 	_, grouped := lister.DeadGroups(t.Context(), text)
 	_, discarded := b.store("node-1").Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
-	_, planned := r.Plan(t.Context(), inbox.PlanReplay{Scope: inbox.ReplayScope{DeadFilter: text}, Actor: actor})
+	_, planned := r.Plan(t.Context(), replay.PlanReplay{Scope: replay.ReplayScope{DeadFilter: text}, Actor: actor})
 	for _, err := range []error{listed, grouped, discarded, planned} {
 		if !errors.Is(err, inbox.ErrSealed) {
 			t.Errorf("a search in what is sealed: %v", err)
 		}
 	}
 
-	p := plan(t, r, everything(), inbox.ReplayOptions{})
+	p := plan(t, r, everything(), replay.ReplayOptions{})
 	if len(judged) != 1 || string(judged[0].Event.Body) != `{"paid":1}` || string(judged[0].Effects[0].Rendered) != "attempt 1" || judged[0].Event.BodyGone {
 		t.Errorf("judged %+v", judged)
 	}
@@ -56,16 +57,16 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `SELECT diff FROM replay_item WHERE diff_key_id = 1`).Scan(&stored); err != nil || bytes.Contains(stored, []byte("secret")) {
 		t.Errorf("stored is %q, %v", stored, err)
 	}
-	if items, err := r.Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || len(items) != 1 || string(items[0].Diff) != `{"why":["secret"]}` {
+	if items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || string(items[0].Diff) != `{"why":["secret"]}` {
 		t.Errorf("%+v, %v", items, err)
 	}
 	b.reseal(keyring(t, oldKey+"\n"+newKey+" active"))
 	b.keyring = keyring(t, newKey+" active")
-	if items, err := b.replays(inbox.ReplaysConfig{}).Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
+	if items, err := b.replays(replay.ReplaysConfig{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
 		t.Errorf("under another key: %+v, %v", items, err)
 	}
 	b.keyring = nil
-	if items, err := b.replays(inbox.ReplaysConfig{}).Items(t.Context(), p.ID, inbox.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
+	if items, err := b.replays(replay.ReplaysConfig{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
 		t.Errorf("without the key: %+v, %v", items, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -34,9 +35,9 @@ func keyring(tb testing.TB, text string) *seal.Keyring {
 	return keys
 }
 
-func (b *bundle) reseal(keys *seal.Keyring) inbox.ResealProgress {
+func (b *bundle) reseal(keys *seal.Keyring) prune.ResealProgress {
 	b.tb.Helper()
-	end, err := inbox.Reseal(b.tb.Context(), inbox.ResealConfig{Pool: b.pool, Keyring: keys})
+	end, err := prune.Reseal(b.tb.Context(), prune.ResealConfig{Pool: b.pool, Keyring: keys})
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestResealBesideWork(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if _, err := inbox.Reseal(ctx, inbox.ResealConfig{Pool: b.pool, Keyring: b.keyring}); err != nil && ctx.Err() == nil {
+			if _, err := prune.Reseal(ctx, prune.ResealConfig{Pool: b.pool, Keyring: b.keyring}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 				return
 			}
@@ -343,7 +344,7 @@ func TestResealBesideWork(t *testing.T) {
 		t.Errorf("%d bodies are not under the active key", n)
 	}
 	inboxtest.Until(t, "usage", func() bool {
-		usage, err := inbox.KeyUsages(t.Context(), b.pool)
+		usage, err := prune.KeyUsages(t.Context(), b.pool)
 		return err == nil && len(usage) > 0 && usage[0].Key == 2
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -61,7 +62,7 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 	b := setup(t)
 	b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadBlock}}
 	store := b.store("node-1")
-	r := b.replays(inbox.ReplaysConfig{Store: store})
+	r := b.replays(replay.ReplaysConfig{Store: store})
 	skipped, sent := 0, 0
 	for round := range 16 {
 		key := fmt.Sprint(round)
@@ -70,7 +71,7 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 		if b.try(store, ids[1]) != nil {
 			t.Fatal("2 began behind a dead one")
 		}
-		p := plan(t, r, inbox.ReplayScope{IDs: ids[:1]}, inbox.ReplayOptions{})
+		p := plan(t, r, replay.ReplayScope{IDs: ids[:1]}, replay.ReplayOptions{})
 		start(t, r, p)
 		shown := b.streamOf(key)
 		end := []inbox.EffectState{inbox.EffectDone, inbox.EffectDead}[round%2]
@@ -84,9 +85,9 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 		must(t, failed)
 		row := b.row(ids[0])
 		switch {
-		case err == nil && row.State == "skipped" && b.attempts(ids[0], 2) == 0 && p.Summary.Outcomes[inbox.ItemDecidedSince] == 1:
+		case err == nil && row.State == "skipped" && b.attempts(ids[0], 2) == 0 && p.Summary.Outcomes[replay.ItemDecidedSince] == 1:
 			skipped++
-		case errors.Is(err, inbox.ErrStream) && row.State == string(end) && b.attempts(ids[0], 2) == 1 && p.Summary.Outcomes[inbox.ItemReplayed] == 1:
+		case errors.Is(err, inbox.ErrStream) && row.State == string(end) && b.attempts(ids[0], 2) == 1 && p.Summary.Outcomes[replay.ItemReplayed] == 1:
 			sent++
 		default:
 			t.Fatalf("round %d: skipped: %v, the effect is %+v with %d attempts, the replay came to %v", round, err, row, b.attempts(ids[0], 2), p.Summary.Outcomes)

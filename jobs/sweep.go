@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // SweeperConfig configures a [Sweeper]. Pool, Store and Logger are required.
@@ -47,11 +49,11 @@ type SweeperConfig struct {
 
 	// Replays, if set, are looked after too: one that runs and whose job is not live
 	// gets a new one, and a plan that nobody ran expires.
-	Replays *inbox.Replays
+	Replays *replay.Replays
 
 	// Peers tells which routes other live processes know: their wake-ups may have been
 	// handed over and are then left to them. nil is none.
-	Peers *inbox.Peers
+	Peers *node.Peers
 
 	// Fits returns why no sweep must be made now; see [Config].
 	Fits func() error

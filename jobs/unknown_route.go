@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
 )
 
 // The pauses of an effect whose route neither this process nor another live one knows.
@@ -28,7 +29,7 @@ const (
 	// For lookForPeersFor after a route was first met the table of processes is read anew
 	// up to once every lookForPeersEvery: a process that knows the route has most likely
 	// just started. After that its heartbeat tells of it soon enough.
-	lookForPeersFor   = 2 * inbox.NodeHeartbeat
+	lookForPeersFor   = 2 * node.NodeHeartbeat
 	lookForPeersEvery = time.Second
 
 	// reportUnknownEvery is how often the log tells of them, all in one line.
@@ -40,7 +41,7 @@ type unknownRoutes struct {
 	now    func() time.Time
 	random func() float64
 	log    *slog.Logger
-	peers  *inbox.Peers
+	peers  *node.Peers
 
 	mu       sync.Mutex
 	since    map[int32]time.Time // when the route was first met
@@ -50,7 +51,7 @@ type unknownRoutes struct {
 	looked   time.Time
 }
 
-func newUnknownRoutes(now func() time.Time, random func() float64, log *slog.Logger, peers *inbox.Peers) *unknownRoutes {
+func newUnknownRoutes(now func() time.Time, random func() float64, log *slog.Logger, peers *node.Peers) *unknownRoutes {
 	return &unknownRoutes{
 		now: now, random: random, log: log, peers: peers,
 		since: map[int32]time.Time{}, met: map[int32]int{}, ends: map[int32]time.Time{},

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -24,7 +25,7 @@ type Bench struct {
 	// Pool has unqualified access to a migrated schema.
 	Pool *pgxpool.Pool
 	// Acquire gives the connections the gate must use: faults strike there.
-	Acquire inbox.Acquire
+	Acquire gate.Acquire
 	Clock   *inbox.Clock
 	Queue   inbox.Enqueuer
 }
@@ -353,7 +354,7 @@ func (b *bench) untilAcknowledged(id string) map[inbox.Outcome]int {
 			b.acknowledged(a, receipt)
 			outcomes[receipt.Items[0].Outcome]++
 			return outcomes
-		case !errors.Is(err, inbox.ErrUnavailable):
+		case !errors.Is(err, gate.ErrUnavailable):
 			b.errorf("delivering %s gave %v, want an error that asks for another delivery", id, err)
 			return outcomes
 		}

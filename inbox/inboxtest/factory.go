@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
 )
 
 // Source registers a source of the name with one route, "all", that takes every
@@ -20,9 +21,9 @@ func Source(tb testing.TB, pool *pgxpool.Pool, name string) *inbox.Source {
 	if err := inbox.EnsurePartitions(ctx, pool, []string{"default"}, time.Now(), 1); err != nil {
 		tb.Fatal(err)
 	}
-	registered, err := inbox.Register(ctx, pool, []inbox.SourceRow{{
+	registered, err := registry.Register(ctx, pool, []registry.SourceRow{{
 		Name: name, Provider: "test", Class: "default", Separate: true,
-		Routes: []inbox.RouteRow{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
+		Routes: []registry.RouteRow{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
 	}})
 	if err != nil {
 		tb.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 )
 
 // ErrCut is what a fault looks like from this side: the connection is gone.
@@ -92,8 +92,8 @@ func (f *Fault) err() error {
 }
 
 // Acquire gives connections of pool through which the fault strikes.
-func (f *Fault) Acquire(pool *pgxpool.Pool) inbox.Acquire {
-	return func(ctx context.Context) (inbox.Conn, error) {
+func (f *Fault) Acquire(pool *pgxpool.Pool) gate.Acquire {
+	return func(ctx context.Context) (gate.Conn, error) {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 )
 
 // Piece is a gate that is known to be wrong.
@@ -98,7 +99,7 @@ func newWrong(tb testing.TB, b Bench, f string) *wrong {
 type run struct {
 	*wrong
 	ctx  context.Context
-	conn inbox.Conn
+	conn gate.Conn
 	a    *inbox.Admission
 	ids  []inbox.ID // one for each event
 	body inbox.ID
@@ -125,7 +126,7 @@ func (w *wrong) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, 
 			return again.out, nil
 		}
 	}
-	return inbox.Receipt{}, fmt.Errorf("%w: %w", inbox.ErrUnavailable, err)
+	return inbox.Receipt{}, fmt.Errorf("%w: %w", gate.ErrUnavailable, err)
 }
 
 func (w *wrong) newRun(ctx context.Context, a *inbox.Admission) *run {
@@ -353,6 +354,6 @@ func (r *run) query(sql string, read func(pgx.Rows) error, args ...any) error {
 }
 
 // discarded stands where a connection was handed to somebody else.
-type discarded struct{ inbox.Conn }
+type discarded struct{ gate.Conn }
 
 func (discarded) Release(bool) {}

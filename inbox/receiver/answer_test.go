@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -116,8 +118,8 @@ func answerCases() []answerCase {
 			status: 429, want: retry("1"), outcome: "refused", reason: "quota"},
 
 		// Ours.
-		{name: "overloaded gate", gate: failing(fmt.Errorf("accepting: %w", inbox.ErrOverloaded)), status: 503, want: retry("1"), outcome: "overloaded", reaches: true},
-		{name: "unavailable gate", gate: failing(inbox.ErrUnavailable), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
+		{name: "overloaded gate", gate: failing(fmt.Errorf("accepting: %w", gate.ErrOverloaded)), status: 503, want: retry("1"), outcome: "overloaded", reaches: true},
+		{name: "unavailable gate", gate: failing(gate.ErrUnavailable), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
 		{name: "unknown error of the gate", gate: failing(errors.New("?")), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
 		{name: "the gate was cancelled", gate: cancelled, status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
 		{name: "the gate says a refusal", gate: failing(&providers.Refusal{Reason: providers.ReasonMismatch}), status: 503, want: retry("5"), outcome: "unavailable", reaches: true},
@@ -292,8 +294,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry.MustRegister(
-		receiver.NewGateCollector(func() inbox.GateStats { return inbox.GateStats{Groups: 5, QueuedBytes: 9} }),
-		receiver.NewRefusalsCollector(func() inbox.RefusalStats { return inbox.RefusalStats{Written: 4} }),
+		receiver.NewGateCollector(func() gate.GateStats { return gate.GateStats{Groups: 5, QueuedBytes: 9} }),
+		receiver.NewRefusalsCollector(func() refusal.RefusalStats { return refusal.RefusalStats{Written: 4} }),
 	)
 	cfg := config(&fakeGate{}, newProvider())
 	cfg.Metrics = metrics

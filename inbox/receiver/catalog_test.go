@@ -14,7 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -294,9 +296,9 @@ func TestOperations(t *testing.T) {
 
 var _ receiver.Provider = (*providers.Provider)(nil)
 
-var _ receiver.RefusalKeeper = (*inbox.Refusals)(nil)
+var _ receiver.RefusalKeeper = (*refusal.Refusals)(nil)
 
-var _ receiver.Accepter = (*inbox.Gate)(nil)
+var _ receiver.Accepter = (*gate.Gate)(nil)
 
 // A secret that a handshake brings is answered, shown to the operator among the
 // refusals, in full and with what to do, and trusted by nobody.

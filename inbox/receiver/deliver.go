@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -174,7 +175,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		source.newKeys.give() // it was no new key
 	}
 	switch {
-	case errors.Is(err, inbox.ErrOverloaded):
+	case errors.Is(err, gate.ErrOverloaded):
 		return result{outcome: outcomeOverloaded}, false
 	case err != nil:
 		r.logUnrecorded(req, err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 )
 
 // A flood of forgeries, with the database of the refusal store away, costs the
@@ -30,7 +30,7 @@ func TestAFloodOfForgeriesHurtsNobody(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	const most = 1 << 20
-	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{
+	refusals, err := refusal.NewRefusals(refusal.RefusalsConfig{
 		Pool: pool, Logger: slog.New(slog.DiscardHandler), QueueBytes: most, WholePerSecond: 1e6, BytesPerSecond: 1 << 40,
 	})
 	if err != nil {

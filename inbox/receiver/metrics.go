@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/refusal"
 )
 
 // Metrics are the counters of the public door. Labels come from closed sets:
@@ -133,20 +135,20 @@ func (m *Metrics) secret(source, name string) {
 }
 
 // NewGateCollector shows the gate's own counters.
-func NewGateCollector(stats func() inbox.GateStats) prometheus.Collector {
-	return snapshot[inbox.GateStats]{take: stats, series: []series[inbox.GateStats]{
-		counter("oncegate_gate_groups_total", "Groups committed.", func(s *inbox.GateStats) uint64 { return s.Groups }),
-		counter("oncegate_gate_events_total", "Events that were new.", func(s *inbox.GateStats) uint64 { return s.Events }),
-		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *inbox.GateStats) uint64 { return s.Duplicates }),
-		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *inbox.GateStats) uint64 { return s.Conflicts }),
-		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *inbox.GateStats) uint64 { return s.Displaced }),
-		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *inbox.GateStats) uint64 { return s.Ambiguous }),
-		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *inbox.GateStats) uint64 { return s.Splits }),
-		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *inbox.GateStats) uint64 { return s.Overloads }),
-		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *inbox.GateStats) uint64 { return s.Partitions }),
-		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *inbox.GateStats) uint64 { return s.Failed }),
-		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *inbox.GateStats) int64 { return int64(s.QueuedEvents) }),
-		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *inbox.GateStats) int64 { return s.QueuedBytes }),
+func NewGateCollector(stats func() gate.GateStats) prometheus.Collector {
+	return snapshot[gate.GateStats]{take: stats, series: []series[gate.GateStats]{
+		counter("oncegate_gate_groups_total", "Groups committed.", func(s *gate.GateStats) uint64 { return s.Groups }),
+		counter("oncegate_gate_events_total", "Events that were new.", func(s *gate.GateStats) uint64 { return s.Events }),
+		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *gate.GateStats) uint64 { return s.Duplicates }),
+		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *gate.GateStats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *gate.GateStats) uint64 { return s.Displaced }),
+		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *gate.GateStats) uint64 { return s.Ambiguous }),
+		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *gate.GateStats) uint64 { return s.Splits }),
+		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *gate.GateStats) uint64 { return s.Overloads }),
+		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *gate.GateStats) uint64 { return s.Partitions }),
+		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *gate.GateStats) uint64 { return s.Failed }),
+		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *gate.GateStats) int64 { return int64(s.QueuedEvents) }),
+		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *gate.GateStats) int64 { return s.QueuedBytes }),
 	}}
 }
 
@@ -175,14 +177,14 @@ func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
 }
 
 // NewRefusalsCollector shows the counters of the refusal store.
-func NewRefusalsCollector(stats func() inbox.RefusalStats) prometheus.Collector {
-	return snapshot[inbox.RefusalStats]{take: stats, series: []series[inbox.RefusalStats]{
-		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *inbox.RefusalStats) uint64 { return s.Written }),
-		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *inbox.RefusalStats) uint64 { return s.Limited }),
-		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *inbox.RefusalStats) uint64 { return s.Dropped }),
-		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *inbox.RefusalStats) uint64 { return s.Failed }),
-		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *inbox.RefusalStats) uint64 { return s.Evicted }),
-		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *inbox.RefusalStats) int64 { return s.QueuedBytes }),
+func NewRefusalsCollector(stats func() refusal.RefusalStats) prometheus.Collector {
+	return snapshot[refusal.RefusalStats]{take: stats, series: []series[refusal.RefusalStats]{
+		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *refusal.RefusalStats) uint64 { return s.Written }),
+		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *refusal.RefusalStats) uint64 { return s.Limited }),
+		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *refusal.RefusalStats) uint64 { return s.Dropped }),
+		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *refusal.RefusalStats) uint64 { return s.Failed }),
+		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *refusal.RefusalStats) uint64 { return s.Evicted }),
+		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *refusal.RefusalStats) int64 { return s.QueuedBytes }),
 	}}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/jobs"
@@ -36,7 +36,7 @@ func TestOctokitExamplesAreRecordedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := inbox.NewGate(inbox.GateConfig{
+	gate, err := gate.NewGate(gate.GateConfig{
 		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: inboxtest.Clock(t, pool),
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
@@ -218,9 +219,9 @@ func TestBodiesAreGivenBackAndNeverMixed(t *testing.T) {
 		case 0:
 			panic("gate")
 		case 1:
-			return inbox.Receipt{}, inbox.ErrUnavailable
+			return inbox.Receipt{}, gate.ErrUnavailable
 		case 2:
-			return inbox.Receipt{}, inbox.ErrOverloaded
+			return inbox.Receipt{}, gate.ErrOverloaded
 		}
 		return receipt(a, inbox.Recorded), nil
 	}), newProvider())

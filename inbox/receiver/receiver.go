@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -27,7 +28,7 @@ type Accepter interface {
 // RefusalKeeper keeps refused deliveries for the operator. Add must not wait,
 // and must copy what it keeps. [inbox.Refusals] is one.
 type RefusalKeeper interface {
-	Add(r inbox.Refusal) bool
+	Add(r refusal.Refusal) bool
 }
 
 // Provider is what the receiver asks of a provider; [providers.Provider] is one.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -213,7 +214,7 @@ func TestLogs(t *testing.T) {
 		"conflict":  {answerCase{gate: answering(inbox.Conflict)}, []string{`"msg":"conflict recorded"`}},
 		"unusable":  {answerCase{body: "canary", gate: answering(inbox.Recorded)}, []string{`"msg":"event unusable"`, `"reason":"not JSON"`}},
 		"refused":   {answerCase{header: map[string]string{"X-Signature": "00"}}, []string{`"msg":"delivery refused"`, `"reason":"mismatch"`, `"remote":"192.0.2.1"`}},
-		"fault":     {answerCase{gate: failing(inbox.ErrUnavailable)}, []string{`"msg":"delivery not recorded"`, `"level":"ERROR"`}},
+		"fault":     {answerCase{gate: failing(gate.ErrUnavailable)}, []string{`"msg":"delivery not recorded"`, `"level":"ERROR"`}},
 		"panic":     {answerCase{header: map[string]string{"X-Provoke": "panic"}}, []string{`"msg":"delivery panicked"`, `"panic":"string"`, "deliver.go"}},
 	} {
 		t.Run(name, func(t *testing.T) {

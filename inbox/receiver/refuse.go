@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -73,7 +73,7 @@ func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *pr
 	if secret == nil || r.cfg.Refusals == nil {
 		return
 	}
-	r.cfg.Refusals.Add(inbox.Refusal{
+	r.cfg.Refusals.Add(refusal.Refusal{
 		SourceID:   req.source.Inbox.ID,
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
 		Cause:      string(providers.ReasonMismatch),
@@ -91,7 +91,7 @@ func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *pr
 func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason, detail string) result {
 	source := req.source
 	if r.cfg.Refusals != nil {
-		refusal := inbox.Refusal{
+		refusal := refusal.Refusal{
 			SourceID:   source.Inbox.ID,
 			ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
 			Cause:      string(why),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -38,9 +39,9 @@ func Readmit(s *Source, refused *inbox.RefusalDetail) (*inbox.Admission, error) 
 	deferral, isDeferral := errors.AsType[*providers.Deferral](err)
 	switch {
 	case isRefusal:
-		return nil, fmt.Errorf("%w: %s", inbox.ErrStillRefused, why.Reason)
+		return nil, fmt.Errorf("%w: %s", refusal.ErrStillRefused, why.Reason)
 	case isDeferral:
-		return nil, fmt.Errorf("%w: %w", inbox.ErrUndecided, deferral.Err)
+		return nil, fmt.Errorf("%w: %w", refusal.ErrUndecided, deferral.Err)
 	case err != nil:
 		return nil, err
 	case delivery == nil:

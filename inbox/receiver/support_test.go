@@ -19,6 +19,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -214,10 +215,10 @@ func (p *provider) Answer(kind providers.AnswerKind, event, status string) provi
 // keeper remembers refusals.
 type keeper struct {
 	mu   sync.Mutex
-	kept []inbox.Refusal
+	kept []refusal.Refusal
 }
 
-func (k *keeper) Add(r inbox.Refusal) bool {
+func (k *keeper) Add(r refusal.Refusal) bool {
 	r.Body, r.Headers = bytes.Clone(r.Body), bytes.Clone(r.Headers)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -225,10 +226,10 @@ func (k *keeper) Add(r inbox.Refusal) bool {
 	return true
 }
 
-func (k *keeper) refusals() []inbox.Refusal {
+func (k *keeper) refusals() []refusal.Refusal {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append([]inbox.Refusal(nil), k.kept...)
+	return append([]refusal.Refusal(nil), k.kept...)
 }
 
 // config serves one source, "shop", of the provider through g.

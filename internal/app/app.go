@@ -25,7 +25,10 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/admin"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
@@ -74,27 +77,27 @@ type App struct {
 	metrics  *mirror // where metrics are registered
 
 	node  string
-	fleet *inbox.Node // this process among the others
+	fleet *node.Node // this process among the others
 	clock *inbox.Clock
 	fit   schemaFit
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 
-	sessions session.Guard      // of all pools
-	tables   int64              // in which this process has registered its sources
-	commits  *inbox.CommitProbe // set when everything is made
+	sessions session.Guard     // of all pools
+	tables   int64             // in which this process has registered its sources
+	commits  *gate.CommitProbe // set when everything is made
 
 	keys       *seal.Keyring          // nil where nothing is sealed
 	differing  string                 // which live processes have another configuration
 	keyTrouble atomic.Pointer[string] // what is wrong with them, by those of other processes
 	work       *jobs.Client           // nil without the role
 
-	sources map[string]inbox.Registered
+	sources map[string]registry.Registered
 
 	outcomes   *inbox.Operations // nil if no source needs it
 	operations map[string]bool   // by source
 
-	gate   *inbox.Gate
+	gate   *gate.Gate
 	starts []step // in order
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -52,7 +53,7 @@ func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.Admi
 // PayloadChanges are what differs between two payloads of a source, at most
 // [inbox.MaxChanges], with what stands there. Members whose names say that they are
 // secret are masked, and so are those that the source redacts; settings may be nil.
-func PayloadChanges(settings *config.Config, source string, first, other []byte) []inbox.Change {
+func PayloadChanges(settings *config.Config, source string, first, other []byte) []replay.Change {
 	var redact []string
 	if settings != nil {
 		if at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == source }); at >= 0 {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // The binary that is shipped has no fail points.
 
-func failingAcquire(*pgxpool.Pool) inbox.Acquire { return nil }
+func failingAcquire(*pgxpool.Pool) gate.Acquire { return nil }
 
 func failingNow(now func() time.Time) func() time.Time { return now }
 

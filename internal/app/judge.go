@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
@@ -41,7 +43,7 @@ type JudgeConfig struct {
 // writes nothing. It may be used by several goroutines at once.
 type Judge struct {
 	cfg       JudgeConfig
-	registry  *inbox.Registry
+	registry  *registry.Registry
 	sources   map[int32]*judgedSource
 	routes    map[int32]*judgedRoute
 	previewer jobs.Previewer
@@ -53,7 +55,7 @@ type Judge struct {
 	Unregistered, Stale []string
 }
 
-var _ inbox.Judge = (*Judge)(nil)
+var _ replay.Judge = (*Judge)(nil)
 
 // judgedSource is a source of the configuration with its row.
 type judgedSource struct {
@@ -94,7 +96,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	}
 	j := &Judge{cfg: cfg, sources: map[int32]*judgedSource{}, routes: map[int32]*judgedRoute{}}
 	var err error
-	if j.registry, err = inbox.ReadRegistry(ctx, cfg.Pool); err != nil {
+	if j.registry, err = registry.ReadRegistry(ctx, cfg.Pool); err != nil {
 		return nil, err
 	}
 	rows, err := sourceRows(cfg.Settings)
@@ -154,11 +156,11 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 }
 
 // Judge implements [inbox.Judge].
-func (j *Judge) Judge(ctx context.Context, r *inbox.RecordedEvent) ([]inbox.Judgement, error) {
+func (j *Judge) Judge(ctx context.Context, r *replay.RecordedEvent) ([]replay.Judgement, error) {
 	source := j.sources[r.SourceID]
 	event := judgedEvent{RecordedEvent: r, source: source}
 	event.extract()
-	out := make([]inbox.Judgement, 0, len(r.Effects)+1)
+	out := make([]replay.Judgement, 0, len(r.Effects)+1)
 	answered := make(map[int32]bool, len(r.Effects))
 	for i := range r.Effects {
 		e := &r.Effects[i]
@@ -193,7 +195,7 @@ type routeVersion struct {
 }
 
 // version is what a route was when an effect was recorded.
-func (j *Judge) version(e *inbox.RecordedEffect) (routeDescription, error) {
+func (j *Judge) version(e *replay.RecordedEffect) (routeDescription, error) {
 	key := routeVersion{e.RouteID, e.RouteVersion}
 	if met, ok := j.versions.Load(key); ok {
 		return met.(routeDescription), nil
@@ -205,7 +207,7 @@ func (j *Judge) version(e *inbox.RecordedEffect) (routeDescription, error) {
 	return d, err
 }
 
-func (j *Judge) describe(e *inbox.RecordedEffect) (routeDescription, error) {
+func (j *Judge) describe(e *replay.RecordedEffect) (routeDescription, error) {
 	v, ok := j.registry.Version(e.RouteID, e.RouteVersion)
 	if !ok {
 		return routeDescription{Target: e.Target}, nil

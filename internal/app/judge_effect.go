@@ -10,45 +10,46 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
 
 // effect says what would become of one recorded effect.
-func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect) (inbox.Judgement, error) {
+func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect) (replay.Judgement, error) {
 	was, err := j.version(e)
 	if err != nil {
-		return inbox.Judgement{}, err
+		return replay.Judgement{}, err
 	}
 	d := event.diff(e.Route)
 	d.Recorded = recordedRequest(event, e, was)
 	verdict, err := j.verdict(ctx, event, e, was, d)
 	if err != nil {
-		return inbox.Judgement{}, err
+		return replay.Judgement{}, err
 	}
 	return d.judgement(e.Effect, e.RouteID, verdict)
 }
 
 // verdict decides, and writes into the diff what it decides by.
-func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, was routeDescription, d *diff) (inbox.Verdict, error) {
+func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, was routeDescription, d *diff) (replay.Verdict, error) {
 	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == inbox.ReasonDiscarded
 	switch {
 	case e.State.Settled() && !event.NewKey && !discarded:
-		return inbox.VerdictDone, d.why("it is %s", e.State)
+		return replay.VerdictDone, d.why("it is %s", e.State)
 	case !e.State.Settled() && !e.State.AtRest():
-		return inbox.VerdictSame, d.why("it is under way: %s", e.State)
+		return replay.VerdictSame, d.why("it is under way: %s", e.State)
 	}
 	route := j.routes[e.RouteID]
 	switch {
 	case event.source == nil:
-		return inbox.VerdictNoRoute, d.why("the source is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
+		return replay.VerdictNoRoute, d.why("the source is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
 	case route == nil:
-		return inbox.VerdictNoRoute, d.why("the route is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
+		return replay.VerdictNoRoute, d.why("the route is not in the configuration: nothing can be sent until it is configured again, or named by previous_names of what it became")
 	case !route.inbox.Matches(event.Event.Type):
-		return inbox.VerdictNoRoute, d.why("the route no longer takes the type")
+		return replay.VerdictNoRoute, d.why("the route no longer takes the type")
 	}
 	route.place(event, e, d)
 	if passed := route.passed(e); passed != "" {
-		return inbox.VerdictDone, d.why("%s", passed)
+		return replay.VerdictDone, d.why("%s", passed)
 	}
 	if !route.current {
 		_ = d.why("no server was started with this version of the route yet")
@@ -58,35 +59,35 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *inbox.Record
 	p := j.previewer.Preview(claim)
 	switch {
 	case !p.Known:
-		return inbox.VerdictNoRoute, d.why("the route's target is not in the configuration")
+		return replay.VerdictNoRoute, d.why("the route's target is not in the configuration")
 	case p.State == inbox.EffectSkipped:
-		return inbox.VerdictNoRoute, d.why("its condition is false: %s", p.Said)
+		return replay.VerdictNoRoute, d.why("its condition is false: %s", p.Said)
 	case p.State != "":
-		return inbox.VerdictCannotRender, d.why("%s", cannotRender(p))
+		return replay.VerdictCannotRender, d.why("%s", cannotRender(p))
 	}
 	d.Today = todayRequest(event, e, route, &p)
 	if route.stored.Forgotten(claim.UnknownSince, now) {
 		d.Today = nil
-		return inbox.VerdictOtherKey, d.why("an attempt may have happened longer ago than the target remembers keys (key_window): it becomes indeterminate, nothing is sent")
+		return replay.VerdictOtherKey, d.why("an attempt may have happened longer ago than the target remembers keys (key_window): it becomes indeterminate, nothing is sent")
 	}
-	verdict := inbox.VerdictSame
+	verdict := replay.VerdictSame
 	if changed := j.body(event, e, route, was, &p, d); changed {
-		verdict = inbox.VerdictOtherBody
+		verdict = replay.VerdictOtherBody
 	}
 	if was.known() && was.elsewhere(route.today) || !was.known() && was.Target != route.today.Target {
 		if to := route.today.Target; !claim.UnknownSince.IsZero() && was.Target != "" && was.Target != to {
 			d.Today = nil
-			return inbox.VerdictOtherKey, d.why("an attempt may have happened at %s, and it would go to %s: it becomes indeterminate, nothing is sent", was.Target, to)
+			return replay.VerdictOtherKey, d.why("an attempt may have happened at %s, and it would go to %s: it becomes indeterminate, nothing is sent", was.Target, to)
 		}
-		verdict = inbox.VerdictOtherTarget
+		verdict = replay.VerdictOtherTarget
 		_ = d.why("it goes elsewhere")
 	}
 	if other, err := j.key(ctx, event, e, route, &p, d); err != nil {
 		return "", err
 	} else if other {
-		verdict = inbox.VerdictOtherKey
+		verdict = replay.VerdictOtherKey
 	}
-	if verdict == inbox.VerdictSame {
+	if verdict == replay.VerdictSame {
 		d.Today = nil
 	}
 	if d.Today != nil {
@@ -112,7 +113,7 @@ func cannotRender(p jobs.Preview) string {
 }
 
 // claimOf is the claim that the first attempt of a replay makes.
-func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.Claim {
+func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox.Claim {
 	claim := &inbox.Claim{
 		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
 		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered,
@@ -122,7 +123,7 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 		claim.UnknownSince = time.Time{}
 	}
 	if event.NewKey && e.Key != "" { // what is rendered may hold the key: a mail's Message-ID
-		claim.Key = inbox.FreshKey(e.Key, e.Version+1)
+		claim.Key = replay.FreshKey(e.Key, e.Version+1)
 	}
 	lost := e.Lost
 	if event.NewKey && e.Item == 0 { // what an item of a list sends is known from the list alone
@@ -138,7 +139,7 @@ func claimOf(event *judgedEvent, e *inbox.RecordedEffect, now time.Time) *inbox.
 }
 
 // body compares what was sent with what would be.
-func (j *Judge) body(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, was routeDescription, p *jobs.Preview, d *diff) (changed bool) {
+func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, was routeDescription, p *jobs.Preview, d *diff) (changed bool) {
 	if p.Items > 1 {
 		_ = d.why("it becomes %d messages", p.Items)
 		d.Today.Body = nil
@@ -178,7 +179,7 @@ func (j *Judge) body(event *judgedEvent, e *inbox.RecordedEffect, route *judgedR
 }
 
 // sentBody is what was sent, or would have been; made is false if no request was.
-func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription) (body []byte, made bool) {
+func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) (body []byte, made bool) {
 	if e.Rendered != nil {
 		return e.Rendered, true
 	}
@@ -193,7 +194,7 @@ func sentBody(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription)
 }
 
 // key reports whether the target, or the route, would not take it for the same.
-func (j *Judge) key(ctx context.Context, event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview, d *diff) (bool, error) {
+func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview, d *diff) (bool, error) {
 	if event.NewKey {
 		_ = d.why("it is sent under a new key: the target will not recognise it")
 	}
@@ -220,25 +221,25 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *inbox.RecordedEf
 }
 
 // newRoute judges a route that would take the event and has no effect of it.
-func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgement, bool, error) {
+func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (replay.Judgement, bool, error) {
 	d := event.diff(route.Name)
-	e := &inbox.RecordedEffect{RouteID: route.inbox.ID, Route: route.Name}
+	e := &replay.RecordedEffect{RouteID: route.inbox.ID, Route: route.Name}
 	if event.wasUnusable() {
 		_ = d.why("it was recorded as unusable")
 	}
 	p := j.previewer.Preview(claimOf(event, e, j.cfg.Now()))
-	verdict := inbox.VerdictNewRoute
+	verdict := replay.VerdictNewRoute
 	switch {
 	case event.unusable != "":
-		verdict = inbox.VerdictCannotRender
+		verdict = replay.VerdictCannotRender
 		_ = d.why("it is unusable still: %s", event.unusable)
 	case route.Order.Policy.Ordered():
-		verdict = inbox.VerdictCannotRender
+		verdict = replay.VerdictCannotRender
 		_ = d.why("the route is ordered, and an effect that is made now has no place in its sequence")
 	case p.State == inbox.EffectSkipped:
-		return inbox.Judgement{}, false, nil
+		return replay.Judgement{}, false, nil
 	case p.State != "":
-		verdict = inbox.VerdictCannotRender
+		verdict = replay.VerdictCannotRender
 		_ = d.why("%s", cannotRender(p))
 	default:
 		_ = d.why("no effect was recorded for this route")
@@ -255,10 +256,10 @@ func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (inbox.Judgemen
 }
 
 // diff is a diff under construction.
-type diff struct{ inbox.Diff }
+type diff struct{ replay.Diff }
 
 func (e *judgedEvent) diff(route string) *diff {
-	return &diff{inbox.Diff{
+	return &diff{replay.Diff{
 		Event: e.Event.ID.String(), EventID: e.Event.EventID, Type: e.Event.Type, Source: e.Source, Route: route,
 		Signature: e.signature, Identity: e.identity,
 	}}
@@ -270,13 +271,13 @@ func (d *diff) why(format string, args ...any) error {
 	return nil
 }
 
-func (d *diff) judgement(effect inbox.ID, route int32, verdict inbox.Verdict) (inbox.Judgement, error) {
+func (d *diff) judgement(effect inbox.ID, route int32, verdict replay.Verdict) (replay.Judgement, error) {
 	d.Verdict = verdict
 	var document bytes.Buffer
 	encoder := json.NewEncoder(&document)
 	encoder.SetEscapeHTML(false) // it is shown on terminals, and masks are in angle brackets
 	if err := encoder.Encode(&d.Diff); err != nil {
-		return inbox.Judgement{}, fmt.Errorf("writing the diff of event %s: %w", d.Event, err)
+		return replay.Judgement{}, fmt.Errorf("writing the diff of event %s: %w", d.Event, err)
 	}
-	return inbox.Judgement{Effect: effect, RouteID: route, Verdict: verdict, Diff: bytes.TrimSuffix(document.Bytes(), []byte("\n"))}, nil
+	return replay.Judgement{Effect: effect, RouteID: route, Verdict: verdict, Diff: bytes.TrimSuffix(document.Bytes(), []byte("\n"))}, nil
 }

@@ -7,17 +7,17 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/providers"
 )
 
 // judgedEvent is a recorded event as its provider's description reads it today.
 type judgedEvent struct {
-	*inbox.RecordedEvent
+	*replay.RecordedEvent
 	source *judgedSource // nil if the source is gone from the configuration
 
 	signature string
-	identity  []inbox.Change
+	identity  []replay.Change
 
 	// item is the event as it is read today; nil if it is not.
 	item *providers.Item
@@ -45,14 +45,14 @@ func (e *judgedEvent) extract() {
 	items, said := e.read()
 	e.signature = said
 	if e.Item >= len(items) {
-		e.identity = append(e.identity, inbox.Change{Path: "events", Before: fmt.Sprint(e.Item + 1), After: fmt.Sprint(len(items))})
+		e.identity = append(e.identity, replay.Change{Path: "events", Before: fmt.Sprint(e.Item + 1), After: fmt.Sprint(len(items))})
 		return
 	}
 	item := &items[e.Item]
 	if item.Unusable != "" {
 		e.unusable = item.Unusable
 		if !e.wasUnusable() {
-			e.identity = append(e.identity, inbox.Change{Path: "event_id", Before: e.Event.EventID})
+			e.identity = append(e.identity, replay.Change{Path: "event_id", Before: e.Event.EventID})
 		}
 		return
 	}
@@ -62,11 +62,11 @@ func (e *judgedEvent) extract() {
 		{"occurred_at", instant(e.Event.OccurredAt), instant(item.OccurredAt)},
 	} {
 		if field.before != field.after {
-			e.identity = append(e.identity, inbox.Change{Path: field.name, Before: field.before, After: field.after})
+			e.identity = append(e.identity, replay.Change{Path: field.name, Before: field.before, After: field.after})
 		}
 	}
 	if item.Offset != e.Offset || item.Length != e.Length {
-		e.identity = append(e.identity, inbox.Change{
+		e.identity = append(e.identity, replay.Change{
 			Path: "bytes", Before: fmt.Sprintf("%d+%d", e.Offset, e.Length), After: fmt.Sprintf("%d+%d", item.Offset, item.Length),
 		})
 	}

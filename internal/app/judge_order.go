@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // passed says why an effect of an ordered route would not be carried out, because
 // its sequence has come further; empty if it would.
-func (r *judgedRoute) passed(e *inbox.RecordedEffect) string {
+func (r *judgedRoute) passed(e *replay.RecordedEffect) string {
 	policy := r.inbox.Order.WithDefaults()
 	number, err := sequence.ParseNumber(e.SequenceNumber)
 	applied, unknown := sequence.ParseNumber(e.Applied)
@@ -31,7 +32,7 @@ func (r *judgedRoute) passed(e *inbox.RecordedEffect) string {
 
 // replaced says where the event would stand in the route's sequence if it were
 // admitted today, as far as that is not where it was recorded.
-func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out []inbox.Change) {
+func (r *judgedRoute) replaced(event *judgedEvent, e *replay.RecordedEffect) (out []replay.Change) {
 	mode := r.inbox.Order.WithDefaults().Mode
 	if event.item == nil || e.SequenceKeyHash == nil || mode == "" || mode == sequence.None {
 		return nil
@@ -46,7 +47,7 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out
 		}, 0)
 	}
 	if !bytes.Equal(r.keyHash(key), e.SequenceKeyHash) {
-		out = append(out, inbox.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
+		out = append(out, replay.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
 	}
 	if mode == sequence.Arrival {
 		return out // its number is the time of receipt
@@ -54,7 +55,7 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *inbox.RecordedEffect) (out
 	number, err := sequence.ParseNumber(text)
 	recorded, unknown := sequence.ParseNumber(e.SequenceNumber)
 	if err != nil || unknown != nil || number.Compare(recorded) != 0 {
-		out = append(out, inbox.Change{Path: "sequence_number", Before: e.SequenceNumber, After: short([]byte(text))})
+		out = append(out, replay.Change{Path: "sequence_number", Before: e.SequenceNumber, After: short([]byte(text))})
 	}
 	return out
 }
@@ -65,7 +66,7 @@ func (r *judgedRoute) keyHash(key string) []byte {
 }
 
 // place adds the sequence to what is told of an effect.
-func (r *judgedRoute) place(event *judgedEvent, e *inbox.RecordedEffect, d *diff) {
+func (r *judgedRoute) place(event *judgedEvent, e *replay.RecordedEffect, d *diff) {
 	if changes := r.replaced(event, e); len(changes) > 0 {
 		d.Identity = append(slices.Clone(d.Identity), changes...)
 	}

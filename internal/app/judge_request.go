@@ -10,7 +10,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -22,8 +22,8 @@ const (
 )
 
 // recordedRequest is the side of a diff that is known from the rows.
-func recordedRequest(event *judgedEvent, e *inbox.RecordedEffect, was routeDescription) *inbox.DiffRequest {
-	out := &inbox.DiffRequest{
+func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) *replay.DiffRequest {
+	out := &replay.DiffRequest{
 		RouteVersion: e.RouteVersion, Target: was.Target, Kind: was.Kind, Method: was.Method, Address: was.Address, AddressSHA256: was.AddressSHA256,
 		Key: e.Key, KeyHash: hex.EncodeToString(e.KeyHash), State: e.State, Reason: e.Reason, LastCode: e.LastCode, Attempts: e.Attempts,
 	}
@@ -38,8 +38,8 @@ func recordedRequest(event *judgedEvent, e *inbox.RecordedEffect, was routeDescr
 }
 
 // todayRequest is the side that today's configuration gives.
-func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRoute, p *jobs.Preview) *inbox.DiffRequest {
-	out := &inbox.DiffRequest{
+func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview) *replay.DiffRequest {
+	out := &replay.DiffRequest{
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
 		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key,
 	}
@@ -47,7 +47,7 @@ func todayRequest(event *judgedEvent, e *inbox.RecordedEffect, route *judgedRout
 	case e.Key == "":
 		out.Key = "a new one"
 	case event.NewKey:
-		out.Key = inbox.FreshKey(e.Key, e.Version+1)
+		out.Key = replay.FreshKey(e.Key, e.Version+1)
 	}
 	from := "stored"
 	if p.Rendered {
@@ -77,16 +77,16 @@ func shownHeaders(h http.Header, keyHeader string) map[string]string {
 	return out
 }
 
-func describeBody(content []byte, made bool, from string) *inbox.DiffBody {
+func describeBody(content []byte, made bool, from string) *replay.DiffBody {
 	sum := sha256.Sum256(content)
 	if !made {
 		from = "received"
 	}
-	return &inbox.DiffBody{Bytes: len(content), SHA256: hex.EncodeToString(sum[:]), From: from}
+	return &replay.DiffBody{Bytes: len(content), SHA256: hex.EncodeToString(sum[:]), From: from}
 }
 
 // canonical adds the canonical form, where there is one, masked.
-func canonical(b *inbox.DiffBody, content []byte, redact redaction) {
+func canonical(b *replay.DiffBody, content []byte, redact redaction) {
 	if b == nil {
 		return
 	}
@@ -101,30 +101,30 @@ func canonical(b *inbox.DiffBody, content []byte, redact redaction) {
 
 // changes are what differs between two bodies: by path where both are JSON, by
 // header where both are messages, else as a whole without content.
-func changes(before, after []byte, redact redaction) []inbox.Change {
-	if found, ok := jsonspan.Changes(before, after, inbox.MaxChanges, redact.hides); ok {
-		out := make([]inbox.Change, len(found))
+func changes(before, after []byte, redact redaction) []replay.Change {
+	if found, ok := jsonspan.Changes(before, after, replay.MaxChanges, redact.hides); ok {
+		out := make([]replay.Change, len(found))
 		for i, c := range found {
-			out[i] = inbox.Change{Path: c.Path, Before: short(c.Before), After: short(c.After)}
+			out[i] = replay.Change{Path: c.Path, Before: short(c.Before), After: short(c.After)}
 		}
 		return out
 	}
 	out := messageChanges(before, after)
 	a, b := describeBody(before, false, ""), describeBody(after, false, "")
-	return append(out, inbox.Change{Path: "$", Before: "sha256:" + a.SHA256, After: "sha256:" + b.SHA256})
+	return append(out, replay.Change{Path: "$", Before: "sha256:" + a.SHA256, After: "sha256:" + b.SHA256})
 }
 
 // messageChanges are the headers of a mail that a person knows it by.
-func messageChanges(before, after []byte) []inbox.Change {
+func messageChanges(before, after []byte) []replay.Change {
 	b, errB := mail.ReadMessage(strings.NewReader(string(before)))
 	a, errA := mail.ReadMessage(strings.NewReader(string(after)))
 	if errA != nil || errB != nil {
 		return nil
 	}
-	var out []inbox.Change
+	var out []replay.Change
 	for _, name := range []string{"From", "To", "Subject"} {
 		if x, y := b.Header.Get(name), a.Header.Get(name); x != y {
-			out = append(out, inbox.Change{Path: name, Before: short([]byte(x)), After: short([]byte(y))})
+			out = append(out, replay.Change{Path: name, Before: short([]byte(x)), After: short([]byte(y))})
 		}
 	}
 	return out

@@ -10,6 +10,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/registry"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -69,15 +71,15 @@ func registered(tb testing.TB, cfg *config.Config) {
 }
 
 // recorded is the event as the database has it, with one dead effect of route a.
-func recordedEvent(route int32) *inbox.RecordedEvent {
+func recordedEvent(route int32) *replay.RecordedEvent {
 	at := time.Unix(1700000000, 0).UTC()
-	return &inbox.RecordedEvent{
+	return &replay.RecordedEvent{
 		Event: inbox.ClaimedEvent{
 			ID: inbox.NewID(at), EventID: "evt_1", Type: "invoice.paid", OccurredAt: at, ReceivedAt: at, Body: []byte(judgedBody),
 			Headers: []byte(`{"Content-Type":["application/json"],"Stripe-Signature":["` + judgedSignature + `"]}`),
 		},
 		SourceID: 1, Source: "stripe", Delivery: []byte(judgedBody), Length: len(judgedBody),
-		Effects: []inbox.RecordedEffect{{
+		Effects: []replay.RecordedEffect{{
 			Effect: inbox.NewID(at), RouteID: route, Route: "a", RouteVersion: 1, Target: "billing", State: inbox.EffectDead,
 			Reason: inbox.ReasonExhausted, Version: 1, Attempts: 12, Key: "stripe/evt_1/a", LastCode: "503",
 		}},
@@ -85,7 +87,7 @@ func recordedEvent(route int32) *inbox.RecordedEvent {
 }
 
 // judgeOf is the judge of a case's configuration of today, and the event.
-func judgeOf(t *testing.T, c *verdictCase) (*app.Judge, func() *inbox.RecordedEvent) {
+func judgeOf(t *testing.T, c *verdictCase) (*app.Judge, func() *replay.RecordedEvent) {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
 	registered(t, judgeConfig(t, url, schema, judged+c.yesterday, "whsec_test"))
@@ -109,11 +111,11 @@ func judgeOf(t *testing.T, c *verdictCase) (*app.Judge, func() *inbox.RecordedEv
 	if len(judge.Stale)+len(judge.Unregistered) > 0 {
 		t.Errorf("stale %v, unregistered %v", judge.Stale, judge.Unregistered)
 	}
-	registry, err := inbox.ReadRegistry(t.Context(), pool)
+	registry, err := registry.ReadRegistry(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judge, func() *inbox.RecordedEvent {
+	return judge, func() *replay.RecordedEvent {
 		r := recordedEvent(registry.Sources["stripe"].Routes["a"].ID)
 		r.SourceID = registry.Sources["stripe"].ID
 		if c.event != nil {
@@ -135,10 +137,10 @@ func TestNewRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(judgements) != 2 || judgements[0].Verdict != inbox.VerdictSame || judgements[1].Verdict != inbox.VerdictNewRoute || !judgements[1].Effect.IsZero() || judgements[1].RouteID == 0 {
+	if len(judgements) != 2 || judgements[0].Verdict != replay.VerdictSame || judgements[1].Verdict != replay.VerdictNewRoute || !judgements[1].Effect.IsZero() || judgements[1].RouteID == 0 {
 		t.Fatalf("%+v, want same, new_route", judgements)
 	}
-	diff, err := inbox.ReadDiff(judgements[1].Diff)
+	diff, err := replay.ReadDiff(judgements[1].Diff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func TestNewRoutesInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(judgements) != 2 || judgements[0].Ordered || !judgements[1].Ordered || judgements[1].Verdict != inbox.VerdictCannotRender ||
+	if len(judgements) != 2 || judgements[0].Ordered || !judgements[1].Ordered || judgements[1].Verdict != replay.VerdictCannotRender ||
 		!strings.Contains(string(judgements[1].Diff), "no place in its sequence") {
 		t.Fatalf("%+v, want the second one ordered", judgements)
 	}
@@ -184,11 +186,11 @@ func TestAnOwnedKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var diff inbox.Diff
+	var diff replay.Diff
 	if err := json.Unmarshal(judgements[0].Diff, &diff); err != nil {
 		t.Fatal(err)
 	}
-	if diff.Verdict != inbox.VerdictOtherKey || diff.Today != nil || !strings.Contains(strings.Join(diff.Why, ";"), "owned by effect "+owner.String()) {
+	if diff.Verdict != replay.VerdictOtherKey || diff.Today != nil || !strings.Contains(strings.Join(diff.Why, ";"), "owned by effect "+owner.String()) {
 		t.Errorf("%s", judgements[0].Diff)
 	}
 }
@@ -212,7 +214,7 @@ func TestAJudgeTellsWhatTheServersDoNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(judgements) != 1 || judgements[0].Verdict != inbox.VerdictOtherTarget || !strings.Contains(string(judgements[0].Diff), "no server was started with this version") {
+	if len(judgements) != 1 || judgements[0].Verdict != replay.VerdictOtherTarget || !strings.Contains(string(judgements[0].Diff), "no server was started with this version") {
 		t.Errorf("%s", judgements[0].Diff)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/session"
 )
@@ -132,7 +133,7 @@ func TestVerifiedKeysOutliveTheProcess(t *testing.T) {
 	report, err := app.Reverify(t.Context(), app.ReverifyConfig{
 		Settings: mended, Logger: slog.New(slog.DiscardHandler), Source: "sns", Actor: "ann", Reason: "the topic was missing",
 	})
-	if want := (inbox.ReverifyReport{Examined: 1, Verified: 1, Recorded: 1}); err != nil || report != want {
+	if want := (refusal.ReverifyReport{Examined: 1, Verified: 1, Recorded: 1}); err != nil || report != want {
 		t.Errorf("%+v %v, want %+v", report, err, want)
 	}
 
@@ -182,16 +183,16 @@ func TestReverifyGoesOnWithoutAKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report, err := inbox.Reverify{
+	report, err := refusal.Reverify{
 		Pool: pool, Source: 7, Name: "a", DryRun: true,
 		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) {
 			if string(r.Body) == "x" {
-				return nil, fmt.Errorf("%w: no budget", inbox.ErrUndecided)
+				return nil, fmt.Errorf("%w: no budget", refusal.ErrUndecided)
 			}
 			return &inbox.Admission{Events: []inbox.NewEvent{{EventID: string(r.Body)}}}, nil
 		},
 	}.Run(t.Context())
-	if want := (inbox.ReverifyReport{Examined: 4, Undecided: 2, Verified: 2, Recorded: 1, Duplicates: 1}); err != nil || report != want {
+	if want := (refusal.ReverifyReport{Examined: 4, Undecided: 2, Verified: 2, Recorded: 1, Duplicates: 1}); err != nil || report != want {
 		t.Errorf("%+v %v, want %+v", report, err, want)
 	}
 }

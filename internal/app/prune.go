@@ -7,23 +7,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/jobs"
 )
 
 // makePruner makes what the job of prune runs.
-func (a *App) makePruner() (*inbox.Pruner, error) {
-	return inbox.NewPruner(inbox.PruneConfig{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
+func (a *App) makePruner() (*prune.Pruner, error) {
+	return prune.NewPruner(prune.PruneConfig{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
 }
 
 // pruneMetrics tell how pruning keeps up. The gauges are those of the process
 // that made the last pass; the counters add up.
 type pruneMetrics struct {
 	log    *slog.Logger
-	pruner *inbox.Pruner
+	pruner *prune.Pruner
 
 	mu     sync.Mutex
-	watch  inbox.PruneWatch
+	watch  prune.PruneWatch
 	behind bool
 
 	rows       *prometheus.CounterVec
@@ -37,7 +37,7 @@ type pruneMetrics struct {
 	headroom   prometheus.Gauge
 }
 
-func (a *App) newPruneMetrics(pruner *inbox.Pruner) (*pruneMetrics, error) {
+func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
@@ -66,7 +66,7 @@ func (a *App) newPruneMetrics(pruner *inbox.Pruner) (*pruneMetrics, error) {
 }
 
 // pruned is told of each pass of this process.
-func (m *pruneMetrics) pruned(ctx context.Context, report inbox.PruneReport) {
+func (m *pruneMetrics) pruned(ctx context.Context, report prune.PruneReport) {
 	if !report.Obtained {
 		m.passes.WithLabelValues("skipped").Inc()
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -48,12 +49,12 @@ func (a *App) proveSessions(ctx context.Context) error {
 
 // makeCommitProbe makes what tries commits: on the gate's pool, where there is a gate.
 func (a *App) makeCommitProbe() error {
-	cfg := inbox.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
+	cfg := gate.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
 	if a.gate != nil {
 		cfg.Pool, cfg.Committed = a.gatePool, a.gate.Committed
 	}
 	var err error
-	if a.commits, err = inbox.NewCommitProbe(cfg); err != nil {
+	if a.commits, err = gate.NewCommitProbe(cfg); err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "commit probe", run: func(ctx context.Context) error {

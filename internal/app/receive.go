@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -16,7 +17,7 @@ func (a *App) makeReceive() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	refusals, err := inbox.NewRefusals(inbox.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
+	refusals, err := refusal.NewRefusals(refusal.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
 	if err != nil {
 		return err
 	}

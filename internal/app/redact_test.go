@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // What is masked by its name, and what by the configuration: names anywhere,
@@ -26,7 +26,7 @@ func TestMaskedMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff := string(judgements[0].Diff)
-	if judgements[0].Verdict != inbox.VerdictOtherBody || strings.Contains(diff, "s3cret") {
+	if judgements[0].Verdict != replay.VerdictOtherBody || strings.Contains(diff, "s3cret") {
 		t.Errorf("a value that is to be masked is in it: %s", diff)
 	}
 	for _, text := range []string{"shown", "shown too", "<redacted>"} {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -25,10 +27,10 @@ const (
 )
 
 // sourceRows are the sources and routes of the configuration as they are registered.
-func sourceRows(settings *config.Config) ([]inbox.SourceRow, error) {
-	rows := make([]inbox.SourceRow, 0, len(settings.Sources))
+func sourceRows(settings *config.Config) ([]registry.SourceRow, error) {
+	rows := make([]registry.SourceRow, 0, len(settings.Sources))
 	for _, s := range settings.Sources {
-		row := inbox.SourceRow{
+		row := registry.SourceRow{
 			PreviousNames: s.Previous.Names, Separate: s.Previous.None,
 			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
 		}
@@ -42,7 +44,7 @@ func sourceRows(settings *config.Config) ([]inbox.SourceRow, error) {
 			if err != nil {
 				return nil, err
 			}
-			row.Routes = append(row.Routes, inbox.RouteRow{
+			row.Routes = append(row.Routes, registry.RouteRow{
 				PreviousNames: r.Previous.Names, Separate: r.Previous.None, Key: keyRecipe(r),
 				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
 			})
@@ -68,14 +70,14 @@ func (a *App) register(ctx context.Context) error {
 			classes = append(classes, s.Class)
 		}
 	}
-	kept := make([]inbox.ClassRow, len(a.settings.Classes))
+	kept := make([]prune.ClassRow, len(a.settings.Classes))
 	for i, c := range a.settings.Classes {
-		kept[i] = inbox.ClassRow{Name: c.Name, Horizons: c.Horizons()}
+		kept[i] = prune.ClassRow{Name: c.Name, Horizons: c.Horizons()}
 	}
-	if err := inbox.RegisterClasses(ctx, a.adminPool, kept); err != nil {
+	if err := prune.RegisterClasses(ctx, a.adminPool, kept); err != nil {
 		return err
 	}
-	all := inbox.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
+	all := registry.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
 	if a.sources, err = all.Write(ctx); err != nil {
 		return err
 	}
@@ -99,14 +101,14 @@ func (a *App) register(ctx context.Context) error {
 }
 
 // suppose gives the sources and routes the ids that an empty database would give them.
-func (a *App) suppose(rows []inbox.SourceRow) {
-	a.sources, a.series = make(map[string]inbox.Registered, len(rows)), map[int32]inbox.Series{}
+func (a *App) suppose(rows []registry.SourceRow) {
+	a.sources, a.series = make(map[string]registry.Registered, len(rows)), map[int32]inbox.Series{}
 	next := int32(0)
 	for i, row := range rows {
-		source := inbox.Registered{ID: int32(i + 1), Name: row.Name, KeyName: row.Name, Routes: map[string]inbox.RegisteredRoute{}}
+		source := registry.Registered{ID: int32(i + 1), Name: row.Name, KeyName: row.Name, Routes: map[string]registry.RegisteredRoute{}}
 		for _, route := range row.Routes {
 			next++
-			source.Routes[route.Name] = inbox.RegisteredRoute{ID: next, Version: 1, Name: route.Name, KeyName: route.Name}
+			source.Routes[route.Name] = registry.RegisteredRoute{ID: next, Version: 1, Name: route.Name, KeyName: route.Name}
 			a.series[next] = inbox.Series{ID: int64(next)}
 		}
 		a.sources[row.Name] = source
@@ -185,7 +187,7 @@ func definitionOf(r *config.Route) []any {
 }
 
 // keyRecipe says how the keys of a route are made; nil is by no recipe.
-func keyRecipe(r *config.Route) *inbox.KeyRecipe {
+func keyRecipe(r *config.Route) *registry.KeyRecipe {
 	if r.Key == nil || r.Key.Recipe == nil {
 		return nil
 	}
@@ -200,7 +202,7 @@ func keyRecipe(r *config.Route) *inbox.KeyRecipe {
 	if r.Key.Within > 0 {
 		text += ", within " + yamltree.FormatDuration(r.Key.Within)
 	}
-	return &inbox.KeyRecipe{Version: r.Key.Recipe.Version, Words: text}
+	return &registry.KeyRecipe{Version: r.Key.Recipe.Version, Words: text}
 }
 
 // routeDigest identifies what a route does: another digest makes a new version.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/fetch"
@@ -29,7 +31,7 @@ type ReverifyConfig struct {
 	Since         time.Time
 	DryRun        bool
 	Actor, Reason string
-	Progress      func(r inbox.ReverifyReport)
+	Progress      func(r refusal.ReverifyReport)
 
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -42,7 +44,7 @@ var ErrConfiguration = errors.New("configuration")
 // Reverify verifies a source's kept refusals with today's secrets and admits
 // those that verify through a gate of its own, for the routes that the servers
 // were started with.
-func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyReport, err error) {
+func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyReport, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -66,7 +68,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report inbox.ReverifyRep
 		Inbox: a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, Secrets: func() []providers.Secret { return secrets },
 		Keep: passedHeaders(s),
 	}
-	run := inbox.Reverify{
+	run := refusal.Reverify{
 		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
 		Actor: cfg.Actor, Reason: cfg.Reason, Progress: cfg.Progress,
 		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
@@ -135,7 +137,7 @@ func (a *App) startGate(ctx context.Context) error {
 // configuration that no server was started with: effects are written for routes
 // that the workers know.
 func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
-	registry, err := inbox.ReadRegistry(ctx, a.adminPool)
+	registry, err := registry.ReadRegistry(ctx, a.adminPool)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
@@ -74,7 +76,7 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 		t.Fatal(err)
 	}
 
-	reverify := func(cfg *config.Config, dry bool) inbox.ReverifyReport {
+	reverify := func(cfg *config.Config, dry bool) refusal.ReverifyReport {
 		t.Helper()
 		report, err := app.Reverify(t.Context(), app.ReverifyConfig{
 			Settings: cfg, Logger: slog.New(slog.DiscardHandler), Source: "stripe", DryRun: dry, Actor: "ann", Reason: "rotation of the 21st",
@@ -85,7 +87,7 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 		return report
 	}
 	before := inboxtest.Tables(t, pool)
-	want := inbox.ReverifyReport{Examined: 9, Refused: 1, Verified: 8, Recorded: 6, Duplicates: 2}
+	want := refusal.ReverifyReport{Examined: 9, Refused: 1, Verified: 8, Recorded: 6, Duplicates: 2}
 	if got := reverify(mended, true); got != want {
 		t.Errorf("the dry run says %+v, want %+v", got, want)
 	}
@@ -144,14 +146,14 @@ func TestReverifyTakesNothingAwayBeforeTheGateHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &flakyGate{pool: pool, fail: 3}
-	run := inbox.Reverify{
+	run := refusal.Reverify{
 		Pool: pool, Gate: g, Source: 7, Name: "a", Actor: "ann", Reason: "mended", Page: 2,
 		Verify: func(*inbox.RefusalDetail) (*inbox.Admission, error) {
 			return &inbox.Admission{Events: []inbox.NewEvent{{EventID: "e"}}}, nil
 		},
 	}
 	report, err := run.Run(t.Context())
-	if !errors.Is(err, inbox.ErrOverloaded) || report.Verified != 3 || rowsOf(t, pool, `SELECT count(*) FROM refusal`) != 2 {
+	if !errors.Is(err, gate.ErrOverloaded) || report.Verified != 3 || rowsOf(t, pool, `SELECT count(*) FROM refusal`) != 2 {
 		t.Errorf("%+v, %v, %d left, want 3 admitted and 2 left", report, err, rowsOf(t, pool, `SELECT count(*) FROM refusal`))
 	}
 	g.fail = -1
@@ -183,7 +185,7 @@ func (g *flakyGate) Accept(ctx context.Context, _ *inbox.Admission) (inbox.Recei
 		g.left = append(g.left, n)
 	}
 	if g.calls == g.fail {
-		return inbox.Receipt{}, inbox.ErrOverloaded
+		return inbox.Receipt{}, gate.ErrOverloaded
 	}
 	g.calls++
 	return inbox.Receipt{Items: []inbox.ItemReceipt{{Outcome: inbox.Recorded}}}, nil

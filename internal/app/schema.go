@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/migrations"
 )
@@ -86,7 +87,7 @@ type fittingGate struct {
 // Accept implements [receiver.Accepter].
 func (g *fittingGate) Accept(ctx context.Context, admission *inbox.Admission) (inbox.Receipt, error) {
 	if err := g.fit.Err(); err != nil {
-		return inbox.Receipt{}, fmt.Errorf("%w: %w", inbox.ErrUnavailable, err)
+		return inbox.Receipt{}, fmt.Errorf("%w: %w", gate.ErrUnavailable, err)
 	}
 	return g.Accepter.Accept(ctx, admission)
 }

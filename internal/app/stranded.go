@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -23,12 +23,12 @@ const (
 
 // CheckRegistration says what starting a server with the configuration would rename, and
 // what nobody would look after. It writes nothing.
-func CheckRegistration(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config) (*inbox.RegistrationCheck, error) {
+func CheckRegistration(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config) (*registry.RegistrationCheck, error) {
 	rows, err := sourceRows(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return inbox.Registration{Pool: pool, Sources: rows, Configuration: cfg.Fingerprint()}.Check(ctx)
+	return registry.Registration{Pool: pool, Sources: rows, Configuration: cfg.Fingerprint()}.Check(ctx)
 }
 
 // warnStranded logs what this configuration leaves behind. A start does not fail for it.
@@ -79,7 +79,7 @@ const strandedEvery = time.Minute
 func (a *App) readStranded(ctx context.Context, gauge *prometheus.GaugeVec) {
 	ctx, cancel := context.WithTimeout(ctx, strandedBound)
 	defer cancel()
-	routes, err := inbox.ReadStrandedEffects(ctx, a.adminPool)
+	routes, err := registry.ReadStrandedEffects(ctx, a.adminPool)
 	if err != nil {
 		a.log.WarnContext(ctx, "counting effects of removed routes failed", slog.Any("error", err))
 		return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -65,7 +66,7 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
-	replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: a.workPool, Store: store})
+	replays, err := replay.NewReplays(replay.ReplaysConfig{Pool: a.workPool, Store: store})
 	if err != nil {
 		return err
 	}

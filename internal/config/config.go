@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/expression"
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -260,7 +260,7 @@ type Source struct {
 
 	// Keep is how long what belongs to the source is kept: its class's horizons, but
 	// tombstones live as long as the provider's windows ask for.
-	Keep inbox.Horizons
+	Keep prune.Horizons
 
 	// Settings are what the provider asks for beside the secrets, by the names that
 	// it declares.

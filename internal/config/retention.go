@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -100,15 +101,15 @@ func windowsFloor(p *providers.Provider) floor {
 
 // horizons are how long what belongs to a source of the provider is kept, in the
 // class.
-func horizons(c *Class, p *providers.Provider) inbox.Horizons {
+func horizons(c *Class, p *providers.Provider) prune.Horizons {
 	h := c.Horizons()
 	h.Tombstone = max(h.Tombstone, windowsFloor(p).least)
 	return h
 }
 
 // Horizons are those of the class, for a source whose provider asks for no more.
-func (c *Class) Horizons() inbox.Horizons {
-	return inbox.Horizons{
+func (c *Class) Horizons() prune.Horizons {
+	return prune.Horizons{
 		Body: c.Body, Tombstone: max(c.Tombstone, c.Body, c.Effects), Effects: c.Effects, Refusals: c.Refusals, Audit: c.Audit,
 	}
 }

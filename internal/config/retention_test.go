@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -17,25 +17,25 @@ func TestHorizons(t *testing.T) {
 	const year = 365 * day
 	for name, c := range map[string]struct {
 		provider, class, classes string
-		want                     inbox.Horizons
+		want                     prune.Horizons
 		why                      string
 	}{
 		// Stripe resends for 30 days: https://docs.stripe.com/webhooks/process-undelivered-events
 		"a documented window": {"stripe", "default", "{}",
-			inbox.Horizons{Body: 30 * day, Tombstone: 90 * day, Effects: 30 * day, Refusals: 30 * day, Audit: year}, "stripe resends for 30d"},
+			prune.Horizons{Body: 30 * day, Tombstone: 90 * day, Effects: 30 * day, Refusals: 30 * day, Audit: year}, "stripe resends for 30d"},
 		"payments": {"stripe", "payments", "{}",
-			inbox.Horizons{Body: 90 * day, Tombstone: 90 * day, Effects: 90 * day, Refusals: 30 * day, Audit: year}, "stripe resends for 30d"},
+			prune.Horizons{Body: 90 * day, Tombstone: 90 * day, Effects: 90 * day, Refusals: 30 * day, Audit: year}, "stripe resends for 30d"},
 		"ephemeral": {"stripe", "ephemeral", "{}",
-			inbox.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "stripe resends for 30d"},
+			prune.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "stripe resends for 30d"},
 		"a class that keeps longer": {"stripe", "default", "{ default: { effects: 200d, tombstone: 210d } }",
-			inbox.Horizons{Body: 30 * day, Tombstone: 210 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
+			prune.Horizons{Body: 30 * day, Tombstone: 210 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
 		"effects for longer than tombstones": {"stripe", "default", "{ default: { effects: 200d } }",
-			inbox.Horizons{Body: 30 * day, Tombstone: 200 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
+			prune.Horizons{Body: 30 * day, Tombstone: 200 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
 		// Its only window is marked as not read: it counts as 30 days.
 		"a weak fact": {"vercel", "ephemeral", "{}",
-			inbox.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "not known well; 30d is assumed"},
+			prune.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "not known well; 30d is assumed"},
 		"its own class": {"stripe", "brief", "{ brief: { body: 1d, effects: 2d, refusals: 3d, audit: 4d } }",
-			inbox.Horizons{Body: day, Tombstone: 90 * day, Effects: 2 * day, Refusals: 3 * day, Audit: 4 * day}, "stripe resends for 30d"},
+			prune.Horizons{Body: day, Tombstone: 90 * day, Effects: 2 * day, Refusals: 3 * day, Audit: 4 * day}, "stripe resends for 30d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -238,9 +240,9 @@ func (c *campaign) register(ctx context.Context) error {
 	if c.InDatabase {
 		kind = "handler"
 	}
-	registered, err := inbox.Register(ctx, c.admin, []inbox.SourceRow{{
+	registered, err := registry.Register(ctx, c.admin, []registry.SourceRow{{
 		Name: "orders", Provider: "test", Class: "default",
-		Routes: []inbox.RouteRow{{Name: campaignRoute, Target: "sink", Kind: kind, Digest: []byte{1}}},
+		Routes: []registry.RouteRow{{Name: campaignRoute, Target: "sink", Kind: kind, Digest: []byte{1}}},
 	}})
 	if err != nil {
 		return err
@@ -330,7 +332,7 @@ func (c *campaign) admit(ctx context.Context) error {
 		return err
 	}
 	defer clock.Stop()
-	gate, err := inbox.NewGate(inbox.GateConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: clock, Logger: c.Logger})
+	gate, err := gate.NewGate(gate.GateConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: clock, Logger: c.Logger})
 	if err != nil {
 		return err
 	}
@@ -362,7 +364,7 @@ func (c *campaign) admit(ctx context.Context) error {
 	return <-errs
 }
 
-func (c *campaign) deliver(ctx context.Context, gate *inbox.Gate, e event) error {
+func (c *campaign) deliver(ctx context.Context, gate *gate.Gate, e event) error {
 	body := []byte(fmt.Sprintf(`{"key":%q,"number":%d}`, e.keyName(), e.number))
 	kind := "taken"
 	if !c.Takes(e.number) {

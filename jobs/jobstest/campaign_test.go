@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs/jobstest"
@@ -111,7 +111,7 @@ func TestCampaignSeesAMissingLock(t *testing.T) { //nolint:paralleltest // see a
 	for range 12 { // one trial in ten gets away with it, and more beside a load
 		report, err := sized(t, trial).Run(t.Context())
 		switch {
-		case errors.Is(err, inbox.ErrUnavailable): // even deliveries have waited for too long
+		case errors.Is(err, gate.ErrUnavailable): // even deliveries have waited for too long
 		case err != nil:
 			t.Fatal(err)
 		default:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
@@ -14,7 +15,7 @@ import (
 type databaseCheck struct {
 	// empty: there are no tables yet.
 	empty  bool
-	names  *inbox.RegistrationCheck // nil if the database was not asked
+	names  *registry.RegistrationCheck // nil if the database was not asked
 	orders []inbox.OrderChange
 }
 

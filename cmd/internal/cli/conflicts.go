@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 )
 
@@ -122,11 +124,11 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) showConflict(c *inbox.ConflictRow, changes []inbox.Change) error {
+func (s *shell) showConflict(c *inbox.ConflictRow, changes []replay.Change) error {
 	if s.output == "json" {
 		return s.json(struct {
 			*inbox.ConflictRow
-			Changes []inbox.Change `json:"changes,omitempty"`
+			Changes []replay.Change `json:"changes,omitempty"`
 		}{c, changes})
 	}
 	admitted := ""
@@ -193,7 +195,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			switch {
 			case errors.Is(err, app.ErrConfiguration):
 				return usagef("%v", err)
-			case errors.Is(err, inbox.ErrOverloaded), errors.Is(err, inbox.ErrUnavailable):
+			case errors.Is(err, gate.ErrOverloaded), errors.Is(err, gate.ErrUnavailable):
 				return tryLaterf("%v; run it again, it admits the payload once", err)
 			case err != nil:
 				return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 )
 
 func (s *shell) eraseCommand() *cobra.Command {
@@ -51,7 +52,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := inbox.EraseEvent(cmd.Context(), pool, inbox.Erase{
+			out, err := prune.EraseEvent(cmd.Context(), pool, prune.Erase{
 				Source: source, EventID: key, Actor: d.actor, Reason: d.reason, Keyring: keys,
 			})
 			if err != nil {

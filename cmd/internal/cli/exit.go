@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
@@ -44,7 +45,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
-		errors.Is(err, inbox.ErrNames), errors.Is(err, inbox.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
+		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
 	case errors.As(err, &later), errors.Is(err, inbox.ErrStandby), unreachable(err):
 		return exitTryLater
@@ -79,7 +80,7 @@ func report(w io.Writer, err error) {
 		}
 		return
 	}
-	if errors.Is(err, inbox.ErrNames) || errors.Is(err, inbox.ErrRecipe) { // one line each
+	if errors.Is(err, registry.ErrNames) || errors.Is(err, registry.ErrRecipe) { // one line each
 		for line := range strings.Lines(err.Error()) {
 			fmt.Fprintln(w, "oncegate: "+clean(strings.TrimSpace(line)))
 		}

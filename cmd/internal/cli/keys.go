@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -51,7 +52,7 @@ type keyRow struct {
 	ID          int32            `json:"id"`
 	Active      bool             `json:"active"`
 	Fingerprint string           `json:"fingerprint"`
-	Usage       []inbox.KeyUsage `json:"usage,omitempty"`
+	Usage       []prune.KeyUsage `json:"usage,omitempty"`
 }
 
 func (s *shell) keysListCommand() *cobra.Command {
@@ -63,7 +64,7 @@ func (s *shell) keysListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var used []inbox.KeyUsage
+			var used []prune.KeyUsage
 			if usage {
 				if used, err = s.keyUsages(cmd.Context()); err != nil {
 					return err
@@ -76,18 +77,18 @@ func (s *shell) keysListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) keyUsages(ctx context.Context) ([]inbox.KeyUsage, error) {
+func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 	pool, err := s.openPool(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	return inbox.KeyUsages(ctx, pool)
+	return prune.KeyUsages(ctx, pool)
 }
 
 // showKeys lists the keys and, if it was counted, what is under them: also under
 // such as are lost, and in plain.
-func (s *shell) showKeys(ring *seal.Ring, used []inbox.KeyUsage, counted bool) error {
+func (s *shell) showKeys(ring *seal.Ring, used []prune.KeyUsage, counted bool) error {
 	var rows []keyRow
 	if ring != nil {
 		for _, k := range ring.Keys() {
@@ -379,7 +380,7 @@ func (s *shell) resealCommand() *cobra.Command {
 				return err
 			}
 			bar := s.progress(-1, "resealing")
-			end, err := inbox.Reseal(ctx, inbox.ResealConfig{Pool: pool, Keyring: keys, Progress: func(p inbox.ResealProgress) {
+			end, err := prune.Reseal(ctx, prune.ResealConfig{Pool: pool, Keyring: keys, Progress: func(p prune.ResealProgress) {
 				bar.describe("resealing " + p.Table)
 				bar.at(p.Looked)
 			}})

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -62,12 +62,12 @@ func plainVerb(n int) string {
 	return "do"
 }
 
-func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]inbox.NodeRow, error) {
-	nodes, err := inbox.Nodes(ctx, pool)
+func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node.NodeRow, error) {
+	nodes, err := node.Nodes(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
-	return inbox.Lacking(nodes, key), nil
+	return node.Lacking(nodes, key), nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -88,11 +88,11 @@ func (s *shell) unsealing(ctx context.Context, id int32) error {
 		return err
 	}
 	defer pool.Close()
-	nodes, err := inbox.Nodes(ctx, pool)
+	nodes, err := node.Nodes(ctx, pool)
 	if err != nil {
 		return err
 	}
-	sealing := inbox.Sealing(nodes, id)
+	sealing := node.Sealing(nodes, id)
 	if len(sealing) == 0 {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
 )
 
 func (s *shell) nodesCommand() *cobra.Command {
@@ -28,7 +28,7 @@ func (s *shell) nodesListCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			nodes, err := inbox.Nodes(cmd.Context(), pool)
+			nodes, err := node.Nodes(cmd.Context(), pool)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (s *shell) nodesListCommand() *cobra.Command {
 
 // hintConfigurations says, where a person reads the table, that live processes were
 // configured differently.
-func (s *shell) hintConfigurations(nodes []inbox.NodeRow) {
+func (s *shell) hintConfigurations(nodes []node.NodeRow) {
 	var found []string
 	for i := range nodes {
 		if n := &nodes[i]; n.Live && !slices.Contains(found, n.Configuration) {
@@ -71,7 +71,7 @@ func (s *shell) hintConfigurations(nodes []inbox.NodeRow) {
 // ago is a length of time before now.
 func ago(d time.Duration) string { return max(d, 0).Round(time.Second).String() + " ago" }
 
-func nodeKeys(n *inbox.NodeRow) string {
+func nodeKeys(n *node.NodeRow) string {
 	out := make([]string, len(n.Keys))
 	for i, k := range n.Keys {
 		if out[i] = strconv.Itoa(int(k.ID)); k.ID == n.ActiveKey {
@@ -82,7 +82,7 @@ func nodeKeys(n *inbox.NodeRow) string {
 }
 
 // nodeNames names processes in a message; the first few of many.
-func nodeNames(nodes []inbox.NodeRow) string {
+func nodeNames(nodes []node.NodeRow) string {
 	const most = 3
 	var names []string
 	for i := range nodes {

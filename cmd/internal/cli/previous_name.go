@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
 )
 
 // namesBound is how long it may take to find out whether a name is one of the past.
@@ -40,10 +40,10 @@ func (s *shell) refusePreviousName(cmd *cobra.Command, args []string) error {
 		return nil // the command says it
 	}
 	defer pool.Close()
-	if now, at, err := inbox.PresentSource(ctx, pool, source); err == nil && now != "" {
+	if now, at, err := registry.PresentSource(ctx, pool, source); err == nil && now != "" {
 		return renamedTo("source", source, now, at, flagged)
 	}
-	if now, at, err := inbox.PresentRoute(ctx, pool, source, route); err == nil && now != "" && route != "" {
+	if now, at, err := registry.PresentRoute(ctx, pool, source, route); err == nil && now != "" && route != "" {
 		return renamedTo("route", route, now, at, flagged)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -33,15 +34,15 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"names it. --include needs --reason and is audited. Only one prune runs at a time: if another one\n" +
 			"is running, this command ends. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			run := inbox.PruneRun{Anew: true}
+			run := prune.PruneRun{Anew: true}
 			if cmd.Flags().Changed("include") && len(include) == 0 {
 				return usagef("--include is empty; known are %s", known())
 			}
 			for _, name := range include {
-				if !slices.Contains(inbox.Prunables(), inbox.Prunable(name)) {
+				if !slices.Contains(prune.Prunables(), prune.Prunable(name)) {
 					return usagef("--include %q is unknown; known are %s", clean(name), known())
 				}
-				run.Include = append(run.Include, inbox.Prunable(name))
+				run.Include = append(run.Include, prune.Prunable(name))
 			}
 			if !dry && len(include) > 0 {
 				if err := d.check(s, "why may what nobody has settled go?"); err != nil {
@@ -75,13 +76,13 @@ func (s *shell) pruneCommand() *cobra.Command {
 
 func known() string {
 	names := make([]string, 0, 4)
-	for _, p := range inbox.Prunables() {
+	for _, p := range prune.Prunables() {
 		names = append(names, string(p))
 	}
 	return strings.Join(names, ", ")
 }
 
-func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.PruneRun) error {
+func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
@@ -89,7 +90,7 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.PruneRun
 		return err
 	}
 	bar := s.progress(-1, "pruning")
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: pool, Effects: effects, Progress: func(p inbox.PruneProgress) {
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: pool, Effects: effects, Progress: func(p prune.PruneProgress) {
 		bar.describe(fmt.Sprintf("pruning %s %3.0f %%", p.Step, p.Done*100))
 		bar.at(p.Removed)
 	}})
@@ -132,12 +133,12 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.PruneRun
 }
 
 // pruneDry shows the horizons and what they come to.
-func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.PruneRun) error {
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: pool})
+func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun) error {
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: pool})
 	if err != nil {
 		return err
 	}
-	retention, err := inbox.Retention(cmd.Context(), pool)
+	retention, err := prune.Retention(cmd.Context(), pool)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run inbox.Prune
 		return err
 	}
 	if s.output == "json" {
-		return s.json(map[string]any{"horizons": horizonRows(retention), "counts": append([]inbox.PruneCount{}, counts...)})
+		return s.json(map[string]any{"horizons": horizonRows(retention), "counts": append([]prune.PruneCount{}, counts...)})
 	}
 	t := &table{header: []string{"SOURCE", "CLASS", "BODIES", "EFFECTS", "REFUSALS", "TOMBSTONES"}, whole: []string{"SOURCE"}}
 	for _, h := range horizonRows(retention) {
@@ -179,7 +180,7 @@ type horizonRow struct {
 	Tombstone string `json:"tombstone"`
 }
 
-func horizonRows(retention []inbox.SourceRetention) []horizonRow {
+func horizonRows(retention []prune.SourceRetention) []horizonRow {
 	out := make([]horizonRow, len(retention))
 	for i, r := range retention {
 		out[i] = horizonRow{

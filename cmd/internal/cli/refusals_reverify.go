@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 )
 
@@ -49,7 +50,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			bar := s.progress(-1, "verifying")
 			report, err := app.Reverify(cmd.Context(), app.ReverifyConfig{
 				Settings: cfg, Logger: newLogger(s, quiet), Source: f.source, Cause: cause, Since: since, DryRun: dryRun,
-				Actor: d.actor, Reason: d.reason, Progress: func(r inbox.ReverifyReport) { bar.at(int64(r.Examined)) },
+				Actor: d.actor, Reason: d.reason, Progress: func(r refusal.ReverifyReport) { bar.at(int64(r.Examined)) },
 			})
 			bar.done()
 			switch {
@@ -57,7 +58,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 				return usagef("%v", err)
 			case err != nil:
 				_ = s.showReverified(report, dryRun) // what was done until then is done
-				if errors.Is(err, inbox.ErrOverloaded) {
+				if errors.Is(err, gate.ErrOverloaded) {
 					return tryLaterf("%v; run it again, it goes on where it ended", err)
 				}
 				return err
@@ -75,11 +76,11 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) showReverified(r inbox.ReverifyReport, dryRun bool) error {
+func (s *shell) showReverified(r refusal.ReverifyReport, dryRun bool) error {
 	if s.output == "json" {
 		return s.json(struct {
 			DryRun bool `json:"dry_run"`
-			inbox.ReverifyReport
+			refusal.ReverifyReport
 		}{dryRun, r})
 	}
 	recorded := "recorded"

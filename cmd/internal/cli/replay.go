@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/jobs"
@@ -22,14 +23,14 @@ func (s *shell) replayCommand() *cobra.Command {
 }
 
 // withReplays opens the database for one command about replays.
-func (s *shell) withReplays(cmd *cobra.Command, do func(*inbox.Replays) error) error {
-	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (inbox.Judge, error) { return nil, nil }, do)
+func (s *shell) withReplays(cmd *cobra.Command, do func(*replay.Replays) error) error {
+	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (replay.Judge, error) { return nil, nil }, do)
 }
 
 // withPlanner is withReplays for a command that plans: it reads the configuration
 // too, to say what would be sent today. That of `oncegate dev` is its own, and its
 // plans go without.
-func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) error {
+func (s *shell) withPlanner(cmd *cobra.Command, do func(*replay.Replays) error) error {
 	cfg, err := s.loadConfig()
 	if err != nil {
 		if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
@@ -37,7 +38,7 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 		}
 		return err
 	}
-	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (inbox.Judge, error) {
+	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (replay.Judge, error) {
 		keys, err := s.keyring()
 		if err != nil {
 			return nil, err
@@ -59,7 +60,7 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*inbox.Replays) error) e
 // planConnections let four judge at once. Whatever does not plan opens fewer.
 const planConnections = 10
 
-func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (inbox.Judge, error), do func(*inbox.Replays) error) error {
+func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (replay.Judge, error), do func(*replay.Replays) error) error {
 	return s.withPool(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
 		judge, err := judging(cmd.Context(), pool)
 		if err != nil {
@@ -69,7 +70,7 @@ func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgx
 		if err != nil {
 			return err
 		}
-		replays, err := inbox.NewReplays(inbox.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
+		replays, err := replay.NewReplays(replay.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
 		if err != nil {
 			return err
 		}
@@ -107,12 +108,12 @@ func (s *shell) replayRunCommand() *cobra.Command {
 			if rate < 0 || rate > 1e6 {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Replays) error {
 				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return s.runReplay(cmd, replays, plan, inbox.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, replay.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}
@@ -124,12 +125,12 @@ func (s *shell) replayRunCommand() *cobra.Command {
 }
 
 // runReplay starts a plan that somebody has seen.
-func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay, start inbox.StartReplay, d decision, follow bool) error {
-	if plan.State == inbox.ReplayPlanned && start.Digest == "" && !d.yes {
+func (s *shell) runReplay(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay, start replay.StartReplay, d decision, follow bool) error {
+	if plan.State == replay.ReplayPlanned && start.Digest == "" && !d.yes {
 		if !s.interactive() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
-		if err := s.confirm(d, plan.Digest[:inbox.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
+		if err := s.confirm(d, plan.Digest[:replay.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
 			return err
 		}
 		start.Digest = plan.Digest
@@ -137,7 +138,7 @@ func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbo
 	was := plan.State
 	plan, err := replays.Start(cmd.Context(), start)
 	switch {
-	case errors.Is(err, inbox.ErrDigest):
+	case errors.Is(err, replay.ErrDigest):
 		return &failure{text: oneLine(err.Error()) + "; look at it again with `oncegate replay status " + start.ID.String() + "`"}
 	case err != nil:
 		return err
@@ -149,7 +150,7 @@ func (s *shell) runReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbo
 		return s.json(plan)
 	}
 	verb := "runs now"
-	if was == inbox.ReplayRunning {
+	if was == replay.ReplayRunning {
 		verb = "is running already, and was woken"
 	}
 	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", plan.ID, verb, plan.ID)
@@ -168,8 +169,8 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 			if err := d.check(s, "why is it cancelled?"); err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				plan, err := replays.Cancel(cmd.Context(), inbox.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
+			return s.withReplays(cmd, func(replays *replay.Replays) error {
+				plan, err := replays.Cancel(cmd.Context(), replay.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
@@ -196,8 +197,8 @@ func (s *shell) replayListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
-				rows, err := replays.List(cmd.Context(), inbox.ReplayState(f.state), last, f.limit)
+			return s.withReplays(cmd, func(replays *replay.Replays) error {
+				rows, err := replays.List(cmd.Context(), replay.ReplayState(f.state), last, f.limit)
 				if err != nil {
 					return err
 				}
@@ -219,7 +220,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 }
 
 func (s *shell) replayItemsCommand() *cobra.Command {
-	var f inbox.ItemFilter
+	var f replay.ItemFilter
 	var verdict, outcome string
 	cmd := &cobra.Command{
 		Use: "items <plan>", Short: "List the items of a replay, in the order in which they run", Args: cobra.ExactArgs(1),
@@ -231,13 +232,13 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if err := checkLimit(f.Limit); err != nil {
 				return err
 			}
-			if f.Verdict = inbox.Verdict(verdict); verdict != "" && !slices.Contains(inbox.Verdicts(), f.Verdict) {
-				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(inbox.Verdicts()))
+			if f.Verdict = replay.Verdict(verdict); verdict != "" && !slices.Contains(replay.Verdicts(), f.Verdict) {
+				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(replay.Verdicts()))
 			}
-			if f.Outcome = inbox.ItemOutcome(outcome); outcome != "" && !slices.Contains(inbox.ItemOutcomes(), f.Outcome) {
-				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(inbox.ItemOutcomes()))
+			if f.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), f.Outcome) {
+				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Replays) error {
 				if _, err := replays.Status(cmd.Context(), id); err != nil {
 					return err
 				}
@@ -255,8 +256,8 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(inbox.Verdicts()))
-	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(inbox.ItemOutcomes()))
+	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(replay.Verdicts()))
+	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(replay.ItemOutcomes()))
 	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
 	cmd.Flags().Int64Var(&f.After, "after", 0, "the page after this position")
 	addLimit(cmd, &f.Limit)
@@ -271,7 +272,7 @@ func joined[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-func itemTable(items []inbox.ReplayItem) *table {
+func itemTable(items []replay.ReplayItem) *table {
 	t := &table{
 		header: []string{"#", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
 		spare:  []string{"TARGET", "TYPE", "SOURCE", "STATE"}, whole: []string{"EFFECT", "ACTION"},
@@ -292,8 +293,8 @@ func itemTable(items []inbox.ReplayItem) *table {
 }
 
 // would says what a run does with an item.
-func would(action inbox.ReplayAction, leftOut inbox.LeftOut) string {
-	if action == inbox.ActionNone {
+func would(action replay.ReplayAction, leftOut replay.LeftOut) string {
+	if action == replay.ActionNone {
 		return "left out: " + string(leftOut)
 	}
 	return string(action)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // diffPairs are the lines in which a page shows a diff: why, then what was
@@ -15,7 +15,7 @@ func diffPairs(document json.RawMessage) []pair {
 	if len(document) == 0 {
 		return nil
 	}
-	d, err := inbox.ReadDiff(document)
+	d, err := replay.ReadDiff(document)
 	if err != nil {
 		return []pair{{"diff", "cannot be read"}}
 	}
@@ -39,7 +39,7 @@ func diffPairs(document json.RawMessage) []pair {
 }
 
 // requestPairs are one side of a diff in two or three lines.
-func requestPairs(side string, r *inbox.DiffRequest) []pair {
+func requestPairs(side string, r *replay.DiffRequest) []pair {
 	if r == nil {
 		return nil
 	}
@@ -63,6 +63,6 @@ func requestPairs(side string, r *inbox.DiffRequest) []pair {
 	return []pair{{side, to}, {side + " key", r.Key}, {side + " body", body}, {side + " outcome", became}}
 }
 
-func changeText(c inbox.Change) string {
+func changeText(c replay.Change) string {
 	return fmt.Sprintf("%s: %s -> %s", c.Path, cmp.Or(c.Before, "nothing"), cmp.Or(c.After, "nothing"))
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // planFlags are what a plan is made of.
 type planFlags struct {
 	dead    deadFlags
-	options inbox.ReplayOptions
+	options replay.ReplayOptions
 	file    string
 	all     bool
 }
@@ -35,8 +36,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
 }
 
-func (f *planFlags) scope(s *shell, args []string) (inbox.ReplayScope, error) {
-	scope := inbox.ReplayScope{All: f.all}
+func (f *planFlags) scope(s *shell, args []string) (replay.ReplayScope, error) {
+	scope := replay.ReplayScope{All: f.all}
 	var err error
 	if scope.DeadFilter, err = f.dead.filter(); err != nil {
 		return scope, err
@@ -93,8 +94,8 @@ func readIDs(in io.Reader) ([]inbox.ID, error) {
 		if err != nil {
 			return nil, usagef("--ids: line %d: %q is not an id", n, clean(cut(line, 60)))
 		}
-		if ids = append(ids, id); len(ids) > inbox.MaxReplayIDs {
-			return nil, usagef("--ids: more than %d ids", inbox.MaxReplayIDs)
+		if ids = append(ids, id); len(ids) > replay.MaxReplayIDs {
+			return nil, usagef("--ids: more than %d ids", replay.MaxReplayIDs)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -128,8 +129,8 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if err := d.fillActor(s); err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
-				plan, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+			return s.withPlanner(cmd, func(replays *replay.Replays) error {
+				plan, err := s.plan(cmd, replays, replay.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
@@ -137,7 +138,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 					return err
 				}
 				if s.output == "table" && plan.Summary.ToDo > 0 {
-					fmt.Fprintf(s.out, "\nnothing was done; to do it: oncegate replay run %s --digest %s --reason ...\n", plan.ID, plan.Digest[:inbox.MinDigest])
+					fmt.Fprintf(s.out, "\nnothing was done; to do it: oncegate replay run %s --digest %s --reason ...\n", plan.ID, plan.Digest[:replay.MinDigest])
 				}
 				return nil
 			})
@@ -151,7 +152,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 }
 
 // plan makes a plan, with a bar, and says what is wrong with what was asked.
-func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanReplay) (*inbox.Replay, error) {
+func (s *shell) plan(cmd *cobra.Command, replays *replay.Replays, ask replay.PlanReplay) (*replay.Replay, error) {
 	bar := s.progress(-1, "planning")
 	ask.Progress = func(n int) { bar.at(int64(n)) }
 	plan, err := replays.Plan(cmd.Context(), ask)
@@ -159,7 +160,7 @@ func (s *shell) plan(cmd *cobra.Command, replays *inbox.Replays, ask inbox.PlanR
 	switch {
 	case errors.Is(err, inbox.ErrScope):
 		return nil, errNoScope
-	case errors.Is(err, inbox.ErrReplayScope):
+	case errors.Is(err, replay.ErrReplayScope):
 		return nil, usagef("%s", oneLine(err.Error()))
 	}
 	return plan, err
@@ -190,15 +191,15 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *inbox.Replays) error {
-				plan, err := s.plan(cmd, replays, inbox.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+			return s.withPlanner(cmd, func(replays *replay.Replays) error {
+				plan, err := s.plan(cmd, replays, replay.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
 				if dryRun || plan.Summary.ToDo == 0 {
 					return s.showReplay(cmd, replays, plan, 0)
 				}
-				return s.runReplay(cmd, replays, plan, inbox.StartReplay{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, replay.StartReplay{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}

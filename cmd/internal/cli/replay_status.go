@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 func (s *shell) replayStatusCommand() *cobra.Command {
@@ -24,7 +24,7 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
-			return s.withReplays(cmd, func(replays *inbox.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Replays) error {
 				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
@@ -45,11 +45,11 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 const followEvery = 500 * time.Millisecond
 
 // follow watches a running replay to its end.
-func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay) error {
+func (s *shell) follow(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay) error {
 	bar := s.progress(int64(plan.Summary.ToDo), "replaying")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	for plan.State == inbox.ReplayRunning || plan.State == inbox.ReplayPlanning {
+	for plan.State == replay.ReplayRunning || plan.State == replay.ReplayPlanning {
 		bar.total(int64(plan.Summary.ToDo))
 		bar.at(int64(plan.Summary.Acted()))
 		select {
@@ -70,13 +70,13 @@ func (s *shell) follow(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.R
 
 // shownReplay is a replay with what was asked for of its items, as JSON.
 type shownReplay struct {
-	*inbox.Replay
-	ETA    string             `json:"eta,omitempty"`
-	Stands map[string]int     `json:"effects_now,omitempty"`
-	Items  []inbox.ReplayItem `json:"items,omitempty"`
+	*replay.Replay
+	ETA    string              `json:"eta,omitempty"`
+	Stands map[string]int      `json:"effects_now,omitempty"`
+	Items  []replay.ReplayItem `json:"items,omitempty"`
 }
 
-func (s *shell) showReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inbox.Replay, show int) error {
+func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay, show int) error {
 	out := shownReplay{Replay: plan}
 	if left, ok := plan.ETA(); ok {
 		out.ETA = left.String()
@@ -88,7 +88,7 @@ func (s *shell) showReplay(cmd *cobra.Command, replays *inbox.Replays, plan *inb
 		}
 	}
 	if show > 0 {
-		if out.Items, err = replays.Items(cmd.Context(), plan.ID, inbox.ItemFilter{Limit: show}); err != nil {
+		if out.Items, err = replays.Items(cmd.Context(), plan.ID, replay.ItemFilter{Limit: show}); err != nil {
 			return err
 		}
 	}
@@ -124,9 +124,9 @@ func counted[K ~string](heading string, counts map[K]int) []pair {
 }
 
 // showSummary writes what a plan holds, the largest part first.
-func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
+func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 	expires := ""
-	if r.State == inbox.ReplayPlanned {
+	if r.State == replay.ReplayPlanned {
 		expires = timeOrEmpty(r.ExpiresAt)
 	}
 	rate := ""
@@ -155,7 +155,7 @@ func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
 		return
 	}
 	groups := slices.Clone(r.Summary.Groups)
-	slices.SortStableFunc(groups, func(a, b inbox.ReplayGroup) int { return b.Count - a.Count })
+	slices.SortStableFunc(groups, func(a, b replay.ReplayGroup) int { return b.Count - a.Count })
 	t := &table{header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "ACTION", "VERDICT"}, whole: []string{"ACTION", "VERDICT"}}
 	for _, g := range groups {
 		t.add(fmt.Sprint(g.Count), g.Source, g.Name, g.Target, would(g.Action, g.LeftOut), string(g.Verdict))
@@ -165,7 +165,7 @@ func (s *shell) showSummary(w io.Writer, r *inbox.Replay) {
 }
 
 // showItem writes one item with what a replay would change.
-func (s *shell) showItem(it *inbox.ReplayItem) {
+func (s *shell) showItem(it *replay.ReplayItem) {
 	fmt.Fprintln(s.out)
 	effect := "to be made"
 	if it.Effect != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/session"
 )
@@ -17,25 +18,25 @@ import (
 // test decides what a group holds.
 type Bench struct {
 	Pool *pgxpool.Pool // not the gate's
-	Gate *inbox.Gate
+	Gate *gate.Gate
 
 	GatePool *pgxpool.Pool
 	Source   *inbox.Source
 }
 
 // NewBench gives a gate that runs once the test starts it; change may alter its configuration.
-func NewBench(t *testing.T, change func(*inbox.GateConfig)) *Bench {
+func NewBench(t *testing.T, change func(*gate.GateConfig)) *Bench {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
 	b := &Bench{Pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}
 	b.Source = inboxtest.Source(t, b.Pool, "stripe")
-	cfg := inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: inboxtest.Clock(t, b.Pool)}
+	cfg := gate.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: inboxtest.Clock(t, b.Pool)}
 	b.GatePool = cfg.Pool
 	if change != nil {
 		change(&cfg)
 	}
 	var err error
-	if b.Gate, err = inbox.NewGate(cfg); err != nil {
+	if b.Gate, err = gate.NewGate(cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Gate.Stop(context.WithoutCancel(t.Context())) })

@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/relay"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -33,7 +35,7 @@ func NewOutbox(t *testing.T) *Outbox {
 	}
 	o.Clock, o.Work = inboxtest.Clock(t, o.Pool), inboxtest.Open(t, url, schema, session.PoolWork, 8)
 	var err error
-	o.Gate, err = inbox.NewGate(inbox.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: o.Clock})
+	o.Gate, err = gate.NewGate(gate.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: o.Clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +45,9 @@ func NewOutbox(t *testing.T) *Outbox {
 }
 
 // Relay gives a relay of the outbox into the gate, so many rows at a time.
-func (o *Outbox) Relay(t *testing.T, gate inbox.Accepter, batch int) *inbox.Relay {
+func (o *Outbox) Relay(t *testing.T, gate inbox.Accepter, batch int) *relay.Relay {
 	t.Helper()
-	r, err := inbox.NewRelay(inbox.RelayConfig{
+	r, err := relay.NewRelay(relay.RelayConfig{
 		Pool: o.Work, Gate: gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Batch: batch,
 		Sources: map[string]*inbox.Source{o.Source.Name: o.Source}, Every: 20 * time.Millisecond,
 	})
@@ -75,7 +77,7 @@ func (o *Outbox) Want(t *testing.T, events, waiting int) {
 }
 
 // RunRelay relays once, and gives the number of rows that it relayed.
-func RunRelay(t *testing.T, r *inbox.Relay) int {
+func RunRelay(t *testing.T, r *relay.Relay) int {
 	t.Helper()
 	n, err := r.Run(t.Context())
 	if err != nil {

@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -20,12 +22,12 @@ const Day = 24 * time.Hour
 type Past struct {
 	Pool   *pgxpool.Pool
 	Source *inbox.Source
-	Gate   *inbox.Gate
+	Gate   *gate.Gate
 	At     atomic.Int64
 }
 
 // KeepDefault are the horizons of the class default in these tests.
-var KeepDefault = inbox.Horizons{Body: 7 * Day, Tombstone: 30 * Day, Effects: 14 * Day, Refusals: 7 * Day, Audit: 60 * Day}
+var KeepDefault = prune.Horizons{Body: 7 * Day, Tombstone: 30 * Day, Effects: 14 * Day, Refusals: 7 * Day, Audit: 60 * Day}
 
 // NewPast gives a gate without events.
 func NewPast(tb testing.TB) *Past {
@@ -33,9 +35,9 @@ func NewPast(tb testing.TB) *Past {
 	url, schema := inboxtest.Schema(tb)
 	p := &Past{Pool: inboxtest.Open(tb, url, schema, session.PoolAdmin, 8)}
 	p.Source = inboxtest.Source(tb, p.Pool, "stripe")
-	p.Register(tb, inbox.ClassRow{Name: "default", Horizons: KeepDefault})
+	p.Register(tb, prune.ClassRow{Name: "default", Horizons: KeepDefault})
 	var err error
-	p.Gate, err = inbox.NewGate(inbox.GateConfig{
+	p.Gate, err = gate.NewGate(gate.GateConfig{
 		Pool: inboxtest.Open(tb, url, schema, session.PoolGate, 6), Enqueuer: Queue(),
 		Clock: inbox.NewClock(p.Pool, func() time.Time { return time.Unix(0, p.At.Load()) }),
 	})
@@ -50,9 +52,9 @@ func NewPast(tb testing.TB) *Past {
 }
 
 // Register registers retention classes.
-func (p *Past) Register(tb testing.TB, classes ...inbox.ClassRow) {
+func (p *Past) Register(tb testing.TB, classes ...prune.ClassRow) {
 	tb.Helper()
-	if err := inbox.RegisterClasses(tb.Context(), p.Pool, classes); err != nil {
+	if err := prune.RegisterClasses(tb.Context(), p.Pool, classes); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -113,13 +115,13 @@ func (p *Past) Count(tb testing.TB, sql string, args ...any) (n int) {
 }
 
 // Pruner gives a pruner without a limit of its rate.
-func (p *Past) Pruner(tb testing.TB) *inbox.Pruner {
+func (p *Past) Pruner(tb testing.TB) *prune.Pruner {
 	tb.Helper()
 	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: p.Pool, Enqueuer: Queue(), Node: "test"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: p.Pool, Effects: effects, Rate: -1})
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: p.Pool, Effects: effects, Rate: -1})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,14 +129,14 @@ func (p *Past) Pruner(tb testing.TB) *inbox.Pruner {
 }
 
 // Prune prunes until a pass is complete.
-func (p *Past) Prune(tb testing.TB, include ...inbox.Prunable) inbox.PruneReport {
+func (p *Past) Prune(tb testing.TB, include ...prune.Prunable) prune.PruneReport {
 	tb.Helper()
-	run := inbox.PruneRun{Include: include, Anew: true}
+	run := prune.PruneRun{Include: include, Anew: true}
 	if len(include) > 0 {
 		run.Actor, run.Reason = "test", "a test"
 	}
 	// Whatever else uses the database may make a pass give way: the next goes on.
-	all := inbox.PruneReport{Rows: map[string]int64{}}
+	all := prune.PruneReport{Rows: map[string]int64{}}
 	inboxtest.Until(tb, "a pass that is complete", func() bool {
 		report, err := p.Pruner(tb).Run(tb.Context(), run)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -28,7 +30,7 @@ func RingOf(tb testing.TB, text string) *seal.Keyring {
 // Sealing makes the gate one of the same schema that seals with the keys.
 func (p *Past) Sealing(t *testing.T, keys *seal.Keyring) {
 	t.Helper()
-	gate, err := inbox.NewGate(inbox.GateConfig{
+	gate, err := gate.NewGate(gate.GateConfig{
 		Pool: p.Pool, Enqueuer: Queue(), Keyring: keys,
 		Clock: inbox.NewClock(p.Pool, func() time.Time { return time.Unix(0, p.At.Load()) }),
 	})
@@ -43,9 +45,9 @@ func (p *Past) Sealing(t *testing.T, keys *seal.Keyring) {
 }
 
 // EraseWith erases an event whose content is sealed.
-func (p *Past) EraseWith(t *testing.T, keys *seal.Keyring, key string) inbox.Erased {
+func (p *Past) EraseWith(t *testing.T, keys *seal.Keyring, key string) prune.Erased {
 	t.Helper()
-	out, err := inbox.EraseEvent(t.Context(), p.Pool, inbox.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test", Keyring: keys})
+	out, err := prune.EraseEvent(t.Context(), p.Pool, prune.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test", Keyring: keys})
 	if err != nil {
 		t.Fatalf("erasing %s: %v", key, err)
 	}
@@ -71,7 +73,7 @@ func (p *Past) Delivery(t *testing.T, keys *seal.Keyring, event inbox.ID) (key i
 }
 
 // Erase erases an event.
-func (p *Past) Erase(t *testing.T, key string) (inbox.Erased, error) {
+func (p *Past) Erase(t *testing.T, key string) (prune.Erased, error) {
 	t.Helper()
-	return inbox.EraseEvent(t.Context(), p.Pool, inbox.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test"})
+	return prune.EraseEvent(t.Context(), p.Pool, prune.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test"})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -77,7 +78,7 @@ func (n *naive) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, 
 		return nil
 	})
 	if err != nil {
-		return inbox.Receipt{}, fmt.Errorf("%w: %w", inbox.ErrUnavailable, err)
+		return inbox.Receipt{}, fmt.Errorf("%w: %w", gate.ErrUnavailable, err)
 	}
 	return receipt, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
 )
@@ -229,11 +229,11 @@ func (c *churnedSchema) round(ctx context.Context) error {
 	if _, err := c.pool.Exec(ctx, churnHorizon, c.next-churnAlive, c.first); err != nil {
 		return err
 	}
-	pruner, err := inbox.NewPruner(inbox.PruneConfig{Pool: c.pool, Rate: -1})
+	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: c.pool, Rate: -1})
 	if err != nil {
 		return err
 	}
-	report, err := pruner.Run(ctx, inbox.PruneRun{Anew: true})
+	report, err := pruner.Run(ctx, prune.PruneRun{Anew: true})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/jobs"
@@ -33,9 +34,9 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	}
 	admin := inboxtest.Open(t, server.DSN(), schema, session.PoolAdmin, 4)
 	source := inboxtest.Source(t, admin, "stripe")
-	g := func(deadline time.Duration) *inbox.Gate {
+	g := func(deadline time.Duration) *gate.Gate {
 		t.Helper()
-		g, err := inbox.NewGate(inbox.GateConfig{
+		g, err := gate.NewGate(gate.GateConfig{
 			Pool: inboxtest.Open(t, server.DSN(), schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, admin),
 			Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Deadline: deadline,
 		})
@@ -64,7 +65,7 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"known", "new"} {
-		if receipt, err := waiting.Accept(t.Context(), inboxtest.Admission(source, id)); !errors.Is(err, inbox.ErrUnavailable) {
+		if receipt, err := waiting.Accept(t.Context(), inboxtest.Admission(source, id)); !errors.Is(err, gate.ErrUnavailable) {
 			t.Errorf("%s was acknowledged before the standby had it: %v, %v", id, receipt, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 // Effect is an effect as the database has it.
@@ -35,20 +36,20 @@ type Evidence struct {
 // ExpectedVerdict is the verdict that a plan must give an event's effect at billing, worked out by hand. The route of
 // stripe in configurationAfter takes an event by its type and total. A condition does not apply to what may already
 // have happened.
-func ExpectedVerdict(e *Event, unknown bool) inbox.Verdict {
+func ExpectedVerdict(e *Event, unknown bool) replay.Verdict {
 	switch {
 	case e.Source == "github":
-		return inbox.VerdictSame // what was rendered before is sent again
+		return replay.VerdictSame // what was rendered before is sent again
 	case e.Source == "orders" && unknown:
-		return inbox.VerdictOtherKey // what may have happened at one target is not sent to another
+		return replay.VerdictOtherKey // what may have happened at one target is not sent to another
 	case e.Source == "orders":
-		return inbox.VerdictOtherTarget
+		return replay.VerdictOtherTarget
 	case e.Type == "invoice.voided":
-		return inbox.VerdictNoRoute
+		return replay.VerdictNoRoute
 	case !unknown && e.Total == 0:
-		return inbox.VerdictNoRoute
+		return replay.VerdictNoRoute
 	}
-	return inbox.VerdictOtherBody
+	return replay.VerdictOtherBody
 }
 
 // Check compares the ledgers and returns what does not agree, one line each.
@@ -101,7 +102,7 @@ func (c *checker) checkPlanning() {
 
 // checkVerdicts: the first plan has an item for each effect that failed, with the expected verdict.
 func (c *checker) checkVerdicts() {
-	planned := map[string]inbox.Verdict{}
+	planned := map[string]replay.Verdict{}
 	for _, it := range c.Plans[0].Items {
 		planned[it.Source+"/"+it.EventID+"/"+it.Route] = it.Verdict
 	}
@@ -146,16 +147,16 @@ func (c *checker) checkOutcomes(p *Plan, last bool) {
 		}
 		sent := c.requestsBetween(before.Key, p.FirstRequest, p.LastRequest)
 		switch it.Outcome {
-		case inbox.ItemReplayed:
+		case replay.ItemReplayed:
 			c.checkRequest(name, it, &before, sent)
-		case inbox.ItemLeftOut, "":
+		case replay.ItemLeftOut, "":
 			if it.Outcome == "" && last {
 				c.failf("%s: the last run did not come to it", name)
 			}
 			if len(sent) > 0 {
 				c.failf("%s was left as it was, and %d requests went out", name, len(sent))
 			}
-			if after := c.After[it.Effect.String()]; it.Outcome == inbox.ItemLeftOut && after != before {
+			if after := c.After[it.Effect.String()]; it.Outcome == replay.ItemLeftOut && after != before {
 				c.failf("%s was left out, and changed from %+v to %+v", name, before, after)
 			}
 		default:
@@ -166,7 +167,7 @@ func (c *checker) checkOutcomes(p *Plan, last bool) {
 }
 
 // checkUntouched: the items that a cancelled run did not reach are in the next plan, unchanged.
-func (c *checker) checkUntouched(p *Plan, it *inbox.ReplayItem, name string, before *Effect) {
+func (c *checker) checkUntouched(p *Plan, it *replay.ReplayItem, name string, before *Effect) {
 	if it.Outcome != "" || p == &c.Plans[len(c.Plans)-1] {
 		return
 	}
@@ -177,13 +178,13 @@ func (c *checker) checkUntouched(p *Plan, it *inbox.ReplayItem, name string, bef
 }
 
 // checkRequest: the request is what the plan said, and the effect is done.
-func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
-	diff, err := inbox.ReadDiff(it.Diff)
+func (c *checker) checkRequest(name string, it *replay.ReplayItem, before *Effect, sent []placed) {
+	diff, err := replay.ReadDiff(it.Diff)
 	if err != nil || diff.Recorded == nil || diff.Verdict != it.Verdict {
 		c.failf("%s: its diff cannot be read (%v) or is of another verdict", name, err)
 		return
 	}
-	if it.Verdict == inbox.VerdictOtherKey {
+	if it.Verdict == replay.VerdictOtherKey {
 		c.checkUnchanged(name, it, before, sent)
 		return
 	}
@@ -191,7 +192,7 @@ func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect
 	if diff.Today != nil {
 		said = diff.Today
 	}
-	if (it.Verdict == inbox.VerdictSame) != (diff.Today == nil) {
+	if (it.Verdict == replay.VerdictSame) != (diff.Today == nil) {
 		c.failf("%s: verdict %s, and today's request is told: %v", name, it.Verdict, diff.Today != nil)
 	}
 	if len(sent) == 0 {
@@ -213,7 +214,7 @@ func (c *checker) checkRequest(name string, it *inbox.ReplayItem, before *Effect
 }
 
 // checkUnchanged: what may have happened at another target is not sent, and waits for a person.
-func (c *checker) checkUnchanged(name string, it *inbox.ReplayItem, before *Effect, sent []placed) {
+func (c *checker) checkUnchanged(name string, it *replay.ReplayItem, before *Effect, sent []placed) {
 	if len(sent) > 0 {
 		c.failf("%s may have happened at another target, and %d requests went out", name, len(sent))
 	}
@@ -235,8 +236,8 @@ func (c *checker) checkLedgers() {
 		e := &c.Events[i]
 		name := e.Source + "/" + e.ID
 		verdict := ExpectedVerdict(e, c.unknown[name])
-		wanted[name] = e.Mode == Up || verdict != inbox.VerdictNoRoute
-		kept[name] = e.Mode != Up && verdict == inbox.VerdictOtherKey
+		wanted[name] = e.Mode == Up || verdict != replay.VerdictNoRoute
+		kept[name] = e.Mode != Up && verdict == replay.VerdictOtherKey
 	}
 	applied := map[string]int{}
 	for _, key := range c.Applied {

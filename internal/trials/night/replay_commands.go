@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -34,8 +34,8 @@ func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) err
 
 // Plan is one plan, with what was measured around it.
 type Plan struct {
-	Replay inbox.Replay
-	Items  []inbox.ReplayItem
+	Replay replay.Replay
+	Items  []replay.ReplayItem
 
 	// FirstRequest is how many requests the targets had received when the plan was made, and LastRequest when
 	// everything it began had ended.
@@ -77,7 +77,7 @@ func (n *Campaign) readItems(ctx context.Context) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	p.Items = nil
 	for after := int64(0); ; {
-		var page []inbox.ReplayItem
+		var page []replay.ReplayItem
 		if err := n.runCommand(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
 			return err
 		}

@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // replay is a plan as its command gave it.
 type plannedReplay struct {
 	id, digest string
-	options    inbox.ReplayOptions
+	options    replay.ReplayOptions
 	planned    span
 	by         string
 	items      []string // effects that it acts on
@@ -64,7 +65,7 @@ func (o *operator) makePlan(ctx context.Context) (bool, error) {
 	if o.random.IntN(2) == 0 {
 		args = append(args, "--include-indeterminate")
 	}
-	var out inbox.Replay
+	var out replay.Replay
 	a, err := o.runCommand(ctx, commandOptions{kind: "replay plan", decides: true}, &out, args...)
 	if err != nil || a.ExitCode != 0 {
 		return true, err
@@ -75,7 +76,7 @@ func (o *operator) makePlan(ctx context.Context) (bool, error) {
 
 // newRoutes plans what the route that comes and goes did not take, and runs it.
 func (o *operator) newRoutes(ctx context.Context) (bool, error) {
-	var out inbox.Replay
+	var out replay.Replay
 	a, err := o.runCommand(ctx, commandOptions{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
 	if err != nil || a.ExitCode != 0 {
 		return true, err
@@ -84,13 +85,13 @@ func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	a, err = o.runCommand(ctx, commandOptions{kind: "replay run", decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest])
+	a, err = o.runCommand(ctx, commandOptions{kind: "replay run", decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:replay.MinDigest])
 	o.recordRun(r, a)
 	return true, err
 }
 
 // recordPlan notes a plan with the effects that it acts on.
-func (o *operator) recordPlan(ctx context.Context, a *act, out *inbox.Replay) (*plannedReplay, error) {
+func (o *operator) recordPlan(ctx context.Context, a *act, out *replay.Replay) (*plannedReplay, error) {
 	r := &plannedReplay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
 	rows, err := o.db.Query(ctx, `SELECT effect_id::text FROM replay_item WHERE replay_id = $1 AND left_out IS NULL AND effect_id IS NOT NULL`, r.id)
 	if err != nil {
@@ -133,7 +134,7 @@ func (o *operator) runPlan(ctx context.Context) (bool, error) {
 	if again {
 		name = "replay run again"
 	}
-	a, err := o.runCommand(ctx, commandOptions{kind: name, decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:inbox.MinDigest], "--rate", rate)
+	a, err := o.runCommand(ctx, commandOptions{kind: name, decides: true}, &struct{}{}, "replay", "run", r.id, "--digest", r.digest[:replay.MinDigest], "--rate", rate)
 	o.recordRun(r, a)
 	return true, err
 }
@@ -153,7 +154,7 @@ func (o *operator) cancelPlan(ctx context.Context) (bool, error) {
 	if r == nil {
 		return false, nil
 	}
-	var out inbox.Replay
+	var out replay.Replay
 	a, err := o.runCommand(ctx, commandOptions{kind: "replay cancel", decides: true}, &out, "replay", "cancel", r.id)
 	if err == nil && a.ExitCode == 0 {
 		o.mu.Lock()
@@ -180,7 +181,7 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	if a.ExitCode == 0 {
-		var out inbox.Replay
+		var out replay.Replay
 		if err := json.Unmarshal(raw, &out); err != nil {
 			o.violate(rig.NewViolation(exitedWrongly, "%s wrote what is no replay: %v", a, err))
 			return true, nil
@@ -194,7 +195,7 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 	if err != nil || id == "" {
 		return true, err
 	}
-	var out inbox.Replay
+	var out replay.Replay
 	if out.ID, err = inbox.ParseID(id); err != nil {
 		return true, err
 	}

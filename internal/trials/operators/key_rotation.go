@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -31,7 +31,7 @@ func (o *operator) runKilled(ctx context.Context, h commandOptions, args ...stri
 type keyRow struct {
 	ID     int32
 	Active bool
-	Usage  []inbox.KeyUsage
+	Usage  []prune.KeyUsage
 }
 
 // rotateKeys rotates keys and reseals, again and again, until ctx ends: each takes as long as

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -64,13 +64,13 @@ func (c *campaign) checkReplays(ctx context.Context) error {
 // judge compares the end of a replay with what people decided about it.
 func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	switch {
-	case e.state == string(inbox.ReplayRunning):
+	case e.state == string(replay.ReplayRunning):
 		out = append(out, rig.NewViolation(endless, "replay %s is still running, and %d of its items had no turn", e.id, e.open))
-	case e.state == string(inbox.ReplayDone) && e.open > 0:
+	case e.state == string(replay.ReplayDone) && e.open > 0:
 		out = append(out, rig.NewViolation(endless, "replay %s is done, and %d of its items had no turn", e.id, e.open))
 	}
 	for _, a := range cancels {
-		if e.state != string(inbox.ReplayCancelled) {
+		if e.state != string(replay.ReplayCancelled) {
 			out = append(out, rig.NewViolation(undecided, "replay %s is %s after %s", e.id, e.state, a))
 		}
 		if e.acted != nil && e.acted.After(a.Ended) {
@@ -90,7 +90,7 @@ func compareCount(what string, told, have int64) (out []violation) {
 
 // compareReplay compares what `replay status` counts with the rows.
 func (o *operator) compareReplay(ctx context.Context, id string) error {
-	var out inbox.Replay
+	var out replay.Replay
 	a, err := o.runCommand(ctx, commandOptions{kind: "replay status", neverKilled: true}, &out, "replay", "status", id)
 	if err != nil || a.ExitCode != 0 {
 		return err // a plan may have been pruned
@@ -99,7 +99,7 @@ func (o *operator) compareReplay(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	for _, outcome := range inbox.ItemOutcomes() {
+	for _, outcome := range replay.ItemOutcomes() {
 		o.violate(compareCount(fmt.Sprintf("items of replay %s that are %s", id, outcome), int64(out.Summary.Outcomes[outcome]), int64(rows[string(outcome)]))...)
 	}
 	return nil

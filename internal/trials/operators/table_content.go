@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -19,7 +19,7 @@ func (c *campaign) checkPruned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var out inbox.PruneReport
+	var out prune.PruneReport
 	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 224)}
 	a, err := o.runCommand(ctx, commandOptions{kind: "prune --include", decides: true, confirms: true, neverKilled: true}, &out, "prune", "--include", "dead,indeterminate,held,replay")
 	if err != nil {

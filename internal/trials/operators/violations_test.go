@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -285,11 +285,11 @@ func TestLeakingNoticesContent(t *testing.T) {
 
 func TestOldKeysAreNoticed(t *testing.T) {
 	t.Parallel()
-	rows := []keyRow{{ID: 1}, {ID: 2, Active: true, Usage: []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 2, Values: 7}}}}
+	rows := []keyRow{{ID: 1}, {ID: 2, Active: true, Usage: []prune.KeyUsage{{Table: "effect", Column: "result", Key: 2, Values: 7}}}}
 	if found := leftUnderOldKeys(rows); len(found) > 0 {
 		t.Errorf("everything is under the active key: %v", found)
 	}
-	rows[0].Usage = []inbox.KeyUsage{{Table: "effect", Column: "result", Key: 1, Values: 1}}
+	rows[0].Usage = []prune.KeyUsage{{Table: "effect", Column: "result", Key: 1, Values: 1}}
 	if got := kindsOf(leftUnderOldKeys(rows)); got != keptOldKey {
 		t.Errorf("a value is under an old key: found %q", got)
 	}

@@ -1,9 +1,0 @@
-package inbox
-
-// Statements of replays, for the tests of their plans.
-const (
-	ScopeEffects  = scopeEffects
-	ReadChunk     = readChunk
-	ReadDecisions = readDecisions
-	MarkFresh     = markFresh
-)

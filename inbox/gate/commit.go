@@ -1,0 +1,254 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// errVanished: a key was neither inserted nor found. The row that stood in the
+// way went while we looked (erased, or its transaction rolled back); a new run
+// settles it.
+var errVanished = errors.New("a key was neither inserted nor found")
+
+// The unique constraint is the gate. DO NOTHING, never DO UPDATE: one statement
+// carries a whole group, and two equal keys in it would raise 21000. The search
+// for the same body under another id is best effort, and only for providers
+// that do not sign their ids.
+const insertEvents = `
+INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
+    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent,
+    id_unsigned, parent, suspected_replay)
+SELECT k.*, k.id_unsigned AND EXISTS (
+        SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
+            AND p.event_id <> k.event_id)
+FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::timestamptz[], $8::timestamptz[],
+    $9::text[], $10::text[], $11::text[], $12::uuid[], $13::int[], $14::int[], $15::int[], $16::int[], $17::text[],
+    $18::boolean[], $19::uuid[]) AS k (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
+    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent, id_unsigned, parent)
+ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
+RETURNING id, suspected_replay`
+
+// The first statement's snapshot cannot see a row that committed while it
+// waited for it, so the keys are read by a second one, in the same round trip.
+// A duplicate of an event with dead effects, or with duplicates of dead ones, asks for them to be re-armed; what
+// may be re-armed is decided by the worker, under the effect's lock.
+const readEvents = `
+SELECT k.ord, e.id, e.body_sha256, e.admission,
+    e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND (f.state = 'dead'
+        OR f.state = 'duplicate' AND EXISTS (SELECT FROM effect o WHERE o.id = f.duplicate_of AND o.state = 'dead')))
+FROM unnest($1::int[], $2::text[], $3::uuid[], $4::boolean[]) WITH ORDINALITY AS k (source_id, event_id, own, rearm, ord)
+JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
+
+// One row a delivery, for those of which at least one event is new. A day
+// without a partition raises 23514, is made, and the group is run again.
+const insertBodies = `
+INSERT INTO inbox_body (class, id, headers, body, key_id)
+SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[], $5::int[])`
+
+const insertEffects = `
+INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
+SELECT k.*, 'pending', now()
+FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[]) AS k`
+
+// Once a key and group. SKIP LOCKED: the count is for people, and a duplicate
+// must not wait for a row that something else holds.
+const bumpDeliveries = `
+UPDATE inbox_event e SET deliveries = e.deliveries + k.n, last_delivery_at = now()
+FROM (SELECT i.id, u.n FROM unnest($1::uuid[], $2::int[]) AS u (id, n) JOIN inbox_event i ON i.id = u.id
+      FOR NO KEY UPDATE OF i SKIP LOCKED) AS k
+WHERE e.id = k.id`
+
+// Where a synchronous standby is configured, a group that wrote nothing must
+// still make its COMMIT wait for it: else a duplicate is acknowledged before its
+// original is replicated.
+const emitNothing = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
+
+// A group that has little time waits less for locks than its connection allows.
+const setLockTimeout = `SELECT set_config('lock_timeout', $1, true)`
+
+// run admits the group in one transaction. sent reports whether COMMIT may have
+// reached the server: only then is a lost connection ambiguous.
+func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
+	var ids []int64
+	if err := g.insert(ctx, conn, group, &ids); err != nil {
+		return false, err
+	}
+	b := &pgx.Batch{}
+	wrote, woke, err := g.writeTx(b, group, ids)
+	if err != nil {
+		return false, err
+	}
+	if !wrote && g.standby {
+		b.Queue(emitNothing)
+	}
+	committed := false
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
+	})
+	if woke {
+		g.cfg.Enqueuer.Notify(b)
+	}
+	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && refused(err)) {
+		return true, err
+	}
+	if !committed {
+		return true, fmt.Errorf("%w: COMMIT was answered by a rollback", ErrUnavailable)
+	}
+	if conn.Warned() {
+		return true, fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
+	}
+	return true, nil
+}
+
+// refused reports whether the server is there and refused a statement. Behind the
+// COMMIT that is the notification, without which the workers come a little later.
+func refused(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.SeverityUnlocalized == "ERROR"
+}
+
+// insert opens the transaction, inserts the events and learns which are new.
+func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	if group.lock < gateLockTimeout {
+		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
+	}
+	c := newColumns(group.leads)
+	b.Queue(insertEvents, c.insertArgs()...).Query(func(rows pgx.Rows) error {
+		fresh := make(map[inbox.ID]bool, len(group.leads))
+		var id inbox.ID
+		var suspected bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &suspected}, func() error {
+			fresh[id] = suspected
+			return nil
+		})
+		for _, l := range group.leads {
+			l.suspected, l.fresh = fresh[l.id], false
+			if _, ok := fresh[l.id]; ok {
+				l.fresh, l.row, l.rowSHA, l.admittedAs = true, l.id, l.sha[:], l.admission
+			}
+		}
+		return err
+	})
+	b.Queue(readEvents, c.sourceIDs, c.eventIDs, c.ids, c.rearms).Query(func(rows pgx.Rows) error {
+		return readFound(rows, group.leads)
+	})
+	if group.effects > 0 {
+		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
+	}
+	classes, bodies, gone := group.stored()
+	if len(bodies) > 0 {
+		b.Queue(lockBodies, classes, bodies).Query(func(rows pgx.Rows) error {
+			var id inbox.ID
+			_, err := pgx.ForEachRow(rows, []any{&id}, func() error { delete(gone, id); return nil })
+			return err
+		})
+	}
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		for _, d := range gone {
+			d.stored = false
+		}
+		return errBodyGone
+	}
+	for _, l := range group.leads {
+		if l.row.IsZero() {
+			return errVanished
+		}
+	}
+	return nil
+}
+
+func readFound(rows pgx.Rows, leads []*lead) error {
+	var (
+		ord       int64
+		id        inbox.ID
+		sha       []byte
+		admission string
+		rearm     bool
+	)
+	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &sha, &admission, &rearm}, func() error {
+		l := leads[ord-1]
+		if l.fresh {
+			return nil
+		}
+		// Our own id, though this run did not insert it: a run of ours committed and
+		// the answer was lost.
+		l.ours = id == l.id
+		l.row, l.rowSHA, l.admittedAs, l.rearm = id, append([]byte(nil), sha...), admission, rearm
+		return nil
+	})
+	return err
+}
+
+// writeTx queues the bodies, jobs and effects of the new events and the count
+// of the others. It reports whether anything is sure to be written, and whether
+// that is something for the workers.
+func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke bool, err error) {
+	var (
+		bodies  bodyColumns
+		effects effectColumns
+		ordered orderedColumns
+		bumps   bumpColumns
+		wakes   []inbox.Wake
+		fresh   bool
+	)
+	for _, l := range group.leads {
+		switch {
+		case l.fresh:
+			fresh = true
+			if !l.delivery.stored {
+				bodies.add(l.delivery)
+			}
+			for i := range l.effects {
+				e := &l.effects[i]
+				wake := inbox.Wake{Kind: inbox.WakeEffect, ID: e.id}
+				if e.pending() {
+					if len(wakes) == len(ids) {
+						return false, false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
+					}
+					wake.JobID = ids[len(wakes)]
+					wakes = append(wakes, wake)
+				}
+				if e.place != nil {
+					ordered.add(l.id, e, wake.JobID)
+				} else {
+					effects.add(l.id, e, wake.JobID)
+				}
+			}
+		case !l.ours:
+			bumps.add(l.row, 1+len(l.followers))
+		}
+	}
+	wrote = fresh
+	for _, l := range group.leads {
+		if l.rearm {
+			wakes, wrote = append(wakes, inbox.Wake{Kind: inbox.WakeRearm, ID: l.row}), true
+		}
+	}
+	if len(wakes) > 0 {
+		g.cfg.Enqueuer.InsertTx(b, wakes)
+	}
+	if len(bodies.ids) > 0 {
+		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies, bodies.keyIDs)
+	}
+	if len(effects.ids) > 0 {
+		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)
+	}
+	ordered.queue(b)
+	if len(bumps.ids) > 0 {
+		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
+	}
+	return wrote, len(wakes) > 0, nil
+}

@@ -1,0 +1,244 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/session"
+)
+
+// How a commit is tried.
+const (
+	// CommitProbeEvery is how often a commit is tried.
+	CommitProbeEvery = 5 * time.Second
+
+	// commitRetry is the pause after a try that failed, so that the end of the trouble is seen.
+	commitRetry = time.Second
+
+	// CommitProbeSlow is how long a commit may take, or fail, before the process is not ready.
+	CommitProbeSlow = 5 * time.Second
+)
+
+// CommitProbeConfig configures a [CommitProbe]. Pool and Asking are required.
+type CommitProbeConfig struct {
+	// Pool is the one whose commits are tried: the gate's, where there is one.
+	Pool *pgxpool.Pool
+
+	// Asking is another pool, by which a commit that does not come is looked at.
+	Asking *pgxpool.Pool
+
+	// Committed is called after each commit, with the time at which it began; nil is nobody.
+	Committed func(began time.Time)
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+
+	// Now is the machine's clock. It is required.
+	Now func() time.Time
+}
+
+// CommitProbe commits a transaction of its own every few seconds, as the gate would, so that a
+// database that takes no commits is noticed although nobody delivers: one that is read-only or
+// full, one whose tables are locked, and one that waits for a synchronous standby that does not
+// answer. One commit is tried at a time, for as long as it takes: one that was given up would go
+// on waiting inside the server, and so would the next.
+type CommitProbe struct {
+	cfg  CommitProbeConfig
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	began    time.Time // of the try under way; zero between two
+	pid      uint32    // the server's process that carries it out; 0 before there is one
+	abandon  context.CancelFunc
+	failing  time.Time // of the first try that failed since one succeeded; zero if none
+	failed   time.Time // of the last one
+	problem  string
+	waitsFor string // what the server says the try under way waits for
+}
+
+// NewCommitProbe checks the configuration and makes a probe; Start sets it going.
+func NewCommitProbe(cfg CommitProbeConfig) (*CommitProbe, error) {
+	if cfg.Pool == nil || cfg.Asking == nil || cfg.Now == nil {
+		return nil, errors.New("commit probe: Pool, Asking and Now are required")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &CommitProbe{cfg: cfg}, nil
+}
+
+// Start begins to try. It returns nil.
+func (p *CommitProbe) Start(ctx context.Context) error {
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.done.Go(func() { p.run(ctx) })
+	p.done.Go(func() { p.look(ctx) })
+	return nil
+}
+
+// Stop ends the trying, and gives up a commit that is under way. It may be called twice.
+func (p *CommitProbe) Stop(context.Context) error {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.done.Wait()
+	return nil
+}
+
+// Ready returns an error while the commit under way has waited for [CommitProbeSlow], or all
+// that were tried for that long have failed. One commit ends it.
+func (p *CommitProbe) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.cfg.Now()
+	if waiting := now.Sub(p.began); !p.began.IsZero() && waiting >= CommitProbeSlow {
+		if p.waitsFor == syncRep {
+			return fmt.Errorf("a commit has been waiting for a synchronous standby for %s: see that the standby runs, or take it out of synchronous_standby_names", waiting.Truncate(time.Second))
+		}
+		return fmt.Errorf("a commit has not been answered for %s", waiting.Truncate(time.Second))
+	}
+	if !p.failing.IsZero() && p.failed.Sub(p.failing) >= CommitProbeSlow {
+		return fmt.Errorf("the database has taken no commit for %s: %s", now.Sub(p.failing).Truncate(time.Second), p.problem)
+	}
+	return nil
+}
+
+func (p *CommitProbe) run(ctx context.Context) {
+	for {
+		began := p.cfg.Now()
+		err := p.try(ctx, began)
+		if ctx.Err() != nil {
+			return
+		}
+		p.note(ctx, began, err)
+		pause := CommitProbeEvery
+		if err != nil {
+			pause = commitRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// note keeps what came of a try, and logs the first that fails.
+func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
+	p.mu.Lock()
+	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
+	first := p.failing.IsZero()
+	if err == nil {
+		p.failing = time.Time{}
+	} else {
+		p.failed, p.problem = p.cfg.Now(), row.PublicErrorText(err)
+		if first {
+			p.failing = p.failed
+		}
+	}
+	p.mu.Unlock()
+	switch {
+	case err != nil && first:
+		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", row.PublicErrorText(err)))
+	case err == nil && !first:
+		p.cfg.Logger.InfoContext(ctx, "the database takes commits again")
+	}
+	if err == nil && p.cfg.Committed != nil {
+		p.cfg.Committed(began)
+	}
+}
+
+// What the gate needs of its tables, without a row of them: a lock that somebody holds on a table
+// and a right that is missing are met here as well.
+const lockGate = `LOCK TABLE ONLY inbox_event, ONLY effect IN ROW EXCLUSIVE MODE`
+
+// try commits once. It has no deadline of its own, and the server must have none either: a COMMIT
+// that is cut off while it waits for a standby says that it succeeded.
+func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	p.began, p.abandon = began, cancel
+	p.mu.Unlock()
+	timed, stop := context.WithTimeout(ctx, CommitProbeSlow)
+	conn, err := p.cfg.Pool.Acquire(timed)
+	stop()
+	if err != nil {
+		return fmt.Errorf("getting a connection: %w", err)
+	}
+	defer conn.Release()
+	p.mu.Lock()
+	p.pid = session.PID(conn.Conn())
+	p.mu.Unlock()
+	session.TakeWarning(conn.Conn())
+	b := &pgx.Batch{}
+	committed := false
+	b.Queue("BEGIN")
+	b.Queue("SET LOCAL statement_timeout = 0")
+	b.Queue(lockGate)
+	b.Queue(emitNothing)
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
+	})
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Conn().Close(closing) // with what is left of the transaction
+		return err
+	}
+	if !committed || session.TakeWarning(conn.Conn()) {
+		return errors.New("the commit was not confirmed")
+	}
+	return nil
+}
+
+// syncRep is what PostgreSQL calls waiting for a synchronous standby.
+const syncRep = "SyncRep"
+
+// A process that is idle has lost the statement, or its answer was lost.
+const readWait = `
+SELECT coalesce(wait_event, ''), state IS DISTINCT FROM 'idle' FROM pg_stat_activity WHERE pid = $1`
+
+// look asks the server about a commit that does not come. One of which the server knows nothing
+// any more was lost with its connection: it is given up, and the next one is tried.
+func (p *CommitProbe) look(ctx context.Context) {
+	ticker := time.NewTicker(commitRetry)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		p.mu.Lock()
+		began, pid, abandon := p.began, p.pid, p.abandon
+		p.mu.Unlock()
+		if began.IsZero() || pid == 0 || p.cfg.Now().Sub(began) < 2*commitRetry {
+			continue
+		}
+		timed, cancel := context.WithTimeout(ctx, CommitProbeSlow)
+		var event string
+		var busy bool
+		err := p.cfg.Asking.QueryRow(timed, readWait, int32(pid)).Scan(&event, &busy)
+		cancel()
+		p.mu.Lock()
+		switch {
+		case p.began != began: // it came meanwhile
+		case errors.Is(err, pgx.ErrNoRows), err == nil && !busy:
+			abandon()
+		case err == nil:
+			p.waitsFor = event
+		}
+		p.mu.Unlock()
+	}
+}

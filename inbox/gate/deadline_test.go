@@ -1,0 +1,191 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// stranger is a transaction of somebody else that stays open until it is let go.
+func (b *bundle) stranger(t *testing.T, sql string, args ...any) (tx pgx.Tx, letGo func()) {
+	t.Helper()
+	tx, err := b.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo = sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(letGo)
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+	return tx, letGo
+}
+
+const takeKey = `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class,
+	body_id, item, body_offset, body_length, id_unsigned, suspected_replay)
+	SELECT gen_random_uuid(), $1, 'held_' || n, '', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 0, false, false
+	FROM generate_series(1, $2::int) n`
+
+func deliveries(source *inbox.Source, name string, n int) (out []*inbox.Admission) {
+	for i := range n {
+		out = append(out, inboxtest.Admission(source, fmt.Sprintf("%s_%d", name, i+1)))
+	}
+	return out
+}
+
+// What holds a table holds every delivery of a group: they are answered at once, at
+// the deadline of the first, and not one after the other.
+func TestGateDeadlineHoldsUnderATableLock(t *testing.T) {
+	t.Parallel()
+	const deadline = 2 * time.Second
+	b := setup(t, func(c *gate.GateConfig) { c.Deadline = deadline })
+	b.stranger(t, `LOCK TABLE inbox_event IN SHARE MODE`) // as CREATE INDEX does
+	began := time.Now()
+	for i, a := range b.Together(t, deliveries(b.Source, "evt", 40)...) {
+		if !errors.Is(a.Err, gate.ErrUnavailable) {
+			t.Errorf("delivery %d: %v, want ErrUnavailable", i, a.Err)
+		}
+	}
+	if took := time.Since(began); took > 5*deadline || took < deadline/2 {
+		t.Errorf("all were answered after %s, with a deadline of %s", took, deadline)
+	}
+	if s := b.Gate.Stats(); s.Splits != 0 {
+		t.Errorf("the group was split %d times over what all of it shares", s.Splits)
+	}
+}
+
+// A group waits for a table within its deadline: who builds an index for a few
+// seconds costs nobody their delivery.
+func TestGateWaitsForATable(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	b := setup(t, func(c *gate.GateConfig) {
+		c.Deadline = time.Minute
+		acquire := gate.AcquireFrom(c.Pool)
+		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
+			runs.Add(1)
+			return acquire(ctx)
+		}
+	})
+	_, letGo := b.stranger(t, `LOCK TABLE inbox_event IN SHARE MODE`)
+	go func() {
+		inboxtest.Until(t, "a second run", func() bool { return runs.Load() > 1 })
+		letGo()
+	}()
+	for i, a := range b.Together(t, deliveries(b.Source, "evt", 20)...) {
+		if a.Err != nil || a.Receipt.Items[0].Outcome != inbox.Recorded {
+			t.Errorf("delivery %d: %+v, %v, want recorded", i, a.Receipt, a.Err)
+		}
+	}
+	if s := b.Gate.Stats(); s.Splits != 0 {
+		t.Errorf("the group was split %d times", s.Splits)
+	}
+}
+
+// A group that is taken apart inherits the deadline: many contested keys are
+// answered by it, and the free ones are recorded first.
+func TestGateDeadlineHoldsAcrossASplit(t *testing.T) {
+	t.Parallel()
+	const deadline, held = 4 * time.Second, 20
+	b := setup(t, func(c *gate.GateConfig) { c.Deadline = deadline })
+	b.stranger(t, takeKey, b.Source.ID, held)
+	began := time.Now()
+	answers := b.Together(t, append(deliveries(b.Source, "held", held), deliveries(b.Source, "free", 5)...)...)
+	for i, a := range answers {
+		if free := i >= held; free != (a.Err == nil) {
+			t.Errorf("delivery %d: %v, free %t", i, a.Err, free)
+		}
+	}
+	if took := time.Since(began); took > 4*deadline {
+		t.Errorf("all were answered after %s, with a deadline of %s", took, deadline)
+	}
+}
+
+// A delivery that did not fit a group goes to the flusher that is free, not to the
+// one whose group waits.
+func TestGateRestGoesToAFreeFlusher(t *testing.T) {
+	t.Parallel()
+	through := make(chan struct{})
+	var first atomic.Bool
+	b := setup(t, func(c *gate.GateConfig) {
+		c.GroupEvents, c.Deadline = 2, 30*time.Second
+		acquire := gate.AcquireFrom(c.Pool)
+		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
+			if first.CompareAndSwap(false, true) {
+				select {
+				case <-through:
+				case <-ctx.Done():
+				}
+			}
+			return acquire(ctx)
+		}
+	})
+	answers := make([]chan error, 3)
+	for i, a := range deliveries(b.Source, "evt", 3) {
+		answers[i] = make(chan error, 1)
+		go func() {
+			_, err := b.Gate.Accept(t.Context(), a)
+			answers[i] <- err
+		}()
+		b.Queued(t, i+1)
+	}
+	b.Start(t)
+	select {
+	case err := <-answers[2]:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the delivery that did not fit waited for the group that it did not fit")
+	}
+	close(through)
+	for _, answer := range answers[:2] {
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The count of deliveries is for people: a duplicate waits for no lock of a row,
+// and so does nobody in its group.
+func TestGateDuplicateDoesNotWaitForItsRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.Start(t)
+	for _, id := range []string{"evt_1", "evt_2"} {
+		if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Gate.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A gate of its own, so that both duplicates are one group.
+	again := setup(t, func(c *gate.GateConfig) { c.Pool, c.Clock, c.Flushers = b.GatePool, inboxtest.Clock(t, b.Pool), 1 })
+	again.Pool, again.Source = b.Pool, b.Source
+	_, letGo := again.stranger(t, `SELECT FROM inbox_event WHERE event_id = 'evt_1' FOR UPDATE`)
+	for i, a := range again.Together(t, inboxtest.Admission(b.Source, "evt_1"), inboxtest.Admission(b.Source, "evt_2")) {
+		if a.Err != nil || a.Receipt.Items[0].Outcome != inbox.Duplicate {
+			t.Errorf("duplicate %d gave %+v, %v", i+1, a.Receipt, a.Err)
+		}
+	}
+	if s := again.Gate.Stats(); s.Splits != 0 || s.Groups != 1 {
+		t.Errorf("%d groups and %d splits, want one group that waited for nothing", s.Groups, s.Splits)
+	}
+	letGo()
+	var held, free int
+	again.Scan(t, `SELECT max(deliveries) FILTER (WHERE event_id = 'evt_1'), max(deliveries) FILTER (WHERE event_id = 'evt_2') FROM inbox_event`, &held, &free)
+	if held != 1 || free != 2 {
+		t.Errorf("counted %d and %d deliveries, want 1 of the row that was locked and 2 of the other", held, free)
+	}
+}

@@ -1,0 +1,154 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// delivery is an admission on its way through the queue. Everything that takes
+// time is computed before it is queued, in the caller's goroutine; ids are made
+// once and kept when its group is run again.
+type delivery struct {
+	admission *inbox.Admission
+	bodyID    inbox.ID
+	queuedAt  time.Time
+	entered   time.Time // by the machine's own clock; the deadline counts from it
+	entries   []entry
+
+	// stored: the body is committed, so that events may point to it.
+	stored bool
+
+	// partOf is the delivery whose body and receipt this part shares; nil for a whole one.
+	partOf *delivery
+
+	// What the body's row gets: admission's headers and body, sealed if there is a keyring.
+	headers, body []byte
+	keyID         *int32
+
+	receipt inbox.Receipt
+	err     error
+	done    chan struct{}
+}
+
+// entry is one event of a delivery.
+type entry struct {
+	delivery  *delivery
+	item      int
+	eventID   string
+	id        inbox.ID
+	sha       [sha256.Size]byte
+	canonical []byte // operations only
+	admission string
+	detail    string
+	effects   []effectRow
+
+	// What the run of its group found:
+	row     inbox.ID // the recorded event
+	differs bool     // recorded before, with other bytes
+}
+
+// effectRow is an effect to be written with its event.
+type effectRow struct {
+	id    inbox.ID
+	route *inbox.Route
+	key   string
+	place *sequencePlace // in its sequence; nil if the route is unordered
+}
+
+// prepare gives the delivery its ids. The body's and its events' are made in the
+// same millisecond: prune and erase find the events of a body by that.
+func prepare(a *inbox.Admission, now time.Time) *delivery {
+	d := &delivery{
+		admission: a,
+		headers:   row.NotNil(a.Headers),
+		body:      row.NotNil(a.Body),
+		bodyID:    inbox.NewID(now),
+		queuedAt:  now,
+		entries:   make([]entry, len(a.Events)),
+		receipt:   inbox.Receipt{Items: make([]inbox.ItemReceipt, len(a.Events))},
+		done:      make(chan struct{}),
+	}
+	for i := range a.Events {
+		d.entries[i] = prepareEntry(d, i, now)
+	}
+	return d
+}
+
+func prepareEntry(d *delivery, item int, now time.Time) entry {
+	a, event := d.admission, &d.admission.Events[item]
+	bytes := a.Body[event.Offset : event.Offset+event.Length]
+	e := entry{
+		delivery: d, item: item, eventID: event.EventID, id: inbox.NewID(now),
+		sha: sha256.Sum256(bytes), admission: inbox.AdmissionOK, detail: event.Unusable,
+	}
+	if event.Unusable != "" || !row.Storable(event.EventID) || !row.Storable(event.Type) && event.Type != "" {
+		e.admission, e.eventID = inbox.AdmissionUnusable, "~"+hex.EncodeToString(e.sha[:])
+		if e.detail == "" {
+			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"
+		}
+		return e
+	}
+	if a.Source.Strict && a.Source.Canonical != nil {
+		e.canonical = canonicalSum(a.Source, bytes)
+	}
+	if beyond(a.Source, event, now) {
+		// Still a duplicate, if its key is known after all; never taken for new.
+		e.admission = inbox.AdmissionBeyondRetention
+		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
+		return e
+	}
+	e.admission = inbox.AdmissionUnrouted
+	for i := range a.Source.Routes {
+		route := &a.Source.Routes[i]
+		matches := route.Matches(event.Type)
+		if matches {
+			e.admission = inbox.AdmissionOK
+		}
+		var at *sequencePlace
+		if route.Order.Ordered() {
+			at = placeOf(a, item, route, matches)
+		}
+		if matches || at != nil {
+			e.effects = append(e.effects, effectRow{id: inbox.NewID(now), route: route, key: inbox.IdempotencyKey(a.Source.FirstName(), e.eventID, route.FirstName()), place: at})
+		}
+	}
+	return e
+}
+
+// beyond reports whether the event is older than the source's keys are kept.
+func beyond(s *inbox.Source, event *inbox.NewEvent, now time.Time) bool {
+	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
+}
+
+// canonicalSum hashes the payload's canonical form; nil if it has none.
+func canonicalSum(s *inbox.Source, body []byte) []byte {
+	canonical, ok := s.Canonical(body)
+	if !ok {
+		return nil
+	}
+	sum := sha256.Sum256(canonical)
+	return sum[:]
+}
+
+// size is what the delivery costs in memory and on the wire, roughly: the body
+// and a row for each event.
+func (d *delivery) size() int {
+	if d.partOf != nil {
+		return 512 * len(d.entries) // the whole has the rest
+	}
+	size := len(d.admission.Body) + 512*len(d.entries)
+	if d.keyID != nil {
+		size += len(d.body) // a copy
+	}
+	return size
+}
+
+// answer wakes the waiting caller with the rows that were found or made.
+func (d *delivery) answer(err error) {
+	d.err = err
+	close(d.done)
+}

@@ -1,0 +1,17 @@
+package gate
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Statements of the gate, for the tests of their plans.
+const (
+	InsertEvents   = insertEvents
+	ReadEvents     = readEvents
+	BumpDeliveries = bumpDeliveries
+	ReadFirst      = readFirst
+	InsertStreams  = insertStreams
+)
+
+// AcquireFrom is how the gate gets its connections.
+func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }

@@ -1,0 +1,348 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// ErrOverloaded is returned by [Gate.Accept] when the queue or its byte budget
+// is full. Nothing was recorded; the sender is asked to come back soon.
+var ErrOverloaded = errors.New("gate is overloaded")
+
+// ErrUnavailable is wrapped by what [Gate.Accept] returns when the delivery was
+// not recorded, or may have been recorded without our knowing. The sender is
+// asked to deliver again: if it was recorded, that will be a duplicate.
+var ErrUnavailable = errors.New("gate is unavailable")
+
+var errStopping = fmt.Errorf("%w: it is stopping", ErrUnavailable)
+
+// Conn is what the gate needs of a database connection.
+type Conn interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	// Warned reports, once, whether the server warned (SQLSTATE 01000) since the
+	// last call: a COMMIT whose wait for a standby ended early says so.
+	Warned() bool
+	// Release gives the connection back to its pool; broken closes it instead.
+	Release(broken bool)
+}
+
+// Acquire gets a connection. Tests put faults between the gate and the server
+// through it.
+type Acquire func(ctx context.Context) (Conn, error)
+
+// GateConfig configures a [Gate]. Pool, Enqueuer and Clock are required.
+type GateConfig struct {
+	// Pool is the gate's own pool, opened as [PoolGate], so that no other load can
+	// starve it. It needs Flushers connections and two more for conflicts.
+	Pool *pgxpool.Pool
+
+	// Acquire replaces getting connections from Pool, in tests; nil is Pool.
+	Acquire Acquire
+
+	Enqueuer inbox.Enqueuer
+	Clock    *inbox.Clock
+
+	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
+	Keyring *seal.Keyring
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+
+	// Flushers is how many groups may be committed at once. It defaults to 2, so
+	// that one lock wait does not stop all. A second group is only begun while the
+	// first takes unusually long.
+	Flushers int
+
+	// GroupEvents and GroupBytes bound a group. They default to 256 events and
+	// 4 MiB. A single delivery of more bytes is committed alone, and one of more events
+	// in parts of half as many.
+	GroupEvents, GroupBytes int
+
+	// QueueEvents and QueueBytes bound what waits. They default to 8,192
+	// deliveries and 64 MiB; what does not fit is refused with [ErrOverloaded].
+	QueueEvents int
+	QueueBytes  int64
+
+	// Deadline is when a delivery is answered at the latest, counted from when it
+	// entered the gate, however often its group is run. It defaults to 8 s.
+	Deadline time.Duration
+}
+
+func (c *GateConfig) withDefaults() GateConfig {
+	out := *c
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	out.Flushers = cmp.Or(out.Flushers, 2)
+	out.GroupEvents = cmp.Or(out.GroupEvents, 256)
+	out.GroupBytes = cmp.Or(out.GroupBytes, 4<<20)
+	out.QueueEvents = cmp.Or(out.QueueEvents, 8192)
+	out.QueueBytes = cmp.Or(out.QueueBytes, 64<<20)
+	out.Deadline = cmp.Or(out.Deadline, 8*time.Second)
+	if out.Acquire == nil && out.Pool != nil {
+		out.Acquire = acquireFrom(out.Pool)
+	}
+	return out
+}
+
+// Gate records deliveries: each event once, together with its body, its effects
+// and their jobs. Concurrent admissions are committed together; a lone one is
+// committed at once.
+type Gate struct {
+	cfg   GateConfig
+	queue chan *delivery
+	spare chan *delivery // taken, but they did not fit a group
+	turn  chan struct{}  // held by the flusher that commits
+
+	queuedBytes atomic.Int64
+	compare     chan struct{} // bounds concurrent conflict comparisons
+	standby     bool          // a synchronous standby is configured
+
+	mu      sync.RWMutex // guards stopped against sends on queue
+	stopped bool
+	running sync.WaitGroup
+	stats   gateCounters
+	health  gateHealth
+	order   inbox.OrderCounters
+}
+
+// maxQueueEvents bounds the queue, whose places are made at once.
+const maxQueueEvents = 1 << 20
+
+// NewGate makes a gate; Start sets it going.
+func NewGate(cfg GateConfig) (*Gate, error) {
+	var errs []error
+	if cfg.Pool == nil {
+		errs = append(errs, errors.New("gate: Pool is required"))
+	}
+	if cfg.Enqueuer == nil {
+		errs = append(errs, errors.New("gate: Enqueuer is required"))
+	}
+	if cfg.Clock == nil {
+		errs = append(errs, errors.New("gate: Clock is required"))
+	}
+	if cfg.QueueEvents < 0 || cfg.QueueEvents > maxQueueEvents {
+		errs = append(errs, fmt.Errorf("gate: QueueEvents must be from 1 to %d", maxQueueEvents))
+	}
+	if cfg.QueueBytes < 0 || cfg.Deadline < 0 {
+		errs = append(errs, errors.New("gate: QueueBytes and Deadline must not be negative"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Gate{
+		cfg:     cfg,
+		queue:   make(chan *delivery, cfg.QueueEvents),
+		spare:   make(chan *delivery, cfg.Flushers),
+		turn:    make(chan struct{}, 1),
+		compare: make(chan struct{}, 2),
+	}, nil
+}
+
+// The setting is empty, or names the standbys a COMMIT waits for.
+const readStandbys = `SELECT current_setting('synchronous_standby_names') <> ''`
+
+// Start begins to commit. It returns an error if the database cannot be reached.
+func (g *Gate) Start(ctx context.Context) error {
+	if err := g.cfg.Pool.QueryRow(ctx, readStandbys).Scan(&g.standby); err != nil {
+		return fmt.Errorf("starting the gate: %w", err)
+	}
+	for range g.cfg.Flushers {
+		g.running.Go(g.flush)
+	}
+	return nil
+}
+
+// Stop refuses new deliveries, commits those that wait, and returns when the
+// last one is answered or ctx ends. It may be called twice.
+func (g *Gate) Stop(ctx context.Context) error {
+	g.mu.Lock()
+	if !g.stopped {
+		g.stopped = true
+		close(g.queue)
+	}
+	g.mu.Unlock()
+	done := make(chan struct{})
+	go func() { g.running.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stopping the gate: %w", context.Cause(ctx))
+	}
+}
+
+// Accept records a verified delivery and returns after the commit. The caller
+// acknowledges if, and only if, the error is nil; else it is [ErrOverloaded] or
+// wraps [ErrUnavailable]. The sender's disconnect does not cancel a commit:
+// Accept keeps a.Body until it returns, whatever becomes of ctx.
+func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	if len(a.Events) == 0 {
+		return inbox.Receipt{}, nil // an empty batch is a legal heartbeat
+	}
+	d := prepare(a, g.cfg.Clock.Now())
+	d.entered = g.cfg.Clock.Local()
+	d.seal(g.cfg.Keyring)
+	err := g.record(d)
+	if err != nil {
+		g.stats.count(&d.receipt) // parts of it may be committed
+	}
+	if errors.Is(err, ErrOverloaded) || errors.Is(err, errStopping) {
+		return inbox.Receipt{}, err
+	}
+	g.stats.waited.Add(int64(max(g.cfg.Clock.Now().Sub(d.queuedAt), 0))) // a clock may be set back
+	g.stats.answered.Add(1)
+	if err != nil {
+		return inbox.Receipt{}, err
+	}
+	for i := range d.entries {
+		if d.entries[i].differs {
+			if err := g.settleConflict(context.WithoutCancel(ctx), &d.entries[i], &d.receipt.Items[i]); err != nil {
+				return inbox.Receipt{}, err
+			}
+		}
+	}
+	g.stats.count(&d.receipt)
+	g.countPlaces(d)
+	return d.receipt, nil
+}
+
+func (g *Gate) enqueue(d *delivery) error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.stopped {
+		return errStopping
+	}
+	size := int64(d.size())
+	if !g.reserve(size) {
+		return ErrOverloaded
+	}
+	select {
+	case g.queue <- d:
+		return nil
+	default:
+		g.queuedBytes.Add(-size)
+		g.stats.overloads.Add(1)
+		return ErrOverloaded
+	}
+}
+
+// reserve takes bytes of the queue's budget, or counts an overload. A delivery that
+// is larger than the budget passes when nothing else waits.
+func (g *Gate) reserve(size int64) bool {
+	if waiting := g.queuedBytes.Add(size); waiting > g.cfg.QueueBytes && waiting > size {
+		g.queuedBytes.Add(-size)
+		g.stats.overloads.Add(1)
+		return false
+	}
+	return true
+}
+
+// flush takes whatever waits, never lingering for more, and commits it.
+func (g *Gate) flush() {
+	for {
+		first := g.take()
+		if first == nil {
+			return
+		}
+		mine := g.takeTurn()
+		group, rest := g.fill(first)
+		if rest != nil {
+			g.spare <- rest // there is room for one of each flusher
+		}
+		bytes := 0
+		for _, d := range group {
+			bytes += d.size()
+		}
+		g.commit(group)
+		g.queuedBytes.Add(-int64(bytes))
+		if mine {
+			<-g.turn
+		}
+	}
+}
+
+// take waits for a delivery: first one that did not fit a group, whichever flusher
+// took it. It returns nil when the gate is stopped and nothing waits. A flusher that
+// left a delivery over comes back for it, if no other one has taken it.
+func (g *Gate) take() *delivery {
+	select {
+	case d := <-g.spare:
+		return d
+	default:
+	}
+	select {
+	case d := <-g.spare:
+		return d
+	case d, open := <-g.queue:
+		if open {
+			return d
+		}
+	}
+	select {
+	case d := <-g.spare:
+		return d
+	default:
+		return nil
+	}
+}
+
+// stall is how long a flusher waits for the one that commits: longer than a
+// group takes, shorter than a person notices.
+const stall = 10 * time.Millisecond
+
+// takeTurn waits until no other flusher commits, or until that has taken so long
+// that it must be waiting for a lock. Groups that are committed one after the
+// other are larger than groups committed at once, and cost less each.
+func (g *Gate) takeTurn() (taken bool) {
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	default:
+	}
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// fill adds to first what waits and fits; rest is one that was taken and did
+// not fit.
+func (g *Gate) fill(first *delivery) (group []*delivery, rest *delivery) {
+	group = append(group, first)
+	events, bytes := len(first.entries), first.size()
+	for {
+		select {
+		case d, ok := <-g.queue:
+			if !ok {
+				return group, nil
+			}
+			events, bytes = events+len(d.entries), bytes+d.size()
+			if events > g.cfg.GroupEvents || bytes > g.cfg.GroupBytes {
+				return group, d
+			}
+			group = append(group, d)
+		default:
+			return group, nil
+		}
+	}
+}

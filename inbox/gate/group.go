@@ -1,0 +1,100 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// group is what one transaction admits: the first entry of each key leads, the
+// others of that key are duplicates of it.
+type group struct {
+	deliveries []*delivery
+	leads      []*lead
+	effects    int // that need a job
+
+	// lock bounds each wait for a lock.
+	lock time.Duration
+}
+
+// lead is the first of the group's entries for one key.
+type lead struct {
+	*entry
+	followers []*entry
+
+	// What the run found:
+	fresh      bool // inserted by this run
+	ours       bool // inserted by an earlier run of ours that committed
+	rowSHA     []byte
+	rearm      bool
+	suspected  bool
+	admittedAs string
+}
+
+type key struct {
+	source  int32
+	eventID string
+}
+
+// newGroup collapses equal keys and sorts by (source id, event id bytes): two
+// groups that hold the same keys then lock them in the same order.
+func newGroup(deliveries []*delivery) *group {
+	g := &group{deliveries: deliveries}
+	leads := make(map[key]*lead)
+	for _, d := range deliveries {
+		for i := range d.entries {
+			e := &d.entries[i]
+			e.row, e.differs = inbox.ID{}, false
+			k := key{d.admission.Source.ID, e.eventID}
+			if first, ok := leads[k]; ok {
+				first.followers = append(first.followers, e)
+				continue
+			}
+			leads[k] = &lead{entry: e}
+			g.leads = append(g.leads, leads[k])
+			for i := range e.effects {
+				if e.effects[i].pending() {
+					g.effects++
+				}
+			}
+		}
+	}
+	slices.SortFunc(g.leads, func(a, b *lead) int {
+		if d := a.source().ID - b.source().ID; d != 0 {
+			return int(d)
+		}
+		return strings.Compare(a.eventID, b.eventID)
+	})
+	return g
+}
+
+func (e *entry) source() *inbox.Source { return e.delivery.admission.Source }
+
+func (e *entry) event() *inbox.NewEvent { return &e.delivery.admission.Events[e.item] }
+
+// resolve writes what the run found into the deliveries' receipts.
+func (g *group) resolve() {
+	for _, l := range g.leads {
+		first := l.fresh || l.ours
+		l.delivery.stored = l.delivery.stored || first
+		l.receipt(first, l)
+		for _, follower := range l.followers {
+			follower.receipt(false, l)
+		}
+	}
+}
+
+func (e *entry) receipt(first bool, l *lead) {
+	out := &e.delivery.receipt.Items[e.item]
+	*out = inbox.ItemReceipt{
+		ID: l.row, Outcome: inbox.Duplicate, Unusable: l.admittedAs == inbox.AdmissionUnusable, BeyondRetention: l.admittedAs == inbox.AdmissionBeyondRetention,
+	}
+	e.row = l.row
+	if first {
+		out.Outcome, out.Effects, out.SuspectedReplay = inbox.Recorded, len(e.effects), l.suspected
+		return
+	}
+	e.differs = string(e.sha[:]) != string(l.rowSHA)
+}

@@ -1,0 +1,68 @@
+package gate
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// When a gate that fails is not ready, and when it is again.
+const (
+	// GateFailing is how long nothing but failures have to follow one another.
+	GateFailing = 5 * time.Second
+
+	// GateQuiet is how long after the last failure a commit that nobody has delivered clears the
+	// gate. A balancer that has taken the process out sends nothing that could.
+	GateQuiet = 10 * time.Second
+)
+
+// gateHealth tells a gate that cannot commit from one that has met a bad delivery. What counts is
+// a failure that every delivery would have met: no connection, a lost one, an error that is the
+// server's, a lock of a whole table, a commit that does not come. What a delivery brought itself
+// (a value that cannot be stored, a row that somebody else has locked, a conflict) does not count,
+// nor does an overload.
+type gateHealth struct {
+	mu     sync.Mutex
+	first  time.Time // of the failures since the last success; zero if there is none
+	last   time.Time
+	reason string
+}
+
+func (h *gateHealth) failed(now time.Time, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.first.IsZero() {
+		h.first = now
+	}
+	h.last, h.reason = now, reason
+}
+
+func (h *gateHealth) succeeded() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = time.Time{}
+}
+
+// Ready returns an error while every commit of the gate has failed for [GateFailing]. The first
+// one that succeeds clears it, and so does [Gate.Committed] when nothing has failed for
+// [GateQuiet].
+func (g *Gate) Ready() error {
+	h := &g.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if failing := h.last.Sub(h.first); !h.first.IsZero() && failing >= GateFailing {
+		return fmt.Errorf("deliveries have not been recorded for %s: %s", g.cfg.Clock.Local().Sub(h.first).Truncate(time.Second), h.reason)
+	}
+	return nil
+}
+
+// Committed tells the gate that a commit which began at the given time, by the machine's clock,
+// has succeeded on its pool without a delivery; see [CommitProbe].
+func (g *Gate) Committed(began time.Time) {
+	h := &g.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.first.IsZero() && began.Sub(h.last) >= GateQuiet {
+		h.first = time.Time{}
+	}
+}

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// How a process shows that it lives. All times are the database's.
+const (
+	// NodeHeartbeat is how often a process writes its row.
+	NodeHeartbeat = 10 * time.Second
+
+	// NodeSilence is how long after its last heartbeat a process counts as live.
+	NodeSilence = 30 * time.Second
+
+	// nodeForgotten is how long a silent process is still listed.
+	nodeForgotten = 24 * time.Hour
+
+	// nodeDeadline bounds one heartbeat.
+	nodeDeadline = 3 * time.Second
+)
+
+// NodeConfig describes a process. Pool, Name and Version are required.
+type NodeConfig struct {
+	Pool *pgxpool.Pool
+
+	// Name tells people which process it is; Version is the version of its program.
+	Name, Version string
+
+	// Roles are what the process does.
+	Roles []string
+
+	// Configuration is a fingerprint of what the process was configured with.
+	Configuration string
+
+	// Keyring is where the process's sealing keys are; nil is none.
+	Keyring *seal.Keyring
+
+	// SchemaKnown and RiverKnown are the newest versions of Oncegate's and River's tables
+	// that the program knows; 0 is not said.
+	SchemaKnown, RiverKnown int
+}
+
+// Node is the row of one process in the table of processes. It is safe for concurrent
+// use.
+type Node struct {
+	cfg   NodeConfig
+	id    inbox.ID
+	peers *Peers
+
+	mu     sync.Mutex // for one heartbeat at a time, so that the last one stands
+	routes []int32
+}
+
+// NewNode describes a process; it writes nothing yet.
+func NewNode(cfg NodeConfig) (*Node, error) {
+	var errs []error
+	if cfg.Pool == nil {
+		errs = append(errs, errors.New("a node needs a pool"))
+	}
+	if cfg.Name == "" || cfg.Version == "" {
+		errs = append(errs, errors.New("a node needs a name and a version"))
+	}
+	if cfg.Roles == nil {
+		cfg.Roles = []string{}
+	}
+	n := &Node{cfg: cfg, id: inbox.NewToken(), routes: []int32{}}
+	n.peers = &Peers{pool: cfg.Pool, self: n.id}
+	return n, errors.Join(errs...)
+}
+
+// ID is the id of the process's row; every start has another one.
+func (n *Node) ID() inbox.ID { return n.id }
+
+// Peers are the other processes, as the heartbeats of this one see them.
+func (n *Node) Peers() *Peers { return n.peers }
+
+// Work tells the other processes that this one carries out the effects of these routes
+// and of no others, or of none at all. They hand such effects over to it as soon as
+// they have read that. A process says so when its workers run, and takes it back before
+// they stop.
+func (n *Node) Work(ctx context.Context, routes []int32) error {
+	n.mu.Lock()
+	n.routes = append([]int32{}, routes...)
+	n.mu.Unlock()
+	_, err := n.Beat(ctx)
+	return err
+}
+
+// The row may have been pruned while the process was cut off: it comes back with its
+// next heartbeat. active_since is kept as long as the active key stays.
+const writeNode = `
+INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), now(), now())
+ON CONFLICT (id) DO UPDATE SET
+    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, heartbeat = now(),
+    active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
+    active_key = excluded.active_key`
+
+const forgetNodes = `
+DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'`
+
+// Beat writes that the process lives, which keys it holds and which routes it works, forgets processes that
+// have been silent for a day, and returns all that are left, this one among them.
+func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
+	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ids, fingerprints, active := []int32{}, []string{}, (*int32)(nil)
+	if ring := n.cfg.Keyring.Ring(); ring != nil {
+		for _, k := range ring.Keys() {
+			ids, fingerprints = append(ids, k.ID), append(fingerprints, k.Fingerprint())
+		}
+		id := ring.Active().ID
+		active = &id
+	}
+	var b pgx.Batch
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown)
+	b.Queue(forgetNodes, nodeForgotten.Microseconds())
+	var nodes []NodeRow
+	b.Queue(readNodes, NodeSilence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
+		nodes, err = pgx.CollectRows(rows, scanNode)
+		return err
+	})
+	if err := n.cfg.Pool.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, fmt.Errorf("writing the heartbeat of node %s: %w", n.cfg.Name, err)
+	}
+	n.peers.saw(nodes)
+	return nodes, nil
+}
+
+const removeNode = `
+DELETE FROM node WHERE id = $1`
+
+// Leave removes the process's row when it stops. A process that cannot is silent, and
+// no longer counts after [NodeSilence].
+func (n *Node) Leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
+	defer cancel()
+	if _, err := n.cfg.Pool.Exec(ctx, removeNode, n.id); err != nil {
+		return fmt.Errorf("removing node %s: %w", n.cfg.Name, err)
+	}
+	return nil
+}

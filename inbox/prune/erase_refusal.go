@@ -1,0 +1,77 @@
+package prune
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/place"
+)
+
+// leastID is the shortest event id that refusals are searched for: a shorter one
+// stands in too much that has nothing to do with it.
+const leastID = 4
+
+const (
+	readSourceRefusals = `
+SELECT r.id, r.url, r.diagnosis, r.key_id, r.headers, r.body FROM refusal r
+WHERE r.source_id = $1 AND r.id > $2::uuid ORDER BY r.id LIMIT 50`
+
+	deleteRefusalsByID = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
+)
+
+// eraseRefusals removes the refused deliveries of the source that have the
+// event's id in them as it is written. One that writes it another way, or that is
+// under a lost key, cannot be known.
+func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source int32, out *Erased) error {
+	if len(r.EventID) < leastID {
+		out.NotSearched = true
+		return nil
+	}
+	var after inbox.ID
+	for {
+		rows, err := pool.Query(ctx, readSourceRefusals, source, floor(after))
+		if err != nil {
+			return fmt.Errorf("searching refusals: %w", err)
+		}
+		var named []inbox.ID
+		looked := 0
+		var (
+			id             inbox.ID
+			url, diagnosis string
+			keyID          *int32
+			headers, body  []byte
+		)
+		_, err = pgx.ForEachRow(rows, []any{&id, &url, &diagnosis, &keyID, &headers, &body}, func() error {
+			looked++
+			after = id
+			openHeaders, openBody, err := place.OpenRefusal(r.Keyring, id, keyID, headers, body)
+			switch {
+			case err != nil:
+				out.Unreadable++
+			case strings.Contains(url, r.EventID) || strings.Contains(diagnosis, r.EventID) ||
+				bytes.Contains(openHeaders, []byte(r.EventID)) || bytes.Contains(openBody, []byte(r.EventID)):
+				named = append(named, id)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("searching refusals: %w", err)
+		}
+		if len(named) > 0 {
+			tag, err := pool.Exec(ctx, deleteRefusalsByID, named)
+			if err != nil {
+				return fmt.Errorf("removing refusals: %w", err)
+			}
+			out.Refusals += int(tag.RowsAffected())
+		}
+		if looked == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package prune
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// An event's row is its tombstone. It goes when it is past its horizon, counted
+// from its receipt or from its own time, whichever is later (the gate counts from
+// its own, but one that lies more than a day ahead says nothing), and nothing
+// depends on it: no effect, whatever its state, no kept payload of a conflict and no
+// open replay. One that is a
+// dead letter itself goes only if it was discarded, or that is named ($2, $3).
+const removableEvent = `
+    greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
+    AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
+    AND NOT EXISTS (SELECT FROM conflict c WHERE c.event_id = e.id)
+    AND NOT EXISTS (
+        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
+        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + row.OpenItem + `)`
+
+// A row that somebody has locked is being delivered again, resolved or erased:
+// it is left for the next walk.
+const lockDueEvents = `
+WITH page AS MATERIALIZED (
+    SELECT id, source_id FROM inbox_event WHERE id > $4::uuid AND id < $5::uuid ORDER BY id LIMIT $6),
+due AS MATERIALIZED (
+    SELECT e.id
+    FROM page p
+    JOIN inbox_event e ON e.id = p.id
+    WHERE p.source_id = ANY ($7::int[]) AND ` + removableEvent + `
+    ORDER BY e.id
+    FOR UPDATE OF e SKIP LOCKED)
+SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id = ANY ($7::int[])),
+    (SELECT id FROM page ORDER BY id DESC LIMIT 1), coalesce((SELECT array_agg(id) FROM due), '{}')`
+
+// A statement of its own, because only its snapshot sees what was committed
+// before the rows were locked: it looks at everything again.
+const deleteEvents = `
+WITH gone AS (
+    DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent + ` RETURNING e.id),
+results AS (
+    DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1)
+SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results)`
+
+// events removes tombstones: one walk for each horizon, since a source with a
+// long one must not be looked at again and again by the walk of a short one.
+func (s *pass) events(ctx context.Context) error {
+	for _, g := range s.bySource(tombstones) {
+		cutoff := s.reached(s.keep.cutoff(g.horizon))
+		w := &walk{
+			name: eventWalk(g.horizon), table: "inbox_event", first: inbox.ID{}.String(), every: anew, partial: cutoff != s.keep.cutoff(g.horizon),
+			done: through(s.keep.cutoff(2*g.horizon), cutoff),
+			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+				return s.eventBatch(ctx, tx, g, cutoff, position, n)
+			},
+		}
+		if err := s.take(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reached keeps the walk over events behind that over effects, where that did
+// not come to its end in this pass: events whose effects are still there would be
+// passed by, and found again only a day later.
+func (s *pass) reached(cutoff inbox.ID) inbox.ID {
+	for _, position := range s.short["effect"] {
+		if at, err := inbox.ParseID(position); err == nil {
+			if at = inbox.FirstID(at.Time()); bytes.Compare(at[:], cutoff[:]) < 0 {
+				cutoff = at
+			}
+		}
+	}
+	return cutoff
+}
+
+func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff inbox.ID, position string, n int) (stretch, error) {
+	after, err := inbox.ParseID(position)
+	if err != nil {
+		return stretch{}, err
+	}
+	var (
+		got  stretch
+		last inbox.ID
+		ids  []inbox.ID
+	)
+	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneDead), s.run.includes(PruneReplay)
+	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
+		Scan(&got.examined, &got.due, &last, &ids)
+	if err != nil {
+		return stretch{}, err
+	}
+	got.last = positionOf(last)
+	if len(ids) == 0 {
+		return got, nil
+	}
+	var results int64
+	if err := tx.QueryRow(ctx, deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results); err != nil {
+		return stretch{}, err
+	}
+	s.report.Rows["operation_result"] += results
+	return got, nil
+}
+
+// horizonGroup are the sources, or routes, that share a horizon.
+type horizonGroup struct {
+	horizon time.Duration
+	ids     []int32
+}
+
+func (s *pass) bySource(of func(Horizons) time.Duration) []horizonGroup {
+	all := map[int32]Horizons{}
+	for _, source := range s.keep.sources {
+		all[source.ID] = source.Keep
+	}
+	return grouping(all, of)
+}
+
+func (s *pass) byRoute(of func(Horizons) time.Duration) []horizonGroup {
+	return grouping(s.keep.routes, of)
+}
+
+// grouping puts together what has the same horizon, the shortest first. What has
+// none was never registered, and stays.
+func grouping(all map[int32]Horizons, of func(Horizons) time.Duration) []horizonGroup {
+	groups := map[time.Duration][]int32{}
+	for id, h := range all {
+		if h == (Horizons{}) {
+			continue
+		}
+		groups[of(h)] = append(groups[of(h)], id)
+	}
+	out := make([]horizonGroup, 0, len(groups))
+	for horizon, ids := range groups {
+		slices.Sort(ids)
+		out = append(out, horizonGroup{horizon: horizon, ids: ids})
+	}
+	slices.SortFunc(out, func(a, b horizonGroup) int { return int((a.horizon - b.horizon) / time.Second) })
+	return out
+}
+
+// floor is the id itself, also where it is zero: as a parameter, the zero ID is
+// NULL, and nothing is greater than that.
+func floor(id inbox.ID) [16]byte { return id }
+
+// positionOf is the id as a walk notes it; empty for none.
+func positionOf(id inbox.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}

@@ -1,0 +1,194 @@
+package prune
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// A key goes when its window has passed and its tombstone's horizon too ($1 to
+// $3, by route), unless its owner is not settled, or the route has an effect that
+// is not settled and may still ask for it: one received before the key's window
+// ended ($4).
+const removableKey = `
+    k.expires_at < now()
+    AND EXISTS (
+        SELECT FROM unnest($1::int[], $2::timestamptz[], $3::timestamptz[]) AS r (id, received, asked)
+        WHERE r.id = k.route_id AND k.received_at < r.received AND k.expires_at < r.asked)
+    AND NOT EXISTS (
+        SELECT FROM effect o
+        WHERE o.id = k.effect_id AND o.state NOT IN ('done', 'superseded', 'skipped', 'duplicate'))`
+
+const lockDueKeys = `
+WITH page AS MATERIALIZED (
+    SELECT route_id, key_hash, expires_at
+    FROM effect_key
+    WHERE expires_at IS NOT NULL AND expires_at < now()
+        AND (expires_at, route_id, key_hash) > ($4::timestamptz, $5::int, $6::bytea)
+    ORDER BY expires_at, route_id, key_hash
+    LIMIT $7),
+due AS MATERIALIZED (
+    SELECT k.route_id, k.key_hash
+    FROM page p
+    JOIN effect_key k ON k.route_id = p.route_id AND k.key_hash = p.key_hash
+    WHERE ` + removableKey + `
+    ORDER BY k.route_id, k.key_hash
+    FOR UPDATE OF k SKIP LOCKED)
+SELECT (SELECT count(*) FROM page), l.expires_at, l.route_id, l.key_hash,
+    coalesce((SELECT array_agg(route_id ORDER BY route_id, key_hash) FROM due), '{}'),
+    coalesce((SELECT array_agg(key_hash ORDER BY route_id, key_hash) FROM due), '{}')
+FROM (SELECT 1) one
+LEFT JOIN (SELECT * FROM page ORDER BY expires_at DESC, route_id DESC, key_hash DESC LIMIT 1) l ON true`
+
+const deleteKeys = `
+DELETE FROM effect_key k
+USING unnest($4::int[], $5::bytea[]) AS d (route_id, key_hash)
+WHERE k.route_id = d.route_id AND k.key_hash = d.key_hash AND ` + removableKey
+
+// The effects that are under way, through the index of what is due. With more of
+// them than this, keys can wait.
+const (
+	underWay     = `SELECT route_id, event_id FROM effect WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 20000`
+	mostUnderWay = 20000
+)
+
+// The oldest of each route that is at rest or held, but for those that are named
+// ($3) and past their horizon ($2): they are about to go.
+const oldestAtRest = `
+SELECT r.id, f.event_id
+FROM unnest($1::int[], $2::uuid[]) AS r (id, cutoff)
+CROSS JOIN LATERAL (
+    (SELECT e.event_id FROM effect e
+     WHERE e.route_id = r.id AND e.state IN ('dead', 'indeterminate') AND NOT (e.state = ANY ($3::text[]) AND e.id < r.cutoff)
+     ORDER BY e.id LIMIT 1)
+    UNION ALL
+    (SELECT e.event_id FROM effect e
+     WHERE e.route_id = r.id AND e.state = 'held' AND NOT ('held' = ANY ($3::text[]) AND e.id < r.cutoff)
+     ORDER BY e.id LIMIT 1)) f`
+
+// keyBounds are, by route, before when a key's event must have been received and
+// its window have ended.
+type keyBounds struct {
+	routes          []int32
+	received, asked []time.Time
+}
+
+// keys removes effect keys.
+func (s *pass) keys(ctx context.Context) error {
+	b, ok, err := s.keep.keyBounds(ctx, s.conn, []string{})
+	if err != nil || !ok {
+		return err
+	}
+	return s.take(ctx, &walk{
+		name: "effect_key", table: "effect_key", every: anew,
+		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+			after, err := parseKeyPosition(position)
+			if err != nil {
+				return stretch{}, err
+			}
+			var (
+				got       stretch
+				last      *time.Time
+				lastRoute *int32
+				lastHash  []byte
+				dueRoutes []int32
+				dueHashes [][]byte
+			)
+			err = tx.QueryRow(ctx, lockDueKeys, b.routes, b.received, b.asked, after.expires, after.route, row.NotNil(after.hash), n).
+				Scan(&got.examined, &last, &lastRoute, &lastHash, &dueRoutes, &dueHashes)
+			if err != nil {
+				return stretch{}, err
+			}
+			got.due = got.examined
+			if last != nil {
+				got.last = keyPosition{*last, *lastRoute, lastHash}.String()
+			}
+			if len(dueRoutes) == 0 {
+				return got, nil
+			}
+			tag, err := tx.Exec(ctx, deleteKeys, b.routes, b.received, b.asked, dueRoutes, dueHashes)
+			got.removed = tag.RowsAffected()
+			return got, err
+		},
+	})
+}
+
+// keyBounds reads the bounds. included are states that are about to be settled. ok
+// is false if too much is under way to tell.
+func (r *retention) keyBounds(ctx context.Context, db row.Querier, included []string) (b keyBounds, ok bool, err error) {
+	oldest := map[int32]time.Time{}
+	var route int32
+	var event inbox.ID
+	seen := 0
+	note := func() error {
+		seen++
+		if at := event.Time(); oldest[route].IsZero() || at.Before(oldest[route]) {
+			oldest[route] = at
+		}
+		return nil
+	}
+	rows, err := db.Query(ctx, underWay)
+	if err != nil {
+		return b, false, err
+	}
+	if _, err = pgx.ForEachRow(rows, []any{&route, &event}, note); err != nil || seen >= mostUnderWay {
+		return b, false, err
+	}
+	routes, cutoffs := r.routeCutoffs()
+	if rows, err = db.Query(ctx, oldestAtRest, routes, cutoffs, included); err != nil {
+		return b, false, err
+	}
+	if _, err = pgx.ForEachRow(rows, []any{&route, &event}, note); err != nil {
+		return b, false, err
+	}
+	b.routes = routes
+	for _, id := range routes {
+		b.received = append(b.received, r.now.Add(-r.routes[id].Tombstone-tombstoneSlack))
+		bound := r.now
+		if at, waits := oldest[id]; waits {
+			bound = at
+		}
+		b.asked = append(b.asked, bound)
+	}
+	return b, true, nil
+}
+
+// keyPosition is a place in the order of expiry.
+type keyPosition struct {
+	expires time.Time
+	route   int32
+	hash    []byte
+}
+
+// String is how a walk notes it.
+func (p keyPosition) String() string {
+	return p.expires.UTC().Format(time.RFC3339Nano) + "|" + strconv.Itoa(int(p.route)) + "|" + hex.EncodeToString(p.hash)
+}
+
+func parseKeyPosition(text string) (p keyPosition, err error) {
+	if text == "" {
+		return keyPosition{}, nil
+	}
+	parts := strings.Split(text, "|")
+	if len(parts) != 3 {
+		return p, errors.New("the position among keys is not one")
+	}
+	route, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil {
+		return p, err
+	}
+	p.route = int32(route)
+	if p.expires, err = time.Parse(time.RFC3339Nano, parts[0]); err != nil {
+		return p, err
+	}
+	p.hash, err = hex.DecodeString(parts[2])
+	return p, err
+}

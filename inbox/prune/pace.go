@@ -1,0 +1,164 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// PruneSample is the state of the gate's table after a pass.
+type PruneSample struct {
+	At time.Time
+
+	// Incoming and Drained are all rows that were ever written to and removed from
+	// it, as PostgreSQL counts them: of all processes, and without a scan.
+	Incoming, Drained int64
+
+	// Backlog is how many rows are due and were not reached, at most [MostBacklog];
+	// Oldest is how long the oldest of them has been due.
+	Backlog int64
+	Oldest  time.Duration
+}
+
+// MostBacklog is where counting the backlog ends.
+const MostBacklog = 100_000
+
+// The counters of the statistics, which lag by a second or so and start again
+// after a crash of the server.
+const readTraffic = `
+SELECT coalesce(sum(n_tup_ins), 0)::bigint, coalesce(sum(n_tup_del), 0)::bigint
+FROM pg_stat_all_tables
+WHERE relid = to_regclass('inbox_event')`
+
+const (
+	readEventWalks = `SELECT name, position, completed_at IS NULL FROM prune_walk WHERE name LIKE 'inbox\_event/%'`
+
+	countBacklog = `
+SELECT count(*) FROM (SELECT FROM inbox_event WHERE id > $1::uuid AND id < $2::uuid AND source_id = ANY ($3::int[]) LIMIT $4) b`
+)
+
+// Sample reads how pruning keeps up. All of it is bounded: the backlog is counted
+// from where the walks are, and only if one of them did not come to its end.
+func (p *Pruner) Sample(ctx context.Context) (PruneSample, error) {
+	var out PruneSample
+	if err := p.cfg.Pool.QueryRow(ctx, readTraffic).Scan(&out.Incoming, &out.Drained); err != nil {
+		return out, fmt.Errorf("reading the gate's traffic: %w", err)
+	}
+	keep, err := readRetention(ctx, p.cfg.Pool)
+	if err != nil {
+		return out, err
+	}
+	out.At = keep.now
+	rows, err := p.cfg.Pool.Query(ctx, readEventWalks)
+	if err != nil {
+		return out, fmt.Errorf("reading where the walks are: %w", err)
+	}
+	type place struct {
+		position string
+		short    bool
+	}
+	places := map[string]place{}
+	for rows.Next() {
+		var name string
+		var at place
+		if err := rows.Scan(&name, &at.position, &at.short); err != nil {
+			return out, fmt.Errorf("reading where the walks are: %w", err)
+		}
+		places[name] = at
+	}
+	if err := rows.Err(); err != nil {
+		return out, fmt.Errorf("reading where the walks are: %w", err)
+	}
+	s := &pass{Pruner: p, keep: keep}
+	for _, g := range s.bySource(tombstones) {
+		at := places[eventWalk(g.horizon)]
+		if !at.short {
+			continue
+		}
+		after, err := inbox.ParseID(at.position)
+		if err != nil {
+			return out, fmt.Errorf("reading where the walks are: %w", err)
+		}
+		var n int64
+		if err := p.cfg.Pool.QueryRow(ctx, countBacklog, floor(after), keep.cutoff(g.horizon), g.ids, MostBacklog-out.Backlog).Scan(&n); err != nil {
+			return out, fmt.Errorf("counting the backlog: %w", err)
+		}
+		out.Backlog += n
+		if n > 0 && !after.IsZero() {
+			out.Oldest = max(out.Oldest, keep.now.Add(-g.horizon).Sub(after.Time()))
+		}
+	}
+	return out, nil
+}
+
+// PrunePace is how pruning keeps up with what comes in.
+type PrunePace struct {
+	PruneSample
+
+	// IncomingPerSecond and DrainedPerSecond are those of the time looked at.
+	IncomingPerSecond, DrainedPerSecond float64
+
+	// Headroom is how many times faster rows could be removed than they come in, by
+	// what passes removed in the time they took; 0 is not known yet.
+	Headroom float64
+
+	// Behind: for an hour, less was removed than came in, and something is left that
+	// is due. An installation that is younger than its horizons is not behind.
+	Behind bool
+}
+
+// PruneWatch judges the pace from samples: a pure account, given the time with
+// each of them. It is not for concurrent use.
+type PruneWatch struct {
+	samples []PruneSample
+	removed int64
+	busy    time.Duration
+}
+
+// paceWindow is the time over which the pace is judged.
+const paceWindow = time.Hour
+
+// Add takes the sample after a pass, and what the pass did.
+func (w *PruneWatch) Add(sample PruneSample, report PruneReport) PrunePace {
+	if n := len(w.samples); n > 0 && (sample.Incoming < w.samples[n-1].Incoming || sample.Drained < w.samples[n-1].Drained) {
+		w.samples = nil // the server's counters began anew
+	}
+	w.samples = append(w.samples, sample)
+	// One that is older than the window stays, to compare with.
+	first := 0
+	for first+1 < len(w.samples) && sample.At.Sub(w.samples[first+1].At) >= paceWindow {
+		first++
+	}
+	w.samples = slices.Delete(w.samples, 0, first)
+	if rows := report.Rows["inbox_event"]; rows > 0 {
+		// Half of what was is forgotten by each pass, so that the figure follows.
+		w.removed, w.busy = w.removed/2+rows, w.busy/2+report.Elapsed
+	}
+	pace := PrunePace{PruneSample: sample}
+	oldest := w.samples[0]
+	span := sample.At.Sub(oldest.At)
+	if span <= 0 {
+		return pace
+	}
+	pace.IncomingPerSecond = float64(sample.Incoming-oldest.Incoming) / span.Seconds()
+	pace.DrainedPerSecond = float64(sample.Drained-oldest.Drained) / span.Seconds()
+	if w.busy > 0 && pace.IncomingPerSecond > 0 {
+		pace.Headroom = float64(w.removed) / w.busy.Seconds() / pace.IncomingPerSecond
+	}
+	due := !slices.ContainsFunc(w.samples, func(s PruneSample) bool { return s.Backlog == 0 })
+	pace.Behind = due && span >= paceWindow && pace.DrainedPerSecond < pace.IncomingPerSecond
+	return pace
+}
+
+// tombstones is how long a source's tombstones live, by its horizons.
+func tombstones(h Horizons) time.Duration { return h.Tombstone + tombstoneSlack }
+
+// eventWalk is the name of the walk over the events of one horizon. Stored: never
+// change.
+func eventWalk(horizon time.Duration) string {
+	return strings.Join([]string{"inbox_event", horizon.String()}, "/")
+}

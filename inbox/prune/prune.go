@@ -1,0 +1,326 @@
+package prune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/advisory"
+)
+
+// PruneConfig configures a [Pruner]. Pool is required.
+type PruneConfig struct {
+	// Pool gives the one connection of a pass: the lock and the batches share it.
+	Pool *pgxpool.Pool
+
+	// Effects settles what Include names; nil refuses Include.
+	Effects *inbox.Effects
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+
+	// Budget bounds a pass; the next goes on where it ended. 0 is no bound.
+	Budget time.Duration
+
+	// Batch is how long one batch may take: its size follows. It defaults to 200 ms.
+	Batch time.Duration
+
+	// Rate is how many rows a second are removed at most, with pauses between the
+	// batches, so that deliveries go on. It defaults to 25,000; -1 makes no pauses.
+	Rate int
+
+	// Progress is called after each batch, if set.
+	Progress func(PruneProgress)
+
+	// Now measures batches and the budget; what is due is decided by the database's
+	// clock. It defaults to time.Now.
+	Now func() time.Time
+}
+
+// Prunable is what prune only takes if it is named. Part of the CLI: never
+// change.
+type Prunable string
+
+// What prune leaves alone unless it is named.
+const (
+	// PruneDead: dead effects, and events that are dead letters.
+	PruneDead Prunable = "dead"
+	// PruneIndeterminate: effects whose outcome is not known.
+	PruneIndeterminate Prunable = "indeterminate"
+	// PruneHeld: effects that wait behind a predecessor.
+	PruneHeld Prunable = "held"
+	// PruneReplay: what an open replay lists.
+	PruneReplay Prunable = "replay"
+)
+
+// Prunables are all that can be named.
+func Prunables() []Prunable {
+	return []Prunable{PruneDead, PruneIndeterminate, PruneHeld, PruneReplay}
+}
+
+// PruneRun says what one pass may take. The zero value is what runs by itself.
+type PruneRun struct {
+	// Include names what is otherwise left alone. It needs Actor and Reason, which go
+	// into the audit.
+	Include       []Prunable
+	Actor, Reason string
+
+	// Anew begins every walk from its start, instead of where the last pass ended: to
+	// remove all that [Pruner.DryRun] counts.
+	Anew bool
+}
+
+func (r *PruneRun) includes(p Prunable) bool { return slices.Contains(r.Include, p) }
+
+// PruneReport is what one pass did.
+type PruneReport struct {
+	// Obtained is false if another pass was under way: nothing was done.
+	Obtained bool `json:"obtained"`
+
+	// Complete is false if the budget, or a stop, ended the pass first.
+	Complete bool `json:"complete"`
+
+	// Rows are the rows removed, by table.
+	Rows map[string]int64 `json:"rows"`
+
+	// Partitions are the days of bodies that went, and Kept the bodies that were
+	// still needed and moved out of them first.
+	Partitions []string `json:"partitions"`
+	Kept       int64    `json:"kept"`
+
+	// Left counts the rows past their horizon that this pass looked at and something
+	// still needs.
+	Left int64 `json:"left"`
+
+	// Contended names the walks that were given up because somebody else held locks
+	// for too long; the next pass tries again.
+	Contended []string `json:"contended,omitempty"`
+
+	Batches int           `json:"batches"`
+	Elapsed time.Duration `json:"-"`
+	Busy    time.Duration `json:"-"` // Elapsed without the pauses
+}
+
+// Removed is how many rows went, of all tables; days of bodies are not counted by
+// rows.
+func (r *PruneReport) Removed() (sum int64) {
+	for _, n := range r.Rows {
+		sum += n
+	}
+	return sum
+}
+
+// PruneProgress is how far a pass is.
+type PruneProgress struct {
+	Step    string // what is being walked
+	Removed int64  // rows, in the pass
+
+	// Done is how far the walk is through the ids that may be due, from 0 to 1; of a
+	// day of bodies 0 when what it still needs has been kept and it is taken off its
+	// class, and 1 when it is gone.
+	Done float64
+}
+
+// Pruner removes what is past its horizon and no longer needed.
+type Pruner struct {
+	cfg PruneConfig
+}
+
+// NewPruner makes a Pruner, or reports everything that is wrong with cfg.
+func NewPruner(cfg PruneConfig) (*Pruner, error) {
+	var errs []error
+	if cfg.Pool == nil {
+		errs = append(errs, errors.New("prune: Pool is required"))
+	}
+	if cfg.Budget < 0 || cfg.Batch < 0 || cfg.Rate < -1 {
+		errs = append(errs, errors.New("prune: Budget, Batch and Rate must not be negative, but for a Rate of -1"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	cfg.Batch = cmp.Or(cfg.Batch, 200*time.Millisecond)
+	cfg.Rate = cmp.Or(cfg.Rate, 25_000)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(PruneProgress) {}
+	}
+	return &Pruner{cfg: cfg}, nil
+}
+
+// pass is one run over everything.
+type pass struct {
+	*Pruner
+	run    PruneRun
+	conn   *pgx.Conn
+	keep   *retention
+	report PruneReport
+
+	budget time.Time // the end of the pass; zero is never
+	ends   time.Time // the end of the step
+	pause  time.Duration
+
+	// short are the places, by table, at which walks ended before their end.
+	short map[string][]string
+}
+
+// errPassOver: the budget ended, or the context did; what is left is for the next pass.
+var errPassOver = errors.New("the pass is over")
+
+// What is left over after a lost connection is a lock that went with it.
+const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(coalesce(current_schema(), '')))`
+
+// Every statement of a pass finds its rows through an index. A lost deletion
+// comes back as a row that is due, so its commits need not wait for the disk; a
+// dropped table's does by itself.
+const prepareSession = `
+SELECT set_config('synchronous_commit', 'off', false), set_config('lock_timeout', '1s', false),
+    set_config('statement_timeout', '20s', false), set_config('idle_in_transaction_session_timeout', '60s', false),
+    set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false), set_config('jit', 'off', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false), set_config('application_name', 'oncegate prune', false)`
+
+// Run makes one pass: bodies first, since they are most of the bytes, then what
+// points at them, each in bounded batches. If another pass is under way, here or
+// elsewhere, it does nothing and says so. It stops between two batches when ctx
+// ends. Every batch is safe on its own: the lock only saves work.
+func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
+	if err := p.checkRun(&run); err != nil {
+		return PruneReport{}, err
+	}
+	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
+	began := p.cfg.Now()
+	if p.cfg.Budget > 0 {
+		s.budget = began.Add(p.cfg.Budget)
+	}
+	acquired, err := p.cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return s.report, fmt.Errorf("pruning: getting a connection: %w", err)
+	}
+	// It never goes back to the pool: its settings and its lock end with it.
+	s.conn = acquired.Hijack()
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		// The server notices a closed connection a little later; who comes next must not
+		// find the lock taken by a pass that is over.
+		_, _ = s.conn.Exec(stop, `SELECT pg_advisory_unlock_all()`)
+		_ = s.conn.Close(stop)
+	}()
+	if err := s.conn.QueryRow(ctx, tryLock, advisory.Prune).Scan(&s.report.Obtained); err != nil {
+		return s.report, fmt.Errorf("pruning: asking for the lock: %w", err)
+	}
+	if !s.report.Obtained {
+		return s.report, nil
+	}
+	if _, err := s.conn.Exec(ctx, prepareSession); err != nil {
+		return s.report, fmt.Errorf("pruning: %w", err)
+	}
+	if s.keep, err = readRetention(ctx, s.conn); err != nil {
+		return s.report, fmt.Errorf("pruning: %w", err)
+	}
+	err = s.everything(ctx)
+	for errors.Is(err, errPassOver) && s.left(ctx) {
+		err = s.everything(ctx) // a step that was short of time has some more
+	}
+	s.report.Complete = err == nil && len(s.report.Contended) == 0
+	if errors.Is(err, errPassOver) {
+		err = nil
+	}
+	s.report.Elapsed = p.cfg.Now().Sub(began)
+	s.report.Busy = s.report.Elapsed - s.pause
+	if err == nil && len(run.Include) > 0 {
+		err = s.audit(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return s.report, fmt.Errorf("pruning: %w", err)
+	}
+	return s.report, nil
+}
+
+// ErrInclude is returned for an Include that prune does not know.
+var ErrInclude = errors.New("not something prune can include: dead, indeterminate, held, replay")
+
+// known returns [ErrInclude] for a name that is not known.
+func (r *PruneRun) known() error {
+	for _, name := range r.Include {
+		if !slices.Contains(Prunables(), name) {
+			return fmt.Errorf("%q: %w", string(name), ErrInclude)
+		}
+	}
+	return nil
+}
+
+func (p *Pruner) checkRun(run *PruneRun) error {
+	if err := run.known(); err != nil || len(run.Include) == 0 {
+		return err
+	}
+	if p.cfg.Effects == nil {
+		return errors.New("pruning what is at rest needs the store of effects, which settles it")
+	}
+	return inbox.CheckExplanation(run.Actor, run.Reason)
+}
+
+// everything takes one step after the other: what others point at goes after
+// what points at it. Each step may use its share of what is left of the budget,
+// so that a long one does not starve those behind it.
+func (s *pass) everything(ctx context.Context) error {
+	steps := []func(context.Context) error{
+		s.bodies, s.keptBodies, s.conflicts, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
+	}
+	ends, short := s.budget, false
+	clear(s.short)
+	for i, step := range steps {
+		if !ends.IsZero() {
+			left := ends.Sub(s.cfg.Now())
+			s.ends = s.cfg.Now().Add(left / time.Duration(len(steps)-i))
+		}
+		err := step(ctx)
+		switch {
+		case errors.Is(err, errPassOver) && ctx.Err() == nil:
+			short = true
+		case err != nil:
+			return err
+		}
+	}
+	if short {
+		return errPassOver
+	}
+	return nil
+}
+
+// left reports whether the budget allows another round, and locks did not end the
+// last one.
+func (s *pass) left(ctx context.Context) bool {
+	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.budget.IsZero() || s.budget.Sub(s.cfg.Now()) > s.cfg.Budget/10)
+}
+
+// over reports whether the step has to end.
+func (s *pass) over(ctx context.Context) bool {
+	return ctx.Err() != nil || !s.ends.IsZero() && !s.cfg.Now().Before(s.ends)
+}
+
+// audit says who had what taken that is otherwise left alone.
+func (s *pass) audit(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
+			return err
+		}
+		return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+			At: s.keep.now, Actor: s.run.Actor, Action: inbox.AuditPrune, Object: "prune", Reason: s.run.Reason,
+			Before: map[string]any{"include": s.run.Include}, After: map[string]any{"rows": s.report.Rows},
+		})
+	})
+}

@@ -1,0 +1,122 @@
+package prune
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// replayHorizon is how long plans and what became of them are kept.
+const replayHorizon = 90 * 24 * time.Hour
+
+// Refusals point at nothing and nothing points at them: the oldest of each source
+// go first.
+const deleteRefusals = `
+WITH due AS MATERIALIZED (
+    SELECT f.id
+    FROM unnest($1::int[], $2::uuid[]) AS s (id, cutoff)
+    CROSS JOIN LATERAL (
+        SELECT r.id FROM refusal r WHERE r.source_id = s.id AND r.id < s.cutoff ORDER BY r.id LIMIT $3 FOR UPDATE SKIP LOCKED) f
+    LIMIT $3)
+DELETE FROM refusal r USING due WHERE r.id = due.id`
+
+// The payloads of conflicts go by when they were last delivered: until then each
+// was acknowledged again. Those of each source that were last seen first go first.
+const deleteConflicts = `
+WITH due AS MATERIALIZED (
+    SELECT f.id
+    FROM unnest($1::int[], $2::timestamptz[]) AS s (id, cutoff)
+    CROSS JOIN LATERAL (
+        SELECT c.id FROM conflict c WHERE c.source_id = s.id AND c.last_seen_at < s.cutoff ORDER BY c.last_seen_at LIMIT $3 FOR UPDATE SKIP LOCKED) f
+    LIMIT $3)
+DELETE FROM conflict c USING due WHERE c.id = due.id`
+
+// Plans that are over, with their items first: there may be very many. What became of an
+// item goes with it and is not counted by itself.
+const (
+	deleteReplayItems = `
+WITH over AS MATERIALIZED (
+    SELECT r.id FROM replay r
+    WHERE r.id < $1::uuid AND (r.state IN ('done', 'cancelled', 'expired') OR r.state = 'planned' AND r.expires_at < now())
+    ORDER BY r.id
+    LIMIT 10),
+due AS MATERIALIZED (
+    SELECT f.replay_id, f.position
+    FROM over
+    CROSS JOIN LATERAL (
+        SELECT i.replay_id, i.position FROM replay_item i WHERE i.replay_id = over.id ORDER BY i.position LIMIT $2 FOR UPDATE SKIP LOCKED) f
+    LIMIT $2),
+outcomes AS (
+    DELETE FROM replay_outcome o USING due WHERE o.replay_id = due.replay_id AND o.position = due.position)
+DELETE FROM replay_item i USING due WHERE i.replay_id = due.replay_id AND i.position = due.position`
+
+	deleteReplays = `
+WITH due AS MATERIALIZED (
+    SELECT r.id FROM replay r
+    WHERE r.id < $1::uuid AND (r.state IN ('done', 'cancelled', 'expired') OR r.state = 'planned' AND r.expires_at < now())
+        AND NOT EXISTS (SELECT FROM replay_item i WHERE i.replay_id = r.id)
+    ORDER BY r.id
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED)
+DELETE FROM replay r USING due WHERE r.id = due.id`
+
+	deleteAudits = `
+WITH due AS MATERIALIZED (
+    SELECT a.id FROM audit a WHERE a.id < $1::uuid ORDER BY a.id LIMIT $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM audit a USING due WHERE a.id = due.id`
+)
+
+// drain removes from the front of a table, where everything past its horizon may
+// go: there is nothing to remember between passes.
+func (s *pass) drain(ctx context.Context, table, sql string, args ...any) error {
+	w := &walk{name: table, table: table, batch: func(ctx context.Context, tx pgx.Tx, _ string, n int) (stretch, error) {
+		tag, err := tx.Exec(ctx, sql, append(slices.Clip(args), n)...)
+		removed := tag.RowsAffected()
+		return stretch{examined: int(removed), due: int(removed), removed: removed}, err
+	}}
+	_, err := s.batches(ctx, w, new(string))
+	return err
+}
+
+func (s *pass) refusals(ctx context.Context) error {
+	var sources []int32
+	var cutoffs []inbox.ID
+	for _, source := range s.keep.sources {
+		if source.Keep.Refusals > 0 {
+			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.keep.cutoff(source.Keep.Refusals))
+		}
+	}
+	return s.drain(ctx, "refusal", deleteRefusals, sources, cutoffs)
+}
+
+func (s *pass) conflicts(ctx context.Context) error {
+	var sources []int32
+	var cutoffs []time.Time
+	for _, source := range s.keep.sources {
+		if source.Keep.Body > 0 {
+			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.keep.now.Add(-source.Keep.Body))
+		}
+	}
+	return s.drain(ctx, "conflict", deleteConflicts, sources, cutoffs)
+}
+
+func (s *pass) replays(ctx context.Context) error {
+	cutoff := s.keep.cutoff(replayHorizon)
+	if err := s.drain(ctx, "replay_item", deleteReplayItems, cutoff); err != nil {
+		return err
+	}
+	return s.drain(ctx, "replay", deleteReplays, cutoff)
+}
+
+// audits has no class: what was decided about a source outlives it, for the
+// longest horizon that any class asks for.
+func (s *pass) audits(ctx context.Context) error {
+	if s.keep.longest.Audit == 0 {
+		return nil
+	}
+	return s.drain(ctx, "audit", deleteAudits, s.keep.cutoff(s.keep.longest.Audit))
+}

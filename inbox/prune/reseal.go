@@ -1,0 +1,235 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// ResealConfig configures [Reseal]. Pool and Keyring are required.
+type ResealConfig struct {
+	Pool    *pgxpool.Pool
+	Keyring *seal.Keyring
+
+	// Pause is the rest between two batches, so that the walk leaves the database
+	// to deliveries. It defaults to none.
+	Pause time.Duration
+
+	// Progress, if set, is told after every batch.
+	Progress func(ResealProgress)
+}
+
+// ResealProgress is how far [Reseal] is.
+type ResealProgress struct {
+	// Table is the one being walked; Looked is how many of its rows were looked at.
+	Table  string `json:"table"`
+	Looked int64  `json:"looked"`
+
+	// Resealed values are under the active key now; Unreadable ones are under a key
+	// that is lost and were left as they are. Both count all tables.
+	Resealed   int64 `json:"resealed"`
+	Unreadable int64 `json:"unreadable"`
+
+	// MissingKeys are the ids of the keys that unreadable values would need, in no
+	// order. A value that is damaged needs none.
+	MissingKeys []int32 `json:"missing_keys,omitempty"`
+}
+
+// A page is bounded in rows, and what is sealed again at once in bytes.
+const (
+	resealRows  = 500
+	resealBytes = 4 << 20
+)
+
+// Reseal brings everything that is sealed, and what is still plain, under the
+// active key, in small transactions, while deliveries go on. It may be stopped
+// and begun again: what is under the active key is passed over. When it has ended
+// and nothing was unreadable, a key that is not active may be removed.
+func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
+	var p ResealProgress
+	if cfg.Keyring.Ring() == nil {
+		return p, errors.New("resealing: there is no keyring")
+	}
+	for i := range shelves {
+		s := &shelves[i]
+		classes := []string{""}
+		if s.byClass {
+			rows, err := cfg.Pool.Query(ctx, bodyClasses)
+			if err != nil {
+				return p, fmt.Errorf("resealing %s: %w", s.table, err)
+			}
+			if classes, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+				return p, fmt.Errorf("resealing %s: %w", s.table, err)
+			}
+		}
+		p.Table, p.Looked = s.table, 0
+		for _, class := range classes {
+			if err := cfg.walk(ctx, s, class, &p); err != nil {
+				return p, fmt.Errorf("resealing %s: %w", s.table, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+type resealRow struct {
+	row  inbox.ID
+	item int64
+	due  bool
+	size int64
+}
+
+// walk reseals one shelf, page by page.
+func (cfg *ResealConfig) walk(ctx context.Context, s *shelf, class string, p *ResealProgress) error {
+	// The zero ID is stored as NULL, so the walk begins behind the smallest other one.
+	after := resealRow{row: inbox.ID{15: 1}}
+	for {
+		active := cfg.Keyring.Ring().Active().ID
+		rows, err := cfg.Pool.Query(ctx, s.page, class, after.row, after.item, resealRows, active)
+		if err != nil {
+			return err
+		}
+		page, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (row resealRow, err error) {
+			err = r.Scan(&row.row, &row.item, &row.due, &row.size)
+			return row, err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		var batch []resealRow
+		bytes := int64(0)
+		for i, row := range page {
+			after = row
+			p.Looked++
+			if row.due {
+				batch, bytes = append(batch, row), bytes+row.size
+			}
+			if len(batch) > 0 && (bytes >= resealBytes || i == len(page)-1) {
+				if err := cfg.reseal(ctx, s, class, batch, p); err != nil {
+					return err
+				}
+				batch, bytes = nil, 0
+			}
+		}
+		if cfg.Progress != nil {
+			cfg.Progress(*p)
+		}
+		if err := pause(ctx, cfg.Pause); err != nil {
+			return err
+		}
+	}
+}
+
+// reseal seals one batch again. A row that somebody else has locked, or has
+// changed meanwhile, is left for the next walk.
+func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, batch []resealRow, p *ResealProgress) error {
+	ring := cfg.Keyring.Ring()
+	ids, items := make([]inbox.ID, len(batch)), make([]int64, len(batch))
+	for i, row := range batch {
+		ids[i], items[i] = row.row, row.item
+	}
+	return pgx.BeginFunc(ctx, cfg.Pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, s.read, ids, items, class)
+		if err != nil {
+			return err
+		}
+		var (
+			outIDs   []inbox.ID
+			outItems []int64
+			keys     []*int32
+			ones     [][]byte
+			twos     [][]byte
+			lost     int64
+			missing  []int32
+		)
+		for rows.Next() {
+			var (
+				id, at inbox.ID
+				item   int64
+				atItem int64
+				keyID  *int32
+				values [2][]byte
+			)
+			if err := rows.Scan(&id, &item, &at, &atItem, &keyID, &values[0], &values[1]); err != nil {
+				return err
+			}
+			var key *int32
+			readable := true
+			for i, column := range s.columns {
+				place := seal.Place{Table: s.table, Column: column, Row: at, Item: atItem}
+				plain, err := cfg.Keyring.Open(place, keyID, values[i])
+				if readable = readable && err == nil; !readable {
+					lost++
+					if _, id := inbox.UnopenedReason(err); id != 0 {
+						missing = append(missing, id)
+					}
+					break
+				}
+				values[i], key = ring.Seal(place, plain)
+			}
+			if !readable {
+				continue
+			}
+			outIDs, outItems, keys = append(outIDs, id), append(outItems, item), append(keys, key)
+			ones, twos = append(ones, values[0]), append(twos, values[1])
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if len(outIDs) > 0 {
+			if _, err := tx.Exec(ctx, s.write, outIDs, outItems, keys, ones, twos, class); err != nil {
+				return err
+			}
+		}
+		p.Resealed, p.Unreadable = p.Resealed+int64(len(outIDs)), p.Unreadable+lost
+		for _, id := range missing {
+			if !slices.Contains(p.MissingKeys, id) {
+				p.MissingKeys = append(slices.Clip(p.MissingKeys), id)
+			}
+		}
+		return nil
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// KeyUsage is how many values are under one key; Key 0 is those in plain.
+type KeyUsage struct {
+	Table  string `json:"table"`
+	Column string `json:"column"`
+	Key    int32  `json:"key"`
+	Values int64  `json:"values"`
+}
+
+// KeyUsages counts what is under which key.
+func KeyUsages(ctx context.Context, pool *pgxpool.Pool) ([]KeyUsage, error) {
+	rows, err := pool.Query(ctx, countKeys)
+	if err != nil {
+		return nil, fmt.Errorf("counting what is under which key: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[KeyUsage])
+	if err != nil {
+		return nil, fmt.Errorf("counting what is under which key: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,97 @@
+package prune
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A stream goes when nothing has moved it for as long as tombstones live, nothing
+// is in flight, missing or blocking, and no effect of its key is left. One of a route
+// that was ever contiguous stays once it has begun: without the number it has come to,
+// a sequence with a start would wait for its first number again, and any other would
+// take an old number for a new one.
+const removableStream = `
+    s.in_flight IS NULL AND s.blocked_by IS NULL AND s.gap_since IS NULL
+    AND EXISTS (
+        SELECT FROM unnest($1::int[], $2::timestamptz[]) AS r (id, idle)
+        WHERE r.id = s.route_id AND s.updated_at < r.idle)
+    AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)
+    AND NOT (s.applied IS NOT NULL AND ` + everContiguous + `)`
+
+// everContiguous says of a stream s whether its route was contiguous in any version.
+const everContiguous = `EXISTS (
+        SELECT FROM route_version v WHERE v.route_id = s.route_id AND v.definition -> 'order' ->> 'mode' = 'contiguous')`
+
+const lockDueStreams = `
+WITH page AS MATERIALIZED (
+    SELECT id FROM stream WHERE id > $3::bigint ORDER BY id LIMIT $4),
+due AS MATERIALIZED (
+    SELECT s.id
+    FROM page p
+    JOIN stream s ON s.id = p.id
+    WHERE ` + removableStream + `
+    ORDER BY s.id
+    FOR UPDATE OF s SKIP LOCKED)
+SELECT (SELECT count(*) FROM page), (SELECT max(id) FROM page), coalesce((SELECT array_agg(id) FROM due), '{}')`
+
+const deleteStreams = `DELETE FROM stream s WHERE s.id = ANY ($3::bigint[]) AND ` + removableStream
+
+// The key of a stream that stays is kept for people no longer than an effect of it: with the
+// last one went what could name the stream when an event is erased.
+const forgetKeys = `
+WITH idle AS MATERIALIZED (
+    SELECT s.id
+    FROM stream s
+    WHERE s.id > $3::bigint AND s.id <= $4::bigint AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)
+        AND EXISTS (
+            SELECT FROM unnest($1::int[], $2::timestamptz[]) AS r (id, idle)
+            WHERE r.id = s.route_id AND s.updated_at < r.idle)
+        AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)
+    ORDER BY s.id
+    FOR UPDATE OF s SKIP LOCKED)
+UPDATE stream s
+SET key_label = NULL, key_label_sealed = NULL, key_label_key_id = NULL
+FROM idle i
+WHERE s.id = i.id`
+
+// streams removes idle streams. An index by idleness would have to be kept up by
+// every effect of every stream, so all of them are looked at, once a day.
+func (s *pass) streams(ctx context.Context) error {
+	var routes []int32
+	var idle []time.Time
+	for id, h := range s.keep.routes {
+		if h != (Horizons{}) {
+			routes, idle = append(routes, id), append(idle, s.keep.now.Add(-h.Tombstone-tombstoneSlack))
+		}
+	}
+	return s.take(ctx, &walk{
+		name: "stream", table: "stream", first: "0", every: anew, patient: true,
+		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+			after, err := strconv.ParseInt(position, 10, 64)
+			if err != nil {
+				return stretch{}, err
+			}
+			var got stretch
+			var last *int64
+			var ids []int64
+			if err := tx.QueryRow(ctx, lockDueStreams, routes, idle, after, n).Scan(&got.examined, &last, &ids); err != nil {
+				return stretch{}, err
+			}
+			if last != nil {
+				got.last = strconv.FormatInt(*last, 10)
+				if _, err := tx.Exec(ctx, forgetKeys, routes, idle, after, *last); err != nil {
+					return stretch{}, err
+				}
+			}
+			if len(ids) == 0 {
+				return got, nil
+			}
+			tag, err := tx.Exec(ctx, deleteStreams, routes, idle, ids)
+			got.removed = tag.RowsAffected()
+			return got, err
+		},
+	})
+}

@@ -1,0 +1,228 @@
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// walk goes through one table in the order of an index. It goes on where the
+// last pass ended, so that rows which must stay are not looked at again by every
+// pass; what was left behind then, because it was still needed or locked, is
+// found when the walk begins anew.
+type walk struct {
+	// name is the walk's row in prune_walk, and table what it removes from. Stored:
+	// never change.
+	name, table string
+
+	// first is where it begins.
+	first string
+
+	// every is how often it begins anew, once it has come to the end.
+	every time.Duration
+
+	// patient walks do not begin before every has passed; others look at what has
+	// become due since, each pass.
+	patient bool
+
+	// partial walks have an end that is nearer than it should be: they do not count as
+	// having come to it.
+	partial bool
+
+	// batch looks at up to n rows after position and removes those it may.
+	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error)
+
+	// done is how far position is through what may be due; nil is not known.
+	done func(position string) float64
+}
+
+// stretch is what one batch looked at.
+type stretch struct {
+	examined int    // rows, of whatever walk they were
+	due      int    // of them past their horizon
+	removed  int64  // rows of the table
+	last     string // the position of the last one; empty for none
+}
+
+// anew is how often most walks begin from the start again.
+const anew = 24 * time.Hour
+
+// The sizes of a batch. Small ones, evenly apart, are felt less by deliveries
+// than large ones with long pauses.
+const (
+	leastBatch = 50
+	firstBatch = 500
+	mostBatch  = 2000
+)
+
+const (
+	readWalk = `
+SELECT position, began_at, completed_at, clock_timestamp() FROM prune_walk WHERE name = $1`
+
+	writeWalk = `
+INSERT INTO prune_walk (name, position, began_at, completed_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT ON CONSTRAINT prune_walk_pkey DO UPDATE
+SET position = excluded.position, began_at = excluded.began_at, completed_at = excluded.completed_at`
+)
+
+// take walks until the end, or until the step has to end.
+func (s *pass) take(ctx context.Context, w *walk) error {
+	var (
+		position  string
+		began     time.Time
+		completed *time.Time
+		now       time.Time
+	)
+	err := s.conn.QueryRow(ctx, readWalk, w.name).Scan(&position, &began, &completed, &now)
+	switch {
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("reading where walk %s is: %w", w.name, err)
+	case err != nil, s.run.Anew, len(s.run.Include) > 0: // what is named lies anywhere behind the walk
+		position, began, completed = w.first, s.keep.now, nil
+	case completed != nil && now.Sub(began) >= w.every:
+		position, began, completed = w.first, now, nil
+	case completed != nil && w.patient:
+		return nil
+	}
+	ended, err := s.batches(ctx, w, &position)
+	if ended && !w.partial {
+		completed = &s.keep.now
+	} else {
+		completed = nil
+		s.short[w.table] = append(s.short[w.table], position)
+	}
+	// Also when it is told to stop: the next pass is to go on from here.
+	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if _, saved := s.conn.Exec(save, writeWalk, w.name, position, began, completed); saved != nil && err == nil {
+		err = fmt.Errorf("noting where walk %s is: %w", w.name, saved)
+	}
+	return err
+}
+
+// batches reports whether the walk came to its end.
+func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bool, err error) {
+	size := firstBatch
+	for tries := 0; ; {
+		if s.over(ctx) {
+			return false, errPassOver
+		}
+		began := s.cfg.Now()
+		var got stretch
+		err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) (err error) {
+			got, err = w.batch(ctx, tx, *position, size)
+			return err
+		})
+		took := s.cfg.Now().Sub(began)
+		switch {
+		case err == nil:
+			tries = 0
+		case ctx.Err() != nil:
+			return false, errPassOver
+		case contended(err) && tries < 5:
+			tries++
+			size = max(size/2, 1)
+			if s.rest(ctx, 100*time.Millisecond<<tries) != nil {
+				return false, errPassOver
+			}
+			continue
+		case contended(err):
+			s.report.Contended = append(s.report.Contended, w.name)
+			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", row.ErrorText(err)))
+			return false, nil
+		default:
+			return false, fmt.Errorf("removing from %s: %w", w.table, err)
+		}
+		s.count(w, got)
+		if got.last != "" {
+			*position = got.last
+		}
+		progress := PruneProgress{Step: w.table, Removed: s.report.Removed()}
+		if w.done != nil {
+			progress.Done = w.done(*position)
+		}
+		s.cfg.Progress(progress)
+		if got.examined < size {
+			return true, nil
+		}
+		size = s.resize(size, took)
+		if err := s.space(ctx, got, took); err != nil {
+			return false, errPassOver
+		}
+	}
+}
+
+func (s *pass) count(w *walk, got stretch) {
+	s.report.Batches++
+	s.report.Rows[w.table] += got.removed
+	s.report.Left += max(int64(got.due)-got.removed, 0)
+}
+
+// resize aims at the time that a batch may take.
+func (s *pass) resize(size int, took time.Duration) int {
+	if took > 0 {
+		fit := float64(size) * float64(s.cfg.Batch) / float64(took)
+		size = int(min(max(fit, float64(size)/2), float64(size)*2))
+	}
+	return min(max(size, leastBatch), mostBatch)
+}
+
+// space makes the pause after a batch that removed something: as long as it
+// takes to stay within the rate, and at least half as long as the batch took, so
+// that what it shares is never prune's alone.
+func (s *pass) space(ctx context.Context, got stretch, took time.Duration) error {
+	if got.removed == 0 || s.cfg.Rate < 0 {
+		return ctx.Err()
+	}
+	slot := time.Duration(float64(got.removed) / float64(s.cfg.Rate) * float64(time.Second))
+	return s.rest(ctx, max(slot-took, min(took, s.cfg.Batch)/2))
+}
+
+// rest waits, or returns ctx's error.
+func (s *pass) rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	s.pause += d
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// contended reports whether somebody else's locks, or a statement that took too
+// long, stopped a batch: a smaller one, later, may pass.
+func contended(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pg.SeverityUnlocalized != "ERROR" {
+		return false
+	}
+	switch pg.Code {
+	case "55P03", "57014", "40P01", "40001":
+		return true
+	}
+	return false
+}
+
+// through is how far an id lies between the first and a cutoff.
+func through(first, cutoff inbox.ID) func(position string) float64 {
+	return func(position string) float64 {
+		at, err := inbox.ParseID(position)
+		if err != nil {
+			return 0
+		}
+		if whole := cutoff.Time().Sub(first.Time()); whole > 0 {
+			return min(max(at.Time().Sub(first.Time()).Seconds()/whole.Seconds(), 0), 1)
+		}
+		return 1
+	}
+}

@@ -1,0 +1,12 @@
+package refusal
+
+// Peers counts the peers that the store remembers the shares of.
+func (r *Refusals) Peers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.shares)
+	for _, pace := range r.paces {
+		n += len(pace.lanes)
+	}
+	return n
+}

@@ -1,0 +1,22 @@
+package refusal
+
+import "net/netip"
+
+// refusalPeer names whoever sent a refused delivery, as far as shares are concerned: an
+// IPv4 address, or the /64 network of an IPv6 address, because a single host usually has
+// all addresses of one. Everything that is no address is one peer.
+func refusalPeer(remote string) string {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil {
+		return ""
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, err := addr.Prefix(64)
+	if err != nil { // an IPv6 address always has one
+		return ""
+	}
+	return network.String()
+}

@@ -1,0 +1,56 @@
+package refusal
+
+// queueShare is what one peer has in the queue for one source.
+type queueShare struct {
+	source int32
+	peer   string
+}
+
+type queueFill struct {
+	rows  int
+	bytes int64
+}
+
+// peerQueuePart of the queue is what a peer may fill when half of it is taken.
+const peerQueuePart = 16
+
+// enter reserves room in the queue, and reports whether there is any. The half that is
+// filled first is anybody's. Of the other half each peer gets a sixteenth of the queue, so
+// that one that floods while the database is slow does not keep the others out.
+func (r *Refusals) enter(refusal *Refusal, cost int64) bool {
+	queued, rows := r.queued.Load()+cost, len(r.queue)+1
+	if queued > r.cfg.QueueBytes || rows > cap(r.queue) {
+		return false
+	}
+	share := queueShare{source: refusal.SourceID, peer: refusal.peer}
+	fill := r.shares[share]
+	fill.rows++
+	fill.bytes += cost
+	crowded := queued > r.cfg.QueueBytes/2 || rows > cap(r.queue)/2
+	if crowded && (fill.rows > cap(r.queue)/peerQueuePart || fill.bytes > max(cost, r.cfg.QueueBytes/peerQueuePart)) {
+		return false
+	}
+	r.shares[share] = fill
+	r.queued.Add(cost)
+	return true
+}
+
+// leave gives back what a written batch had reserved.
+func (r *Refusals) leave(batch []Refusal) {
+	var cost int64
+	r.mu.Lock()
+	for i := range batch {
+		share := queueShare{source: batch[i].SourceID, peer: batch[i].peer}
+		fill := r.shares[share]
+		fill.rows--
+		fill.bytes -= batch[i].cost()
+		if fill.rows == 0 {
+			delete(r.shares, share)
+		} else {
+			r.shares[share] = fill
+		}
+		cost += batch[i].cost()
+	}
+	r.mu.Unlock()
+	r.queued.Add(-cost)
+}

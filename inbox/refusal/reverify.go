@@ -1,0 +1,289 @@
+package refusal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// AuditReverify: kept refusals were verified with today's secrets, and those that
+// verified admitted. Stored: never change.
+const AuditReverify inbox.AuditAction = "refusals.reverify"
+
+// ErrStillRefused is wrapped by what [Reverify.Verify] gives for a refusal that
+// does not verify today either.
+var ErrStillRefused = errors.New("refused again")
+
+// ErrUndecided is wrapped by what [Reverify.Verify] gives for a refusal of which nobody
+// can say now whether it verifies, since its key cannot be got.
+var ErrUndecided = errors.New("its key cannot be got now")
+
+// Reverify says which kept refusals are verified once more. Pool, Source and
+// Verify are required; without DryRun also Gate, Actor and Reason.
+type Reverify struct {
+	Pool *pgxpool.Pool
+	Gate inbox.Accepter
+
+	// Keyring opens refusals that are sealed; nil where none is.
+	Keyring *seal.Keyring
+
+	// Source is the row of the source and Name its name.
+	Source int32
+	Name   string
+
+	// Cause narrows to one cause, Since to those received since; empty does not.
+	Cause string
+	Since time.Time
+
+	// Verify makes the admission of a refusal whose signature verifies today, at the
+	// time at which it was received, or wraps [ErrStillRefused].
+	Verify func(r *inbox.RefusalDetail) (*inbox.Admission, error)
+
+	// DryRun admits nothing and writes nothing.
+	DryRun bool
+
+	// Actor and Reason go into the audit.
+	Actor, Reason string
+
+	// Progress is told the counts now and then; it may be nil.
+	Progress func(r ReverifyReport)
+
+	// Page is how many refusals one transaction takes away. It defaults to 100.
+	Page int
+
+	seen map[string]bool // by event id, in a dry run
+}
+
+// ReverifyReport counts refusals. In a dry run Recorded and Duplicates are what
+// admitting them would give.
+type ReverifyReport struct {
+	// Examined are the kept refusals that were looked at; Refused of them do not
+	// verify today either, Unreadable of them are sealed under a key that is lost, of
+	// Undecided the sender's key could not be got, and all these stay.
+	Examined   int `json:"examined"`
+	Refused    int `json:"refused"`
+	Unreadable int `json:"unreadable,omitempty"`
+	Undecided  int `json:"undecided,omitempty"`
+
+	// Verified are the others. Each is one delivery, of one or more events.
+	Verified int `json:"verified"`
+
+	// Recorded, Duplicates, Conflicts and Unusable count events.
+	Recorded   int `json:"recorded"`
+	Duplicates int `json:"duplicates"`
+	Conflicts  int `json:"conflicts"`
+	Unusable   int `json:"unusable"`
+}
+
+// By the order of receipt, so that events are admitted in it. The page is of ids
+// alone: bodies are read one at a time.
+const reverifyPage = `
+SELECT id FROM refusal
+WHERE source_id = $1 AND whole AND ($2::uuid IS NULL OR id > $2) AND ($3::text = '' OR cause = $3) AND received_at >= $4
+ORDER BY id
+LIMIT $5`
+
+// Run verifies the refusals and admits those that verify through the gate, one
+// after the other. A refusal is taken away only after the gate has answered for
+// it: a run that ends anywhere is gone on with by the next one, for which the
+// gate knows what was admitted before. On an error the report says what was done
+// until then.
+func (r Reverify) Run(ctx context.Context) (ReverifyReport, error) {
+	var total ReverifyReport
+	if r.Pool == nil || r.Verify == nil || r.Source == 0 || !r.DryRun && r.Gate == nil {
+		return total, errors.New("reverifying refusals: Pool, Source, Verify and Gate are required")
+	}
+	if !r.DryRun {
+		if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
+			return total, fmt.Errorf("reverifying refusals: %w", err)
+		}
+	}
+	if r.Page == 0 {
+		r.Page = 100
+	}
+	r.seen = map[string]bool{}
+	var after inbox.ID
+	for {
+		ids, err := r.page(ctx, after)
+		if err != nil || len(ids) == 0 {
+			return total, err
+		}
+		after = ids[len(ids)-1]
+		err = r.readmit(ctx, ids, &total)
+		if r.Progress != nil {
+			r.Progress(total)
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+func (r *Reverify) page(ctx context.Context, after inbox.ID) ([]inbox.ID, error) {
+	since := r.Since
+	if since.IsZero() {
+		since = time.Unix(0, 0)
+	}
+	rows, err := r.Pool.Query(ctx, reverifyPage, r.Source, after, r.Cause, since, r.Page)
+	if err != nil {
+		return nil, fmt.Errorf("reading refusals of %s: %w", r.Name, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
+	if err != nil {
+		return nil, fmt.Errorf("reading refusals of %s: %w", r.Name, err)
+	}
+	return ids, nil
+}
+
+// readmit takes one page through: the gate first, then the refusals away, with
+// their entry in the audit. An error of the gate does not lose what it took
+// before.
+func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyReport) error {
+	lister := inbox.NewLister(r.Pool).WithKeyring(r.Keyring)
+	var page ReverifyReport
+	var admitted []inbox.ID
+	var failed error
+	for _, id := range ids {
+		taken, err := r.one(ctx, lister, id, &page)
+		if err != nil {
+			failed = err
+			break
+		}
+		if taken {
+			admitted = append(admitted, id)
+		}
+	}
+	total.add(page)
+	if len(admitted) == 0 || r.DryRun {
+		return failed
+	}
+	err := pgx.BeginFunc(context.WithoutCancel(ctx), r.Pool, func(tx pgx.Tx) error {
+		return r.takeAwayTx(ctx, tx, admitted, page)
+	})
+	if err != nil {
+		err = fmt.Errorf("taking away refusals of %s that were admitted: %w", r.Name, err)
+	}
+	return errors.Join(failed, err)
+}
+
+// one verifies one refusal and admits it; taken is false if it stays.
+func (r *Reverify) one(ctx context.Context, lister *inbox.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
+	refusal, err := lister.Refusal(ctx, id)
+	switch {
+	case errors.Is(err, inbox.ErrNotFound):
+		return false, nil // a newer one pushed it out, or another run took it
+	case errors.Is(err, seal.ErrLost), errors.Is(err, seal.ErrDamaged):
+		page.Examined++
+		page.Unreadable++
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	page.Examined++
+	admission, err := r.Verify(refusal)
+	switch {
+	case errors.Is(err, ErrStillRefused):
+		page.Refused++
+		return false, nil
+	case errors.Is(err, ErrUndecided):
+		page.Undecided++
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("verifying refusal %s: %w", id, err)
+	}
+	page.Verified++
+	if r.DryRun {
+		return false, r.foresee(ctx, admission, page)
+	}
+	if len(admission.Events) == 0 {
+		return true, nil // an empty batch, as the receiver acknowledges one
+	}
+	receipt, err := r.Gate.Accept(ctx, admission)
+	if err != nil {
+		page.Verified--
+		page.Examined--
+		return false, fmt.Errorf("admitting refusal %s: %w", id, err)
+	}
+	for _, item := range receipt.Items {
+		if item.Unusable {
+			page.Unusable++
+		}
+		switch item.Outcome {
+		case inbox.Recorded:
+			page.Recorded++
+		case inbox.Duplicate:
+			page.Duplicates++
+		case inbox.Conflict:
+			page.Conflicts++
+		}
+	}
+	return true, nil
+}
+
+const countKnown = `SELECT count(*) FROM inbox_event WHERE source_id = $1 AND event_id = ANY ($2::text[])`
+
+// foresee counts which events of an admission the gate knows already, or will from
+// an earlier refusal of this run: senders repeat what is refused.
+func (r *Reverify) foresee(ctx context.Context, a *inbox.Admission, page *ReverifyReport) error {
+	var ids []string
+	for i := range a.Events {
+		e := &a.Events[i]
+		id := e.EventID
+		if e.Unusable != "" {
+			page.Unusable++
+			sum := sha256.Sum256(a.Body[e.Offset : e.Offset+e.Length])
+			id = "~" + hex.EncodeToString(sum[:])
+		}
+		if r.seen[id] {
+			page.Duplicates++
+			continue
+		}
+		r.seen[id] = true // at most as many as one source keeps refusals
+		ids = append(ids, id)
+	}
+	var known int
+	if err := r.Pool.QueryRow(ctx, countKnown, r.Source, ids).Scan(&known); err != nil {
+		return fmt.Errorf("looking for events of %s: %w", r.Name, err)
+	}
+	page.Duplicates += known
+	page.Recorded += len(ids) - known
+	return nil
+}
+
+const deleteReadmitted = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
+
+func (r *Reverify) takeAwayTx(ctx context.Context, tx pgx.Tx, ids []inbox.ID, page ReverifyReport) error {
+	ctx = context.WithoutCancel(ctx) // the gate has them: this is to be finished
+	if _, err := tx.Exec(ctx, deleteReadmitted, ids); err != nil {
+		return err
+	}
+	var now time.Time
+	if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
+		return err
+	}
+	return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+		At: now, Actor: r.Actor, Action: AuditReverify, Object: "source/" + r.Name, Reason: r.Reason,
+		Before: map[string]int{"refusals": len(ids)}, After: page,
+	})
+}
+
+func (t *ReverifyReport) add(p ReverifyReport) {
+	t.Examined += p.Examined
+	t.Refused += p.Refused
+	t.Unreadable += p.Unreadable
+	t.Undecided += p.Undecided
+	t.Verified += p.Verified
+	t.Recorded += p.Recorded
+	t.Duplicates += p.Duplicates
+	t.Conflicts += p.Conflicts
+	t.Unusable += p.Unusable
+}

@@ -1,0 +1,229 @@
+package refusal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/place"
+)
+
+// refusalRecount is how long a writer trusts what it believes a source holds;
+// other nodes fill the same source.
+const refusalRecount = time.Minute
+
+// refusalShelf is what has limits of its own: the whole refusals of a source
+// and its samples.
+type refusalShelf struct {
+	source int32
+	whole  bool
+}
+
+// refusalFill is what a shelf is believed to hold.
+type refusalFill struct {
+	rows, bytes int64
+	countedAt   time.Time
+}
+
+func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	batch := make([]Refusal, 0, refusalBatch)
+	for first := range r.queue {
+		batch = append(batch[:0], first)
+	gather:
+		for len(batch) < refusalBatch {
+			select {
+			case next, open := <-r.queue:
+				if !open {
+					break gather
+				}
+				batch = append(batch, next)
+			default:
+				break gather
+			}
+		}
+		r.flush(ctx, batch)
+		r.leave(batch)
+		clear(batch)
+	}
+}
+
+func (r *Refusals) flush(ctx context.Context, batch []Refusal) {
+	for i := range batch {
+		batch[i].diagnose(r.cfg.Logger)
+	}
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	if err := r.insert(ctx, batch); err != nil {
+		r.failed.Add(uint64(len(batch)))
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "refusals not written", slog.Int("rows", len(batch)), slog.Any("error", err))
+		return
+	}
+	r.written.Add(uint64(len(batch)))
+	if err := r.evict(ctx, batch); err != nil {
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "refusals not evicted", slog.Any("error", err))
+	}
+}
+
+// diagnose asks for the diagnosis of one refusal. A panic in it costs the
+// diagnosis, not the writer: the request that provokes it came from outside.
+func (r *Refusal) diagnose(logger *slog.Logger) {
+	if r.Diagnose == nil {
+		return
+	}
+	defer func() {
+		if recover() != nil {
+			logger.LogAttrs(context.Background(), slog.LevelError, "diagnosis panicked", slog.Int("source_id", int(r.SourceID)))
+		}
+	}()
+	finding, found := r.Diagnose(r.Body)
+	r.finding = storable(finding, 64)
+	if found != "" && r.Diagnosis != "" {
+		found = r.Diagnosis + "; " + found
+	}
+	if found != "" {
+		r.Diagnosis = storable(found, 1024)
+	}
+}
+
+// One statement for a batch: refusals come in floods.
+const insertRefusals = `
+INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size, key_id, peer, finding)
+SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
+    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[], $14::text[], $15::text[])`
+
+func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
+	n := len(batch)
+	ids, sources, times := make([]inbox.ID, n), make([]int32, n), make([]time.Time, n)
+	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
+	methods, urls, remotes := make([]string, n), make([]string, n), make([]string, n)
+	peers, findings := make([]string, n), make([]string, n)
+	headers, bodies, sizes, keys := make([][]byte, n), make([][]byte, n), make([]int32, n), make([]*int32, n)
+	for i := range batch {
+		refusal := &batch[i]
+		ids[i] = inbox.NewID(refusal.ReceivedAt)
+		sources[i], times[i], whole[i] = refusal.SourceID, refusal.ReceivedAt, refusal.Whole
+		causes[i], diagnoses[i] = refusal.Cause, refusal.Diagnosis
+		methods[i], urls[i], remotes[i] = refusal.Method, refusal.URL, refusal.Remote
+		sizes[i] = int32(refusal.size)
+		peers[i], findings[i] = refusal.peer, refusal.finding
+		if refusal.Whole {
+			headers[i], bodies[i], keys[i] = place.SealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
+		}
+	}
+	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,
+		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes, keys, peers, findings)
+	if err != nil {
+		return fmt.Errorf("writing %d refusals: %w", n, err)
+	}
+	return nil
+}
+
+// evict keeps every shelf that the batch filled within its limits. Counting a
+// shelf reads all of it, so it is counted when the writer believes it full, and
+// then emptied a little further than it must be.
+func (r *Refusals) evict(ctx context.Context, batch []Refusal) error {
+	var errs []error
+	now := r.cfg.Now()
+	touched := make(map[refusalShelf]bool, 4)
+	for i := range batch {
+		shelf := refusalShelf{source: batch[i].SourceID, whole: batch[i].Whole}
+		touched[shelf] = true
+		if fill := r.fill[shelf]; fill != nil {
+			fill.rows++
+			fill.bytes += int64(len(batch[i].Body) + len(batch[i].Headers))
+		}
+	}
+	for shelf := range touched {
+		fill := r.fill[shelf]
+		rows, bytes := r.limits(shelf)
+		if fill != nil && fill.rows <= rows && fill.bytes <= bytes && now.Sub(fill.countedAt) < refusalRecount {
+			continue
+		}
+		if fill == nil {
+			fill = new(refusalFill)
+		}
+		if err := r.evictShelf(ctx, shelf, fill); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fill.countedAt = now
+		r.fill[shelf] = fill
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Refusals) limits(shelf refusalShelf) (rows, bytes int64) {
+	if shelf.whole {
+		return int64(r.cfg.MaxRows), r.cfg.MaxBytes
+	}
+	return int64(r.cfg.MaxSamples), r.cfg.MaxBytes
+}
+
+// What has to go, so that the even shares are kept. What a row takes is a part of the
+// limits, its place among the rows and its bytes among the bytes. Added up over the newest rows of a peer, then over
+// the peers of a diagnosis, that is how deep a row lies in the share of its diagnosis: the deepest rows go, whoever they
+// belong to. A few rows of one peer lie near the top, however many there are of others.
+//
+// The limits are the real ones for the question whether anything has to go ($3, $4)
+// and a little lower for how far ($5, $6), so that a full shelf is not counted
+// again for every batch. Rows of an earlier version have no peer of their own.
+const findEvicted = `
+WITH priced AS (
+    SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, content.bytes,
+           1 / $3::float8 + content.bytes / $4::float8 AS cost
+    FROM refusal, LATERAL (SELECT coalesce(octet_length(body), 0) + coalesce(octet_length(headers), 0) AS bytes) content
+    WHERE source_id = $1 AND whole = $2
+), by_peer AS (
+    SELECT id, cause, finding, bytes, cost, sum(cost) OVER (PARTITION BY cause, finding, peer ORDER BY id DESC) AS depth
+    FROM priced
+), by_diagnosis AS (
+    SELECT id, bytes, sum(cost) OVER (PARTITION BY cause, finding ORDER BY depth, id DESC) AS depth
+    FROM by_peer
+), kept AS (
+    SELECT id, row_number() OVER fair AS n, sum(bytes) OVER fair AS total
+    FROM by_diagnosis WINDOW fair AS (ORDER BY depth, id DESC)
+), shelf AS (
+    SELECT count(*) AS rows, coalesce(max(total), 0)::bigint AS bytes FROM kept
+)
+SELECT shelf.rows, shelf.bytes,
+       ARRAY(SELECT id FROM kept WHERE (n > $5 OR total > $6) AND (shelf.rows > $3 OR shelf.bytes > $4) ORDER BY n DESC LIMIT $7)
+FROM shelf`
+
+// evictAtOnce bounds one eviction. More is found only after a limit was lowered, and then
+// goes with the next batches.
+const evictAtOnce = 5_000
+
+// SKIP LOCKED: another node may be emptying the same shelf.
+const evictRefusals = `
+WITH evicted AS (
+    DELETE FROM refusal WHERE id IN (
+        SELECT id FROM refusal WHERE id = ANY ($1::uuid[])
+        ORDER BY id FOR UPDATE SKIP LOCKED)
+    RETURNING coalesce(octet_length(body), 0) + coalesce(octet_length(headers), 0) AS bytes
+)
+SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
+
+func (r *Refusals) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
+	rows, bytes := r.limits(shelf)
+	var over []inbox.ID
+	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20, evictAtOnce).
+		Scan(&fill.rows, &fill.bytes, &over)
+	if err != nil {
+		return fmt.Errorf("counting refusals of source %d: %w", shelf.source, err)
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	var gone, goneBytes int64
+	if err := r.cfg.Pool.QueryRow(ctx, evictRefusals, over).Scan(&gone, &goneBytes); err != nil {
+		return fmt.Errorf("evicting refusals of source %d: %w", shelf.source, err)
+	}
+	fill.rows -= gone
+	fill.bytes -= goneBytes
+	r.evicted.Add(uint64(gone))
+	return nil
+}

@@ -1,0 +1,216 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/node"
+)
+
+// decidedNames are the rows that sources have, and the routes of each, by configured
+// name.
+type decidedNames struct {
+	sources map[string]nameDecision
+	routes  map[string]map[string]nameDecision
+}
+
+const (
+	readNamedSources = `SELECT id, name, coalesce(key_name, name) FROM source`
+	readNamedRoutes  = `SELECT source_id, id, name, coalesce(key_name, name) FROM route`
+	readPastNames    = `SELECT source_id, route_id, name, into_name, at FROM past_name ORDER BY id`
+)
+
+// knownNames are the names of the database, those of the past among them.
+type knownNames struct {
+	sources    []namedRow
+	routes     map[int32][]namedRow // by source
+	pastSource []pastName
+	pastRoute  map[int32][]pastName // by source
+}
+
+func readNames(ctx context.Context, db row.Batcher) (*knownNames, error) {
+	out := &knownNames{routes: map[int32][]namedRow{}, pastRoute: map[int32][]pastName{}}
+	var b pgx.Batch
+	b.Queue(readNamedSources).Query(func(rows pgx.Rows) error {
+		var r namedRow
+		_, err := pgx.ForEachRow(rows, []any{&r.id, &r.name, &r.keyName}, func() error {
+			out.sources = append(out.sources, r)
+			return nil
+		})
+		return err
+	})
+	b.Queue(readNamedRoutes).Query(func(rows pgx.Rows) error {
+		var source int32
+		var r namedRow
+		_, err := pgx.ForEachRow(rows, []any{&source, &r.id, &r.name, &r.keyName}, func() error {
+			out.routes[source] = append(out.routes[source], r)
+			return nil
+		})
+		return err
+	})
+	b.Queue(readPastNames).Query(func(rows pgx.Rows) error {
+		var source int32
+		var route *int32
+		var p pastName
+		_, err := pgx.ForEachRow(rows, []any{&source, &route, &p.name, &p.into, &p.at}, func() error {
+			if p.id = source; route == nil {
+				out.pastSource = append(out.pastSource, p)
+				return nil
+			}
+			p.id = *route
+			out.pastRoute[source] = append(out.pastRoute[source], p)
+			return nil
+		})
+		return err
+	})
+	if err := db.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, fmt.Errorf("reading the names of sources and routes: %w", err)
+	}
+	return out, nil
+}
+
+// decideNames decides about all names of a configuration.
+func (k *knownNames) decide(sources []SourceRow) (*decidedNames, error) {
+	wanted := make([]wantedName, len(sources))
+	for i, s := range sources {
+		wanted[i] = wantedName{name: s.Name, previous: s.PreviousNames, separate: s.Separate}
+	}
+	out := &decidedNames{routes: map[string]map[string]nameDecision{}}
+	var err error
+	if out.sources, err = newNames("source", k.sources, k.pastSource, wanted).decide(); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, s := range sources {
+		wanted := make([]wantedName, len(s.Routes))
+		for i, r := range s.Routes {
+			wanted[i] = wantedName{name: r.Name, previous: r.PreviousNames, separate: r.Separate}
+		}
+		id := out.sources[s.Name].row
+		decided, err := newNames("route", k.routes[id], k.pastRoute[id], wanted).decide()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("source %s: %w", s.Name, err))
+		}
+		out.routes[s.Name] = decided
+	}
+	return out, errors.Join(errs...)
+}
+
+// reused gives the names that change hands, as a person reads them.
+func (d *decidedNames) reused() []string {
+	out := reused(d.sources)
+	for source, routes := range d.routes {
+		for _, route := range reused(routes) {
+			out = append(out, source+"/"+route)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+const otherConfigurations = `
+SELECT name FROM node
+WHERE heartbeat > now() - $1::bigint * interval '1 microsecond' AND configuration <> $2
+ORDER BY name LIMIT 3`
+
+// names decides about the names of the configuration, under the lock.
+func (r *registering) names(ctx context.Context) (*decidedNames, error) {
+	known, err := readNames(ctx, r.tx)
+	if err != nil {
+		return nil, err
+	}
+	decided, err := known.decide(r.Sources)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := readHolders(ctx, r.tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKeys(decided, r.Sources, holders); err != nil {
+		return nil, err
+	}
+	if err := checkRecipes(ctx, r.tx, decided, r.Sources); err != nil {
+		return nil, err
+	}
+	if again := decided.reused(); len(again) > 0 {
+		rows, err := r.tx.Query(ctx, otherConfigurations, node.NodeSilence.Microseconds(), r.Configuration)
+		if err != nil {
+			return nil, fmt.Errorf("reading which processes live: %w", err)
+		}
+		others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, fmt.Errorf("reading which processes live: %w", err)
+		}
+		if len(others) > 0 {
+			return nil, fmt.Errorf("%w: the name %s changes hands, and processes with another configuration live that mean the first (%s): stop them, wait for %s and start again",
+				ErrNames, strings.Join(again, ", "), strings.Join(others, ", "), node.NodeSilence)
+		}
+	}
+	return decided, nil
+}
+
+// Names are given in two steps, since two rows may exchange theirs. The first name of a
+// row stays the one that its keys are made with.
+const (
+	leaveSourceName = `UPDATE source SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = $1`
+	takeSourceName  = `UPDATE source SET name = $2 WHERE id = $1`
+	leaveRouteName  = `UPDATE route SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = $1`
+	takeRouteName   = `UPDATE route SET name = $2 WHERE id = $1`
+
+	insertPastName = `
+INSERT INTO past_name (source_id, route_id, name, into_name) VALUES ($1, $2, $3, $4)
+ON CONFLICT ON CONSTRAINT past_name_key DO NOTHING`
+)
+
+// rename gives the rows their new names.
+func (r *registering) rename(ctx context.Context, decided *decidedNames) error {
+	var b pgx.Batch
+	queue := func(leave, take string, decisions map[string]nameDecision) {
+		for _, d := range decisions {
+			if d.renamed != "" {
+				b.Queue(leave, d.row)
+			}
+		}
+		for name, d := range decisions {
+			if d.renamed != "" {
+				b.Queue(take, d.row, name)
+			}
+		}
+	}
+	queue(leaveSourceName, takeSourceName, decided.sources)
+	for _, routes := range decided.routes {
+		queue(leaveRouteName, takeRouteName, routes)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := r.tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("renaming: %w", err)
+	}
+	return nil
+}
+
+// learn writes down the names that a row had before: the one it has just lost, and those
+// that the configuration names.
+func (r *registering) learn(ctx context.Context, source int32, route *int32, d nameDecision, name string) error {
+	if d.now != "" {
+		return nil // the configuration is older than what is known
+	}
+	past := d.learned
+	if d.renamed != "" {
+		past = append(slices.Clone(past), d.renamed)
+	}
+	for _, p := range past {
+		if _, err := r.tx.Exec(ctx, insertPastName, source, route, p, name); err != nil {
+			return fmt.Errorf("writing down its previous name %s: %w", p, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// RelayConfig configures a [Relay]. Pool, Clock and Logger are required, and Gate
+// unless Sources is empty.
+type RelayConfig struct {
+	// Pool is read from. A batch holds one connection while the gate commits, and
+	// shortly a second one.
+	Pool *pgxpool.Pool
+
+	// Gate admits what was emitted, like any delivery.
+	Gate interface {
+		Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
+	}
+
+	Clock  *inbox.Clock
+	Logger *slog.Logger
+
+	// Sources are those open to emit, by the name that emit writes: that of
+	// [Registered.KeyName]. Rows of others are left to a process
+	// that knows them.
+	Sources map[string]*inbox.Source
+
+	// Every is how often the outbox is looked at; it needs no notification. It
+	// defaults to 500 ms.
+	Every time.Duration
+
+	// Batch and Bytes bound what is read and admitted at once. They default to 256 rows,
+	// 1,000 at most, and 4 MiB; a single larger row goes alone.
+	Batch int
+	Bytes int64
+
+	// Grace is how old a row of a source that is not in Sources is before it is refused:
+	// until then it is left to a process that knows the source. It defaults to 1 h.
+	Grace time.Duration
+
+	// Fits returns why nothing must be relayed now: a newer program has changed the
+	// tables. The rows wait for a newer process. nil is that they always may be.
+	Fits func() error
+}
+
+// Relay brings what SQL callers emitted to the gate: it admits the rows of the
+// outbox and then deletes them. Any number may run at once, and one that is
+// killed in between does no harm, since the gate recognises the repeat.
+type Relay struct {
+	cfg   RelayConfig
+	names []string
+
+	relayed, duplicates, conflicts, failed, refused atomic.Uint64
+
+	sweepAt time.Time // when rows of unknown sources are looked for next
+
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// mostRelayed is the most rows of one batch: so many arrivals fit a microsecond, the
+// precision in which times are stored.
+const mostRelayed = 1000
+
+// RelayStats are the counters of a [Relay] since it was made.
+type RelayStats struct {
+	// Relayed rows were new, Duplicates had been admitted before, Conflicts with
+	// another payload. Failed ones stay in the outbox and are tried again. Refused ones
+	// can never be admitted and stay for a person.
+	Relayed, Duplicates, Conflicts, Failed, Refused uint64
+}
+
+// NewRelay makes a Relay, or reports everything that is wrong with cfg.
+func NewRelay(cfg RelayConfig) (*Relay, error) {
+	if cfg.Pool == nil || cfg.Gate == nil && len(cfg.Sources) > 0 || cfg.Clock == nil || cfg.Logger == nil {
+		return nil, errors.New("relay: Pool, Gate, Clock and Logger are required")
+	}
+	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Batch > mostRelayed || cfg.Bytes < 0 || cfg.Grace < 0 {
+		return nil, fmt.Errorf("relay: Every, Batch, Bytes and Grace must not be negative, and Batch not over %d", mostRelayed)
+	}
+	cfg.Every = cmp.Or(cfg.Every, 500*time.Millisecond)
+	cfg.Batch = cmp.Or(cfg.Batch, 256)
+	cfg.Bytes = cmp.Or(cfg.Bytes, 4<<20)
+	cfg.Grace = cmp.Or(cfg.Grace, time.Hour)
+	r := &Relay{cfg: cfg, names: []string{}}
+	for name := range cfg.Sources {
+		r.names = append(r.names, name)
+	}
+	return r, nil
+}
+
+// Stats gives the counters as they are now.
+func (r *Relay) Stats() RelayStats {
+	return RelayStats{
+		Relayed: r.relayed.Load(), Duplicates: r.duplicates.Load(), Conflicts: r.conflicts.Load(), Failed: r.failed.Load(),
+		Refused: r.refused.Load(),
+	}
+}
+
+// Start begins to relay, until Stop. Without sources it only refuses what no
+// process knows.
+func (r *Relay) Start(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done != nil {
+		return nil
+	}
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r.done = make(chan struct{})
+	go r.run(ctx, r.done)
+	return nil
+}
+
+// Stop ends the batch under way and returns when it has.
+func (r *Relay) Stop(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done != nil {
+		r.stop()
+		<-r.done
+	}
+	return nil
+}
+
+func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(r.cfg.Every)
+	defer ticker.Stop()
+	for {
+		if r.cfg.Fits != nil && r.cfg.Fits() != nil {
+			// left to a newer process
+		} else if _, err := r.Run(ctx); err != nil && ctx.Err() == nil {
+			r.cfg.Logger.WarnContext(ctx, "relaying the outbox failed", slog.String("error", row.ErrorText(err)))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Run relays everything that is in the outbox now and that no other relay has. A
+// row that the gate does not take stays; unless its source is ordered, it does not
+// hold up the rows behind it. One that can never be admitted is refused, and holds
+// up none. It returns how many rows were deleted. It must not be called twice at once.
+func (r *Relay) Run(ctx context.Context) (int, error) {
+	if err := r.sweep(ctx); err != nil {
+		return 0, fmt.Errorf("refusing rows of the outbox: %w", err)
+	}
+	if len(r.names) == 0 {
+		return 0, nil
+	}
+	total, last := 0, int64(0)
+	for {
+		seen, deleted, err := r.batch(ctx, &last)
+		total += deleted
+		if err != nil {
+			return total, fmt.Errorf("relaying the outbox: %w", err)
+		}
+		if seen == 0 {
+			break
+		}
+	}
+	deleted, err := r.runOrdered(ctx)
+	if err != nil {
+		err = fmt.Errorf("relaying the outbox in order: %w", err)
+	}
+	return total + deleted, err
+}
+
+func (r *Relay) count(ctx context.Context, row *outboxRow, item *inbox.ItemReceipt) {
+	level, message := slog.LevelInfo, "event recorded"
+	switch item.Outcome {
+	case inbox.Recorded:
+		r.relayed.Add(1)
+	case inbox.Duplicate:
+		r.duplicates.Add(1)
+		message = "duplicate recognised"
+	case inbox.Conflict:
+		r.conflicts.Add(1)
+		level, message = slog.LevelWarn, "conflict recorded"
+	}
+	r.cfg.Logger.LogAttrs(ctx, level, message, //nolint:sloglint // one of the constants above
+		slog.String("source", r.cfg.Sources[row.Source].Name), slog.String("event", item.ID.String()), slog.String("id", row.EventID),
+		slog.String("type", row.Type), slog.String("outcome", string(item.Outcome)), slog.String("via", "emit"))
+}

@@ -1,0 +1,132 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Their events are locked already.
+const readNewEvents = `
+SELECT v.id, coalesce(s.key_name, s.name), v.event_id, r.id, coalesce(r.key_name, r.name), r.version,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
+    v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3), now()
+FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)
+JOIN inbox_event v ON v.id = a.event_id
+JOIN source s ON s.id = v.source_id
+JOIN route r ON r.id = a.route_id
+ORDER BY v.id`
+
+// The unique constraint decides who makes the effect. One that was moved to another route
+// has kept its key, perhaps with a version behind it: a second one under that key would be
+// sent once more. The event is locked, by whoever moves its effects too, so that none moves meanwhile.
+const insertNewEffect = `
+INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
+SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay'
+WHERE NOT EXISTS (
+    SELECT FROM effect x
+    WHERE x.event_id = $2 AND (x.idempotency_key = $5::text OR starts_with(x.idempotency_key, $5::text || '~v')))
+ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING
+RETURNING id`
+
+// createTx makes the effects of routes that did not take the events when they
+// came.
+func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	type place struct {
+		event inbox.ID
+		route int32
+	}
+	wanted := map[place]*stepItem{}
+	var events []inbox.ID
+	var routes []int32
+	for _, it := range items {
+		// An effect that is made later for a route in order would have no place in its sequence, and pass those that
+		// have. The route was not ordered when the replay was planned.
+		if route, _ := r.store.Route(it.route); route.Order.Ordered() {
+			it.outcome, it.detail = ItemLeftOut, "its route is ordered now"
+			continue
+		}
+		it.outcome = ItemGone
+		wanted[place{it.event, it.route}] = it
+		events, routes = append(events, it.event), append(routes, it.route)
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	type newEffect struct {
+		place
+		id      inbox.ID
+		key     string
+		version int32
+	}
+	rows, err := tx.Query(ctx, readNewEvents, events, routes, replay.CreatedAt)
+	if err != nil {
+		return err
+	}
+	var (
+		e                      newEffect
+		source, eventID, route string
+		kept, discarded, other bool
+		now                    time.Time
+		news                   []newEffect
+		decided                []*stepItem
+	)
+	_, err = pgx.ForEachRow(rows, []any{&e.event, &source, &eventID, &e.route, &route, &e.version, &kept, &discarded, &other, &now}, func() error {
+		it := wanted[e.place]
+		if other || discarded && it.reason != inbox.ReasonDiscarded {
+			it.outcome, it.detail = ItemChanged, "its event is no longer as it was planned"
+			decided = append(decided, it)
+			return nil
+		}
+		if !kept {
+			it.outcome = ItemBodyGone
+			return nil
+		}
+		e.id, e.key = inbox.NewID(now), inbox.IdempotencyKey(source, eventID, route)
+		news = append(news, e)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(news), decided)
+	if err != nil || len(news) == 0 {
+		return err
+	}
+	var b pgx.Batch
+	var wakes []inbox.Wake
+	for i, n := range news {
+		it := wanted[n.place]
+		b.Queue(insertNewEffect, n.id, n.event, n.route, n.version, n.key, jobIDs[i]).QueryRow(func(row pgx.Row) error {
+			var id inbox.ID
+			err := row.Scan(&id)
+			switch {
+			case errors.Is(err, pgx.ErrNoRows):
+				it.outcome = ItemExists
+			case err == nil:
+				it.outcome, it.effect = ItemCreated, id
+				wakes = append(wakes, inbox.Wake{JobID: jobIDs[i], Kind: inbox.WakeEffect, ID: id, Last: true})
+			}
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return err
+	}
+	if len(wakes) == 0 {
+		return nil
+	}
+	var wake pgx.Batch
+	r.store.Enqueuer().EnqueueTx(&wake, wakes)
+	return tx.SendBatch(ctx, &wake).Close()
+}

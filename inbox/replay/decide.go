@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// candidate is an effect of the scope as it stands, or its owner if it is a
+// duplicate.
+type candidate struct {
+	planItem
+	unknown  time.Time
+	now      time.Time
+	bodyGone bool
+	listed   bool
+	again    bool // a later call repeats its operation
+}
+
+// A duplicate's owner acts for it. The body is looked up one at a time through
+// its partition's primary key; an item of a list was rendered when it was
+// written. What a plan holds already it holds once; that is looked up one at a
+// time too, or each page would read the whole plan.
+const readCandidates = `
+SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
+    coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
+    NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
+    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + row.CalledAgain + `
+FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
+JOIN effect e ON e.id = a.id
+LEFT JOIN effect x ON x.id = coalesce(e.duplicate_of, e.id)
+LEFT JOIN inbox_event v ON v.id = x.event_id
+LEFT JOIN LATERAL (
+    SELECT true AS listed
+    FROM replay_item i
+    WHERE i.effect_id = x.id AND i.replay_id = $2 AND i.left_out IS NULL
+    LIMIT 1) l ON true
+ORDER BY a.place`
+
+func (p *planning) candidates(ctx context.Context, ids []inbox.ID) ([]candidate, error) {
+	rows, err := p.pool.Query(ctx, readCandidates, ids, p.id)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c candidate, err error) {
+		var asked, event inbox.ID
+		var unknown pgtype.Timestamptz
+		var gone *bool
+		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &c.revision, &unknown, &c.now, &gone, &c.listed, &c.again)
+		if c.effect != asked {
+			c.asked = asked
+		}
+		if c.effect.IsZero() {
+			c.event = event
+		}
+		if unknown.Valid {
+			c.unknown = unknown.Time
+		}
+		c.bodyGone = gone == nil || *gone
+		return c, err
+	})
+}
+
+// effects plans one page of effects.
+func (p *planning) effects(ctx context.Context, ids []inbox.ID) error {
+	found, err := p.candidates(ctx, ids)
+	if err != nil {
+		return err
+	}
+	taken := map[inbox.ID]bool{}
+	items := make([]planItem, len(found))
+	places := map[inbox.ID]int{}
+	var events, effects []inbox.ID
+	for i := range found {
+		c := &found[i]
+		c.listed = c.listed || taken[c.effect] || p.taken[c.effect]
+		c.action, c.leftOut = p.decide(c)
+		if c.leftOut == LeftOutDone {
+			c.verdict = VerdictDone
+		}
+		items[i] = c.planItem
+		if c.action != ActionNone {
+			taken[c.effect] = true
+			places[c.effect] = i
+			events, effects = append(events, c.event), append(effects, c.effect)
+		}
+	}
+	if p.judge != nil && len(effects) > 0 {
+		if err := p.judgeEffects(ctx, items, places, events, effects); err != nil {
+			return err
+		}
+	}
+	p.taken = taken
+	return p.write(ctx, items)
+}
+
+// decide says what a run would do with an effect, but for what the judge says.
+func (p *planning) decide(c *candidate) (ReplayAction, LeftOut) {
+	o := &p.ask.Options
+	action := ActionReplay
+	if o.NewKey {
+		action = ActionNewKey
+	}
+	switch {
+	case c.effect.IsZero():
+		return ActionNone, LeftOutOwnerGone
+	case c.listed:
+		return ActionNone, LeftOutListed
+	}
+	switch c.state {
+	case inbox.EffectDead:
+	case inbox.EffectIndeterminate:
+		if !o.IncludeIndeterminate {
+			return ActionNone, LeftOutIndeterminate
+		}
+	case inbox.EffectDone:
+		if !o.IncludeDone {
+			return ActionNone, LeftOutDone
+		}
+	case inbox.EffectSkipped:
+		if !o.IncludeDiscarded || c.reason != inbox.ReasonDiscarded {
+			return ActionNone, LeftOutSettled
+		}
+	case inbox.EffectSuperseded, inbox.EffectDuplicate:
+		return ActionNone, LeftOutSettled
+	case inbox.EffectPending, inbox.EffectClaimed, inbox.EffectRetry, inbox.EffectHeld:
+		return ActionNone, LeftOutInProgress
+	}
+	if c.again && !o.IncludeCalledAgain {
+		return ActionNone, LeftOutCalledAgain
+	}
+	if c.bodyGone {
+		return ActionNone, LeftOutBodyGone
+	}
+	if route, known := p.store.Route(c.route); known && action == ActionReplay && !o.IncludeIndeterminate && route.Forgotten(c.unknown, c.now) {
+		return ActionNone, LeftOutKeyWindow
+	}
+	return action, ""
+}
+
+// judgeEffects has the judge say what would be sent; some of it cannot be.
+func (p *planning) judgeEffects(ctx context.Context, items []planItem, places map[inbox.ID]int, events, effects []inbox.ID) error {
+	return p.eachRecorded(ctx, events, effects, func(_ *RecordedEvent, judgements []Judgement) {
+		for _, j := range judgements {
+			i, ok := places[j.Effect]
+			if !ok || j.Effect.IsZero() {
+				continue
+			}
+			it := &items[i]
+			if it.diff = j.Diff; j.Verdict == VerdictDone {
+				continue // the plan takes it in all the same: it was asked for, or discarded
+			}
+			it.verdict = j.Verdict
+			switch j.Verdict {
+			case VerdictNoRoute:
+				it.action, it.leftOut = ActionNone, LeftOutNoRoute
+			case VerdictCannotRender:
+				it.action, it.leftOut = ActionNone, LeftOutCannotRender
+			case VerdictDone, VerdictSame, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNewRoute:
+			}
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// decisions are the entries of the audit that a plan gives way to, and how they are told
+// in the detail of an item.
+func decisions() map[inbox.AuditAction]string {
+	return map[inbox.AuditAction]string{
+		inbox.AuditResolveDone:   "resolved as done",
+		inbox.AuditResolveResend: "resolved to be sent again",
+		inbox.AuditDiscard:       "discarded",
+		inbox.AuditMove:          "moved to another route",
+		inbox.AuditStreamSkip:    "skipped in its stream",
+		inbox.AuditStreamUnblock: "passed over in its stream",
+		inbox.AuditOrderApply:    "set going",
+		inbox.AuditOrderSkip:     "skipped",
+		inbox.AuditPrune:         "pruned",
+		inbox.AuditErase:         "its event was erased",
+		inbox.AuditDiscardEvent:  "its event was discarded",
+		inbox.AuditConflictAdmit: "another payload of its event was admitted",
+	}
+}
+
+// The newest decision about each of some effects, or about their events, since a plan
+// saw them. An entry that tells which revision of the effect it made is compared by that;
+// one about the event, or written by an earlier version, by its time, with a minute to
+// spare, since an entry has the time at which its transaction began. Only effects that
+// are not as they were planned are looked up, so a decision that is taken for a later
+// one only changes how that is told. By OFFSET each object is looked up by itself: the
+// planner would else walk the audit back from its end, to be spared the sorting of a few.
+const readDecisions = `
+SELECT a.position, d.action, d.actor, d.at, coalesce(d.reason, '')
+FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[]) AS a (position, effect_id, event_id, revision)
+LEFT JOIN effect e ON e.id = a.effect_id
+CROSS JOIN LATERAL (
+    SELECT u.action, u.actor, u.at, u.reason
+    FROM unnest(ARRAY ['effect/' || a.effect_id, 'event/' || a.event_id, CASE WHEN e.reason = 'pruned' THEN 'prune' END]
+            || ARRAY (SELECT 'conflict/' || c.id FROM conflict c WHERE c.event_id = a.event_id)
+            || ARRAY (SELECT 'stream/' || s.id FROM stream s WHERE s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash)) AS o (object)
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.action, x.actor, x.at, x.reason
+        FROM audit x
+        WHERE x.object = o.object AND x.action = ANY ($5::text[])
+            AND (x.action NOT IN ('stream.skip', 'stream.unblock') OR x.after ->> 'effect' = a.effect_id::text)
+            AND CASE WHEN a.revision >= 0 AND x.after ? 'revision' THEN (x.after ->> 'revision')::int > a.revision
+                ELSE x.at >= $6::timestamptz - interval '1 minute' END
+        OFFSET 0) u
+    ORDER BY u.id DESC
+    LIMIT 1) d`
+
+// reserveDecidedTx reserves jobs for so many effects and, in the same round trip, looks up
+// who decided about the items that are not as they were planned.
+func (r *Replays) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
+	var jobIDs []int64
+	var b pgx.Batch
+	if n > 0 {
+		r.store.Enqueuer().ReserveTx(&b, n, &jobIDs)
+	}
+	queueDecided(&b, replay, items)
+	if b.Len() == 0 {
+		return nil, nil
+	}
+	return jobIDs, tx.SendBatch(ctx, &b).Close()
+}
+
+// queueDecided queues looking up who decided about items that are not as they were
+// planned; those of whom there is no decision stay as they are.
+func queueDecided(b *pgx.Batch, replay *Replay, items []*stepItem) {
+	if len(items) == 0 {
+		return
+	}
+	n := len(items)
+	positions, effects, events, revisions := make([]int64, n), make([]inbox.ID, n), make([]inbox.ID, n), make([]int32, n)
+	at := make(map[int64]*stepItem, n)
+	for i, it := range items {
+		positions[i], effects[i], events[i], revisions[i] = it.position, it.effect, it.event, int32(it.revision)
+		if it.state == "" || it.effect.IsZero() {
+			revisions[i] = -1
+		}
+		at[it.position] = it
+	}
+	told := decisions()
+	b.Queue(readDecisions, positions, effects, events, revisions, slices.Collect(maps.Keys(told)), replay.CreatedAt).Query(func(rows pgx.Rows) error {
+		var (
+			position      int64
+			action        inbox.AuditAction
+			actor, reason string
+			when          time.Time
+		)
+		_, err := pgx.ForEachRow(rows, []any{&position, &action, &actor, &when, &reason}, func() error {
+			it := at[position]
+			it.outcome = ItemDecidedSince
+			it.detail = fmt.Sprintf("%s by %s at %s: %s", told[action], actor, when.UTC().Format(time.RFC3339), reason)
+			return nil
+		})
+		return err
+	})
+}
+
+// unmade is what a plan saw of an effect that is to be made. Stored: never change.
+const unmade = "unmade"
+
+// asPlanned reports whether an effect, which is locked, is as the plan saw it: nothing
+// has moved it since, and nobody has decided anything about it. Of an item that does not
+// tell what the plan saw only that is known which a plan takes in by its options; what
+// has ended since then, or before, is not as planned, because a person may have ended it.
+func (i *planItem) asPlanned(h *inbox.LockedEffect, o *ReplayOptions) bool {
+	if i.state == "" {
+		return h.Version == i.version && (h.State == inbox.EffectDead || h.State == inbox.EffectIndeterminate && o.IncludeIndeterminate)
+	}
+	return h.Version == i.version && h.State == i.state && h.Reason == i.reason && h.Revision == i.revision
+}

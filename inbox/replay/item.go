@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// planItem is one item of a plan as it is written.
+type planItem struct {
+	position int64
+	effect   inbox.ID // zero for an effect that is to be made
+	asked    inbox.ID // the duplicate that was asked for, if effect is its owner
+	event    inbox.ID
+	route    int32
+	version  int
+	state    inbox.EffectState // as the plan saw the effect; empty in items of plans made before it was kept
+	reason   inbox.Reason
+	revision int
+	action   ReplayAction
+	leftOut  LeftOut
+	verdict  Verdict
+	diff     []byte
+}
+
+// digest adds to the digest what a run does with the item.
+func (i *planItem) digest(h hash.Hash) {
+	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
+	if i.state != "" { // a plan of an earlier version has its digest without
+		fmt.Fprintf(h, " %s %s %d", i.state, i.reason, i.revision)
+	}
+	fmt.Fprintln(h)
+}
+
+// Written once: what becomes of an item is a row of its own.
+const insertPlanItems = `
+INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
+    diff_key_id, effect_state, effect_reason, effect_revision)
+SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
+    nullif(a.verdict, ''), a.diff, a.diff_key_id, nullif(a.state, ''), nullif(a.reason, ''), CASE WHEN a.state <> '' THEN a.revision END
+FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[],
+    $12::int[], $13::text[], $14::text[], $15::int[])
+    AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id, state, reason, revision)`
+
+func queueItems(b *pgx.Batch, keys *seal.Keyring, replay inbox.ID, items []planItem) {
+	n := len(items)
+	positions, effects, asked, events := make([]int64, n), make([]inbox.ID, n), make([]inbox.ID, n), make([]inbox.ID, n)
+	routes, versions := make([]int32, n), make([]int32, n)
+	actions, leftOut, verdicts, diffs := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
+	diffKeys, ring := make([]*int32, n), keys.Ring()
+	states, reasons, revisions := make([]string, n), make([]string, n), make([]int32, n)
+	for i := range items {
+		it := &items[i]
+		positions[i], effects[i], asked[i], events[i] = it.position, it.effect, it.asked, it.event
+		routes[i], versions[i] = it.route, int32(it.version)
+		actions[i], leftOut[i], verdicts[i], diffs[i] = string(it.action), string(it.leftOut), string(it.verdict), it.diff
+		states[i], reasons[i], revisions[i] = string(it.state), string(it.reason), int32(it.revision)
+		if it.diff != nil {
+			diffs[i], diffKeys[i] = ring.Seal(place.Diff(replay, it.position), it.diff)
+		}
+	}
+	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys,
+		states, reasons, revisions)
+}
+
+// ItemFilter narrows the items of a replay; a zero field does not.
+type ItemFilter struct {
+	Action  ReplayAction
+	LeftOut LeftOut
+	Verdict Verdict
+	Outcome ItemOutcome
+	// Open takes those that a run has not acted on yet.
+	Open bool
+	// After is the last position of the page before this one.
+	After int64
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// ReplayItem is one item of a replay.
+type ReplayItem struct {
+	// Position counts from 1, in the order in which they are carried out.
+	Position int64 `json:"position"`
+	// Effect is nil for an effect that is to be made.
+	Effect *inbox.ID `json:"effect,omitempty"`
+	// Asked is the duplicate that was asked for, if Effect is its owner.
+	Asked   *inbox.ID `json:"asked,omitempty"`
+	Event   inbox.ID  `json:"event"`
+	Source  string    `json:"source"`
+	EventID string    `json:"event_id"`
+	Type    string    `json:"type"`
+	Route   string    `json:"route"`
+	Target  string    `json:"target"`
+	Version int       `json:"version,omitempty"`
+	// PlannedState and PlannedReason are where the plan saw the effect, and why it was
+	// there; empty for an effect that is to be made, and in plans of earlier versions.
+	PlannedState  string       `json:"planned_state,omitempty"`
+	PlannedReason string       `json:"planned_reason,omitempty"`
+	Action        ReplayAction `json:"action"`
+	LeftOut       LeftOut      `json:"left_out,omitempty"`
+	Verdict       Verdict      `json:"verdict,omitempty"`
+	Outcome       ItemOutcome  `json:"outcome,omitempty"`
+	Detail        string       `json:"detail,omitempty"`
+	ActedAt       *time.Time   `json:"acted_at,omitempty"`
+	// State is where the effect stands now; empty if it is gone or not made yet.
+	State string `json:"state,omitempty"`
+	// Diff is a [Diff] as JSON, or null.
+	Diff json.RawMessage `json:"diff,omitempty"`
+}
+
+// What is left out has its outcome with the plan, and no run looks at it.
+const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
+
+const listItems = `
+SELECT i.position, coalesce(o.made_id, i.effect_id), i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
+    coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
+    coalesce(` + itemOutcome + `, ''), coalesce(o.detail, ''), o.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id,
+    CASE WHEN i.effect_id IS NOT NULL THEN i.effect_state END, CASE WHEN i.effect_id IS NOT NULL THEN i.effect_reason END
+FROM replay_item i
+LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.position
+LEFT JOIN inbox_event v ON v.id = i.event_id
+LEFT JOIN source s ON s.id = v.source_id
+LEFT JOIN route r ON r.id = i.route_id
+LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
+WHERE i.replay_id = $1 AND i.position > $2
+    AND ($3::text = '' OR i.action = $3)
+    AND ($4::text = '' OR i.left_out = $4)
+    AND ($5::text = '' OR i.verdict = $5)
+    AND ($6::text = '' OR ` + itemOutcome + ` = $6)
+    AND (NOT $7 OR ` + itemOutcome + ` IS NULL)
+ORDER BY i.position
+LIMIT $8`
+
+// Items gives one page of a replay's items, in the order in which they are carried
+// out, with their diffs.
+func (r *Replays) Items(ctx context.Context, id inbox.ID, f ItemFilter) ([]ReplayItem, error) {
+	rows, err := r.pool.Query(ctx, listItems, id, f.After, string(f.Action), string(f.LeftOut), string(f.Verdict), string(f.Outcome), f.Open, row.PageSize(f.Limit))
+	if err != nil {
+		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ReplayItem, err error) {
+		var diff []byte
+		var keyID *int32
+		var plannedState, plannedReason *string
+		err = row.Scan(&i.Position, &i.Effect, &i.Asked, &i.Event, &i.Source, &i.EventID, &i.Type, &i.Route, &i.Target, &i.Version,
+			&i.Action, &i.LeftOut, &i.Verdict, &i.Outcome, &i.Detail, &i.ActedAt, &i.State, &diff, &keyID, &plannedState, &plannedReason)
+		if plannedState != nil {
+			i.PlannedState = *plannedState
+		}
+		if plannedReason != nil {
+			i.PlannedReason = *plannedReason
+		}
+		if err != nil || diff == nil {
+			return i, err
+		}
+		if i.Diff, err = r.store.Keyring().Open(place.Diff(id, i.Position), keyID, diff); err != nil {
+			i.Diff, i.Detail = nil, strings.TrimSpace(i.Detail+" (diff: "+err.Error()+")")
+		}
+		return i, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,355 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// PlanReplay asks for a plan. Scope and Actor are required.
+type PlanReplay struct {
+	Scope   ReplayScope
+	Options ReplayOptions
+
+	// Actor goes into the audit. Reason may be given now or when the plan is run.
+	Actor, Reason string
+
+	// Progress, if set, is called after each transaction with how many items are
+	// planned.
+	Progress func(items int)
+}
+
+// planning is one plan in the making.
+type planning struct {
+	*Replays
+	ask      PlanReplay
+	id       inbox.ID
+	routes   map[int32]planRoute
+	summary  ReplaySummary
+	digest   hash.Hash
+	position int64
+
+	// taken are the effects of the page that is being written, while the next one is
+	// read already.
+	taken   map[inbox.ID]bool
+	writing chan error // nil, or how the page that is being written ends
+}
+
+// planRoute is a route as the database names it.
+type planRoute struct {
+	source, name, target string
+	createdAt            time.Time
+}
+
+const insertReplay = `
+INSERT INTO replay (id, state, scope, options, actor, reason, expires_at)
+VALUES ($1, 'planning', $2, $3, $4, nullif($5, ''), now() + $6::bigint * interval '1 microsecond')`
+
+// Plan writes down what a replay would do and does nothing of it: each effect of
+// the scope with its version, whether it would be replayed or why not, and, where
+// there is a judge, what would be sent today beside what was recorded. Items are
+// written a few at a time while they are found, so memory is bounded however many
+// they are; until the last one the plan cannot be run. It returns
+// [ErrReplayScope] for a scope that takes everything without saying so.
+func (r *Replays) Plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
+	out, err := r.plan(ctx, ask)
+	if err != nil {
+		return nil, fmt.Errorf("planning a replay: %w", err)
+	}
+	return out, nil
+}
+
+func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
+	if err := ask.Scope.check(ask.Options, r.judge != nil); err != nil {
+		return nil, err
+	}
+	if err := ask.Scope.CheckText(ctx, r.pool); err != nil {
+		return nil, err
+	}
+	reason := ask.Reason
+	if reason == "" {
+		reason = "-"
+	}
+	if err := inbox.CheckExplanation(ask.Actor, reason); err != nil {
+		return nil, err
+	}
+	ask.Scope.Named = len(ask.Scope.IDs)
+	p := &planning{Replays: r, ask: ask, digest: sha256.New()}
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	err := p.items(ctx)
+	if err = errors.Join(err, p.written()); err == nil {
+		err = p.finish(ctx)
+	}
+	if err != nil {
+		// Best effort: else it expires.
+		_, _ = r.pool.Exec(context.WithoutCancel(ctx), abandonReplay, p.id)
+		return nil, err
+	}
+	return r.Status(ctx, p.id)
+}
+
+const abandonReplay = `
+UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1 AND state = 'planning'`
+
+const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target, r.created_at FROM route r JOIN source s ON s.id = r.source_id`
+
+func (p *planning) begin(ctx context.Context) error {
+	rows, err := p.pool.Query(ctx, readPlanRoutes)
+	if err != nil {
+		return err
+	}
+	p.routes = map[int32]planRoute{}
+	var id int32
+	var route planRoute
+	if _, err := pgx.ForEachRow(rows, []any{&id, &route.source, &route.name, &route.target, &route.createdAt}, func() error {
+		p.routes[id] = route
+		return nil
+	}); err != nil {
+		return err
+	}
+	scope, err := json.Marshal(p.ask.Scope)
+	if err != nil {
+		return err
+	}
+	options, err := json.Marshal(p.ask.Options)
+	if err != nil {
+		return err
+	}
+	var now time.Time
+	if err := p.pool.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
+		return err
+	}
+	p.id = inbox.NewID(now)
+	_, err = p.pool.Exec(ctx, insertReplay, p.id, scope, options, p.ask.Actor, p.ask.Reason, p.expiry.Microseconds())
+	return err
+}
+
+// items walks the scope in one snapshot and writes what it finds.
+func (p *planning) items(ctx context.Context) error {
+	if err := p.missing(ctx); err != nil {
+		return err
+	}
+	sql, args := p.ask.Scope.effects(p.ask.Options)
+	if err := p.walk(ctx, sql, args, p.effects); err != nil {
+		return err
+	}
+	if p.judge == nil || !p.ask.Scope.events(p.ask.Options) && len(p.ask.Scope.IDs) == 0 {
+		return nil
+	}
+	sql, args = p.ask.Scope.newEvents(p.ask.Options)
+	return p.walk(ctx, sql, args, p.events)
+}
+
+// maxMissing bounds how many of the ids that name nothing are told.
+const maxMissing = 10
+
+func (p *planning) missing(ctx context.Context) error {
+	if len(p.ask.Scope.IDs) == 0 {
+		return nil
+	}
+	rows, err := p.pool.Query(ctx, scopeMissing, p.ask.Scope.IDs)
+	if err != nil {
+		return err
+	}
+	var id inbox.ID
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		if p.summary.Unknown++; p.summary.Unknown <= maxMissing {
+			p.summary.Missing = append(p.summary.Missing, id.String())
+		}
+		return nil
+	})
+	return err
+}
+
+// walk reads ids as they are sent, on a connection of its own, and hands them on
+// page by page. The server sorts, so it may take its time.
+func (p *planning) walk(ctx context.Context, sql string, args []any, do func(context.Context, []inbox.ID) error) error {
+	return pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		page := make([]inbox.ID, 0, p.page)
+		for rows.Next() {
+			var id inbox.ID
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			if page = append(page, id); len(page) == cap(page) {
+				if err := do(ctx, page); err != nil {
+					return err
+				}
+				page = page[:0]
+			}
+		}
+		if err := rows.Err(); err != nil || len(page) == 0 {
+			return err
+		}
+		return do(ctx, page)
+	})
+}
+
+const markPlanned = `
+UPDATE replay SET state = 'planned', digest = $2, summary = $3, expires_at = now() + $4::bigint * interval '1 microsecond'
+WHERE id = $1 AND state = 'planning'
+RETURNING now()`
+
+var errPlanCancelled = errors.New("it was cancelled while it was being planned")
+
+func (p *planning) finish(ctx context.Context) error {
+	summary, err := json.Marshal(p.summary)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		a := inbox.AuditEntry{Actor: p.ask.Actor, Action: inbox.AuditReplayPlan, Object: "replay/" + p.id.String(), Reason: p.ask.Reason, After: map[string]any{
+			"scope": p.ask.Scope, "options": p.ask.Options, "items": p.summary.Items, "to_do": p.summary.ToDo, "digest": fmt.Sprintf("%x", p.digest.Sum(nil)),
+		}}
+		err := tx.QueryRow(ctx, markPlanned, p.id, p.digest.Sum(nil), summary, p.expiry.Microseconds()).Scan(&a.At)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errPlanCancelled
+		}
+		if err != nil {
+			return err
+		}
+		return inbox.WriteAuditTx(ctx, tx, a)
+	})
+}
+
+const markPlanning = `
+UPDATE replay SET summary = $2 WHERE id = $1 AND state = 'planning' RETURNING id`
+
+// written waits for the page that is being written.
+func (p *planning) written() error {
+	if p.writing == nil {
+		return nil
+	}
+	err := <-p.writing
+	if p.writing = nil; err == nil && p.ask.Progress != nil {
+		p.ask.Progress(p.summary.Items)
+	}
+	return err
+}
+
+// write begins to write one page of items, unless the plan was cancelled, and comes
+// back as soon as the one before it is written: meanwhile the next one is judged.
+func (p *planning) write(ctx context.Context, items []planItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if err := p.written(); err != nil {
+		return err
+	}
+	for i := range items {
+		it := &items[i]
+		p.position++
+		it.position = p.position
+		it.digest(p.digest)
+		route := p.routes[it.route]
+		p.summary.add(ReplayGroup{
+			Route: it.route, Source: route.source, Name: route.name, Target: route.target, Action: it.action, LeftOut: it.leftOut, Verdict: it.verdict,
+		})
+	}
+	summary, err := json.Marshal(p.summary)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	p.writing = ended
+	go func() { ended <- p.writePage(ctx, items, summary) }()
+	return nil
+}
+
+func (p *planning) writePage(ctx context.Context, items []planItem, summary []byte) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		var b pgx.Batch
+		going := false
+		b.Queue(markPlanning, p.id, summary).Query(func(rows pgx.Rows) error {
+			ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
+			going = len(ids) == 1
+			return err
+		})
+		queueItems(&b, p.store.Keyring(), p.id, items)
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return err
+		}
+		if !going {
+			return errPlanCancelled
+		}
+		return nil
+	})
+}
+
+// events plans the effects that the events of a page would get today.
+func (p *planning) events(ctx context.Context, events []inbox.ID) error {
+	var items []planItem
+	err := p.eachRecorded(ctx, events, nil, func(r *RecordedEvent, judgements []Judgement) {
+		for _, j := range judgements {
+			if j.Effect.IsZero() && (j.Verdict == VerdictNewRoute || j.Verdict == VerdictCannotRender) && p.wanted(j.RouteID) {
+				items = append(items, p.created(r, j))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	// Those of one event stay in the order of its routes.
+	slices.SortStableFunc(items, func(a, b planItem) int { return bytes.Compare(a.event[:], b.event[:]) })
+	for chunk := range slices.Chunk(items, p.page) {
+		if err := p.write(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
+	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: unmade}
+	if r.Discarded {
+		it.reason = inbox.ReasonDiscarded
+	}
+	switch {
+	case r.Discarded && !p.ask.Options.IncludeDiscarded:
+		it.action, it.leftOut = ActionNone, LeftOutSettled
+	case p.effectsPruned(r, j.RouteID):
+		it.action, it.leftOut = ActionNone, LeftOutEffectsPruned
+	case j.Ordered:
+		it.action, it.leftOut = ActionNone, LeftOutOrdered
+	case r.Event.BodyGone && r.Event.GoneReason == inbox.ReasonKeyMissing:
+		it.action, it.leftOut = ActionNone, LeftOutCannotRender
+	case r.Event.BodyGone:
+		it.action, it.leftOut = ActionNone, LeftOutBodyGone
+	case j.Verdict == VerdictCannotRender:
+		it.action, it.leftOut = ActionNone, LeftOutCannotRender
+	}
+	return it
+}
+
+// effectsPruned reports whether a route may have had an effect of the event that was
+// pruned: not if the event is younger than effects are kept, nor if the route is, nor of
+// an event that never has effects.
+func (p *planning) effectsPruned(r *RecordedEvent, route int32) bool {
+	return r.EffectsSince.After(r.Event.ReceivedAt) && r.EffectsSince.After(p.routes[route].createdAt) && !r.DeadLetter
+}
+
+// wanted says that the filter takes the route.
+func (p *planning) wanted(route int32) bool {
+	f, r := &p.ask.Scope, p.routes[route]
+	return (f.Route == "" || f.Route == r.name) && (f.Target == "" || f.Target == r.target)
+}

@@ -1,0 +1,168 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// judgeChunk is how many events are read at once, but for their bodies, which are
+// read one after another.
+const judgeChunk = 50
+
+// An event's effects as they stand. Of the items of a list those that were asked
+// for are enough: the first one stands for their route.
+const readRecordedEffects = `
+SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
+    e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
+    coalesce(e.last_code, ''), e.finished_at,
+    coalesce(t.applied::text, '')
+FROM effect e
+JOIN route r ON r.id = e.route_id
+LEFT JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
+WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
+ORDER BY e.event_id, e.route_id, e.item`
+
+const readRecordedEvents = `
+SELECT v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), v.source_id, s.name,
+    v.body_offset, v.body_length, v.item, b.headers, b.body, v.body_id, b.key_id, v.discarded_at IS NOT NULL,
+    now() - c.effects, v.admission IN ('unusable', 'beyond_retention')
+FROM inbox_event v
+JOIN source s ON s.id = v.source_id
+LEFT JOIN retention_class c ON c.name = s.class
+LEFT JOIN LATERAL (
+    SELECT p.headers, p.body, p.key_id
+    FROM inbox_body p
+    WHERE p.class = v.class AND p.id = v.body_id
+    LIMIT 1) b ON true
+WHERE v.id = ANY ($1::uuid[])
+ORDER BY v.id`
+
+// eachRecorded has the judge judge each of the events with its effects, and gives do
+// what it says. Several are judged at once, each with the bytes of one delivery at a
+// time; do is called by one at a time, in no order.
+func (p *planning) eachRecorded(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
+	events = slices.SortedFunc(slices.Values(events), func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.judges())
+	for chunk := range slices.Chunk(slices.Compact(events), judgeChunk) {
+		group.Go(func() error {
+			return p.judgeChunk(ctx, chunk, effects, func(r *RecordedEvent, judgements []Judgement) {
+				mu.Lock()
+				defer mu.Unlock()
+				do(r, judgements)
+			})
+		})
+	}
+	return group.Wait()
+}
+
+// judges is how many judge at once: each has a connection and may ask for a second
+// one, beside that of the walk and that of the writing.
+func (p *planning) judges() int {
+	return max(min(runtime.GOMAXPROCS(0), (int(p.pool.Config().MaxConns)-2)/2), 1)
+}
+
+func (p *planning) judgeChunk(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
+	recorded, err := recordedEffects(ctx, p.pool, p.store.Keyring(), events, effects)
+	if err != nil {
+		return err
+	}
+	rows, err := p.pool.Query(ctx, readRecordedEvents, events)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r, err := scanRecordedEvent(rows, p.store.Keyring())
+		if err != nil {
+			return err
+		}
+		r.Effects, r.NewKey = recorded[r.Event.ID], p.ask.Options.NewKey
+		r.ForgetUnknown, r.IncludeDiscarded = p.ask.Options.IncludeIndeterminate, p.ask.Options.IncludeDiscarded
+		judgements, err := p.judge.Judge(ctx, r)
+		if err != nil {
+			return err
+		}
+		do(r, judgements)
+	}
+	return rows.Err()
+}
+
+func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error) {
+	r := new(RecordedEvent)
+	var occurred, since pgtype.Timestamptz
+	var bodyID inbox.ID
+	var keyID *int32
+	err := rows.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
+		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID, &r.Discarded, &since, &r.DeadLetter)
+	if err != nil {
+		return nil, err
+	}
+	if occurred.Valid {
+		r.Event.OccurredAt = occurred.Time
+	}
+	r.EffectsSince = since.Time // zero if it is null
+	if r.Delivery != nil {
+		var errs [2]error
+		r.Event.Headers, errs[0] = keys.Open(place.Headers(bodyID), keyID, r.Event.Headers)
+		r.Delivery, errs[1] = keys.Open(place.Body(bodyID), keyID, r.Delivery)
+		err := errors.Join(errs[:]...)
+		if err == nil && r.Offset+r.Length > len(r.Delivery) {
+			err = seal.ErrDamaged
+		}
+		if err != nil {
+			r.Event.Headers, r.Delivery = nil, nil
+			r.Event.GoneReason, r.Event.MissingKey = inbox.UnopenedReason(err)
+		}
+	}
+	if r.Event.BodyGone = r.Delivery == nil; !r.Event.BodyGone {
+		r.Event.Body = r.Delivery[r.Offset : r.Offset+r.Length]
+	}
+	return r, nil
+}
+
+func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, events, effects []inbox.ID) (map[inbox.ID][]RecordedEffect, error) {
+	rows, err := pool.Query(ctx, readRecordedEffects, events, effects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make(map[inbox.ID][]RecordedEffect, len(events))
+	for rows.Next() {
+		var event inbox.ID
+		var r RecordedEffect
+		var unknown, finished pgtype.Timestamptz
+		var keyID *int32
+		err := rows.Scan(&event, &r.Effect, &r.RouteID, &r.Route, &r.RouteVersion, &r.Target, &r.Item, &r.State, &r.Reason, &r.Version,
+			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished, &r.Applied)
+		if err != nil {
+			return nil, err
+		}
+		if r.Rendered, err = keys.Open(place.Rendered(r.Effect), keyID, r.Rendered); err != nil {
+			r.Rendered, r.Lost = nil, true
+			_, r.MissingKey = inbox.UnopenedReason(err)
+		}
+		if unknown.Valid {
+			r.UnknownSince = unknown.Time
+		}
+		if finished.Valid {
+			r.FinishedAt = finished.Time
+		}
+		out[event] = append(out[event], r)
+	}
+	return out, rows.Err()
+}

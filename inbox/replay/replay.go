@@ -1,0 +1,229 @@
+package replay
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// ReplayOptions are what a plan takes in beside dead effects.
+type ReplayOptions struct {
+	// IncludeDone replays effects that happened. It needs NewKey: under the old key a
+	// target would recognise them.
+	IncludeDone bool `json:"include_done,omitempty"`
+
+	// IncludeIndeterminate replays effects that may have happened, and forgets since
+	// when: they may happen twice.
+	IncludeIndeterminate bool `json:"include_indeterminate,omitempty"`
+
+	// IncludeDiscarded replays effects that an operator discarded.
+	IncludeDiscarded bool `json:"include_discarded,omitempty"`
+
+	// IncludeCalledAgain replays an effect of an operation that a later call repeats
+	// ([LeftOutCalledAgain]). It is the decision of a person about one effect: the
+	// scope must be its id.
+	IncludeCalledAgain bool `json:"include_called_again,omitempty"`
+
+	// NewKey gives every replayed effect a new idempotency key and renders it anew.
+	NewKey bool `json:"new_key,omitempty"`
+
+	// NewRoutes makes effects for routes that take the events today and did not when
+	// they came. It needs a judge.
+	NewRoutes bool `json:"new_routes,omitempty"`
+}
+
+// Replay is a plan and how far it has come.
+type Replay struct {
+	ID      inbox.ID      `json:"id"`
+	State   ReplayState   `json:"state"`
+	Scope   ReplayScope   `json:"scope"`
+	Options ReplayOptions `json:"options"`
+	Summary ReplaySummary `json:"summary"`
+
+	// Digest is the SHA-256 over the items, in hex; empty while planning.
+	Digest string `json:"digest,omitempty"`
+	// Actor planned it. Reason is why it was planned or, once it runs, why it runs.
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"`
+	// Rate is how many items a second a run takes; 0 is as many as it can.
+	Rate float32 `json:"rate,omitempty"`
+
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// Now is the database's time when this was read.
+	Now time.Time `json:"-"`
+
+	// position is the last item that a run has taken, jobID the job that takes them.
+	position, jobID int64
+
+	// wait is how long its rate says until the next step; less than 0 if that is late.
+	wait time.Duration
+}
+
+// Left is how many items a run has still to take.
+func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
+
+// ETA is how long the rest of a running replay will take at the pace so far, but not
+// less than its rate allows; ok is false where that cannot be said yet.
+func (r *Replay) ETA() (left time.Duration, ok bool) {
+	if r.State != ReplayRunning || r.StartedAt == nil {
+		return 0, false
+	}
+	if r.Rate > 0 {
+		left, ok = time.Duration(float64(r.Left())/float64(r.Rate)*float64(time.Second)), true
+	}
+	if acted, elapsed := r.Summary.Acted(), r.Now.Sub(*r.StartedAt); acted > 0 && elapsed >= time.Second {
+		left, ok = max(left, time.Duration(float64(elapsed)*float64(r.Left())/float64(acted))), true
+	}
+	return left.Round(time.Second), ok
+}
+
+// ReplaysConfig configures a [Replays]. Pool and Store are required.
+type ReplaysConfig struct {
+	// Pool runs plans, two connections each and two more for each that judges, of
+	// which there are as many as there are processors. Without a judge two are enough,
+	// with one there must be three.
+	Pool *pgxpool.Pool
+
+	// Store settles the effects and enqueues their wake-ups. To wake what waits
+	// behind them it has to know the routes.
+	Store *inbox.Effects
+
+	// Judge says what today's configuration would do; without one a plan has no
+	// verdicts and no new routes. Only Plan asks it.
+	Judge Judge
+
+	// Expiry is how long a plan may be run. 0 is the default of 1 h.
+	Expiry time.Duration
+
+	// Page is how many items are planned by one transaction, Chunk how many are
+	// carried out by one. They default to 500 each.
+	Page, Chunk int
+}
+
+// Replays plans replays and carries them out. A replay is rows: whoever does the
+// next step, only one does it. All times are the database's.
+type Replays struct {
+	pool   *pgxpool.Pool
+	store  *inbox.Effects
+	judge  Judge
+	expiry time.Duration
+	page   int
+	chunk  int
+}
+
+// NewReplays makes a Replays, or reports what is wrong with cfg.
+func NewReplays(cfg ReplaysConfig) (*Replays, error) {
+	if cfg.Pool == nil || cfg.Store == nil {
+		return nil, errors.New("replays need a pool and the store of effects")
+	}
+	if cfg.Expiry < 0 || cfg.Page < 0 || cfg.Chunk < 0 {
+		return nil, errors.New("the expiry, page and chunk of replays must not be negative")
+	}
+	r := &Replays{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk}
+	if r.expiry == 0 {
+		r.expiry = time.Hour
+	}
+	if r.page == 0 {
+		r.page = 500
+	}
+	if r.chunk == 0 {
+		r.chunk = 500
+	}
+	return r, nil
+}
+
+const replayColumns = `
+id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
+    finished_at, now(), position, coalesce(job_id, 0), coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)`
+
+func scanReplay(row pgx.CollectableRow) (Replay, error) {
+	var r Replay
+	var scope, options, summary, digest []byte
+	var expires, started, finished pgtype.Timestamptz
+	var wait int64
+	err := row.Scan(&r.ID, &r.State, &scope, &options, &summary, &digest, &r.Actor, &r.Reason, &r.Rate, &r.CreatedAt,
+		&expires, &started, &finished, &r.Now, &r.position, &r.jobID, &wait)
+	if err != nil {
+		return r, err
+	}
+	r.wait = time.Duration(wait) * time.Microsecond
+	r.Digest = hex.EncodeToString(digest)
+	for at, to := range map[*pgtype.Timestamptz]**time.Time{&expires: &r.ExpiresAt, &started: &r.StartedAt, &finished: &r.FinishedAt} {
+		if at.Valid {
+			*to = &at.Time
+		}
+	}
+	for text, to := range map[*[]byte]any{&scope: &r.Scope, &options: &r.Options, &summary: &r.Summary} {
+		if err := json.Unmarshal(*text, to); err != nil {
+			return r, fmt.Errorf("reading replay %s: %w", r.ID, err)
+		}
+	}
+	return r, nil
+}
+
+const readReplay = `SELECT ` + replayColumns + ` FROM replay WHERE id = $1`
+
+// The replay's row is locked first of all, before any event: that is what makes
+// its steps follow one another.
+const lockReplay = readReplay + ` FOR UPDATE`
+
+func oneReplay(ctx context.Context, db row.Querier, sql string, id inbox.ID) (*Replay, error) {
+	rows, err := db.Query(ctx, sql, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, scanReplay)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("replay %s: %w", id, inbox.ErrNotFound)
+	}
+	return &r, err
+}
+
+const readStands = `
+SELECT e.state, count(*)
+FROM replay_outcome o
+JOIN replay_item i ON i.replay_id = o.replay_id AND i.position = o.position
+JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
+WHERE o.replay_id = $1 AND o.outcome IN ('replayed', 'created')
+GROUP BY e.state`
+
+// Standings counts by state where the effects stand now that a replay has moved on.
+func (r *Replays) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
+	rows, err := r.pool.Query(ctx, readStands, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
+	}
+	out := map[string]int{}
+	var state string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error {
+		out[state] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
+	}
+	return out, nil
+}
+
+// Status gives a replay. It returns [ErrNotFound] if there is none.
+func (r *Replays) Status(ctx context.Context, id inbox.ID) (*Replay, error) {
+	out, err := oneReplay(ctx, r.pool, readReplay, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading a replay: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,275 @@
+package replay
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// StartReplay asks for a planned replay to be run. Everything is required but
+// Digest and Rate.
+type StartReplay struct {
+	ID inbox.ID
+
+	// Digest is what the plan showed, or its first 8 characters at least: only that
+	// plan is run. Empty leaves it to the caller to have made sure.
+	Digest string
+
+	// Actor and Reason go into the audit.
+	Actor, Reason string
+
+	// Rate is how many items a second are taken at most; a worker beside whose process's
+	// gate deliveries would have to wait takes fewer. 0 is as many as it can.
+	Rate float32
+}
+
+// ErrReplayState is returned for a step that the replay's state does not allow.
+var ErrReplayState = errors.New("the replay's state does not allow it")
+
+// ErrDigest is returned when the digest is not the plan's.
+var ErrDigest = errors.New("the digest is not the plan's")
+
+// MinDigest is how much of a digest has to be given, in hex characters.
+const MinDigest = 8
+
+const markRunning = `
+UPDATE replay
+SET state = 'running', started_at = now(), next_at = now(), reason = $2, rate = nullif($3::real, 0), job_id = $4
+WHERE id = $1 AND state = 'planned'`
+
+const markExpired = `UPDATE replay SET state = 'expired', finished_at = now() WHERE id = $1`
+
+const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
+
+// Start sets a planned replay going, if it is the one that was shown and has not
+// expired, and gives how it stands. A replay that is running already gets a new
+// job, since its own may be lost: whoever asks, each item is taken once. It
+// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrReplayState] if the
+// replay can no longer be run.
+func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
+	if err := inbox.CheckExplanation(s.Actor, s.Reason); err != nil {
+		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
+	}
+	if s.Rate < 0 || s.Rate > 1e6 {
+		return nil, fmt.Errorf("running replay %s: the rate must be from 0 to 1,000,000 a second", s.ID)
+	}
+	expired := false
+	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) (err error) {
+		expired, err = r.startTx(ctx, tx, s)
+		return err
+	})
+	if err == nil && expired {
+		err = fmt.Errorf("%w: the plan has expired; make a new one", ErrReplayState)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
+	}
+	return r.Status(ctx, s.ID)
+}
+
+func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expired bool, err error) {
+	replay, err := oneReplay(ctx, tx, lockReplay, s.ID)
+	if err != nil {
+		return false, err
+	}
+	if err := matches(replay.Digest, s.Digest); err != nil {
+		return false, err
+	}
+	switch {
+	case replay.State == ReplayRunning:
+		if err := r.wakeTx(ctx, tx, s.ID); err != nil {
+			return false, err
+		}
+		return false, inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+			At: replay.Now, Actor: s.Actor, Action: inbox.AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
+			Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted()}, After: map[string]any{"state": replay.State, "woken": true},
+		})
+	case replay.State == ReplayExpired:
+		return true, nil
+	case replay.State != ReplayPlanned:
+		return false, fmt.Errorf("%w: it is %s, not planned", ErrReplayState, replay.State)
+	case replay.ExpiresAt != nil && !replay.Now.Before(*replay.ExpiresAt):
+		_, err := tx.Exec(ctx, markExpired, s.ID)
+		return true, err
+	}
+	sum, err := itemsDigest(ctx, tx, s.ID)
+	if err != nil {
+		return false, err
+	}
+	if sum != replay.Digest {
+		return false, fmt.Errorf("%w: its items are not those that were planned", ErrDigest)
+	}
+	ids, err := r.store.ReserveTx(ctx, tx, 1)
+	if err != nil {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, markRunning, s.ID, s.Reason, s.Rate, ids[0]); err != nil {
+		return false, err
+	}
+	if err := r.enqueueTx(ctx, tx, s.ID, ids[0]); err != nil {
+		return false, err
+	}
+	return false, inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+		At: replay.Now, Actor: s.Actor, Action: inbox.AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
+		Before: map[string]any{"state": replay.State}, After: map[string]any{"state": ReplayRunning, "digest": sum, "to_do": replay.Summary.ToDo, "rate": s.Rate},
+	})
+}
+
+// matches compares a digest with as much of it as was given.
+func matches(digest, given string) error {
+	given = strings.ToLower(strings.TrimSpace(given))
+	switch {
+	case given == "":
+		return nil
+	case len(given) < MinDigest:
+		return fmt.Errorf("%w: give at least its first %d characters", ErrDigest, MinDigest)
+	case len(given) > len(digest) || subtle.ConstantTimeCompare([]byte(digest[:len(given)]), []byte(given)) == 0:
+		return ErrDigest
+	}
+	return nil
+}
+
+// What is stored is compared with what was planned: the digest is of the items,
+// not of a row beside them.
+const readItems = `
+SELECT position, effect_id, asked_id, event_id, coalesce(route_id, 0), coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, ''),
+    coalesce(effect_state, ''), coalesce(effect_reason, ''), coalesce(effect_revision, 0)
+FROM replay_item
+WHERE replay_id = $1
+ORDER BY position`
+
+func itemsDigest(ctx context.Context, tx pgx.Tx, id inbox.ID) (string, error) {
+	rows, err := tx.Query(ctx, readItems, id)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	var it planItem
+	_, err = pgx.ForEachRow(rows, []any{
+		&it.position, &it.effect, &it.asked, &it.event, &it.route, &it.version, &it.action, &it.leftOut, &it.verdict,
+		&it.state, &it.reason, &it.revision,
+	}, func() error {
+		it.digest(digest)
+		return nil
+	})
+	return hex.EncodeToString(digest.Sum(nil)), err
+}
+
+func (r *Replays) enqueueTx(ctx context.Context, tx pgx.Tx, id inbox.ID, jobID int64) error {
+	var b pgx.Batch
+	r.store.Enqueuer().EnqueueTx(&b, []inbox.Wake{{JobID: jobID, Kind: inbox.WakeReplay, ID: id}})
+	return tx.SendBatch(ctx, &b).Close()
+}
+
+func (r *Replays) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
+	ids, err := r.store.ReserveTx(ctx, tx, 1)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, rewakeReplay, id, ids[0]); err != nil {
+		return err
+	}
+	return r.enqueueTx(ctx, tx, id, ids[0])
+}
+
+// Wake gives a running replay a new job, because its own is lost. Of any other it
+// does nothing.
+func (r *Replays) Wake(ctx context.Context, id inbox.ID) error {
+	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		replay, err := oneReplay(ctx, tx, lockReplay, id)
+		if errors.Is(err, inbox.ErrNotFound) || err == nil && replay.State != ReplayRunning {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return r.wakeTx(ctx, tx, id)
+	})
+	if err != nil {
+		return fmt.Errorf("waking replay %s: %w", id, err)
+	}
+	return nil
+}
+
+const expireReplays = `
+UPDATE replay
+SET state = CASE state WHEN 'planned' THEN 'expired' ELSE 'cancelled' END, finished_at = now()
+WHERE state IN ('planning', 'planned') AND expires_at <= now()`
+
+// Expire ends the plans that were not run in time, and those that nobody makes
+// any more.
+func (r *Replays) Expire(ctx context.Context) error {
+	if _, err := r.pool.Exec(ctx, expireReplays); err != nil {
+		return fmt.Errorf("expiring replays: %w", err)
+	}
+	return nil
+}
+
+// CancelReplay asks for a replay to end. All of it is required.
+type CancelReplay struct {
+	ID            inbox.ID
+	Actor, Reason string
+}
+
+const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1`
+
+// Cancel ends a replay that is planned or running: what it has done stays done,
+// everything else stays as it was. It waits for the step under way. It returns
+// [ErrNotFound], or [ErrReplayState] if the replay has ended.
+func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
+	err := inbox.CheckExplanation(c.Actor, c.Reason)
+	if err == nil {
+		err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+			replay, err := oneReplay(ctx, tx, lockReplay, c.ID)
+			if err != nil {
+				return err
+			}
+			switch replay.State {
+			case ReplayPlanning, ReplayPlanned, ReplayRunning:
+			case ReplayCancelled, ReplayDone, ReplayExpired:
+				return fmt.Errorf("%w: it is %s", ErrReplayState, replay.State)
+			}
+			if _, err := tx.Exec(ctx, markCancelled, c.ID); err != nil {
+				return err
+			}
+			return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+				At: replay.Now, Actor: c.Actor, Action: inbox.AuditReplayCancel, Object: "replay/" + c.ID.String(), Reason: c.Reason,
+				Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted(), "to_do": replay.Summary.ToDo},
+				After:  map[string]any{"state": ReplayCancelled},
+			})
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cancelling replay %s: %w", c.ID, err)
+	}
+	return r.Status(ctx, c.ID)
+}
+
+const listReplays = `
+SELECT ` + replayColumns + `
+FROM replay
+WHERE ($1::text = '' OR state = $1) AND ($2::uuid IS NULL OR id < $2)
+ORDER BY id DESC
+LIMIT $3`
+
+// List gives one page of replays, newest first; an empty state takes all.
+func (r *Replays) List(ctx context.Context, state ReplayState, before inbox.ID, limit int) ([]Replay, error) {
+	rows, err := r.pool.Query(ctx, listReplays, string(state), before, row.PageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("listing replays: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, scanReplay)
+	if err != nil {
+		return nil, fmt.Errorf("listing replays: %w", err)
+	}
+	return out, nil
+}

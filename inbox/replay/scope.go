@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ReplayScope says what a plan is about: effects and events by id, or what a
+// filter takes, or by name all that is dead.
+type ReplayScope struct {
+	inbox.DeadFilter
+
+	// IDs are effects, or events with all their effects. They are planned whatever
+	// their state: the plan says why it leaves some out.
+	IDs []inbox.ID `json:"-"`
+
+	// Named is how many IDs there were.
+	Named int `json:"ids,omitempty"`
+
+	// All takes everything at rest.
+	All bool `json:"all,omitempty"`
+}
+
+// MaxReplayIDs bounds [ReplayScope.IDs].
+const MaxReplayIDs = 1_000_000
+
+// ErrReplayScope is returned for a plan whose scope or options make no sense.
+var ErrReplayScope = errors.New("a plan needs a scope that can be told")
+
+func (s *ReplayScope) check(o ReplayOptions, judged bool) error {
+	switch {
+	case len(s.IDs) == 0 && s.IsZero() && !s.All:
+		return fmt.Errorf("%w: %w", ErrReplayScope, inbox.ErrScope)
+	case len(s.IDs) > 0 && (!s.IsZero() || s.All), s.All && !s.IsZero():
+		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrReplayScope)
+	case len(s.IDs) > MaxReplayIDs:
+		return fmt.Errorf("%w: at most %d ids", ErrReplayScope, MaxReplayIDs)
+	case o.IncludeDone && !o.NewKey:
+		return fmt.Errorf("%w: what has happened is replayed under a new key only: the old one would be recognised", ErrReplayScope)
+	case o.IncludeCalledAgain && len(s.IDs) != 1:
+		return fmt.Errorf("%w: what a caller has called again is replayed one by one: name one effect by its id", ErrReplayScope)
+	case s.events(o) && !judged:
+		return fmt.Errorf("%w: effects for events that have none need the configuration", ErrReplayScope)
+	}
+	return nil
+}
+
+// admitted is the admission that the filter's reason names, if it names one.
+func (s *ReplayScope) admitted() string {
+	switch s.Reason {
+	case "unusable", "beyond_retention":
+		return s.Reason
+	}
+	return ""
+}
+
+// events says that the plan looks for events without an effect.
+func (s *ReplayScope) events(o ReplayOptions) bool { return o.NewRoutes || s.admitted() != "" }
+
+// states are the states that a filter's plan looks at. What it leaves out of
+// them it says; the settled ones, which are most, only if they are asked for.
+func (s *ReplayScope) states(o ReplayOptions) []string {
+	states := []string{string(inbox.EffectDead), string(inbox.EffectIndeterminate)}
+	if o.IncludeDone {
+		states = append(states, string(inbox.EffectDone))
+	}
+	if o.IncludeDiscarded {
+		states = append(states, string(inbox.EffectSkipped))
+	}
+	return states
+}
+
+// In the order in which they are carried out: of a sequence key one after
+// another. They are read as they are sent; what is at rest has an index of its
+// own.
+const (
+	scopeOrder = `
+ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FIRST, e.id`
+
+	scopeEffects = `
+SELECT e.id
+FROM effect e
+JOIN route r ON r.id = e.route_id
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source s ON s.id = v.source_id
+WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($11::text[]) AND ` + inbox.NarrowEffects + scopeOrder
+
+	scopeSettledEffects = `
+SELECT e.id
+FROM effect e
+JOIN route r ON r.id = e.route_id
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source s ON s.id = v.source_id
+WHERE e.state = ANY ($11::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + inbox.NarrowEffects + scopeOrder
+
+	scopeIDs = `
+SELECT e.id
+FROM effect e
+WHERE e.id IN (
+    SELECT x.id FROM effect x WHERE x.id = ANY ($1::uuid[])
+    UNION
+    SELECT x.id FROM effect x WHERE x.event_id = ANY ($1::uuid[]))` + scopeOrder
+
+	scopeMissing = `
+SELECT a.id
+FROM unnest($1::uuid[]) AS a (id)
+WHERE NOT EXISTS (SELECT FROM effect e WHERE e.id = a.id) AND NOT EXISTS (SELECT FROM inbox_event v WHERE v.id = a.id)`
+)
+
+// The events in which routes are looked for that have no effect there: those of a
+// dead letter's admission, or any that a route may take. Of ids, dead letters are
+// meant in any case.
+const (
+	scopeEvents = `
+SELECT v.id
+FROM inbox_event v
+JOIN source s ON s.id = v.source_id
+WHERE ($1::text = '' OR s.name = $1)
+    AND ($2::text = '' OR v.type = $2)
+    AND ($3::text = '' OR v.event_id = $3)
+    AND ($4::uuid IS NULL OR v.id >= $4)
+    AND ($5::uuid IS NULL OR v.id < $5)
+    AND CASE WHEN $6::text <> '' THEN v.admission = $6 AND v.discarded_at IS NULL ELSE v.admission IN ('ok', 'unrouted') END
+ORDER BY v.id`
+
+	scopeEventIDs = `
+SELECT v.id
+FROM inbox_event v
+WHERE v.id = ANY ($1::uuid[]) AND ($2 OR v.admission IN ('unusable', 'beyond_retention'))
+ORDER BY v.id`
+)
+
+// effects gives the statement that finds the effects of the scope.
+func (s *ReplayScope) effects(o ReplayOptions) (sql string, args []any) {
+	if len(s.IDs) > 0 {
+		return scopeIDs, []any{s.IDs}
+	}
+	states := s.states(o)
+	args = append(s.Args(), states)
+	if slices.ContainsFunc(states, func(state string) bool { return inbox.EffectState(state).Settled() }) {
+		return scopeSettledEffects, args
+	}
+	return scopeEffects, args
+}
+
+// newEvents gives the statement that finds the events of the scope.
+func (s *ReplayScope) newEvents(o ReplayOptions) (sql string, args []any) {
+	if len(s.IDs) > 0 {
+		return scopeEventIDs, []any{s.IDs, o.NewRoutes}
+	}
+	all := s.Args()
+	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted()}
+}

@@ -1,0 +1,341 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// ReplayStep is what one step of a run did.
+type ReplayStep struct {
+	// State is where the replay stands now: while it is running there is more to do.
+	State ReplayState
+	// Items is how many items the step took.
+	Items int
+	// Wait is how long the rate says until the next one.
+	Wait time.Duration
+	// JobID is the job that works on the replay: any other has been replaced.
+	JobID int64
+}
+
+// Step takes the next items of a running replay, all in one transaction: the
+// effects' way out of their rest, the items' outcomes and the wake-ups. A process
+// that dies leaves the step undone or done. Two that work on one replay take
+// turns. An effect that is no longer as it was planned is left alone.
+func (r *Replays) Step(ctx context.Context, id inbox.ID) (ReplayStep, error) {
+	return r.step(ctx, r.pool, id, 0)
+}
+
+func (r *Replays) step(ctx context.Context, db interface {
+	row.Batcher
+	Begin(ctx context.Context) (pgx.Tx, error)
+}, id inbox.ID, atMost float32,
+) (ReplayStep, error) {
+	var step ReplayStep
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+		step, err = r.stepTx(ctx, tx, id, atMost)
+		return err
+	})
+	if err != nil {
+		return ReplayStep{}, fmt.Errorf("a step of replay %s: %w", id, err)
+	}
+	if step.Items > 0 {
+		var wake pgx.Batch
+		if r.store.Enqueuer().Notify(&wake); wake.Len() > 0 {
+			_ = db.SendBatch(ctx, &wake).Close() // a lost one costs River's poll interval
+		}
+	}
+	return step, nil
+}
+
+// Items are taken in their order, so that none before the last one taken is open. By
+// coalesce the index of what a plan took in is not taken for one of a replay: it is by
+// effect, and each step would read all of the plan.
+const readChunk = `
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
+    coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
+FROM replay_item i
+WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.left_out, '') = ''
+ORDER BY i.position
+LIMIT $2`
+
+const readLater = `
+SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
+    coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
+FROM replay_item i
+WHERE i.replay_id = $1 AND i.position = ANY ($2::bigint[])
+ORDER BY i.position`
+
+// maxLater is how many items a replay leaves for later before it waits for one of them,
+// and laterEvery how long it waits where nothing else is left.
+const (
+	maxLater   = 1000
+	laterEvery = time.Second
+)
+
+// A step that was late is not made up for by more than so many microseconds' worth: a
+// jolt is what a rate is to spare the deliveries that come meanwhile.
+const markStep = `
+UPDATE replay
+SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
+    next_at = greatest(next_at, now() - $6::bigint * interval '1 microsecond') + $4::bigint * interval '1 microsecond'
+WHERE id = $1`
+
+func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float32) (ReplayStep, error) {
+	replay, err := oneReplay(ctx, tx, lockReplay, id)
+	if err != nil {
+		return ReplayStep{}, err
+	}
+	step := ReplayStep{State: replay.State, JobID: replay.jobID}
+	if replay.State != ReplayRunning {
+		return step, nil
+	}
+	limit, rate, late := r.chunk, replay.Rate, 250*time.Millisecond
+	if atMost > 0 && (rate == 0 || atMost < rate) {
+		rate, late = atMost, 20*time.Millisecond // it was late on purpose
+	}
+	if rate > 0 {
+		if replay.wait > 0 {
+			step.Wait = replay.wait
+			return step, nil
+		}
+		limit = min(limit, pacedStep(rate))
+	}
+	if len(replay.Summary.Later) >= maxLater {
+		limit = 0
+	}
+	items, err := readItemsTx(ctx, tx, replay, limit)
+	if err != nil {
+		return step, err
+	}
+	fresh, position := len(items), replay.position
+	if fresh > 0 {
+		position = items[fresh-1].position
+	}
+	if later := replay.Summary.Later; len(later) > 0 {
+		again, err := collectItems(tx.Query(ctx, readLater, id, later))
+		if err != nil {
+			return step, err
+		}
+		items = append(again, items...) // in their order
+	}
+	var pause time.Duration
+	if rate > 0 {
+		pause = time.Duration(float64(len(items)) / float64(rate) * float64(time.Second))
+	}
+	var end pgx.Batch // what needs no answer
+	if len(items) > 0 {
+		if err := r.applyTx(ctx, tx, &end, replay, items, pause); err != nil {
+			return step, err
+		}
+	}
+	step.Items = len(items) - len(replay.Summary.Later)
+	switch {
+	case len(replay.Summary.Later) == 0 && fresh < limit:
+		step.State = ReplayDone
+	case step.Items == 0:
+		step.Wait = laterEvery
+	}
+	summary, err := json.Marshal(replay.Summary)
+	if err != nil {
+		return step, err
+	}
+	end.Queue(markStep, id, summary, string(step.State), pause.Microseconds(), position, late.Microseconds())
+	return step, tx.SendBatch(ctx, &end).Close()
+}
+
+// pacedStep is how many items are taken at once at a rate: few, but in no more steps a
+// second than it takes.
+func pacedStep(rate float32) int {
+	const perSecond, small = 20, 10
+	return max(int(rate/perSecond), min(int(rate/4), small), 1)
+}
+
+// stepItem is one item of a step.
+type stepItem struct {
+	planItem
+	outcome ItemOutcome
+	detail  string
+}
+
+func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]stepItem, error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	return collectItems(tx.Query(ctx, readChunk, replay.ID, limit, replay.position))
+}
+
+func collectItems(rows pgx.Rows, err error) ([]stepItem, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (i stepItem, err error) {
+		err = row.Scan(&i.position, &i.effect, &i.event, &i.route, &i.version, &i.action, &i.state, &i.reason, &i.revision)
+		return i, err
+	})
+}
+
+const recordOutcomes = `
+INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id)
+SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
+FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, made_id)`
+
+// applyTx gives each item its turn, all of them within a time, and its outcome. What
+// comes last it queues. Those that somebody else has locked are left for later.
+func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
+	var moved, made []*stepItem
+	for i := range items {
+		if items[i].action == ActionCreate {
+			made = append(made, &items[i])
+		} else {
+			moved = append(moved, &items[i])
+		}
+	}
+	locks := inbox.EffectLocks{Streamless: true}
+	for i := range items {
+		locks.Events = append(locks.Events, items[i].event)
+	}
+	for _, it := range moved {
+		locks.Effects = append(locks.Effects, it.effect)
+		if route, known := r.store.Route(it.route); !known || route.Order.Ordered() {
+			locks.Streamless = false
+		}
+	}
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, locks)
+	if err != nil {
+		return err
+	}
+	replay.Summary.Later = nil
+	if len(missed) > 0 {
+		left := func(it *stepItem) bool { return it.action != ActionCreate && slices.Contains(missed, it.effect) }
+		for _, it := range moved {
+			if left(it) {
+				replay.Summary.Later = append(replay.Summary.Later, it.position)
+			}
+		}
+		moved = slices.DeleteFunc(moved, left)
+	}
+	if err := r.replayTx(ctx, tx, end, replay, moved, held, within); err != nil {
+		return err
+	}
+	if err := r.createTx(ctx, tx, replay, made); err != nil {
+		return err
+	}
+	acted := slices.Concat(moved, made)
+	n := len(acted)
+	positions, outcomes, details, madeIDs := make([]int64, n), make([]string, n), make([]string, n), make([]inbox.ID, n)
+	if replay.Summary.Outcomes == nil {
+		replay.Summary.Outcomes = map[ItemOutcome]int{}
+	}
+	for i, it := range acted {
+		positions[i], outcomes[i], details[i] = it.position, string(it.outcome), it.detail
+		if it.outcome == ItemCreated {
+			madeIDs[i] = it.effect
+		}
+		replay.Summary.Outcomes[it.outcome]++
+	}
+	end.Queue(recordOutcomes, replay.ID, positions, outcomes, details, madeIDs)
+	return nil
+}
+
+// Under a new key nothing is known of the old one, and the request is rendered
+// anew; who includes what is indeterminate has decided that the target knows
+// nothing of the attempts so far.
+const markFresh = `
+UPDATE effect e
+SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL, unknown_lease = NULL,
+    unknown_before = e.unknown_before OR e.unknown_since IS NOT NULL,
+    rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END
+FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
+WHERE e.id = a.id`
+
+// sortOut gives the items whose effects get fresh attempts, and those of which is to be
+// looked up whether somebody has decided about them since the plan.
+func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
+	for _, it := range items {
+		h := held[it.effect]
+		switch {
+		case h == nil:
+			it.outcome = ItemGone
+		case !it.asPlanned(h, &replay.Options):
+			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.State, h.Version)
+			doubted = append(doubted, it)
+		case h.CalledAgain && !replay.Options.IncludeCalledAgain:
+			it.outcome, it.detail = ItemChanged, "a later call repeats its operation"
+		case h.BodyGone():
+			it.outcome = ItemBodyGone
+		default:
+			going = append(going, it)
+			if it.state == "" {
+				doubted = append(doubted, it)
+			}
+		}
+	}
+	return going, doubted
+}
+
+// replayTx gives the effects, which are locked, fresh attempts, one after the other
+// within a time: what goes out at once is in the way of what is delivered meanwhile.
+func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
+	going, doubted := r.sortOut(replay, items, held)
+	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(going), doubted)
+	if err != nil {
+		return err
+	}
+	// One of which the item does not tell what the plan saw may have been decided upon.
+	going = slices.DeleteFunc(going, func(it *stepItem) bool { return it.outcome == ItemDecidedSince })
+	if len(going) == 0 {
+		return nil
+	}
+	group, wakes := make([]inbox.Settlement, len(going)), make([]inbox.Wake, len(going))
+	ids, events := make([]inbox.ID, len(going)), make([]inbox.ID, len(going))
+	var fresh []inbox.ID
+	var keys []string
+	for i, it := range going {
+		h := held[it.effect]
+		ids[i], events[i] = it.effect, h.Event
+		group[i] = inbox.Settlement{
+			Effect: it.effect, From: h.State, Version: h.Version, State: inbox.EffectPending, Rearm: true, Trigger: inbox.TriggerReplay,
+			JobID: jobIDs[i], RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash, ResultsForgotten: true,
+		}
+		wakes[i] = inbox.Wake{JobID: jobIDs[i], Kind: inbox.WakeEffect, ID: it.effect, Last: true, In: within * time.Duration(i) / time.Duration(len(going))}
+		if it.action == ActionNewKey {
+			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.Key, h.Version+1))
+		} else if replay.Options.IncludeIndeterminate {
+			fresh, keys = append(fresh, it.effect), append(keys, "")
+		}
+	}
+	settled, err := r.store.SettleLocked(ctx, tx, group, wakes)
+	if err != nil {
+		return err
+	}
+	for i, it := range going {
+		if !settled[i].Applied {
+			return fmt.Errorf("%w: effect %s changed under its lock", inbox.ErrState, it.effect)
+		}
+		it.outcome = ItemReplayed
+	}
+	if len(fresh) > 0 {
+		end.Queue(markFresh, fresh, keys)
+	}
+	end.Queue(inbox.ForgetResults, events, ids)
+	return nil
+}
+
+var freshSuffix = regexp.MustCompile(`~v[0-9]+$`)
+
+// FreshKey derives an effect's key for the version that a replay begins: the
+// first key with the version behind it, so that the same step, made again, gives
+// the same one.
+func FreshKey(key string, version int) string {
+	return freshSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
+}

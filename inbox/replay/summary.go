@@ -1,0 +1,56 @@
+package replay
+
+// ReplaySummary counts the items of a replay.
+type ReplaySummary struct {
+	Items int `json:"items"`
+	// ToDo is how many of them a run acts on.
+	ToDo int `json:"to_do"`
+	// Unknown is how many of the ids asked for name nothing; Missing are some of them.
+	Unknown int      `json:"unknown,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+	// Groups are the items by what would happen to them, in no order.
+	Groups []ReplayGroup `json:"groups,omitempty"`
+	// Outcomes count what has become of those that a run has acted on.
+	Outcomes map[ItemOutcome]int `json:"outcomes,omitempty"`
+	// Later are the positions of those whose turn has come but whose effect, or its
+	// stream, somebody else has locked: the next steps try them again.
+	Later []int64 `json:"later,omitempty"`
+}
+
+// Acted is how many items have had their turn.
+func (s *ReplaySummary) Acted() int {
+	n := 0
+	for _, count := range s.Outcomes {
+		n += count
+	}
+	return n
+}
+
+// ReplayGroup is items of one route to which the same would happen.
+type ReplayGroup struct {
+	Route   int32        `json:"route_id"`
+	Source  string       `json:"source"`
+	Name    string       `json:"route"`
+	Target  string       `json:"target"`
+	Action  ReplayAction `json:"action"`
+	LeftOut LeftOut      `json:"left_out,omitempty"`
+	// Verdict is empty where no configuration was asked.
+	Verdict Verdict `json:"verdict,omitempty"`
+	Count   int     `json:"count"`
+}
+
+func (s *ReplaySummary) add(g ReplayGroup) {
+	s.Items++
+	if g.Action != ActionNone {
+		s.ToDo++
+	}
+	for i := range s.Groups {
+		h := &s.Groups[i]
+		if h.Route == g.Route && h.Action == g.Action && h.LeftOut == g.LeftOut && h.Verdict == g.Verdict {
+			h.Count++
+			return
+		}
+	}
+	g.Count = 1
+	s.Groups = append(s.Groups, g)
+}
