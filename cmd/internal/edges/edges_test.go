@@ -33,6 +33,11 @@ func ours(paths ...string) []string {
 	return paths
 }
 
+// room is what no package that holds one noun of the inbox pulls in, and the other rooms that it does not.
+func room(others ...string) []string {
+	return append(ours(append(others, "providers", "jobs", "migrations", "cmd", "inbox/receiver", "inbox/admin")...), river, echo, metrics, cobra)
+}
+
 // rules say what the packages of one pattern never pull in, directly or through others. A pattern ends in /... to
 // take in the packages below it.
 var rules = []struct {
@@ -44,6 +49,14 @@ var rules = []struct {
 	{"jobs/effect/...", append(ours("inbox", "providers", "migrations", "cmd"), pgxpool, river, echo, metrics, cobra)},
 	{"inbox/reasons", append(ours("providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},
 	{"inbox", append(ours("providers", "jobs", "migrations", "internal/config", "cmd", "inbox/receiver", "inbox/admin"), river, echo, metrics, cobra)},
+	{"inbox/gate/...", room()},
+	{"inbox/relay/...", room("inbox/gate", "inbox/refusal", "inbox/replay", "inbox/prune")},
+	{"inbox/refusal/...", room("inbox/gate", "inbox/relay", "inbox/replay", "inbox/prune")},
+	{"inbox/replay/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/prune")},
+	{"inbox/prune/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay")},
+	{"inbox/registry/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune")},
+	{"inbox/node/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry")},
+	{"inbox/internal/row", ours("inbox", "providers", "jobs", "migrations", "cmd")},
 	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},
 	{"inbox/admin/...", append(ours("jobs", "migrations", "cmd", "providers"), river, cobra)},
 	{"inbox/sequence/...", append(ours("inbox", "providers", "jobs", "migrations", "cmd"), pgx, river, echo, metrics)},

@@ -8,9 +8,6 @@ import (
 
 const day = storetest.Day
 
-// keepDefault are the horizons of the class default in these tests.
-var keepDefault = storetest.KeepDefault
-
 // past is what a gate recorded whose clock can be set back.
 type past struct{ *storetest.Past }
 
