@@ -233,7 +233,7 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if out.Conflicts != 1 || len(out.Admitted) != 0 {
 		t.Errorf("erased %+v, want one conflict", out)
 	}
-	counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,11 +33,11 @@ func newBuried(t *testing.T) *buried {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	ctx := t.Context()
-	registered, err := registry.Register(ctx, pool, []registry.SourceRow{
-		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.RouteRow{
+	registered, err := registry.Register(ctx, pool, []registry.Source{
+		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.Route{
 			{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}, {Name: "bill", Target: "billing", Kind: "forward", Digest: []byte{1}},
 		}},
-		{Name: "github", Provider: "github", Class: "default", Routes: []registry.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
+		{Name: "github", Provider: "github", Class: "default", Routes: []registry.Route{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

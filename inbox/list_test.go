@@ -28,9 +28,9 @@ func newListed(t *testing.T) *listed {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	ctx := t.Context()
-	registered, err := registry.Register(ctx, pool, []registry.SourceRow{
-		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.RouteRow{{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}}},
-		{Name: "github", Provider: "github", Class: "default", Routes: []registry.RouteRow{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
+	registered, err := registry.Register(ctx, pool, []registry.Source{
+		{Name: "stripe", Provider: "stripe", Class: "default", Routes: []registry.Route{{Name: "ledger", Target: "db", Kind: "sql", Digest: []byte{1}}}},
+		{Name: "github", Provider: "github", Class: "default", Routes: []registry.Route{{Name: "build", Target: "ci", Kind: "forward", Digest: []byte{1}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

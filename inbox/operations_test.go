@@ -29,11 +29,11 @@ func newOperated(t *testing.T, routes int) *operated {
 	t.Helper()
 	pool := inboxtest.Pool(t)
 	o := &operated{pool: pool}
-	row := registry.SourceRow{Name: "agents", Provider: "operation", Class: "default"}
+	row := registry.Source{Name: "agents", Provider: "operation", Class: "default"}
 	for i := range routes {
-		row.Routes = append(row.Routes, registry.RouteRow{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
+		row.Routes = append(row.Routes, registry.Route{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
 	}
-	registered, err := registry.Register(t.Context(), pool, []registry.SourceRow{row})
+	registered, err := registry.Register(t.Context(), pool, []registry.Source{row})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,9 @@ type streamBook struct {
 func newStreamBook(t *testing.T) *streamBook {
 	t.Helper()
 	pool := inboxtest.Pool(t)
-	registered, err := registry.Register(t.Context(), pool, []registry.SourceRow{{
+	registered, err := registry.Register(t.Context(), pool, []registry.Source{{
 		Name: "orders", Provider: "test", Class: "default",
-		Routes: []registry.RouteRow{{Name: "fulfil", Target: "t", Kind: "forward", Digest: []byte{1}}, {Name: "other", Target: "t", Kind: "forward", Digest: []byte{1}}},
+		Routes: []registry.Route{{Name: "fulfil", Target: "t", Kind: "forward", Digest: []byte{1}}, {Name: "other", Target: "t", Kind: "forward", Digest: []byte{1}}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -58,9 +58,9 @@ func TestRegisterNeverRenumbers(t *testing.T) {
 	pool := inboxtest.Pool(t)
 	register := func(class string, digest byte) registry.Registered {
 		t.Helper()
-		out, err := registry.Register(t.Context(), pool, []registry.SourceRow{{
+		out, err := registry.Register(t.Context(), pool, []registry.Source{{
 			Name: "stripe", Provider: "stripe", Class: class,
-			Routes: []registry.RouteRow{{Name: "a", Target: fmt.Sprint("t", digest), Kind: "forward", Digest: []byte{digest}, Definition: []byte(`{"a":1}`)}},
+			Routes: []registry.Route{{Name: "a", Target: fmt.Sprint("t", digest), Kind: "forward", Digest: []byte{digest}, Definition: []byte(`{"a":1}`)}},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestRegisterNeverRenumbers(t *testing.T) {
 	if first.Routes["a"].Version != 1 || same.Routes["a"].Version != 1 || changed.Routes["a"].Version != 2 {
 		t.Errorf("versions are %+v, %+v, %+v, want 1, 1, 2", first, same, changed)
 	}
-	registry, err := registry.ReadRegistry(t.Context(), pool)
+	registry, err := registry.Read(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}

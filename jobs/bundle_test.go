@@ -68,9 +68,9 @@ func setup(tb testing.TB) *bundle {
 		lease: 30 * time.Second,
 		retry: inbox.RetryPolicy{Attempts: 5, Base: time.Millisecond, Max: 10 * time.Millisecond},
 	}
-	registered, err := registry.Register(tb.Context(), b.pool, []registry.SourceRow{{
+	registered, err := registry.Register(tb.Context(), b.pool, []registry.Source{{
 		Name: "shop", Provider: "test", Class: "default",
-		Routes: []registry.RouteRow{
+		Routes: []registry.Route{
 			{Name: repeatable, Target: repeatable, Kind: "forward", Digest: []byte{1}},
 			{Name: once, Target: once, Kind: "forward", Digest: []byte{1}},
 			{Name: within, Target: within, Kind: "handler", Digest: []byte{1}},

@@ -44,8 +44,8 @@ func TestAReplayLeavesOutWhatACallerDidAgain(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			first, _ := b.calledAgain(repeatable, c.child)
-			r := b.replays(replay.ReplaysConfig{})
-			p := plan(t, r, everything(), replay.ReplayOptions{})
+			r := b.replays(replay.Config{})
+			p := plan(t, r, everything(), replay.Options{})
 			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 			if err != nil || len(items) == 0 || items[0].Effect == nil || *items[0].Effect != first {
 				t.Fatalf("%+v, %v", items, err)
@@ -68,8 +68,8 @@ func TestARunLeavesOutWhatACallerDidAfterThePlan(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 1)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, everything(), replay.Options{})
 	if p.Summary.ToDo != 1 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -95,16 +95,16 @@ func TestAPersonMayReplayWhatACallerDidAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, _ := b.calledAgain(repeatable, happened)
-	r := b.replays(replay.ReplaysConfig{})
-	named := replay.ReplayScope{IDs: []inbox.ID{first}}
-	if p := plan(t, r, named, replay.ReplayOptions{}); p.Summary.ToDo != 0 {
+	r := b.replays(replay.Config{})
+	named := replay.Scope{IDs: []inbox.ID{first}}
+	if p := plan(t, r, named, replay.Options{}); p.Summary.ToDo != 0 {
 		t.Error("named without saying so, it would be replayed")
 	}
-	_, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything(), Options: replay.ReplayOptions{IncludeCalledAgain: true}, Actor: actor})
-	if !errors.Is(err, replay.ErrReplayScope) {
+	_, err := r.Plan(t.Context(), replay.PlanRequest{Scope: everything(), Options: replay.Options{IncludeCalledAgain: true}, Actor: actor})
+	if !errors.Is(err, replay.ErrScope) {
 		t.Errorf("for a whole filter: %v", err)
 	}
-	p := plan(t, r, named, replay.ReplayOptions{IncludeCalledAgain: true})
+	p := plan(t, r, named, replay.Options{IncludeCalledAgain: true})
 	start(t, r, p)
 	run(t, r, p.ID)
 	if row := b.row(first); row.State != "pending" {

@@ -41,7 +41,7 @@ type Config struct {
 	Transactionals map[string]effect.Transactional
 
 	// Replays, if set, are carried out here.
-	Replays *replay.Replays
+	Replays *replay.Store
 
 	// Deliveries are what replays give way to; nil is nothing.
 	Deliveries Deliveries
@@ -89,7 +89,7 @@ type Config struct {
 
 	// Pruned is called after each pass of this process, if set. It must not block for
 	// long.
-	Pruned func(ctx context.Context, report prune.PruneReport)
+	Pruned func(ctx context.Context, report prune.Report)
 
 	// Fits returns why this process must not work on the tables as they are now, because
 	// a newer program has migrated them; nil while it may. It is asked before each wake-up,

@@ -97,7 +97,7 @@ func (m *decisionModel) race(p *modelPlan) error {
 	var taken bool
 	var ended string
 	var decisionErr, stepErr error
-	var step replay.ReplayStep
+	var step replay.Step
 	all.Go(func() { taken, ended, decisionErr = m.decision(kind, id) })
 	all.Go(func() { step, stepErr = m.replays.Step(m.tb.Context(), p.ID) })
 	all.Wait()
@@ -131,12 +131,12 @@ func (m *decisionModel) admitOther() error {
 
 // prune removes what is settled, and what is at rest if it is named.
 func (m *decisionModel) prune() error {
-	run := prune.PruneRun{Anew: true}
+	run := prune.Run{Anew: true}
 	if m.rng.IntN(2) == 0 {
-		run.Include, run.Actor, run.Reason = []prune.Prunable{prune.PruneDead, prune.PruneIndeterminate}, decider, decided
+		run.Include, run.Actor, run.Reason = []prune.Prunable{prune.Dead, prune.Indeterminate}, decider, decided
 	}
 	if m.rng.IntN(2) == 0 {
-		run.Include, run.Actor, run.Reason = append(run.Include, prune.PruneReplay), decider, decided
+		run.Include, run.Actor, run.Reason = append(run.Include, prune.Replay), decider, decided
 	}
 	report, err := m.pruner.Run(m.tb.Context(), run)
 	m.note("prune %v: %v, %v", run.Include, report.Rows, err)

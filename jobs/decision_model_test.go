@@ -46,7 +46,7 @@ type decisionModel struct {
 	*bundle
 	rng     *rand.Rand
 	store   *inbox.Effects
-	replays *replay.Replays
+	replays *replay.Store
 	pruner  *prune.Pruner
 	ids     []inbox.ID
 	fates   map[inbox.ID]*fate
@@ -76,8 +76,8 @@ func newDecisionModel(tb testing.TB, seed uint64) *decisionModel {
 		Routes: map[int32]inbox.EffectRoute{m.routes[once]: {Order: policy, Lease: m.lease, Retry: m.retry, Rearms: 1000}},
 	})
 	must(tb, err)
-	m.replays = m.bundle.replays(replay.ReplaysConfig{Store: m.store, Chunk: 1 + m.rng.IntN(3)})
-	m.pruner, err = prune.NewPruner(prune.PruneConfig{Pool: m.pool, Effects: m.store, Rate: -1})
+	m.replays = m.bundle.replays(replay.Config{Store: m.store, Chunk: 1 + m.rng.IntN(3)})
+	m.pruner, err = prune.New(prune.Config{Pool: m.pool, Effects: m.store, Rate: -1})
 	must(tb, err)
 	const long = 24 * time.Hour
 	must(tb, prune.RegisterClasses(tb.Context(), m.pool, []prune.ClassRow{
@@ -143,7 +143,7 @@ func (m *decisionModel) play(acts int) error {
 		}
 	}
 	for _, p := range m.plans {
-		for p.State == replay.ReplayRunning {
+		for p.State == replay.Running {
 			if err := m.act(func() error { return m.step(p) }); err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func (m *decisionModel) note(format string, args ...any) {
 }
 
 func (m *decisionModel) choose() func() error {
-	planned, running := m.oneOf(replay.ReplayPlanned), m.oneOf(replay.ReplayRunning)
+	planned, running := m.oneOf(replay.Planned), m.oneOf(replay.Running)
 	switch n := m.rng.IntN(100); {
 	case n < 30:
 		return m.carryOut
@@ -201,7 +201,7 @@ func (m *decisionModel) choose() func() error {
 }
 
 // oneOf is one of the plans in a state; nil if there is none.
-func (m *decisionModel) oneOf(state replay.ReplayState) *modelPlan {
+func (m *decisionModel) oneOf(state replay.State) *modelPlan {
 	var found []*modelPlan
 	for _, p := range m.plans {
 		if p.State == state {
@@ -254,14 +254,14 @@ func (m *decisionModel) carryOut() error {
 }
 
 func (m *decisionModel) plan() error {
-	all := []replay.ReplayOptions{
+	all := []replay.Options{
 		{}, {}, {IncludeIndeterminate: true}, {IncludeDiscarded: true}, {IncludeDone: true, NewKey: true},
 		{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true},
 	}
 	scope, options := everything(), all[m.rng.IntN(len(all))]
 	if m.rng.IntN(2) == 0 {
 		id, _ := m.any(string(inbox.EffectDead), string(inbox.EffectIndeterminate), string(inbox.EffectSkipped))
-		scope = replay.ReplayScope{IDs: []inbox.ID{id}}
+		scope = replay.Scope{IDs: []inbox.ID{id}}
 	}
 	p := &modelPlan{Replay: plan(m.tb, m.replays, scope, options), made: m.now, granted: map[inbox.ID]bool{}}
 	m.note("plan %s %+v: %d to do", p.ID, options, p.Summary.ToDo)
@@ -273,7 +273,7 @@ func (m *decisionModel) plan() error {
 
 // begin runs a plan, or resumes it.
 func (m *decisionModel) begin(p *modelPlan) error {
-	replay, err := m.replays.Start(m.tb.Context(), replay.StartReplay{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why})
+	replay, err := m.replays.Start(m.tb.Context(), replay.StartRequest{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why})
 	m.note("run %s: %v", p.ID, err)
 	if err == nil {
 		p.State = replay.State
@@ -282,7 +282,7 @@ func (m *decisionModel) begin(p *modelPlan) error {
 }
 
 func (m *decisionModel) cancel(p *modelPlan) error {
-	replay, err := m.replays.Cancel(m.tb.Context(), replay.CancelReplay{ID: p.ID, Actor: actor, Reason: why})
+	replay, err := m.replays.Cancel(m.tb.Context(), replay.CancelRequest{ID: p.ID, Actor: actor, Reason: why})
 	m.note("cancel %s: %v", p.ID, err)
 	if err == nil {
 		p.State = replay.State

@@ -12,8 +12,8 @@ import (
 // diesAgain has a replay send an effect, which dies once more for the same reason.
 func (b *bundle) diesAgain(id inbox.ID) {
 	b.tb.Helper()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(b.tb, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(b.tb, r, replay.Scope{IDs: []inbox.ID{id}}, replay.Options{})
 	start(b.tb, r, p)
 	run(b.tb, r, p.ID)
 	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, id)
@@ -40,8 +40,8 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	b.diesAgain(ids[0])
 	later := b.admit(repeatable, 1)[0]
 	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, later)
-	r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
-	p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{})
+	r := b.replays(replay.Config{Judge: newRoute(b.routes[once])})
+	p := plan(t, r, replay.Scope{IDs: []inbox.ID{event}}, replay.Options{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	ask.Seen = shown.Seen
@@ -99,8 +99,8 @@ func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 			lister, stream := inbox.NewLister(b.pool), b.text(`SELECT id::text FROM stream`)
 			shown, err := lister.Stream(t.Context(), stream)
 			must(t, err)
-			r := b.replays(replay.ReplaysConfig{Store: store})
-			p := plan(t, r, everything(), replay.ReplayOptions{})
+			r := b.replays(replay.Config{Store: store})
+			p := plan(t, r, everything(), replay.Options{})
 			start(t, r, p)
 			run(t, r, p.ID)
 			b.end(store, b.try(store, id), inbox.EffectDead)

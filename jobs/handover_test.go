@@ -25,7 +25,7 @@ type process struct {
 // process starts a worker that knows these routes and no others.
 func (b *bundle) process(name string, routes []string, cfg jobs.Config) *process {
 	b.tb.Helper()
-	node, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: name, Version: "1", Roles: []string{"work"}})
+	node, err := node.New(node.Config{Pool: b.pool, Name: name, Version: "1", Roles: []string{"work"}})
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestNothingIsLostWithAProcessThatKnewTheRoute(t *testing.T) {
 	const n = 50
 	old := b.process("old", []string{once}, jobs.Config{})
 	// It lives for the table of processes only: it fetches nothing.
-	dead, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: "dead", Version: "1"})
+	dead, err := node.New(node.Config{Pool: b.pool, Name: "dead", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestHandingOverKeepsTheOrder(t *testing.T) {
 func TestNothingIsHandedToAProcessThatDoesNotWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	gate, err := node.NewNode(node.NodeConfig{Pool: b.pool, Name: "gate", Version: "2", Roles: []string{"receive"}})
+	gate, err := node.New(node.Config{Pool: b.pool, Name: "gate", Version: "2", Roles: []string{"receive"}})
 	if err != nil {
 		t.Fatal(err)
 	}

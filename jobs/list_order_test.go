@@ -122,14 +122,14 @@ func TestAListOfADeadItem(t *testing.T) {
 				}
 				return effect.Result{Outcome: effect.Done}
 			}}
-			r := b.replays(replay.ReplaysConfig{Store: store})
+			r := b.replays(replay.Config{Store: store})
 			b.client(jobs.Config{Store: store, Replays: r, Senders: senders(o.sink()), Routes: b.listed("body.to", nil)})
 			b.eventuallyState(ids[0], inbox.EffectDead)
 			b.eventuallyState(ids[1], states[0])
 			if got := b.row(ids[0]).Reason; got != string(inbox.ReasonListItem) {
 				t.Errorf("the list is dead for %q", got)
 			}
-			start(t, r, plan(t, r, everything(), replay.ReplayOptions{}))
+			start(t, r, plan(t, r, everything(), replay.Options{}))
 			b.eventuallyState(ids[0], states[1])
 			b.eventuallyState(ids[1], inbox.EffectDone)
 			b.eventually("each item", func() bool { return len(o.letters()) == 3 })

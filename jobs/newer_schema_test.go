@@ -25,19 +25,19 @@ func TestNothingIsWorkedOnASchemaThatDoesNotFit(t *testing.T) {
 	b := setup(t)
 	old := b.admit(repeatable, 3)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, everything(), replay.Options{})
 	start(t, r, p)
 	ids := b.admit(repeatable, 3)
 
 	var asked atomic.Int64
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Logger: slog.New(slog.DiscardHandler)})
+	pruner, err := prune.New(prune.Config{Pool: b.pool, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pruned atomic.Int64
 	unfit := b.client(jobs.Config{
-		Replays: r, Prune: pruner, Pruned: func(context.Context, prune.PruneReport) { pruned.Add(1) }, SweepEvery: 50 * time.Millisecond,
+		Replays: r, Prune: pruner, Pruned: func(context.Context, prune.Report) { pruned.Add(1) }, SweepEvery: 50 * time.Millisecond,
 		Fits: func() error { asked.Add(1); return errors.New("run a newer oncegate") },
 	})
 	// Every wake-up is asked for and put off: those of the effects, the replay's and prune's.

@@ -55,7 +55,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	defer cancel()
 	// A stop ends the pass between two batches, and need not wait for its budget.
 	defer context.AfterFunc(c.stopping, cancel)()
-	report, err := c.cfg.Prune.Run(ctx, prune.PruneRun{})
+	report, err := c.cfg.Prune.Run(ctx, prune.Run{})
 	if c.cfg.Pruned != nil && (err == nil || report.Obtained) {
 		c.cfg.Pruned(ctx, report)
 	}

@@ -21,12 +21,12 @@ func TestPruneIsScheduled(t *testing.T) {
 	}
 	b.exec(`INSERT INTO audit (id, actor, action, object) SELECT (lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0')
 		|| '70008' || lpad(to_hex(n), 15, '0'))::uuid, 'a', 'b', 'c' FROM generate_series(1, 10) n`)
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Budget: time.Minute})
+	pruner, err := prune.New(prune.Config{Pool: b.pool, Budget: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var passes, removed atomic.Int64
-	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report prune.PruneReport) {
+	c := b.client(jobs.Config{Prune: pruner, PruneEvery: 200 * time.Millisecond, Pruned: func(_ context.Context, report prune.Report) {
 		if report.Obtained { // two that come at once are one pass
 			passes.Add(1)
 		}

@@ -92,8 +92,8 @@ func TestAnOwnerThatComesBackFindsItsSuccessor(t *testing.T) {
 	if of := b.text(`SELECT duplicate_of::text FROM effect WHERE id = $1`, early); of != owner.String() {
 		t.Errorf("the early duplicate is one of %s, want of %s still", of, owner)
 	}
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{owner}}, replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, replay.Scope{IDs: []inbox.ID{owner}}, replay.Options{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	b.client(cfg)

@@ -59,9 +59,9 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 		if err != nil {
 			return c.retryLater(ctx, "a rest of a replay", err)
 		}
-		var step replay.ReplayStep
+		var step replay.Step
 		if rest > 0 {
-			step = replay.ReplayStep{State: replay.ReplayRunning, JobID: job.ID, Wait: rest}
+			step = replay.Step{State: replay.Running, JobID: job.ID, Wait: rest}
 		} else {
 			firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 			step, err = held.Step(firm, atMost)
@@ -73,7 +73,7 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 			return nil
 		case err != nil:
 			return c.retryLater(ctx, "a step of a replay", err)
-		case step.State != replay.ReplayRunning:
+		case step.State != replay.Running:
 			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
 			return nil
 		case step.JobID != job.ID:

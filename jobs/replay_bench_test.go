@@ -34,7 +34,7 @@ func (b *bundle) buryMany(n int) {
 func BenchmarkReplayPlan(b *testing.B) {
 	s := setup(b)
 	s.buryMany(*deadLetters)
-	r := s.replays(replay.ReplaysConfig{})
+	r := s.replays(replay.Config{})
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -45,7 +45,7 @@ func BenchmarkReplayPlan(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		next = 0
-		p, err := r.Plan(b.Context(), replay.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
+		p, err := r.Plan(b.Context(), replay.PlanRequest{Scope: everything(), Actor: actor, Progress: func(items int) {
 			if items >= next {
 				most, next = max(most, heap()), items+*deadLetters/4
 			}
@@ -62,12 +62,12 @@ func BenchmarkReplayPlan(b *testing.B) {
 func BenchmarkReplaySteps(b *testing.B) {
 	s := setup(b)
 	s.buryMany(*deadLetters)
-	r := s.replays(replay.ReplaysConfig{})
+	r := s.replays(replay.Config{})
 	for b.Loop() {
 		b.StopTimer()
 		s.exec(`DELETE FROM river_job`)
 		s.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`)
-		p := plan(b, r, everything(), replay.ReplayOptions{})
+		p := plan(b, r, everything(), replay.Options{})
 		start(b, r, p)
 		b.StartTimer()
 		if n := run(b, r, p.ID); n != *deadLetters {

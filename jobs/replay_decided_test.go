@@ -41,7 +41,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 	for name, c := range map[string]struct {
 		order   map[string]sequence.Policy
 		rest    func(b *bundle)
-		options replay.ReplayOptions
+		options replay.Options
 		decide  func(b *bundle, store *inbox.Effects, id inbox.ID)
 		actor   string // who is named; the decider unless it says otherwise
 		reason  string
@@ -50,18 +50,18 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			_, err := store.Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
-		"discarded, with a plan of what is discarded": {options: replay.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
+		"discarded, with a plan of what is discarded": {options: replay.Options{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
 			_, err := store.Discard(b.tb.Context(), inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"resolved as done": {
-			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true},
+			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: decider, Reason: decided}))
 			},
 		},
 		"resolved as done, with a plan of what is done": {
-			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
+			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
 			decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
 				found, err := inbox.NewLister(b.pool).Unknown(b.tb.Context(), inbox.UnknownFilter{}, 10)
 				must(b.tb, err)
@@ -70,14 +70,14 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			},
 		},
 		"resolved to be sent again, and unknown again": {
-			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true},
+			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided}))
 				b.unsure()
 			},
 		},
 		"found done by a probe": {
-			rest: (*bundle).unsure, options: replay.ReplayOptions{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
+			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Version: 1, Actor: "probe", Reason: "the target answered 200 for the key"}))
 			},
@@ -96,12 +96,12 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			b.conflict(id)
 			must(b.tb, b.admitConflictOf(id))
 		}},
-		"discarded, replayed, dead and discarded again": {options: replay.ReplayOptions{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
+		"discarded, replayed, dead and discarded again": {options: replay.Options{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
 			again := inbox.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
 			_, err := store.Discard(b.tb.Context(), again)
 			must(b.tb, err)
-			r := b.replays(replay.ReplaysConfig{Store: store})
-			p := plan(b.tb, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{IncludeDiscarded: true})
+			r := b.replays(replay.Config{Store: store})
+			p := plan(b.tb, r, replay.Scope{IDs: []inbox.ID{id}}, replay.Options{IncludeDiscarded: true})
 			start(b.tb, r, p)
 			run(b.tb, r, p.ID)
 			b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, id)
@@ -126,7 +126,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 				id = b.sequenced(repeatable, "17", "1", "2")[0]
 				b.end(store, b.try(store, id), inbox.EffectDead)
 			}
-			r := b.replays(replay.ReplaysConfig{Store: store})
+			r := b.replays(replay.Config{Store: store})
 			p := plan(t, r, everything(), c.options)
 			if p.Summary.ToDo != 1 {
 				t.Fatalf("%+v", p.Summary)
@@ -139,7 +139,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 				t.Errorf("what was decided upon, %+v, was sent all the same: %+v", before, after)
 			}
 			p, err := r.Status(t.Context(), p.ID)
-			if err != nil || p.Summary.Outcomes[replay.ItemDecidedSince] != 1 || p.State != replay.ReplayDone {
+			if err != nil || p.Summary.Outcomes[replay.ItemDecidedSince] != 1 || p.State != replay.Done {
 				t.Errorf("%+v, %v", p, err)
 			}
 			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince})
@@ -177,17 +177,17 @@ func TestAPlanIncludesWhatWasDecidedBefore(t *testing.T) {
 	store := b.store("node-1")
 	_, err := store.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 	must(t, err)
-	r := b.replays(replay.ReplaysConfig{Store: store})
+	r := b.replays(replay.Config{Store: store})
 	for _, c := range []struct {
-		options replay.ReplayOptions
+		options replay.Options
 		toDo    int
 		state   inbox.EffectState
 	}{
-		{replay.ReplayOptions{}, 0, inbox.EffectSkipped},
-		{replay.ReplayOptions{IncludeDone: true, NewKey: true}, 0, inbox.EffectSkipped},
-		{replay.ReplayOptions{IncludeDiscarded: true}, 1, inbox.EffectPending},
+		{replay.Options{}, 0, inbox.EffectSkipped},
+		{replay.Options{IncludeDone: true, NewKey: true}, 0, inbox.EffectSkipped},
+		{replay.Options{IncludeDiscarded: true}, 1, inbox.EffectPending},
 	} {
-		p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+		p := plan(t, r, replay.Scope{IDs: []inbox.ID{id}}, c.options)
 		start(t, r, p)
 		run(t, r, p.ID)
 		if row := b.row(id); p.Summary.ToDo != c.toDo || row.State != string(c.state) {
@@ -203,8 +203,8 @@ func TestTwoPlansSendAnEffectOnce(t *testing.T) {
 	b := setup(t)
 	id := b.admit(repeatable, 1)[0]
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	first, second := plan(t, r, everything(), replay.ReplayOptions{}), plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	first, second := plan(t, r, everything(), replay.Options{}), plan(t, r, everything(), replay.Options{})
 	start(t, r, first)
 	run(t, r, first.ID)
 	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL, attempts = 2`)
@@ -221,7 +221,7 @@ func TestTwoPlansSendAnEffectOnce(t *testing.T) {
 func TestARunGoesOnBesideADecision(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(4, replay.ReplaysConfig{Chunk: 1})
+	ids, r, p := b.started(4, replay.Config{Chunk: 1})
 	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) }) // the order of its items
 	if _, err := r.Step(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
@@ -264,8 +264,8 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 			b.exec(`DELETE FROM effect`)
 			b.exec(`DELETE FROM river_job`)
 			b.exec(`UPDATE inbox_event SET admission = $1`, c.admission)
-			r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
-			scope, options := replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}
+			r := b.replays(replay.Config{Judge: newRoute(b.routes[once])})
+			scope, options := replay.Scope{IDs: []inbox.ID{event}}, replay.Options{NewRoutes: true}
 			p := plan(t, r, scope, options)
 			if p.Summary.ToDo != 1 {
 				t.Fatalf("%+v", p.Summary)
@@ -318,8 +318,8 @@ func TestAPlanWithoutWhatItSawSendsNothingThatWasEnded(t *testing.T) {
 	b.died()
 	store := b.store("node-1")
 	b.exec(`UPDATE effect SET state = 'indeterminate' WHERE id = ANY ($1)`, ids[2:])
-	r := b.replays(replay.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), replay.ReplayOptions{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
+	r := b.replays(replay.Config{Store: store})
+	p := plan(t, r, everything(), replay.Options{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
 	b.exec(`UPDATE replay_item SET effect_state = NULL, effect_reason = NULL, effect_revision = NULL`)
 	b.exec(`UPDATE replay SET digest = NULL`)
 	_, err := store.Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: decider, Reason: decided})
@@ -346,8 +346,8 @@ func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
 	b := setup(t)
 	id := b.admit(repeatable, 1)[0]
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, everything(), replay.Options{})
 	start(t, r, p)
 	letGo := b.stranger(`SELECT FROM effect WHERE id = $1 FOR UPDATE`, id)
 	if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 {
@@ -358,7 +358,7 @@ func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
 	must(t, err)
 	b.within(30*time.Second, "the replay to end", func() bool {
 		step, err := r.Step(t.Context(), p.ID)
-		return err == nil && step.State == replay.ReplayDone
+		return err == nil && step.State == replay.Done
 	})
 	b.client(jobs.Config{Replays: r})
 	if row := b.row(id); row.State != "skipped" {

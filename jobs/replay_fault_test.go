@@ -15,13 +15,13 @@ import (
 )
 
 // stepper makes one step of a replay; the museum below has wrong ones.
-type stepper func(ctx context.Context, id inbox.ID) (replay.ReplayStep, error)
+type stepper func(ctx context.Context, id inbox.ID) (replay.Step, error)
 
 // makeStepper makes one on a pool.
 type makeStepper func(b *bundle, pool *pgxpool.Pool) stepper
 
 func rightSteps(b *bundle, pool *pgxpool.Pool) stepper {
-	return b.replaysOn(pool, replay.ReplaysConfig{Chunk: 2, Store: b.storeOn(pool)}).Step
+	return b.replaysOn(pool, replay.Config{Chunk: 2, Store: b.storeOn(pool)}).Step
 }
 
 func (b *bundle) storeOn(pool *pgxpool.Pool) *inbox.Effects {
@@ -43,14 +43,14 @@ func dies(tb testing.TB, newSteps makeStepper) {
 	b.admit(repeatable, effects)
 	var cut inboxtest.Cut
 	pool := cut.Pool(tb, b.pool)
-	r := b.replays(replay.ReplaysConfig{})
+	r := b.replays(replay.Config{})
 	step := newSteps(b, pool)
 	for _, after := range []bool{false, true} {
 		for n := 1; ; n++ {
 			b.exec(`DELETE FROM effect_attempt`)
 			b.exec(`UPDATE effect SET version = 1`)
 			b.died()
-			p := plan(tb, r, everything(), replay.ReplayOptions{})
+			p := plan(tb, r, everything(), replay.Options{})
 			start(tb, r, p)
 			cut.Arm(0, false)
 			pool.Reset()
@@ -76,7 +76,7 @@ func dies(tb testing.TB, newSteps makeStepper) {
 				if err != nil {
 					continue // a connection that died with it
 				}
-				if s.State != replay.ReplayRunning {
+				if s.State != replay.Running {
 					break
 				}
 			}
@@ -116,8 +116,8 @@ func meets(tb testing.TB, newSteps makeStepper) {
 	const effects = 60
 	b.admit(repeatable, effects)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(tb, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(tb, r, everything(), replay.Options{})
 	start(tb, r, p)
 	tx, err := b.pool.Begin(tb.Context())
 	if err != nil {
@@ -144,7 +144,7 @@ func meets(tb testing.TB, newSteps makeStepper) {
 				mu.Lock()
 				taken += s.Items
 				mu.Unlock()
-				if s.State != replay.ReplayRunning {
+				if s.State != replay.Running {
 					return
 				}
 			}
@@ -171,12 +171,12 @@ func changes(tb testing.TB, newSteps makeStepper) {
 	b := setup(tb)
 	b.admit(repeatable, 2)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(tb, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(tb, r, everything(), replay.Options{})
 	start(tb, r, p)
 	b.exec(`UPDATE effect SET version = 5`) // it ran and died again meanwhile
 	step := newSteps(b, b.work)
-	for s := (replay.ReplayStep{State: replay.ReplayRunning}); s.State == replay.ReplayRunning; {
+	for s := (replay.Step{State: replay.Running}); s.State == replay.Running; {
 		var err error
 		if s, err = step(tb.Context(), p.ID); err != nil {
 			tb.Fatal(err)
@@ -193,18 +193,18 @@ func stops(tb testing.TB, newSteps makeStepper) {
 	b := setup(tb)
 	b.admit(repeatable, 4)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(tb, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(tb, r, everything(), replay.Options{})
 	start(tb, r, p)
 	step := newSteps(b, b.work)
 	if _, err := step(tb.Context(), p.ID); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := r.Cancel(tb.Context(), replay.CancelReplay{ID: p.ID, Actor: actor, Reason: why}); err != nil {
+	if _, err := r.Cancel(tb.Context(), replay.CancelRequest{ID: p.ID, Actor: actor, Reason: why}); err != nil {
 		tb.Fatal(err)
 	}
 	moved := b.count(`SELECT count(*) FROM effect WHERE state <> 'dead'`)
-	if s, err := step(tb.Context(), p.ID); err != nil || s.State == replay.ReplayRunning {
+	if s, err := step(tb.Context(), p.ID); err != nil || s.State == replay.Running {
 		tb.Errorf("a step after the end: %+v, %v", s, err)
 	}
 	if again := b.count(`SELECT count(*) FROM effect WHERE state <> 'dead'`); again != moved {
@@ -269,7 +269,7 @@ func TestWrongStepsFail(t *testing.T) {
 type wrongStep struct{ apart, unlocked, unversioned, blind, late bool }
 
 func (w wrongStep) make(b *bundle, pool *pgxpool.Pool) stepper {
-	return func(ctx context.Context, id inbox.ID) (step replay.ReplayStep, err error) {
+	return func(ctx context.Context, id inbox.ID) (step replay.Step, err error) {
 		var positions []int64
 		var wakes []inbox.Wake
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -292,7 +292,7 @@ func (w wrongStep) make(b *bundle, pool *pgxpool.Pool) stepper {
 	}
 }
 
-func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) (positions []int64, wakes []inbox.Wake, step replay.ReplayStep, err error) {
+func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) (positions []int64, wakes []inbox.Wake, step replay.Step, err error) {
 	lock := ` FOR UPDATE`
 	if w.unlocked {
 		lock = ``
@@ -300,7 +300,7 @@ func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) 
 	if err := tx.QueryRow(ctx, `SELECT state FROM replay WHERE id = $1`+lock, id).Scan(&step.State); err != nil {
 		return nil, nil, step, err
 	}
-	if step.State != replay.ReplayRunning && !w.blind {
+	if step.State != replay.Running && !w.blind {
 		return nil, nil, step, nil
 	}
 	rows, err := tx.Query(ctx, `SELECT position, effect_id, effect_version FROM replay_item LEFT JOIN replay_outcome USING (replay_id, position) WHERE replay_id = $1 AND outcome IS NULL ORDER BY position LIMIT 2`, id)
@@ -318,7 +318,7 @@ func (w wrongStep) step(ctx context.Context, b *bundle, tx pgx.Tx, id inbox.ID) 
 	}
 	step.Items = len(items)
 	if len(items) == 0 {
-		step.State = replay.ReplayDone
+		step.State = replay.Done
 		_, err = tx.Exec(ctx, `UPDATE replay SET state = 'done' WHERE id = $1 AND state = 'running'`, id)
 		return nil, nil, step, err
 	}

@@ -17,9 +17,9 @@ func TestAMovedEffectIsNotMadeAgain(t *testing.T) {
 	says := judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
 		return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}}
 	})
-	r := b.replays(replay.ReplaysConfig{Judge: says})
-	ofOnce := replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}
-	first := plan(t, r, ofOnce, replay.ReplayOptions{NewRoutes: true})
+	r := b.replays(replay.Config{Judge: says})
+	ofOnce := replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}
+	first := plan(t, r, ofOnce, replay.Options{NewRoutes: true})
 	start(t, r, first)
 	run(t, r, first.ID)
 	if n := b.count(`SELECT count(*) FROM effect WHERE route_id = $1`, b.routes[once]); n != 2 {
@@ -30,7 +30,7 @@ func TestAMovedEffectIsNotMadeAgain(t *testing.T) {
 	b.exec(`UPDATE effect SET route_id = $1, version = version + 1, fresh_trigger = 'manual' WHERE route_id = $2`, b.routes[within], b.routes[once])
 	b.exec(`UPDATE effect SET idempotency_key = idempotency_key || '~v3' WHERE route_id = $1 AND event_id = $2`, b.routes[within], ids[0])
 	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
-	second := plan(t, r, ofOnce, replay.ReplayOptions{NewRoutes: true})
+	second := plan(t, r, ofOnce, replay.Options{NewRoutes: true})
 	start(t, r, second)
 	run(t, r, second.ID)
 	if n := b.count(`SELECT count(*) FROM effect WHERE route_id = $1`, b.routes[once]); n != 0 {

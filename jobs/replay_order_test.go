@@ -23,8 +23,8 @@ func TestAReplayUnblocksItsSequence(t *testing.T) {
 			t.Fatalf("%s goes on behind a dead one", id)
 		}
 	}
-	r := b.replays(replay.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{Store: store})
+	p := plan(t, r, everything(), replay.Options{})
 	if p.Summary.ToDo != 1 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -52,8 +52,8 @@ func TestAReplayDoesNotGoBack(t *testing.T) {
 	store := b.store("node-1")
 	b.end(store, b.try(store, ids[0]), inbox.EffectDead)
 	b.end(store, b.try(store, b.sequenced(repeatable, "17", "2")[0]), inbox.EffectDone)
-	r := b.replays(replay.ReplaysConfig{Store: store})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{Store: store})
+	p := plan(t, r, everything(), replay.Options{})
 	start(t, r, p)
 	target := &sink{idempotent: true}
 	b.client(jobs.Config{Store: store, Replays: r, Senders: senders(target)})
@@ -95,8 +95,8 @@ func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
 			return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute, Ordered: ordered}}
 		})
 		b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1"}}
-		r := b.replays(replay.ReplaysConfig{Judge: judge})
-		p := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.ReplayOptions{NewRoutes: true})
+		r := b.replays(replay.Config{Judge: judge})
+		p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
 		if !ordered {
 			start(t, r, p)
 			run(t, r, p.ID)

@@ -13,7 +13,7 @@ import (
 func TestAnItemThatChangesDuringAStep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(3, replay.ReplaysConfig{})
+	ids, r, p := b.started(3, replay.Config{})
 	tx, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

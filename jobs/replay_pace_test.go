@@ -10,14 +10,14 @@ import (
 )
 
 // paced is a replay of n dead effects that runs at a rate.
-func paced(t *testing.T, n int, rate float32) (*bundle, *replay.Replays, *replay.Replay) {
+func paced(t *testing.T, n int, rate float32) (*bundle, *replay.Store, *replay.Replay) {
 	t.Helper()
 	b := setup(t)
 	b.admit(repeatable, n)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
-	if _, err := r.Start(t.Context(), replay.StartReplay{ID: p.ID, Actor: actor, Reason: why, Rate: rate}); err != nil {
+	r := b.replays(replay.Config{})
+	p := plan(t, r, everything(), replay.Options{})
+	if _, err := r.Start(t.Context(), replay.StartRequest{ID: p.ID, Actor: actor, Reason: why, Rate: rate}); err != nil {
 		t.Fatal(err)
 	}
 	return b, r, p
@@ -45,7 +45,7 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 	}
 	step(5, 0)
 	b.exec(`UPDATE replay SET next_at = now() + interval '1 h'`)
-	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 0 || s.Wait < 59*time.Minute || s.State != replay.ReplayRunning {
+	if s, err := r.Step(t.Context(), p.ID); err != nil || s.Items != 0 || s.Wait < 59*time.Minute || s.State != replay.Running {
 		t.Fatalf("%+v, %v, want it to wait", s, err)
 	}
 	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
@@ -53,7 +53,7 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
 	step(2, -0.15)
 	p, err := r.Status(t.Context(), p.ID)
-	if err != nil || p.State != replay.ReplayDone || p.Rate != 20 {
+	if err != nil || p.State != replay.Done || p.Rate != 20 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -75,7 +75,7 @@ func TestAFastReplayIsManySteps(t *testing.T) {
 func TestAStepWakesTheWorkers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, r, p := b.started(3, replay.ReplaysConfig{})
+	_, r, p := b.started(3, replay.Config{})
 	conn, err := b.pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -17,19 +17,19 @@ import (
 
 func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
-	done := replay.ReplayOptions{IncludeDone: true, NewKey: true}
-	unknown := replay.ReplayOptions{IncludeIndeterminate: true}
-	discarded := replay.ReplayOptions{IncludeDiscarded: true}
+	done := replay.Options{IncludeDone: true, NewKey: true}
+	unknown := replay.Options{IncludeIndeterminate: true}
+	discarded := replay.Options{IncludeDiscarded: true}
 	for name, c := range map[string]struct {
 		change  string
-		options replay.ReplayOptions
-		action  replay.ReplayAction
+		options replay.Options
+		action  replay.Action
 		left    replay.LeftOut
 	}{
-		"dead":                      {``, replay.ReplayOptions{}, replay.ActionReplay, ""},
-		"dead, under a new key":     {``, replay.ReplayOptions{NewKey: true}, replay.ActionNewKey, ""},
-		"done":                      {`state = 'done', finished_at = now()`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutDone},
-		"done, old key":             {`state = 'done', finished_at = now()`, replay.ReplayOptions{NewKey: true}, replay.ActionNone, replay.LeftOutDone},
+		"dead":                      {``, replay.Options{}, replay.ActionReplay, ""},
+		"dead, under a new key":     {``, replay.Options{NewKey: true}, replay.ActionNewKey, ""},
+		"done":                      {`state = 'done', finished_at = now()`, replay.Options{}, replay.ActionNone, replay.LeftOutDone},
+		"done, old key":             {`state = 'done', finished_at = now()`, replay.Options{NewKey: true}, replay.ActionNone, replay.LeftOutDone},
 		"done, asked for":           {`state = 'done', finished_at = now()`, done, replay.ActionNewKey, ""},
 		"indeterminate":             {`state = 'indeterminate'`, done, replay.ActionNone, replay.LeftOutIndeterminate},
 		"indeterminate, asked for":  {`state = 'indeterminate'`, unknown, replay.ActionReplay, ""},
@@ -39,10 +39,10 @@ func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 		"held":                      {`state = 'held'`, unknown, replay.ActionNone, replay.LeftOutInProgress},
 		"superseded":                {`state = 'superseded', finished_at = now()`, done, replay.ActionNone, replay.LeftOutSettled},
 		"skipped by a condition":    {`state = 'skipped', reason = 'condition_false', finished_at = now()`, discarded, replay.ActionNone, replay.LeftOutSettled},
-		"discarded":                 {`state = 'skipped', reason = 'discarded', finished_at = now()`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutSettled},
+		"discarded":                 {`state = 'skipped', reason = 'discarded', finished_at = now()`, replay.Options{}, replay.ActionNone, replay.LeftOutSettled},
 		"discarded, asked for":      {`state = 'skipped', reason = 'discarded', finished_at = now()`, discarded, replay.ActionReplay, ""},
-		"past its key's window":     {`unknown_since = now() - interval '2 h'`, replay.ReplayOptions{}, replay.ActionNone, replay.LeftOutKeyWindow},
-		"within its key's window":   {`unknown_since = now() - interval '1 min'`, replay.ReplayOptions{}, replay.ActionReplay, ""},
+		"past its key's window":     {`unknown_since = now() - interval '2 h'`, replay.Options{}, replay.ActionNone, replay.LeftOutKeyWindow},
+		"within its key's window":   {`unknown_since = now() - interval '1 min'`, replay.Options{}, replay.ActionReplay, ""},
 		"past it, asked for":        {`unknown_since = now() - interval '2 h'`, unknown, replay.ActionReplay, ""},
 		"a duplicate without owner": {`state = 'duplicate', duplicate_of = gen_random_uuid(), finished_at = now()`, unknown, replay.ActionNone, replay.LeftOutOwnerGone},
 	} {
@@ -55,8 +55,8 @@ func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 			if c.change != "" {
 				b.exec(`UPDATE effect SET ` + c.change)
 			}
-			r := b.replays(replay.ReplaysConfig{})
-			p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, c.options)
+			r := b.replays(replay.Config{})
+			p := plan(t, r, replay.Scope{IDs: []inbox.ID{id}}, c.options)
 			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 			if err != nil || len(items) != 1 {
 				t.Fatalf("%+v, %v", items, err)
@@ -86,11 +86,11 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 			b := setup(t)
 			id := b.admit(repeatable, 1)[0]
 			b.died()
-			r := b.replays(replay.ReplaysConfig{})
+			r := b.replays(replay.Config{})
 			if when == "plan" {
 				b.exec(`DELETE FROM inbox_body`)
 			}
-			p := plan(t, r, everything(), replay.ReplayOptions{})
+			p := plan(t, r, everything(), replay.Options{})
 			if when == "run" {
 				b.exec(`DELETE FROM inbox_body`)
 			}
@@ -110,27 +110,27 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 func TestPlansNeedAScope(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := b.replays(replay.ReplaysConfig{})
+	r := b.replays(replay.Config{})
 	id := []inbox.ID{inbox.NewID(time.Now())}
-	for name, ask := range map[string]replay.PlanReplay{
+	for name, ask := range map[string]replay.PlanRequest{
 		"nothing said":         {Actor: actor},
-		"ids and a filter":     {Actor: actor, Scope: replay.ReplayScope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
-		"all and a filter":     {Actor: actor, Scope: replay.ReplayScope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
-		"done, same key":       {Actor: actor, Scope: everything(), Options: replay.ReplayOptions{IncludeDone: true}},
-		"new routes, no judge": {Actor: actor, Scope: everything(), Options: replay.ReplayOptions{NewRoutes: true}},
-		"unusable, no judge":   {Actor: actor, Scope: replay.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
+		"ids and a filter":     {Actor: actor, Scope: replay.Scope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"all and a filter":     {Actor: actor, Scope: replay.Scope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"done, same key":       {Actor: actor, Scope: everything(), Options: replay.Options{IncludeDone: true}},
+		"new routes, no judge": {Actor: actor, Scope: everything(), Options: replay.Options{NewRoutes: true}},
+		"unusable, no judge":   {Actor: actor, Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
 	} {
-		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, replay.ErrReplayScope) {
+		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, replay.ErrScope) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything()}); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := r.Plan(t.Context(), replay.PlanRequest{Scope: everything()}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without an actor: %v", err)
 	}
 	if n := b.count(`SELECT count(*) FROM replay`); n != 0 {
 		t.Errorf("%d plans were written", n)
 	}
-	p := plan(t, r, replay.ReplayScope{IDs: id}, replay.ReplayOptions{})
+	p := plan(t, r, replay.Scope{IDs: id}, replay.Options{})
 	if p.Summary.Unknown != 1 || !slices.Equal(p.Summary.Missing, []string{id[0].String()}) || p.Summary.Items != 0 {
 		t.Errorf("%+v", p.Summary)
 	}
@@ -141,17 +141,17 @@ func TestAPlanCanBeCancelledWhileItIsMade(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 4)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{Page: 1})
-	_, err := r.Plan(t.Context(), replay.PlanReplay{Scope: everything(), Actor: actor, Progress: func(items int) {
+	r := b.replays(replay.Config{Page: 1})
+	_, err := r.Plan(t.Context(), replay.PlanRequest{Scope: everything(), Actor: actor, Progress: func(items int) {
 		if items != 2 {
 			return
 		}
-		list, err := r.List(t.Context(), replay.ReplayPlanning, inbox.ID{}, 0)
+		list, err := r.List(t.Context(), replay.Planning, inbox.ID{}, 0)
 		if err != nil || len(list) != 1 || list[0].Summary.Items != 2 {
 			t.Errorf("%+v, %v", list, err)
 			return
 		}
-		if _, err := r.Cancel(t.Context(), replay.CancelReplay{ID: list[0].ID, Actor: actor, Reason: why}); err != nil {
+		if _, err := r.Cancel(t.Context(), replay.CancelRequest{ID: list[0].ID, Actor: actor, Reason: why}); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -168,14 +168,14 @@ func TestPlansExpire(t *testing.T) {
 	b := setup(t)
 	b.admit(repeatable, 1)
 	b.died()
-	r := b.replays(replay.ReplaysConfig{})
-	old, fresh := plan(t, r, everything(), replay.ReplayOptions{}), plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	old, fresh := plan(t, r, everything(), replay.Options{}), plan(t, r, everything(), replay.Options{})
 	b.exec(`UPDATE replay SET expires_at = now() WHERE id = $1`, old.ID)
 	b.exec(`INSERT INTO replay (id, state, scope, actor, expires_at) VALUES (gen_random_uuid(), 'planning', '{}', 'gone', now())`)
 	if err := r.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[inbox.ID]replay.ReplayState{old.ID: replay.ReplayExpired, fresh.ID: replay.ReplayPlanned} {
+	for id, want := range map[inbox.ID]replay.State{old.ID: replay.Expired, fresh.ID: replay.Planned} {
 		if p, err := r.Status(t.Context(), id); err != nil || p.State != want {
 			t.Errorf("%+v, %v, want %s", p, err, want)
 		}
@@ -191,8 +191,8 @@ func TestADuplicateActsOnItsOwner(t *testing.T) {
 	ids := b.admit(repeatable, 3)
 	b.died()
 	b.exec(`UPDATE effect SET state = 'duplicate', duplicate_of = $1, finished_at = now(), reason = NULL WHERE id <> $1`, ids[0])
-	r := b.replays(replay.ReplaysConfig{Page: 1})
-	p := plan(t, r, replay.ReplayScope{IDs: ids[1:]}, replay.ReplayOptions{})
+	r := b.replays(replay.Config{Page: 1})
+	p := plan(t, r, replay.Scope{IDs: ids[1:]}, replay.Options{})
 	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 	if err != nil || len(items) != 2 || items[0].Effect == nil || *items[0].Effect != ids[0] || items[0].Asked == nil ||
 		items[0].Action != replay.ActionReplay || items[1].LeftOut != replay.LeftOutListed {
@@ -216,8 +216,8 @@ func TestAReplayFollowsItsSequence(t *testing.T) {
 	// Numbers against the order of the ids, in two sequences; two effects have none.
 	b.exec(`UPDATE effect e SET sequence_key_hash = CASE WHEN n < 5 THEN sha256(convert_to((n % 2)::text, 'UTF8')) END, sequence_number = CASE WHEN n < 5 THEN 10 - n END
 		FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM effect) o WHERE o.id = e.id`)
-	r := b.replays(replay.ReplaysConfig{Page: 2, Chunk: 1})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{Page: 2, Chunk: 1})
+	p := plan(t, r, everything(), replay.Options{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	got := b.text(`SELECT string_agg(coalesce(e.sequence_number::text, '-'), ' ' ORDER BY e.sequence_key_hash NULLS FIRST, i.position) FROM replay_item i JOIN effect e ON e.id = i.effect_id`)
@@ -247,7 +247,7 @@ func TestAJudgeIsHeard(t *testing.T) {
 	slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
 	b.died()
 	var judged []replay.RecordedEvent
-	r := b.replays(replay.ReplaysConfig{Page: 4, Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
+	r := b.replays(replay.Config{Page: 4, Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
 		judged = append(judged, *r)
 		i := slices.Index(ids, r.Event.ID)
 		return []replay.Judgement{
@@ -256,7 +256,7 @@ func TestAJudgeIsHeard(t *testing.T) {
 		}
 	})})
 	before := b.dump()
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	p := plan(t, r, everything(), replay.Options{})
 	if after := b.dump(); after != before {
 		t.Error("planning has written more than the plan")
 	}
@@ -310,8 +310,8 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 		}
 		return out
 	})
-	r := b.replays(replay.ReplaysConfig{Judge: says, Page: 2})
-	p := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.ReplayOptions{NewRoutes: true})
+	r := b.replays(replay.Config{Judge: says, Page: 2})
+	p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
 	if p.Summary.ToDo != 3 || p.Summary.Items != 3 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -324,7 +324,7 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	if err != nil || p.Summary.Outcomes[replay.ItemExists] != 1 || p.Summary.Outcomes[replay.ItemBodyGone] != 1 || p.Summary.Outcomes[replay.ItemCreated] != 1 {
 		t.Fatalf("%+v, %v", p.Summary, err)
 	}
-	beyond := plan(t, r, replay.ReplayScope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, replay.ReplayOptions{})
+	beyond := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, replay.Options{})
 	if beyond.Summary.ToDo != 1 {
 		t.Fatalf("%+v", beyond.Summary)
 	}
@@ -355,10 +355,10 @@ func TestAPlanTellsWhatAJudgeCannotRender(t *testing.T) {
 	id := b.admit(repeatable, 1)[0]
 	b.died()
 	b.exec(`UPDATE effect SET state = 'skipped', reason = 'discarded', finished_at = now()`)
-	r := b.replays(replay.ReplaysConfig{Judge: judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
+	r := b.replays(replay.Config{Judge: judgeFunc(func(*replay.RecordedEvent) []replay.Judgement {
 		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictDone}, {RouteID: b.routes[once], Verdict: replay.VerdictCannotRender}}
 	})})
-	p := plan(t, r, everything(), replay.ReplayOptions{IncludeDiscarded: true, NewRoutes: true})
+	p := plan(t, r, everything(), replay.Options{IncludeDiscarded: true, NewRoutes: true})
 	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
 	if err != nil || len(items) != 2 || items[0].Action != replay.ActionReplay || items[0].Verdict != "" ||
 		items[1].LeftOut != replay.LeftOutCannotRender || items[1].Effect != nil || items[1].Route != once {

@@ -18,10 +18,10 @@ func (b *bundle) pruned(keep time.Duration) {
 	must(b.tb, prune.RegisterClasses(b.tb.Context(), b.pool, []prune.ClassRow{
 		{Name: "default", Horizons: prune.Horizons{Body: long, Tombstone: long, Effects: keep, Refusals: long, Audit: long}},
 	}))
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Effects: b.store("node-1"), Rate: -1})
+	pruner, err := prune.New(prune.Config{Pool: b.pool, Effects: b.store("node-1"), Rate: -1})
 	must(b.tb, err)
 	b.eventually("a pass that is complete", func() bool {
-		report, err := pruner.Run(b.tb.Context(), prune.PruneRun{Anew: true})
+		report, err := pruner.Run(b.tb.Context(), prune.Run{Anew: true})
 		must(b.tb, err)
 		return report.Complete
 	})
@@ -47,14 +47,14 @@ func TestPruneAndOpenPlans(t *testing.T) {
 			b := setup(t)
 			id := b.admit(once, 1)[0]
 			b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now()`)
-			r := b.replays(replay.ReplaysConfig{})
-			p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{IncludeDone: true, NewKey: true})
+			r := b.replays(replay.Config{})
+			p := plan(t, r, replay.Scope{IDs: []inbox.ID{id}}, replay.Options{IncludeDone: true, NewKey: true})
 			b.exec(c.state)
 			b.pruned(time.Millisecond)
 			if gone := b.count(`SELECT count(*) FROM effect`) == 0; gone != c.ended {
 				t.Errorf("the effect is gone: %t", gone)
 			}
-			if _, err := r.Start(t.Context(), replay.StartReplay{ID: p.ID, Actor: actor, Reason: why}); (err == nil) == c.ended {
+			if _, err := r.Start(t.Context(), replay.StartRequest{ID: p.ID, Actor: actor, Reason: why}); (err == nil) == c.ended {
 				t.Errorf("it is run: %v", err)
 			}
 		})
@@ -69,8 +69,8 @@ func TestAnEffectThatAPlanMadeIsMadeOnce(t *testing.T) {
 	event := b.admit(repeatable, 1)[0]
 	b.exec(`DELETE FROM effect`)
 	b.exec(`DELETE FROM river_job`)
-	r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
-	scope, options := replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}
+	r := b.replays(replay.Config{Judge: newRoute(b.routes[once])})
+	scope, options := replay.Scope{IDs: []inbox.ID{event}}, replay.Options{NewRoutes: true}
 	slow, quick := plan(t, r, scope, options), plan(t, r, scope, options)
 	start(t, r, slow)
 	start(t, r, quick)
@@ -87,7 +87,7 @@ func TestAnEffectThatAPlanMadeIsMadeOnce(t *testing.T) {
 		t.Errorf("%d effects stay when the plans have ended", n)
 	}
 	// Whether the route has had an effect of the event nobody can tell any more.
-	if p := plan(t, r, scope, options); p.Summary.ToDo != 0 || !slices.ContainsFunc(p.Summary.Groups, func(g replay.ReplayGroup) bool {
+	if p := plan(t, r, scope, options); p.Summary.ToDo != 0 || !slices.ContainsFunc(p.Summary.Groups, func(g replay.Group) bool {
 		return g.LeftOut == replay.LeftOutEffectsPruned
 	}) {
 		t.Errorf("%+v", p.Summary)
@@ -110,8 +110,8 @@ func TestAnOldEventIsGivenToANewRoute(t *testing.T) {
 			b.exec(`DELETE FROM effect`)
 			b.exec(change)
 			b.pruned(time.Hour)
-			r := b.replays(replay.ReplaysConfig{Judge: newRoute(b.routes[once])})
-			if p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{event}}, replay.ReplayOptions{NewRoutes: true}); p.Summary.ToDo != 1 {
+			r := b.replays(replay.Config{Judge: newRoute(b.routes[once])})
+			if p := plan(t, r, replay.Scope{IDs: []inbox.ID{event}}, replay.Options{NewRoutes: true}); p.Summary.ToDo != 1 {
 				t.Errorf("%+v", p.Summary)
 			}
 		})

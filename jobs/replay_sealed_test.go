@@ -35,21 +35,21 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	}
 	text := inbox.DeadFilter{Text: "later"}
 	var judged []replay.RecordedEvent
-	r := b.replays(replay.ReplaysConfig{Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
+	r := b.replays(replay.Config{Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
 		judged = append(judged, *r)
 		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
 	})})
 	_, listed := lister.Dead(t.Context(), text, inbox.ID{}, 0)
 	_, grouped := lister.DeadGroups(t.Context(), text)
 	_, discarded := b.store("node-1").Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
-	_, planned := r.Plan(t.Context(), replay.PlanReplay{Scope: replay.ReplayScope{DeadFilter: text}, Actor: actor})
+	_, planned := r.Plan(t.Context(), replay.PlanRequest{Scope: replay.Scope{DeadFilter: text}, Actor: actor})
 	for _, err := range []error{listed, grouped, discarded, planned} {
 		if !errors.Is(err, inbox.ErrSealed) {
 			t.Errorf("a search in what is sealed: %v", err)
 		}
 	}
 
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	p := plan(t, r, everything(), replay.Options{})
 	if len(judged) != 1 || string(judged[0].Event.Body) != `{"paid":1}` || string(judged[0].Effects[0].Rendered) != "attempt 1" || judged[0].Event.BodyGone {
 		t.Errorf("judged %+v", judged)
 	}
@@ -62,11 +62,11 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	}
 	b.reseal(keyring(t, oldKey+"\n"+newKey+" active"))
 	b.keyring = keyring(t, newKey+" active")
-	if items, err := b.replays(replay.ReplaysConfig{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
+	if items, err := b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
 		t.Errorf("under another key: %+v, %v", items, err)
 	}
 	b.keyring = nil
-	if items, err := b.replays(replay.ReplaysConfig{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
+	if items, err := b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
 		t.Errorf("without the key: %+v, %v", items, err)
 	}
 }

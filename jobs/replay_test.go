@@ -16,18 +16,18 @@ import (
 )
 
 // replays are on the bundle's own pool.
-func (b *bundle) replays(cfg replay.ReplaysConfig) *replay.Replays {
+func (b *bundle) replays(cfg replay.Config) *replay.Store {
 	b.tb.Helper()
 	return b.replaysOn(b.work, cfg)
 }
 
-func (b *bundle) replaysOn(pool *pgxpool.Pool, cfg replay.ReplaysConfig) *replay.Replays {
+func (b *bundle) replaysOn(pool *pgxpool.Pool, cfg replay.Config) *replay.Store {
 	b.tb.Helper()
 	cfg.Pool = pool
 	if cfg.Store == nil {
 		cfg.Store = b.store("node-1")
 	}
-	r, err := replay.NewReplays(cfg)
+	r, err := replay.New(cfg)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -47,49 +47,49 @@ func (b *bundle) died() {
 
 const actor, why = "ann", "the bank is back"
 
-func plan(tb testing.TB, r *replay.Replays, scope replay.ReplayScope, o replay.ReplayOptions) *replay.Replay {
+func plan(tb testing.TB, r *replay.Store, scope replay.Scope, o replay.Options) *replay.Replay {
 	tb.Helper()
-	p, err := r.Plan(tb.Context(), replay.PlanReplay{Scope: scope, Options: o, Actor: actor})
+	p, err := r.Plan(tb.Context(), replay.PlanRequest{Scope: scope, Options: o, Actor: actor})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p
 }
 
-func start(tb testing.TB, r *replay.Replays, p *replay.Replay) {
+func start(tb testing.TB, r *replay.Store, p *replay.Replay) {
 	tb.Helper()
-	if _, err := r.Start(tb.Context(), replay.StartReplay{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why}); err != nil {
+	if _, err := r.Start(tb.Context(), replay.StartRequest{ID: p.ID, Digest: p.Digest, Actor: actor, Reason: why}); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 // started admits effects, has them die, and begins a replay of all of them.
-func (b *bundle) started(n int, cfg replay.ReplaysConfig) ([]inbox.ID, *replay.Replays, *replay.Replay) {
+func (b *bundle) started(n int, cfg replay.Config) ([]inbox.ID, *replay.Store, *replay.Replay) {
 	b.tb.Helper()
 	ids := b.admit(repeatable, n)
 	b.died()
 	r := b.replays(cfg)
-	p := plan(b.tb, r, everything(), replay.ReplayOptions{})
+	p := plan(b.tb, r, everything(), replay.Options{})
 	start(b.tb, r, p)
 	return ids, r, p
 }
 
 // run makes steps until the replay has ended, and gives how many items they took.
-func run(tb testing.TB, r *replay.Replays, id inbox.ID) int {
+func run(tb testing.TB, r *replay.Store, id inbox.ID) int {
 	tb.Helper()
 	for n := 0; ; {
 		step, err := r.Step(tb.Context(), id)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if n += step.Items; step.State != replay.ReplayRunning {
+		if n += step.Items; step.State != replay.Running {
 			return n
 		}
 	}
 }
 
-func everything() replay.ReplayScope {
-	return replay.ReplayScope{DeadFilter: inbox.DeadFilter{Source: "shop"}}
+func everything() replay.Scope {
+	return replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop"}}
 }
 
 func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
@@ -99,9 +99,9 @@ func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
 	b.died()
 	attempts := b.text(`SELECT string_agg(a::text, E'\n' ORDER BY a) FROM effect_attempt a`)
 	bodies := b.text(`SELECT string_agg(body::text, '' ORDER BY id) FROM inbox_body`)
-	r := b.replays(replay.ReplaysConfig{Chunk: 2})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
-	if p.State != replay.ReplayPlanned || p.Summary.Items != 3 || p.Summary.ToDo != 3 || len(p.Digest) != 64 {
+	r := b.replays(replay.Config{Chunk: 2})
+	p := plan(t, r, everything(), replay.Options{})
+	if p.State != replay.Planned || p.Summary.Items != 3 || p.Summary.ToDo != 3 || len(p.Digest) != 64 {
 		t.Fatalf("%+v", p)
 	}
 	b.exec(`UPDATE effect SET rearms = 3`) // a replay gives redeliveries their say back
@@ -116,7 +116,7 @@ func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
 	}
 	b.eventually("the replay to end", func() bool {
 		p, err := r.Status(t.Context(), p.ID)
-		return err == nil && p.State == replay.ReplayDone && p.FinishedAt != nil && p.Left() == 0
+		return err == nil && p.State == replay.Done && p.FinishedAt != nil && p.Left() == 0
 	})
 	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE version = 2 AND attempt = 1 AND trigger = 'replay'`); n != 3 {
 		t.Errorf("%d attempts say that they are of a replay, want 3", n)
@@ -151,9 +151,9 @@ func TestANewKeyIsDerivedAndKept(t *testing.T) {
 	b := setup(t)
 	id := b.admit(once, 1)[0]
 	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now(), rendered = 'old bytes', unknown_since = now()`)
-	r := b.replays(replay.ReplaysConfig{})
+	r := b.replays(replay.Config{})
 	for version := 2; version <= 3; version++ {
-		p := plan(t, r, replay.ReplayScope{IDs: []inbox.ID{id}}, replay.ReplayOptions{IncludeDone: true, NewKey: true})
+		p := plan(t, r, replay.Scope{IDs: []inbox.ID{id}}, replay.Options{IncludeDone: true, NewKey: true})
 		start(t, r, p)
 		run(t, r, p.ID)
 		want := fmt.Sprintf("key-%s~v%d", id, version)
@@ -170,8 +170,8 @@ func TestAReplayUnderTheOldKeySendsTheOldBytes(t *testing.T) {
 	id := b.admit(repeatable, 1)[0]
 	b.died()
 	b.exec(`UPDATE effect SET rendered = 'old bytes', unknown_since = now()`)
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, everything(), replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, everything(), replay.Options{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	if row := b.row(id); string(row.Rendered) != "old bytes" || b.text(`SELECT idempotency_key FROM effect WHERE unknown_since IS NOT NULL`) != "key-"+id.String() {
@@ -183,30 +183,30 @@ func TestAReplayIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change string
-		start  replay.StartReplay
+		start  replay.StartRequest
 		want   error
 	}{
-		"another digest":           {``, replay.StartReplay{Digest: "0123456789abcdef", Actor: actor, Reason: why}, replay.ErrDigest},
-		"too little of the digest": {``, replay.StartReplay{Digest: "0", Actor: actor, Reason: why}, replay.ErrDigest},
-		"no reason":                {``, replay.StartReplay{Actor: actor}, inbox.ErrUnexplained},
-		"no actor":                 {``, replay.StartReplay{Reason: why}, inbox.ErrUnexplained},
-		"expired":                  {`UPDATE replay SET expires_at = now()`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrReplayState},
-		"cancelled":                {`UPDATE replay SET state = 'cancelled'`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrReplayState},
-		"planning still":           {`UPDATE replay SET state = 'planning'`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrReplayState},
+		"another digest":           {``, replay.StartRequest{Digest: "0123456789abcdef", Actor: actor, Reason: why}, replay.ErrDigest},
+		"too little of the digest": {``, replay.StartRequest{Digest: "0", Actor: actor, Reason: why}, replay.ErrDigest},
+		"no reason":                {``, replay.StartRequest{Actor: actor}, inbox.ErrUnexplained},
+		"no actor":                 {``, replay.StartRequest{Reason: why}, inbox.ErrUnexplained},
+		"expired":                  {`UPDATE replay SET expires_at = now()`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrState},
+		"cancelled":                {`UPDATE replay SET state = 'cancelled'`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrState},
+		"planning still":           {`UPDATE replay SET state = 'planning'`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrState},
 		"an item more": {`INSERT INTO replay_item (replay_id, position, event_id, route_id, action) SELECT id, 99, id, 1, 'create' FROM replay`,
-			replay.StartReplay{Actor: actor, Reason: why}, replay.ErrDigest},
-		"another effect":  {`UPDATE replay_item SET effect_id = gen_random_uuid()`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrDigest},
-		"another version": {`UPDATE replay_item SET effect_version = 2`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrDigest},
-		"another action":  {`UPDATE replay_item SET action = 'new_key'`, replay.StartReplay{Actor: actor, Reason: why}, replay.ErrDigest},
-		"a rate below 0":  {``, replay.StartReplay{Actor: actor, Reason: why, Rate: -1}, nil},
+			replay.StartRequest{Actor: actor, Reason: why}, replay.ErrDigest},
+		"another effect":  {`UPDATE replay_item SET effect_id = gen_random_uuid()`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrDigest},
+		"another version": {`UPDATE replay_item SET effect_version = 2`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrDigest},
+		"another action":  {`UPDATE replay_item SET action = 'new_key'`, replay.StartRequest{Actor: actor, Reason: why}, replay.ErrDigest},
+		"a rate below 0":  {``, replay.StartRequest{Actor: actor, Reason: why, Rate: -1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			id := b.admit(repeatable, 1)[0]
 			b.died()
-			r := b.replays(replay.ReplaysConfig{})
-			p := plan(t, r, everything(), replay.ReplayOptions{})
+			r := b.replays(replay.Config{})
+			p := plan(t, r, everything(), replay.Options{})
 			if c.change != "" {
 				b.exec(c.change)
 			}
@@ -223,7 +223,7 @@ func TestAReplayIsRefused(t *testing.T) {
 		})
 	}
 	b := setup(t)
-	if _, err := b.replays(replay.ReplaysConfig{}).Start(t.Context(), replay.StartReplay{ID: inbox.NewID(time.Now()), Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrNotFound) {
+	if _, err := b.replays(replay.Config{}).Start(t.Context(), replay.StartRequest{ID: inbox.NewID(time.Now()), Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -253,8 +253,8 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 			b := setup(t)
 			id := b.admit(repeatable, 1)[0]
 			b.died()
-			r := b.replays(replay.ReplaysConfig{})
-			p := plan(t, r, everything(), replay.ReplayOptions{})
+			r := b.replays(replay.Config{})
+			p := plan(t, r, everything(), replay.Options{})
 			start(t, r, p)
 			c.change(b, id)
 			before := b.text(`SELECT max(e::text) FROM effect e`)
@@ -263,7 +263,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 				t.Errorf("%s became %s", before, after)
 			}
 			p, err := r.Status(t.Context(), p.ID)
-			if err != nil || p.Summary.Outcomes[c.want] != 1 || p.State != replay.ReplayDone {
+			if err != nil || p.Summary.Outcomes[c.want] != 1 || p.State != replay.Done {
 				t.Errorf("%+v, %v", p, err)
 			}
 		})
@@ -275,7 +275,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 func TestARedeliveryDuringAReplayIsHarmless(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(20, replay.ReplaysConfig{Chunk: 3})
+	ids, r, p := b.started(20, replay.Config{Chunk: 3})
 	var wait sync.WaitGroup
 	store := b.store("node-1")
 	wait.Go(func() {
@@ -309,8 +309,8 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 		b.exec(`DELETE FROM effect_attempt`)
 		b.exec(`UPDATE effect SET version = 1`)
 		b.died()
-		r := b.replays(replay.ReplaysConfig{Chunk: 1})
-		p := plan(t, r, everything(), replay.ReplayOptions{})
+		r := b.replays(replay.Config{Chunk: 1})
+		p := plan(t, r, everything(), replay.Options{})
 		if steps > 0 {
 			start(t, r, p)
 		}
@@ -319,11 +319,11 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := r.Cancel(t.Context(), replay.CancelReplay{ID: p.ID, Actor: actor, Reason: why})
-		if err != nil || c.State != replay.ReplayCancelled || c.FinishedAt == nil {
+		c, err := r.Cancel(t.Context(), replay.CancelRequest{ID: p.ID, Actor: actor, Reason: why})
+		if err != nil || c.State != replay.Cancelled || c.FinishedAt == nil {
 			t.Fatalf("after %d steps: %+v, %v", steps, c, err)
 		}
-		if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 || step.State != replay.ReplayCancelled {
+		if step, err := r.Step(t.Context(), p.ID); err != nil || step.Items != 0 || step.State != replay.Cancelled {
 			t.Errorf("a step after it: %+v, %v", step, err)
 		}
 		if moved := b.count(`SELECT count(*) FROM effect WHERE state = 'pending' AND version = 2 AND job_id IN (SELECT id FROM river_job)`); moved != steps {
@@ -333,10 +333,10 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 			WHERE i.replay_id = $1 AND NOT EXISTS (SELECT FROM replay_outcome o WHERE o.replay_id = i.replay_id AND o.position = i.position) AND e.state = 'dead' AND e.version = 1`, p.ID); left != n-steps {
 			t.Errorf("%d left after %d steps", left, steps)
 		}
-		if _, err := r.Start(t.Context(), replay.StartReplay{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, replay.ErrReplayState) {
+		if _, err := r.Start(t.Context(), replay.StartRequest{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, replay.ErrState) {
 			t.Errorf("run again: %v", err)
 		}
-		if _, err := r.Cancel(t.Context(), replay.CancelReplay{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, replay.ErrReplayState) {
+		if _, err := r.Cancel(t.Context(), replay.CancelRequest{ID: p.ID, Actor: actor, Reason: why}); !errors.Is(err, replay.ErrState) {
 			t.Errorf("cancelled twice: %v", err)
 		}
 	}
@@ -349,7 +349,7 @@ func TestCancelLeavesWhatIsNotDone(t *testing.T) {
 func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids, r, p := b.started(3, replay.ReplaysConfig{})
+	ids, r, p := b.started(3, replay.Config{})
 	sweeper, err := jobs.NewSweeper(jobs.SweeperConfig{
 		Pool: b.work, Store: b.store("node-1"), Replays: r, Logger: testLogger(t), Every: -1,
 	})
@@ -363,7 +363,7 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 		}
 	}
 	sweep(0)
-	if again, err := r.Start(t.Context(), replay.StartReplay{ID: p.ID, Digest: p.Digest, Actor: "bob", Reason: "is it stuck?", Rate: 1}); err != nil || again.State != replay.ReplayRunning || again.Rate != 0 {
+	if again, err := r.Start(t.Context(), replay.StartRequest{ID: p.ID, Digest: p.Digest, Actor: "bob", Reason: "is it stuck?", Rate: 1}); err != nil || again.State != replay.Running || again.Rate != 0 {
 		t.Fatalf("%+v, %v: run again is a new wake-up and nothing else", again, err)
 	}
 	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'replay' AND queue = 'replay'`); n != 2 {
@@ -403,7 +403,7 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	}
 	b.eventually("the replay to end", func() bool {
 		p, err := r.Status(t.Context(), p.ID)
-		return err == nil && p.State == replay.ReplayDone
+		return err == nil && p.State == replay.Done
 	})
 	b.exec(`TRUNCATE river_job`)
 	sweep(0)
@@ -419,8 +419,8 @@ func TestResultsThatSayFailureAreForgotten(t *testing.T) {
 	for i, status := range []string{"failed", "done", "failed"} {
 		b.exec(`INSERT INTO operation_result (event_id, status, document, rendered_at) VALUES ($1, $2, 'x', now())`, ids[i], status)
 	}
-	r := b.replays(replay.ReplaysConfig{})
-	p := plan(t, r, replay.ReplayScope{IDs: ids[:2]}, replay.ReplayOptions{})
+	r := b.replays(replay.Config{})
+	p := plan(t, r, replay.Scope{IDs: ids[:2]}, replay.Options{})
 	start(t, r, p)
 	run(t, r, p.ID)
 	if got := b.text(`SELECT string_agg(status, ' ') FROM operation_result`); got != "done" {

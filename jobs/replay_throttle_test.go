@@ -140,13 +140,13 @@ func jammed(begun time.Time, replayed func() bool) jobs.Deliveries {
 func TestTheWorkerGivesWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, r, p := b.started(100, replay.ReplaysConfig{Chunk: 100})
+	_, r, p := b.started(100, replay.Config{Chunk: 100})
 	b.client(jobs.Config{Replays: r, Deliveries: jammed(time.Now(), func() bool {
 		return b.count(`SELECT count(*) FROM replay_outcome`) > 0
 	})})
 	b.eventually("the replay to end", func() bool {
 		p, err := r.Status(t.Context(), p.ID)
-		return err == nil && p.State == replay.ReplayDone
+		return err == nil && p.State == replay.Done
 	})
 	if steps := b.count(`SELECT count(DISTINCT acted_at) FROM replay_outcome`); steps < 5 {
 		t.Errorf("%d steps were made beside deliveries that wait for a second", steps)
@@ -175,7 +175,7 @@ func TestStepsDoNotRunAhead(t *testing.T) {
 	t.Parallel()
 	const n, chunk = jobs.MostAhead + 1000, 100
 	b := setup(t)
-	_, r, _ := b.started(n, replay.ReplaysConfig{Chunk: chunk})
+	_, r, _ := b.started(n, replay.Config{Chunk: chunk})
 	s := &counting{sink: sink{idempotent: true}, b: b}
 	// Without a limit of the target's, or those put off because of it would wait, too.
 	b.client(jobs.Config{

@@ -62,7 +62,7 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 	b := setup(t)
 	b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadBlock}}
 	store := b.store("node-1")
-	r := b.replays(replay.ReplaysConfig{Store: store})
+	r := b.replays(replay.Config{Store: store})
 	skipped, sent := 0, 0
 	for round := range 16 {
 		key := fmt.Sprint(round)
@@ -71,7 +71,7 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 		if b.try(store, ids[1]) != nil {
 			t.Fatal("2 began behind a dead one")
 		}
-		p := plan(t, r, replay.ReplayScope{IDs: ids[:1]}, replay.ReplayOptions{})
+		p := plan(t, r, replay.Scope{IDs: ids[:1]}, replay.Options{})
 		start(t, r, p)
 		shown := b.streamOf(key)
 		end := []inbox.EffectState{inbox.EffectDone, inbox.EffectDead}[round%2]

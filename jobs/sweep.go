@@ -49,7 +49,7 @@ type SweeperConfig struct {
 
 	// Replays, if set, are looked after too: one that runs and whose job is not live
 	// gets a new one, and a plan that nobody ran expires.
-	Replays *replay.Replays
+	Replays *replay.Store
 
 	// Peers tells which routes other live processes know: their wake-ups may have been
 	// handed over and are then left to them. nil is none.

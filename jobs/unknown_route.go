@@ -29,7 +29,7 @@ const (
 	// For lookForPeersFor after a route was first met the table of processes is read anew
 	// up to once every lookForPeersEvery: a process that knows the route has most likely
 	// just started. After that its heartbeat tells of it soon enough.
-	lookForPeersFor   = 2 * node.NodeHeartbeat
+	lookForPeersFor   = 2 * node.Heartbeat
 	lookForPeersEvery = time.Second
 
 	// reportUnknownEvery is how often the log tells of them, all in one line.

@@ -12,7 +12,7 @@ import (
 // recallAgain is how long after its start a process recalls once more: by then every
 // other process has read that this one knows its routes, and puts no further effect of
 // theirs off.
-const recallAgain = node.NodeHeartbeat + 5*time.Second
+const recallAgain = node.Heartbeat + 5*time.Second
 
 // recallUnknown has the effects carried out that were put off while nobody knew their
 // routes: a route that came back is not to wait for the end of a long pause. What this

@@ -19,14 +19,14 @@ import (
 // bundle is a gate that the test starts, with what only the gate's tests do to it.
 type bundle struct{ *storetest.Bench }
 
-func setup(t *testing.T, change func(*gate.GateConfig)) *bundle {
+func setup(t *testing.T, change func(*gate.Config)) *bundle {
 	t.Helper()
 	return &bundle{storetest.NewBench(t, change)}
 }
 
 // oneFlusher makes what is queued before the start one group: of two flushers each may
 // take one of the deliveries.
-func oneFlusher(c *gate.GateConfig) { c.Flushers = 1 }
+func oneFlusher(c *gate.Config) { c.Flushers = 1 }
 
 // What replays give way by: each delivery once, with the time from its coming to its
 // commit, also when it was no new one.
@@ -103,9 +103,9 @@ func TestGateFailsOneAlone(t *testing.T) {
 
 func TestGateIsBounded(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*gate.GateConfig){
-		"by deliveries": func(c *gate.GateConfig) { c.QueueEvents = 2 },
-		"by bytes":      func(c *gate.GateConfig) { c.QueueBytes = 2*(512+28) + 10 },
+	for name, change := range map[string]func(*gate.Config){
+		"by deliveries": func(c *gate.Config) { c.QueueEvents = 2 },
+		"by bytes":      func(c *gate.Config) { c.QueueBytes = 2*(512+28) + 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -317,7 +317,7 @@ func TestGateTakesAnUnconfirmedCommitForAmbiguous(t *testing.T) {
 	}{"once": {1, nil}, "again and again": {100, gate.ErrUnavailable}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(c *gate.GateConfig) {
+			b := setup(t, func(c *gate.Config) {
 				acquire, left := gate.AcquireFrom(c.Pool), test.warnings
 				c.Flushers = 1
 				c.Acquire = func(ctx context.Context) (gate.Conn, error) {

@@ -48,7 +48,7 @@ func deliveries(source *inbox.Source, name string, n int) (out []*inbox.Admissio
 func TestGateDeadlineHoldsUnderATableLock(t *testing.T) {
 	t.Parallel()
 	const deadline = 2 * time.Second
-	b := setup(t, func(c *gate.GateConfig) { c.Deadline = deadline })
+	b := setup(t, func(c *gate.Config) { c.Deadline = deadline })
 	b.stranger(t, `LOCK TABLE inbox_event IN SHARE MODE`) // as CREATE INDEX does
 	began := time.Now()
 	for i, a := range b.Together(t, deliveries(b.Source, "evt", 40)...) {
@@ -69,7 +69,7 @@ func TestGateDeadlineHoldsUnderATableLock(t *testing.T) {
 func TestGateWaitsForATable(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	b := setup(t, func(c *gate.GateConfig) {
+	b := setup(t, func(c *gate.Config) {
 		c.Deadline = time.Minute
 		acquire := gate.AcquireFrom(c.Pool)
 		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
@@ -97,7 +97,7 @@ func TestGateWaitsForATable(t *testing.T) {
 func TestGateDeadlineHoldsAcrossASplit(t *testing.T) {
 	t.Parallel()
 	const deadline, held = 4 * time.Second, 20
-	b := setup(t, func(c *gate.GateConfig) { c.Deadline = deadline })
+	b := setup(t, func(c *gate.Config) { c.Deadline = deadline })
 	b.stranger(t, takeKey, b.Source.ID, held)
 	began := time.Now()
 	answers := b.Together(t, append(deliveries(b.Source, "held", held), deliveries(b.Source, "free", 5)...)...)
@@ -117,7 +117,7 @@ func TestGateRestGoesToAFreeFlusher(t *testing.T) {
 	t.Parallel()
 	through := make(chan struct{})
 	var first atomic.Bool
-	b := setup(t, func(c *gate.GateConfig) {
+	b := setup(t, func(c *gate.Config) {
 		c.GroupEvents, c.Deadline = 2, 30*time.Second
 		acquire := gate.AcquireFrom(c.Pool)
 		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
@@ -171,7 +171,7 @@ func TestGateDuplicateDoesNotWaitForItsRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A gate of its own, so that both duplicates are one group.
-	again := setup(t, func(c *gate.GateConfig) { c.Pool, c.Clock, c.Flushers = b.GatePool, inboxtest.Clock(t, b.Pool), 1 })
+	again := setup(t, func(c *gate.Config) { c.Pool, c.Clock, c.Flushers = b.GatePool, inboxtest.Clock(t, b.Pool), 1 })
 	again.Pool, again.Source = b.Pool, b.Source
 	_, letGo := again.stranger(t, `SELECT FROM inbox_event WHERE event_id = 'evt_1' FOR UPDATE`)
 	for i, a := range again.Together(t, inboxtest.Admission(b.Source, "evt_1"), inboxtest.Admission(b.Source, "evt_2")) {

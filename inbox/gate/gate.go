@@ -44,8 +44,8 @@ type Conn interface {
 // through it.
 type Acquire func(ctx context.Context) (Conn, error)
 
-// GateConfig configures a [Gate]. Pool, Enqueuer and Clock are required.
-type GateConfig struct {
+// Config configures a [Gate]. Pool, Enqueuer and Clock are required.
+type Config struct {
 	// Pool is the gate's own pool, opened as [PoolGate], so that no other load can
 	// starve it. It needs Flushers connections and two more for conflicts.
 	Pool *pgxpool.Pool
@@ -82,7 +82,7 @@ type GateConfig struct {
 	Deadline time.Duration
 }
 
-func (c *GateConfig) withDefaults() GateConfig {
+func (c *Config) withDefaults() Config {
 	out := *c
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
@@ -103,7 +103,7 @@ func (c *GateConfig) withDefaults() GateConfig {
 // and their jobs. Concurrent admissions are committed together; a lone one is
 // committed at once.
 type Gate struct {
-	cfg   GateConfig
+	cfg   Config
 	queue chan *delivery
 	spare chan *delivery // taken, but they did not fit a group
 	turn  chan struct{}  // held by the flusher that commits
@@ -123,8 +123,8 @@ type Gate struct {
 // maxQueueEvents bounds the queue, whose places are made at once.
 const maxQueueEvents = 1 << 20
 
-// NewGate makes a gate; Start sets it going.
-func NewGate(cfg GateConfig) (*Gate, error) {
+// New makes a gate; Start sets it going.
+func New(cfg Config) (*Gate, error) {
 	var errs []error
 	if cfg.Pool == nil {
 		errs = append(errs, errors.New("gate: Pool is required"))

@@ -11,7 +11,7 @@ import (
 
 func newGate(tb testing.TB, b inboxtest.Bench) inboxtest.Gate {
 	tb.Helper()
-	gate, err := gate.NewGate(gate.GateConfig{Pool: b.Pool, Acquire: b.Acquire, Enqueuer: b.Queue, Clock: b.Clock})
+	gate, err := gate.New(gate.Config{Pool: b.Pool, Acquire: b.Acquire, Enqueuer: b.Queue, Clock: b.Clock})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,12 +8,12 @@ import (
 
 // When a gate that fails is not ready, and when it is again.
 const (
-	// GateFailing is how long nothing but failures have to follow one another.
-	GateFailing = 5 * time.Second
+	// FailingAfter is how long nothing but failures have to follow one another.
+	FailingAfter = 5 * time.Second
 
-	// GateQuiet is how long after the last failure a commit that nobody has delivered clears the
+	// HealthyAfter is how long after the last failure a commit that nobody has delivered clears the
 	// gate. A balancer that has taken the process out sends nothing that could.
-	GateQuiet = 10 * time.Second
+	HealthyAfter = 10 * time.Second
 )
 
 // gateHealth tells a gate that cannot commit from one that has met a bad delivery. What counts is
@@ -43,14 +43,14 @@ func (h *gateHealth) succeeded() {
 	h.first = time.Time{}
 }
 
-// Ready returns an error while every commit of the gate has failed for [GateFailing]. The first
+// Ready returns an error while every commit of the gate has failed for [FailingAfter]. The first
 // one that succeeds clears it, and so does [Gate.Committed] when nothing has failed for
-// [GateQuiet].
+// [HealthyAfter].
 func (g *Gate) Ready() error {
 	h := &g.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if failing := h.last.Sub(h.first); !h.first.IsZero() && failing >= GateFailing {
+	if failing := h.last.Sub(h.first); !h.first.IsZero() && failing >= FailingAfter {
 		return fmt.Errorf("deliveries have not been recorded for %s: %s", g.cfg.Clock.Local().Sub(h.first).Truncate(time.Second), h.reason)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (g *Gate) Committed(began time.Time) {
 	h := &g.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.first.IsZero() && began.Sub(h.last) >= GateQuiet {
+	if !h.first.IsZero() && began.Sub(h.last) >= HealthyAfter {
 		h.first = time.Time{}
 	}
 }

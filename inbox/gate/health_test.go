@@ -61,7 +61,7 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			var working atomic.Bool
 			connections := inboxtest.Open(t, url, schema, session.PoolGate, 4)
 			direct := new(inboxtest.Fault).Acquire(connections)
-			g, err := gate.NewGate(gate.GateConfig{
+			g, err := gate.New(gate.Config{
 				Pool: connections, Enqueuer: storetest.Queue(), Clock: inbox.NewClock(pool, now),
 				Acquire: func(ctx context.Context) (gate.Conn, error) {
 					if working.Load() {
@@ -92,7 +92,7 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			if err := g.Ready(); (err != nil) != test.counts {
 				t.Errorf("after nothing but failures for an hour: %v", err)
 			}
-			if g.Committed(after(gate.GateQuiet - time.Second)); (g.Ready() != nil) != test.counts {
+			if g.Committed(after(gate.HealthyAfter - time.Second)); (g.Ready() != nil) != test.counts {
 				t.Errorf("a commit right after the last failure: %v", g.Ready())
 			}
 			if g.Committed(after(time.Second)); g.Ready() != nil {

@@ -29,7 +29,7 @@ func (r refusing) Notify(b *pgx.Batch) {
 func TestGateNotifiesBehindTheCommit(t *testing.T) {
 	t.Parallel()
 	queue := refusing{storetest.Queue(), new(atomic.Int32)}
-	b := setup(t, func(cfg *gate.GateConfig) { cfg.Enqueuer = queue })
+	b := setup(t, func(cfg *gate.Config) { cfg.Enqueuer = queue })
 	for _, outcome := range []inbox.Outcome{inbox.Recorded, inbox.Duplicate} {
 		if outcome == inbox.Recorded {
 			b.Start(t)

@@ -60,7 +60,7 @@ func TestPlacesAtTheGate(t *testing.T) {
 			source := inboxtest.Source(t, pool, "shop")
 			route := &source.Routes[0]
 			route.Order, route.Types = c.policy, []string{"test.*"}
-			gate, err := gate.NewGate(gate.GateConfig{
+			gate, err := gate.New(gate.Config{
 				Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: storetest.Queue(), Clock: inboxtest.Clock(t, pool),
 			})
 			if err != nil {

@@ -42,7 +42,7 @@ func TestGateBatchLetsOthersPass(t *testing.T) {
 	var runs atomic.Int64
 	other := make(chan error, 1)
 	var committed int
-	b = setup(t, func(c *gate.GateConfig) {
+	b = setup(t, func(c *gate.Config) {
 		c.GroupEvents = 32
 		acquire := gate.AcquireFrom(c.Pool)
 		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
@@ -90,7 +90,7 @@ func TestGateBatchIsResumed(t *testing.T) {
 			t.Parallel()
 			for n, last := 1, false; !last; n++ {
 				fault := &inboxtest.Fault{N: n, After: after, Onwards: true}
-				b := setup(t, func(c *gate.GateConfig) {
+				b := setup(t, func(c *gate.Config) {
 					c.GroupEvents, c.Acquire = 16, fault.Acquire(c.Pool) // parts of 8
 				})
 				b.Start(t)
@@ -106,7 +106,7 @@ func TestGateBatchIsResumed(t *testing.T) {
 				if bare != 0 || recorded%8 != 0 {
 					t.Fatalf("cut at call %d: %d events, %d of them without body or effect", n, recorded, bare)
 				}
-				again := setup(t, func(c *gate.GateConfig) { c.GroupEvents, c.Pool, c.Clock = 16, b.GatePool, inboxtest.Clock(t, b.Pool) })
+				again := setup(t, func(c *gate.Config) { c.GroupEvents, c.Pool, c.Clock = 16, b.GatePool, inboxtest.Clock(t, b.Pool) })
 				again.Start(t)
 				receipt, err := again.Gate.Accept(t.Context(), batch())
 				if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// GateStats is a snapshot of what a gate has done since it was made.
-type GateStats struct {
+// Stats is a snapshot of what a gate has done since it was made.
+type Stats struct {
 	// Groups were committed. Events were new, Duplicates and Conflicts were not.
 	Groups, Events, Duplicates, Conflicts uint64
 	// Displaced are payloads of conflicts that made room for newer ones of their event.
@@ -49,8 +49,8 @@ func (c *gateCounters) count(r *inbox.Receipt) {
 }
 
 // Stats counts in memory; nothing asks the database.
-func (g *Gate) Stats() GateStats {
-	return GateStats{
+func (g *Gate) Stats() Stats {
+	return Stats{
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
 		Conflicts: g.stats.conflicts.Load(), Displaced: g.stats.displaced.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
 		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),

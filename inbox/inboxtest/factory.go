@@ -21,9 +21,9 @@ func Source(tb testing.TB, pool *pgxpool.Pool, name string) *inbox.Source {
 	if err := inbox.EnsurePartitions(ctx, pool, []string{"default"}, time.Now(), 1); err != nil {
 		tb.Fatal(err)
 	}
-	registered, err := registry.Register(ctx, pool, []registry.SourceRow{{
+	registered, err := registry.Register(ctx, pool, []registry.Source{{
 		Name: name, Provider: "test", Class: "default", Separate: true,
-		Routes: []registry.RouteRow{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
+		Routes: []registry.Route{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
 	}})
 	if err != nil {
 		tb.Fatal(err)

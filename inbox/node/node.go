@@ -16,11 +16,11 @@ import (
 
 // How a process shows that it lives. All times are the database's.
 const (
-	// NodeHeartbeat is how often a process writes its row.
-	NodeHeartbeat = 10 * time.Second
+	// Heartbeat is how often a process writes its row.
+	Heartbeat = 10 * time.Second
 
-	// NodeSilence is how long after its last heartbeat a process counts as live.
-	NodeSilence = 30 * time.Second
+	// Silence is how long after its last heartbeat a process counts as live.
+	Silence = 30 * time.Second
 
 	// nodeForgotten is how long a silent process is still listed.
 	nodeForgotten = 24 * time.Hour
@@ -29,8 +29,8 @@ const (
 	nodeDeadline = 3 * time.Second
 )
 
-// NodeConfig describes a process. Pool, Name and Version are required.
-type NodeConfig struct {
+// Config describes a process. Pool, Name and Version are required.
+type Config struct {
 	Pool *pgxpool.Pool
 
 	// Name tells people which process it is; Version is the version of its program.
@@ -53,7 +53,7 @@ type NodeConfig struct {
 // Node is the row of one process in the table of processes. It is safe for concurrent
 // use.
 type Node struct {
-	cfg   NodeConfig
+	cfg   Config
 	id    inbox.ID
 	peers *Peers
 
@@ -61,8 +61,8 @@ type Node struct {
 	routes []int32
 }
 
-// NewNode describes a process; it writes nothing yet.
-func NewNode(cfg NodeConfig) (*Node, error) {
+// New describes a process; it writes nothing yet.
+func New(cfg Config) (*Node, error) {
 	var errs []error
 	if cfg.Pool == nil {
 		errs = append(errs, errors.New("a node needs a pool"))
@@ -111,7 +111,7 @@ DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'
 
 // Beat writes that the process lives, which keys it holds and which routes it works, forgets processes that
 // have been silent for a day, and returns all that are left, this one among them.
-func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
+func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
 	defer cancel()
 	n.mu.Lock()
@@ -127,8 +127,8 @@ func (n *Node) Beat(ctx context.Context) ([]NodeRow, error) {
 	var b pgx.Batch
 	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown)
 	b.Queue(forgetNodes, nodeForgotten.Microseconds())
-	var nodes []NodeRow
-	b.Queue(readNodes, NodeSilence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
+	var nodes []Row
+	b.Queue(readNodes, Silence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
 		nodes, err = pgx.CollectRows(rows, scanNode)
 		return err
 	})
@@ -143,7 +143,7 @@ const removeNode = `
 DELETE FROM node WHERE id = $1`
 
 // Leave removes the process's row when it stops. A process that cannot is silent, and
-// no longer counts after [NodeSilence].
+// no longer counts after [Silence].
 func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
 	defer cancel()

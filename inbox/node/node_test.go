@@ -23,7 +23,7 @@ func TestNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := func(name string, keys *seal.Keyring) *node.Node {
-		n, err := node.NewNode(node.NodeConfig{Pool: pool, Name: name, Version: "1.2.3", Roles: []string{"work"}, Configuration: "c0ffee", Keyring: keys})
+		n, err := node.New(node.Config{Pool: pool, Name: name, Version: "1.2.3", Roles: []string{"work"}, Configuration: "c0ffee", Keyring: keys})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,8 +32,8 @@ func TestNodes(t *testing.T) {
 		}
 		return n
 	}
-	list := func() []node.NodeRow {
-		nodes, err := node.Nodes(t.Context(), pool)
+	list := func() []node.Row {
+		nodes, err := node.List(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	silent(node.NodeSilence + time.Second)
+	silent(node.Silence + time.Second)
 	if nodes := list(); nodes[0].Live || len(node.Lacking(nodes, first)) != 1 || len(node.Sealing(nodes, 2)) != 1 {
 		t.Errorf("a silent process: %+v, want it not live, lacking nothing, and sealing for a while", nodes[0])
 	}
@@ -90,7 +90,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("after 11 minutes of silence key 2 is sealed with by %v", got)
 	}
 	silent(25 * time.Hour)
-	if nodes, err := plain.Beat(t.Context()); err != nil || slices.ContainsFunc(nodes, func(n node.NodeRow) bool { return n.Name == "a" }) {
+	if nodes, err := plain.Beat(t.Context()); err != nil || slices.ContainsFunc(nodes, func(n node.Row) bool { return n.Name == "a" }) {
 		t.Errorf("after a day of silence: %+v, %v, want it forgotten", nodes, err)
 	}
 	if nodes, err := a.Beat(t.Context()); err != nil || len(nodes) != 2 {
@@ -110,7 +110,7 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
 	self := func(name string) *node.Node {
-		n, err := node.NewNode(node.NodeConfig{Pool: pool, Name: name, Version: "1"})
+		n, err := node.New(node.Config{Pool: pool, Name: name, Version: "1"})
 		if err != nil {
 			t.Fatal(err)
 		}

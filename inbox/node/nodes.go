@@ -13,14 +13,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// NodeRow is a process as it last described itself.
-type NodeRow struct {
-	ID            inbox.ID  `json:"id"`
-	Name          string    `json:"name"`
-	Version       string    `json:"version"`
-	Roles         []string  `json:"roles"`
-	Configuration string    `json:"configuration"`
-	Keys          []NodeKey `json:"keys"`
+// Row is a process as it last described itself.
+type Row struct {
+	ID            inbox.ID `json:"id"`
+	Name          string   `json:"name"`
+	Version       string   `json:"version"`
+	Roles         []string `json:"roles"`
+	Configuration string   `json:"configuration"`
+	Keys          []Key    `json:"keys"`
 
 	// ActiveKey is the key with which the process seals; 0 if it seals nothing.
 	// ActiveSince is when that changed; nil if it has not since the start.
@@ -37,23 +37,23 @@ type NodeRow struct {
 	// Silent is how long ago, by the database's clock, the process was last heard of.
 	Silent time.Duration `json:"-"`
 
-	// Live says that this is not longer ago than [NodeSilence].
+	// Live says that this is not longer ago than [Silence].
 	Live bool `json:"live"`
 }
 
-// NodeKey is a sealing key that a process holds.
-type NodeKey struct {
+// Key is a sealing key that a process holds.
+type Key struct {
 	ID          int32  `json:"id"`
 	Fingerprint string `json:"fingerprint"`
 }
 
 // Holds reports whether the process has the key: that id with the same secret.
-func (n *NodeRow) Holds(key seal.Key) bool {
-	return slices.Contains(n.Keys, NodeKey{ID: key.ID, Fingerprint: key.Fingerprint()})
+func (n *Row) Holds(key seal.Key) bool {
+	return slices.Contains(n.Keys, Key{ID: key.ID, Fingerprint: key.Fingerprint()})
 }
 
 // String names the process for a person.
-func (n *NodeRow) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
+func (n *Row) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
 
 const readNodes = `
 SELECT id, name, version, roles, configuration, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, started_at, heartbeat,
@@ -62,9 +62,9 @@ SELECT id, name, version, roles, configuration, key_ids, key_fingerprints, coale
 FROM node
 ORDER BY name, started_at, id`
 
-// Nodes are the processes that have a row, silent ones among them, by name.
-func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]NodeRow, error) {
-	rows, err := pool.Query(ctx, readNodes, NodeSilence.Microseconds())
+// List are the processes that have a row, silent ones among them, by name.
+func List(ctx context.Context, pool *pgxpool.Pool) ([]Row, error) {
+	rows, err := pool.Query(ctx, readNodes, Silence.Microseconds())
 	if err != nil {
 		return nil, fmt.Errorf("reading the nodes: %w", err)
 	}
@@ -75,15 +75,15 @@ func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]NodeRow, error) {
 	return nodes, nil
 }
 
-func scanNode(row pgx.CollectableRow) (n NodeRow, err error) {
+func scanNode(row pgx.CollectableRow) (n Row, err error) {
 	var ids []int32
 	var fingerprints []string
 	var silent int64
 	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.StartedAt,
 		&n.Heartbeat, &silent, &n.Live)
-	n.Keys = make([]NodeKey, len(ids))
+	n.Keys = make([]Key, len(ids))
 	for i := range n.Keys {
-		n.Keys[i] = NodeKey{ID: ids[i], Fingerprint: fingerprints[i]}
+		n.Keys[i] = Key{ID: ids[i], Fingerprint: fingerprints[i]}
 	}
 	n.Silent = time.Duration(silent) * time.Microsecond
 	return n, err
@@ -91,7 +91,7 @@ func scanNode(row pgx.CollectableRow) (n NodeRow, err error) {
 
 // Lacking are the live processes that do not hold the key: they could not read what
 // is sealed with it.
-func Lacking(nodes []NodeRow, key seal.Key) (out []NodeRow) {
+func Lacking(nodes []Row, key seal.Key) (out []Row) {
 	for _, n := range nodes {
 		if n.Live && !n.Holds(key) {
 			out = append(out, n)
@@ -107,13 +107,13 @@ const sealingSettles = time.Minute
 // Sealing are the processes that seal with the key, or may have a moment ago. A key is
 // lost for ever once it is removed, so a process that went silent without a stop counts
 // for ten minutes.
-func Sealing(nodes []NodeRow, key int32) (out []NodeRow) {
+func Sealing(nodes []Row, key int32) (out []Row) {
 	for _, n := range nodes {
 		if n.Silent > inbox.SealingReturns {
 			continue
 		}
 		changed := n.ActiveSince != nil && n.Heartbeat.Add(n.Silent).Sub(*n.ActiveSince) < sealingSettles
-		held := slices.ContainsFunc(n.Keys, func(k NodeKey) bool { return k.ID == key })
+		held := slices.ContainsFunc(n.Keys, func(k Key) bool { return k.ID == key })
 		if n.ActiveKey == key || changed && held {
 			out = append(out, n)
 		}

@@ -63,7 +63,7 @@ func (p *Peers) Look(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
 	defer cancel()
-	nodes, err := Nodes(ctx, p.pool)
+	nodes, err := List(ctx, p.pool)
 	if err != nil {
 		return fmt.Errorf("looking for the routes of other processes: %w", err)
 	}
@@ -71,7 +71,7 @@ func (p *Peers) Look(ctx context.Context) error {
 	return nil
 }
 
-func (p *Peers) saw(nodes []NodeRow) {
+func (p *Peers) saw(nodes []Row) {
 	routes := map[int32]struct{}{}
 	configurations := map[string]struct{}{}
 	found := false

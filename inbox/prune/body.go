@@ -129,7 +129,7 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		if err := s.keepNeeded(ctx, p); err != nil {
 			return err
 		}
-		s.cfg.Progress(PruneProgress{Step: p.name, Removed: s.report.Removed()})
+		s.cfg.Progress(Progress{Step: p.name, Removed: s.report.Removed()})
 		if err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" CONCURRENTLY"); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		return err
 	}
 	s.report.Partitions = append(s.report.Partitions, p.name)
-	s.cfg.Progress(PruneProgress{Step: p.name, Removed: s.report.Removed(), Done: 1})
+	s.cfg.Progress(Progress{Step: p.name, Removed: s.report.Removed(), Done: 1})
 	return nil
 }
 

@@ -58,7 +58,7 @@ func TestPruneFinishesWhatWasInterrupted(t *testing.T) {
 	p.Exec(t, "ALTER TABLE inbox_body_default DETACH PARTITION "+name(19*storetest.Day))
 	var dropped []string
 	inboxtest.Until(t, "a pass that is complete", func() bool {
-		report, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{Anew: true})
+		report, err := p.Pruner(t).Run(t.Context(), prune.Run{Anew: true})
 		dropped = append(dropped, report.Partitions...)
 		return err == nil && report.Complete
 	})
@@ -85,7 +85,7 @@ func TestPruneLooksAgain(t *testing.T) {
 	id := p.Deliver(t, "old", 20*storetest.Day, inbox.EffectDone)
 	partition := "inbox_body_default" + time.Now().Add(-20*storetest.Day).UTC().Format("_20060102")
 	needed := false
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: p.Pool, Rate: -1, Progress: func(g prune.PruneProgress) {
+	pruner, err := prune.New(prune.Config{Pool: p.Pool, Rate: -1, Progress: func(g prune.Progress) {
 		if g.Step == partition && g.Done == 0 && !needed { // looked through, and about to be taken off
 			p.Settle(t, id, inbox.EffectDead, 20*storetest.Day)
 			needed = true
@@ -94,7 +94,7 @@ func TestPruneLooksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := pruner.Run(t.Context(), prune.PruneRun{})
+	report, err := pruner.Run(t.Context(), prune.Run{})
 	if err != nil || !needed || !slices.Contains(report.Partitions, partition) {
 		t.Fatalf("%+v, %v; became needed: %t", report, err, needed)
 	}
@@ -124,7 +124,7 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Each look at the clock takes a tenth of a second: few batches to a step's share.
-	pruner, err := prune.NewPruner(prune.PruneConfig{
+	pruner, err := prune.New(prune.Config{
 		Pool: p.Pool, Effects: effects, Rate: -1, Budget: 4 * time.Second,
 		Now: func() time.Time { return time.Unix(0, calls.Add(int64(100*time.Millisecond))) },
 	})
@@ -134,7 +134,7 @@ func TestPruneGoesOnInALargeDay(t *testing.T) {
 	partition := "inbox_body_default" + time.Now().Add(-20*storetest.Day).UTC().Format("_20060102")
 	passes, needed := 0, false
 	for ; passes < 60; passes++ {
-		report, err := pruner.Run(t.Context(), prune.PruneRun{})
+		report, err := pruner.Run(t.Context(), prune.Run{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestPruneGivesWay(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `SELECT body FROM inbox_body`); err != nil {
 		t.Fatal(err)
 	}
-	report, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{})
+	report, err := p.Pruner(t).Run(t.Context(), prune.Run{})
 	if err != nil || report.Complete || len(report.Contended) == 0 {
 		t.Errorf("%+v, %v: want a pass that gave way", report, err)
 	}
@@ -236,7 +236,7 @@ func TestPruneGivesWay(t *testing.T) {
 	_ = holder.Rollback(context.WithoutCancel(t.Context()))
 	// Its end also waits for snapshots of whoever else uses the database.
 	inboxtest.Until(t, "a pass that is complete", func() bool {
-		report, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{Anew: true})
+		report, err := p.Pruner(t).Run(t.Context(), prune.Run{Anew: true})
 		return err == nil && report.Complete
 	})
 	if _, effect, body := p.Has(t, id); effect || body {

@@ -44,12 +44,12 @@ func TestPruneCampaign(t *testing.T) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			t.Parallel()
 			campaign(t, seed, *pruneOps, func(ctx context.Context, p *storetest.Past) error {
-				pruner, err := prune.NewPruner(prune.PruneConfig{Pool: p.Pool, Rate: -1})
+				pruner, err := prune.New(prune.Config{Pool: p.Pool, Rate: -1})
 				if err != nil {
 					return err
 				}
 				// The server holds the lock of a connection that was cut off until it notices.
-				report, err := pruner.Run(ctx, prune.PruneRun{Anew: true})
+				report, err := pruner.Run(ctx, prune.Run{Anew: true})
 				if err == nil && !report.Complete {
 					err = errNotPruned
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// PruneCount is what a pass would remove of one table, of one class.
-type PruneCount struct {
+// Count is what a pass would remove of one table, of one class.
+type Count struct {
 	Class string `json:"class"`
 	Table string `json:"table"`
 
@@ -147,7 +147,7 @@ FROM inbox_body_kept b`
 
 // DryRun counts exactly what [Pruner.Run] would remove now, by class, and removes
 // nothing. It reads whole tables: it is for people, not for monitoring.
-func (p *Pruner) DryRun(ctx context.Context, run PruneRun) (counts []PruneCount, err error) {
+func (p *Pruner) DryRun(ctx context.Context, run Run) (counts []Count, err error) {
 	if err := run.known(); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (p *Pruner) DryRun(ctx context.Context, run PruneRun) (counts []PruneCount,
 	return counts, nil
 }
 
-func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]PruneCount, error) {
+func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 	out, err := s.countBodies(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -183,11 +183,11 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]PruneCount, error) {
 	}
 	args := newPruneColumns(s.keep, bounds)
 	rows, err := tx.Query(ctx, countPrunable, args.routes, args.effects, args.effectIDs, args.routeTombstones, args.asked,
-		args.sources, args.tombstones, args.tombstoneIDs, args.refusalIDs, s.run.states(), s.run.includes(PruneReplay), args.bodies)
+		args.sources, args.tombstones, args.tombstoneIDs, args.refusalIDs, s.run.states(), s.run.includes(Replay), args.bodies)
 	if err != nil {
 		return nil, err
 	}
-	var c PruneCount
+	var c Count
 	_, err = pgx.ForEachRow(rows, []any{&c.Class, &c.Table, &c.Rows, &c.Stays}, func() error {
 		out = append(out, c)
 		return nil
@@ -200,7 +200,7 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]PruneCount, error) {
 	if s.keep.longest.Audit == 0 {
 		audits = 0
 	}
-	for _, c := range []PruneCount{{Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
+	for _, c := range []Count{{Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
 		if c.Rows > 0 {
 			out = append(out, c)
 		}
@@ -208,7 +208,7 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]PruneCount, error) {
 	return out, err
 }
 
-func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []PruneCount, err error) {
+func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []Count, err error) {
 	all, err := partitions(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []PruneCount, er
 		if !s.keep.due(p) {
 			continue
 		}
-		c := PruneCount{Class: p.class, Table: p.name, Bytes: p.bytes}
+		c := Count{Class: p.class, Table: p.name, Bytes: p.bytes}
 		err := tx.QueryRow(ctx, fmt.Sprintf(countDay, p.name), sources, since, inbox.FirstID(p.day), inbox.FirstID(p.ends()), p.class).Scan(&c.Rows, &c.Stays)
 		if err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []PruneCount, er
 		c.Rows -= c.Stays
 		out = append(out, c)
 	}
-	c := PruneCount{Class: row.KeptClass, Table: "inbox_body"}
+	c := Count{Class: row.KeptClass, Table: "inbox_body"}
 	if err := tx.QueryRow(ctx, countKept, sources, since).Scan(&c.Rows, &c.Stays); err != nil {
 		return nil, err
 	}

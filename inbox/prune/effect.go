@@ -81,7 +81,7 @@ func (s *pass) effectBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, posit
 		last inbox.ID
 		ids  []inbox.ID
 	)
-	before, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneReplay)
+	before, replay := s.keep.now.Add(-g.horizon), s.run.includes(Replay)
 	err = tx.QueryRow(ctx, lockDueEffects, before, replay, floor(after), s.keep.cutoff(g.horizon), n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 		last inbox.ID
 		ids  []inbox.ID
 	)
-	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(PruneDead), s.run.includes(PruneReplay)
+	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(Dead), s.run.includes(Replay)
 	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// PruneSample is the state of the gate's table after a pass.
-type PruneSample struct {
+// Sample is the state of the gate's table after a pass.
+type Sample struct {
 	At time.Time
 
 	// Incoming and Drained are all rows that were ever written to and removed from
@@ -43,8 +43,8 @@ SELECT count(*) FROM (SELECT FROM inbox_event WHERE id > $1::uuid AND id < $2::u
 
 // Sample reads how pruning keeps up. All of it is bounded: the backlog is counted
 // from where the walks are, and only if one of them did not come to its end.
-func (p *Pruner) Sample(ctx context.Context) (PruneSample, error) {
-	var out PruneSample
+func (p *Pruner) Sample(ctx context.Context) (Sample, error) {
+	var out Sample
 	if err := p.cfg.Pool.QueryRow(ctx, readTraffic).Scan(&out.Incoming, &out.Drained); err != nil {
 		return out, fmt.Errorf("reading the gate's traffic: %w", err)
 	}
@@ -95,9 +95,9 @@ func (p *Pruner) Sample(ctx context.Context) (PruneSample, error) {
 	return out, nil
 }
 
-// PrunePace is how pruning keeps up with what comes in.
-type PrunePace struct {
-	PruneSample
+// Pace is how pruning keeps up with what comes in.
+type Pace struct {
+	Sample
 
 	// IncomingPerSecond and DrainedPerSecond are those of the time looked at.
 	IncomingPerSecond, DrainedPerSecond float64
@@ -111,10 +111,10 @@ type PrunePace struct {
 	Behind bool
 }
 
-// PruneWatch judges the pace from samples: a pure account, given the time with
+// Watch judges the pace from samples: a pure account, given the time with
 // each of them. It is not for concurrent use.
-type PruneWatch struct {
-	samples []PruneSample
+type Watch struct {
+	samples []Sample
 	removed int64
 	busy    time.Duration
 }
@@ -123,7 +123,7 @@ type PruneWatch struct {
 const paceWindow = time.Hour
 
 // Add takes the sample after a pass, and what the pass did.
-func (w *PruneWatch) Add(sample PruneSample, report PruneReport) PrunePace {
+func (w *Watch) Add(sample Sample, report Report) Pace {
 	if n := len(w.samples); n > 0 && (sample.Incoming < w.samples[n-1].Incoming || sample.Drained < w.samples[n-1].Drained) {
 		w.samples = nil // the server's counters began anew
 	}
@@ -138,7 +138,7 @@ func (w *PruneWatch) Add(sample PruneSample, report PruneReport) PrunePace {
 		// Half of what was is forgotten by each pass, so that the figure follows.
 		w.removed, w.busy = w.removed/2+rows, w.busy/2+report.Elapsed
 	}
-	pace := PrunePace{PruneSample: sample}
+	pace := Pace{Sample: sample}
 	oldest := w.samples[0]
 	span := sample.At.Sub(oldest.At)
 	if span <= 0 {
@@ -149,7 +149,7 @@ func (w *PruneWatch) Add(sample PruneSample, report PruneReport) PrunePace {
 	if w.busy > 0 && pace.IncomingPerSecond > 0 {
 		pace.Headroom = float64(w.removed) / w.busy.Seconds() / pace.IncomingPerSecond
 	}
-	due := !slices.ContainsFunc(w.samples, func(s PruneSample) bool { return s.Backlog == 0 })
+	due := !slices.ContainsFunc(w.samples, func(s Sample) bool { return s.Backlog == 0 })
 	pace.Behind = due && span >= paceWindow && pace.DrainedPerSecond < pace.IncomingPerSecond
 	return pace
 }

@@ -38,12 +38,12 @@ func TestPruneWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var watch prune.PruneWatch
-			var pace prune.PrunePace
+			var watch prune.Watch
+			var pace prune.Pace
 			for _, s := range c.steps {
 				pace = watch.Add(
-					prune.PruneSample{At: start.Add(s.after), Incoming: s.incoming, Drained: s.drained, Backlog: s.backlog},
-					prune.PruneReport{Rows: map[string]int64{"inbox_event": s.removed}, Elapsed: s.took})
+					prune.Sample{At: start.Add(s.after), Incoming: s.incoming, Drained: s.drained, Backlog: s.backlog},
+					prune.Report{Rows: map[string]int64{"inbox_event": s.removed}, Elapsed: s.took})
 			}
 			if pace.Behind != c.behind || math.Abs(pace.Headroom-c.headroom) > 0.01 {
 				t.Errorf("%+v: want behind %t, headroom %g", pace, c.behind, c.headroom)
@@ -64,7 +64,7 @@ func TestPruneSample(t *testing.T) {
 	for _, id := range []string{"d", "e"} {
 		p.Deliver(t, id, 35*storetest.Day, inbox.EffectDone)
 	}
-	sample := func() prune.PruneSample {
+	sample := func() prune.Sample {
 		t.Helper()
 		got, err := p.Pruner(t).Sample(t.Context())
 		if err != nil {

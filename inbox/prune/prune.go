@@ -16,8 +16,8 @@ import (
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-// PruneConfig configures a [Pruner]. Pool is required.
-type PruneConfig struct {
+// Config configures a [Pruner]. Pool is required.
+type Config struct {
 	// Pool gives the one connection of a pass: the lock and the batches share it.
 	Pool *pgxpool.Pool
 
@@ -38,7 +38,7 @@ type PruneConfig struct {
 	Rate int
 
 	// Progress is called after each batch, if set.
-	Progress func(PruneProgress)
+	Progress func(Progress)
 
 	// Now measures batches and the budget; what is due is decided by the database's
 	// clock. It defaults to time.Now.
@@ -52,22 +52,22 @@ type Prunable string
 // What prune leaves alone unless it is named.
 const (
 	// PruneDead: dead effects, and events that are dead letters.
-	PruneDead Prunable = "dead"
+	Dead Prunable = "dead"
 	// PruneIndeterminate: effects whose outcome is not known.
-	PruneIndeterminate Prunable = "indeterminate"
+	Indeterminate Prunable = "indeterminate"
 	// PruneHeld: effects that wait behind a predecessor.
-	PruneHeld Prunable = "held"
+	Held Prunable = "held"
 	// PruneReplay: what an open replay lists.
-	PruneReplay Prunable = "replay"
+	Replay Prunable = "replay"
 )
 
 // Prunables are all that can be named.
 func Prunables() []Prunable {
-	return []Prunable{PruneDead, PruneIndeterminate, PruneHeld, PruneReplay}
+	return []Prunable{Dead, Indeterminate, Held, Replay}
 }
 
-// PruneRun says what one pass may take. The zero value is what runs by itself.
-type PruneRun struct {
+// Run says what one pass may take. The zero value is what runs by itself.
+type Run struct {
 	// Include names what is otherwise left alone. It needs Actor and Reason, which go
 	// into the audit.
 	Include       []Prunable
@@ -78,10 +78,10 @@ type PruneRun struct {
 	Anew bool
 }
 
-func (r *PruneRun) includes(p Prunable) bool { return slices.Contains(r.Include, p) }
+func (r *Run) includes(p Prunable) bool { return slices.Contains(r.Include, p) }
 
-// PruneReport is what one pass did.
-type PruneReport struct {
+// Report is what one pass did.
+type Report struct {
 	// Obtained is false if another pass was under way: nothing was done.
 	Obtained bool `json:"obtained"`
 
@@ -111,15 +111,15 @@ type PruneReport struct {
 
 // Removed is how many rows went, of all tables; days of bodies are not counted by
 // rows.
-func (r *PruneReport) Removed() (sum int64) {
+func (r *Report) Removed() (sum int64) {
 	for _, n := range r.Rows {
 		sum += n
 	}
 	return sum
 }
 
-// PruneProgress is how far a pass is.
-type PruneProgress struct {
+// Progress is how far a pass is.
+type Progress struct {
 	Step    string // what is being walked
 	Removed int64  // rows, in the pass
 
@@ -131,11 +131,11 @@ type PruneProgress struct {
 
 // Pruner removes what is past its horizon and no longer needed.
 type Pruner struct {
-	cfg PruneConfig
+	cfg Config
 }
 
-// NewPruner makes a Pruner, or reports everything that is wrong with cfg.
-func NewPruner(cfg PruneConfig) (*Pruner, error) {
+// New makes a Pruner, or reports everything that is wrong with cfg.
+func New(cfg Config) (*Pruner, error) {
 	var errs []error
 	if cfg.Pool == nil {
 		errs = append(errs, errors.New("prune: Pool is required"))
@@ -155,7 +155,7 @@ func NewPruner(cfg PruneConfig) (*Pruner, error) {
 		cfg.Now = time.Now
 	}
 	if cfg.Progress == nil {
-		cfg.Progress = func(PruneProgress) {}
+		cfg.Progress = func(Progress) {}
 	}
 	return &Pruner{cfg: cfg}, nil
 }
@@ -163,10 +163,10 @@ func NewPruner(cfg PruneConfig) (*Pruner, error) {
 // pass is one run over everything.
 type pass struct {
 	*Pruner
-	run    PruneRun
+	run    Run
 	conn   *pgx.Conn
 	keep   *retention
-	report PruneReport
+	report Report
 
 	budget time.Time // the end of the pass; zero is never
 	ends   time.Time // the end of the step
@@ -196,11 +196,11 @@ SELECT set_config('synchronous_commit', 'off', false), set_config('lock_timeout'
 // points at them, each in bounded batches. If another pass is under way, here or
 // elsewhere, it does nothing and says so. It stops between two batches when ctx
 // ends. Every batch is safe on its own: the lock only saves work.
-func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
+func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if err := p.checkRun(&run); err != nil {
-		return PruneReport{}, err
+		return Report{}, err
 	}
-	s := &pass{Pruner: p, run: run, report: PruneReport{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
+	s := &pass{Pruner: p, run: run, report: Report{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
 	began := p.cfg.Now()
 	if p.cfg.Budget > 0 {
 		s.budget = began.Add(p.cfg.Budget)
@@ -254,7 +254,7 @@ func (p *Pruner) Run(ctx context.Context, run PruneRun) (PruneReport, error) {
 var ErrInclude = errors.New("not something prune can include: dead, indeterminate, held, replay")
 
 // known returns [ErrInclude] for a name that is not known.
-func (r *PruneRun) known() error {
+func (r *Run) known() error {
 	for _, name := range r.Include {
 		if !slices.Contains(Prunables(), name) {
 			return fmt.Errorf("%q: %w", string(name), ErrInclude)
@@ -263,7 +263,7 @@ func (r *PruneRun) known() error {
 	return nil
 }
 
-func (p *Pruner) checkRun(run *PruneRun) error {
+func (p *Pruner) checkRun(run *Run) error {
 	if err := run.known(); err != nil || len(run.Include) == 0 {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestPruneTakesWhatIsSettledAndOld(t *testing.T) {
 	for _, c := range cases {
 		ids[c.name] = p.Deliver(t, c.name, c.ago, c.state)
 	}
-	counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestPruneTakesWhatIsSettledAndOld(t *testing.T) {
 }
 
 // compare holds the counts of a dry run against what the pass then removed.
-func compare(t *testing.T, counts []prune.PruneCount, report prune.PruneReport) {
+func compare(t *testing.T, counts []prune.Count, report prune.Report) {
 	t.Helper()
 	want, got := map[string]int64{}, map[string]int64{}
 	for _, c := range counts {
@@ -103,7 +103,7 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 		state inbox.EffectState
 		name  prune.Prunable
 	}{
-		{inbox.EffectDead, prune.PruneDead}, {inbox.EffectIndeterminate, prune.PruneIndeterminate}, {inbox.EffectHeld, prune.PruneHeld},
+		{inbox.EffectDead, prune.Dead}, {inbox.EffectIndeterminate, prune.Indeterminate}, {inbox.EffectHeld, prune.Held},
 	} {
 		t.Run(string(c.name), func(t *testing.T) {
 			t.Parallel()
@@ -111,14 +111,14 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 			old, young := p.Deliver(t, "old", 40*storetest.Day, c.state), p.Deliver(t, "young", 2*storetest.Day, c.state)
 			pending := p.Deliver(t, "pending", 40*storetest.Day, inbox.EffectPending)
 			for _, other := range prune.Prunables() {
-				if other != c.name && other != prune.PruneReplay {
+				if other != c.name && other != prune.Replay {
 					p.Prune(t, other)
 				}
 			}
 			if event, effect, body := p.Has(t, old); !event || !effect || !body {
 				t.Fatal("it went though it was not named")
 			}
-			counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{Include: []prune.Prunable{c.name}})
+			counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{Include: []prune.Prunable{c.name}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,10 +140,10 @@ func TestPruneTakesWhatIsNamed(t *testing.T) {
 	t.Run("an unknown name, or nobody's", func(t *testing.T) {
 		t.Parallel()
 		p := storetest.NewPast(t)
-		if _, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{Include: []prune.Prunable{"pending"}, Actor: "a", Reason: "b"}); !errors.Is(err, prune.ErrInclude) {
+		if _, err := p.Pruner(t).Run(t.Context(), prune.Run{Include: []prune.Prunable{"pending"}, Actor: "a", Reason: "b"}); !errors.Is(err, prune.ErrInclude) {
 			t.Errorf("got %v, want ErrInclude", err)
 		}
-		if _, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{Include: []prune.Prunable{prune.PruneDead}}); !errors.Is(err, inbox.ErrUnexplained) {
+		if _, err := p.Pruner(t).Run(t.Context(), prune.Run{Include: []prune.Prunable{prune.Dead}}); !errors.Is(err, inbox.ErrUnexplained) {
 			t.Errorf("got %v, want ErrUnexplained", err)
 		}
 	})
@@ -179,7 +179,7 @@ func TestPruneLeavesDeadLettersAndReplays(t *testing.T) {
 			t.Errorf("the event that is %s stayed: %t, %t", name, event, body)
 		}
 	}
-	p.Prune(t, prune.PruneDead, prune.PruneReplay)
+	p.Prune(t, prune.Dead, prune.Replay)
 	for name, id := range map[string]inbox.ID{"unusable": bad, "in a replay": replayed} {
 		if event, _, _ := p.Has(t, id); event {
 			t.Errorf("the event that is %s stayed though it was named", name)
@@ -220,7 +220,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	for _, ago := range []time.Duration{61 * storetest.Day, 59 * storetest.Day} {
 		p.Exec(t, `INSERT INTO audit (id, actor, action, object) VALUES ($1, 'a', 'b', 'c')`, inbox.NewID(time.Now().Add(-ago)))
 	}
-	counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestPruneRestartsNoSequence(t *testing.T) {
 		p.Exec(t, `UPDATE route_version SET definition = jsonb_build_object('order', jsonb_build_object('mode', $2::text)) WHERE route_id = $1`, route, mode)
 		p.Exec(t, `INSERT INTO stream (route_id, key_hash, updated_at, applied) VALUES
 			($1, sha256('begun'), now() - interval '300 days', 5), ($1, sha256('empty'), now() - interval '300 days', NULL)`, route)
-		counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
+		counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestPruneLeavesWhatStreamsCount(t *testing.T) {
 		p.Exec(t, `UPDATE effect SET sequence_key_hash = sha256('k'), sequence_number = $2 WHERE event_id = $1`, id, number)
 	}
 	p.Exec(t, `INSERT INTO stream (route_id, key_hash, applied, gap_since) VALUES ($1, sha256('k'), 6, now())`, p.Source.Routes[0].ID)
-	counts, err := p.Pruner(t).DryRun(t.Context(), prune.PruneRun{})
+	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,14 +329,14 @@ func TestPruneRunsOnce(t *testing.T) {
 	if _, err := held.Exec(t.Context(), `SELECT pg_advisory_lock($1::int, hashtext(current_schema()))`, advisory.Prune); err != nil {
 		t.Fatal(err)
 	}
-	report, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{})
+	report, err := p.Pruner(t).Run(t.Context(), prune.Run{})
 	if err != nil || report.Obtained || report.Complete || len(report.Rows) > 0 {
 		t.Errorf("got %+v, %v, want a pass that was not obtained", report, err)
 	}
 	_ = held.Conn().Close(t.Context())
 	held.Release()
 	inboxtest.Until(t, "a lost connection to have lost its lock", func() bool {
-		report, err := p.Pruner(t).Run(t.Context(), prune.PruneRun{})
+		report, err := p.Pruner(t).Run(t.Context(), prune.Run{})
 		return err == nil && report.Complete
 	})
 }

@@ -50,24 +50,24 @@ LIMIT $4`
 // other way out of a state at rest: streams move on. The walk over effects then
 // removes it.
 func (s *pass) atRest(ctx context.Context) error {
-	states, replay := s.run.states(), s.run.includes(PruneReplay)
+	states, replay := s.run.states(), s.run.includes(Replay)
 	routes, cutoffs := s.keep.routeCutoffs()
-	if s.run.includes(PruneDead) || s.run.includes(PruneIndeterminate) {
+	if s.run.includes(Dead) || s.run.includes(Indeterminate) {
 		if err := s.settleAll(ctx, dueAtRest, routes, cutoffs, states, replay, restChunk); err != nil {
 			return err
 		}
 	}
-	if s.run.includes(PruneHeld) {
+	if s.run.includes(Held) {
 		return s.settleAll(ctx, dueHeld, routes, cutoffs, replay, restChunk)
 	}
 	return nil
 }
 
 // states are those of effects that the run includes.
-func (r *PruneRun) states() []string {
+func (r *Run) states() []string {
 	out := []string{}
 	for _, name := range r.Include {
-		if name != PruneReplay {
+		if name != Replay {
 			out = append(out, string(name)) // they are named as their states are
 		}
 	}

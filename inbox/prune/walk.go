@@ -145,7 +145,7 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 		if got.last != "" {
 			*position = got.last
 		}
-		progress := PruneProgress{Step: w.table, Removed: s.report.Removed()}
+		progress := Progress{Step: w.table, Removed: s.report.Removed()}
 		if w.done != nil {
 			progress.Done = w.done(*position)
 		}

@@ -294,8 +294,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry.MustRegister(
-		receiver.NewGateCollector(func() gate.GateStats { return gate.GateStats{Groups: 5, QueuedBytes: 9} }),
-		receiver.NewRefusalsCollector(func() refusal.RefusalStats { return refusal.RefusalStats{Written: 4} }),
+		receiver.NewGateCollector(func() gate.Stats { return gate.Stats{Groups: 5, QueuedBytes: 9} }),
+		receiver.NewRefusalsCollector(func() refusal.Stats { return refusal.Stats{Written: 4} }),
 	)
 	cfg := config(&fakeGate{}, newProvider())
 	cfg.Metrics = metrics

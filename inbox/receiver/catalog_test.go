@@ -296,7 +296,7 @@ func TestOperations(t *testing.T) {
 
 var _ receiver.Provider = (*providers.Provider)(nil)
 
-var _ receiver.RefusalKeeper = (*refusal.Refusals)(nil)
+var _ receiver.RefusalKeeper = (*refusal.Store)(nil)
 
 var _ receiver.Accepter = (*gate.Gate)(nil)
 

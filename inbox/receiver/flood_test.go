@@ -30,7 +30,7 @@ func TestAFloodOfForgeriesHurtsNobody(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	const most = 1 << 20
-	refusals, err := refusal.NewRefusals(refusal.RefusalsConfig{
+	refusals, err := refusal.New(refusal.Config{
 		Pool: pool, Logger: slog.New(slog.DiscardHandler), QueueBytes: most, WholePerSecond: 1e6, BytesPerSecond: 1 << 40,
 	})
 	if err != nil {

@@ -135,20 +135,20 @@ func (m *Metrics) secret(source, name string) {
 }
 
 // NewGateCollector shows the gate's own counters.
-func NewGateCollector(stats func() gate.GateStats) prometheus.Collector {
-	return snapshot[gate.GateStats]{take: stats, series: []series[gate.GateStats]{
-		counter("oncegate_gate_groups_total", "Groups committed.", func(s *gate.GateStats) uint64 { return s.Groups }),
-		counter("oncegate_gate_events_total", "Events that were new.", func(s *gate.GateStats) uint64 { return s.Events }),
-		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *gate.GateStats) uint64 { return s.Duplicates }),
-		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *gate.GateStats) uint64 { return s.Conflicts }),
-		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *gate.GateStats) uint64 { return s.Displaced }),
-		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *gate.GateStats) uint64 { return s.Ambiguous }),
-		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *gate.GateStats) uint64 { return s.Splits }),
-		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *gate.GateStats) uint64 { return s.Overloads }),
-		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *gate.GateStats) uint64 { return s.Partitions }),
-		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *gate.GateStats) uint64 { return s.Failed }),
-		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *gate.GateStats) int64 { return int64(s.QueuedEvents) }),
-		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *gate.GateStats) int64 { return s.QueuedBytes }),
+func NewGateCollector(stats func() gate.Stats) prometheus.Collector {
+	return snapshot[gate.Stats]{take: stats, series: []series[gate.Stats]{
+		counter("oncegate_gate_groups_total", "Groups committed.", func(s *gate.Stats) uint64 { return s.Groups }),
+		counter("oncegate_gate_events_total", "Events that were new.", func(s *gate.Stats) uint64 { return s.Events }),
+		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *gate.Stats) uint64 { return s.Duplicates }),
+		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *gate.Stats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *gate.Stats) uint64 { return s.Displaced }),
+		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *gate.Stats) uint64 { return s.Ambiguous }),
+		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *gate.Stats) uint64 { return s.Splits }),
+		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *gate.Stats) uint64 { return s.Overloads }),
+		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *gate.Stats) uint64 { return s.Partitions }),
+		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *gate.Stats) uint64 { return s.Failed }),
+		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *gate.Stats) int64 { return int64(s.QueuedEvents) }),
+		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *gate.Stats) int64 { return s.QueuedBytes }),
 	}}
 }
 
@@ -177,14 +177,14 @@ func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
 }
 
 // NewRefusalsCollector shows the counters of the refusal store.
-func NewRefusalsCollector(stats func() refusal.RefusalStats) prometheus.Collector {
-	return snapshot[refusal.RefusalStats]{take: stats, series: []series[refusal.RefusalStats]{
-		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *refusal.RefusalStats) uint64 { return s.Written }),
-		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *refusal.RefusalStats) uint64 { return s.Limited }),
-		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *refusal.RefusalStats) uint64 { return s.Dropped }),
-		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *refusal.RefusalStats) uint64 { return s.Failed }),
-		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *refusal.RefusalStats) uint64 { return s.Evicted }),
-		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *refusal.RefusalStats) int64 { return s.QueuedBytes }),
+func NewRefusalsCollector(stats func() refusal.Stats) prometheus.Collector {
+	return snapshot[refusal.Stats]{take: stats, series: []series[refusal.Stats]{
+		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *refusal.Stats) uint64 { return s.Written }),
+		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *refusal.Stats) uint64 { return s.Limited }),
+		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *refusal.Stats) uint64 { return s.Dropped }),
+		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *refusal.Stats) uint64 { return s.Failed }),
+		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *refusal.Stats) uint64 { return s.Evicted }),
+		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *refusal.Stats) int64 { return s.QueuedBytes }),
 	}}
 }
 

@@ -36,7 +36,7 @@ func TestOctokitExamplesAreRecordedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := gate.NewGate(gate.GateConfig{
+	gate, err := gate.New(gate.Config{
 		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: inboxtest.Clock(t, pool),
 	})
 	if err != nil {

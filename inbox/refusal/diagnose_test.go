@@ -15,7 +15,7 @@ import (
 func TestRefusalsAreDiagnosedAFewAtATime(t *testing.T) {
 	t.Parallel()
 	now := refusedAt
-	refusals, pool := newRefusals(t, refusal.RefusalsConfig{DiagnosesPerSecond: 2, Now: func() time.Time { return now }})
+	refusals, pool := newRefusals(t, refusal.Config{DiagnosesPerSecond: 2, Now: func() time.Time { return now }})
 	asked := 0
 	shared := []byte("the body")
 	diagnose := func(body []byte) (string, string) {
@@ -58,8 +58,8 @@ func TestRefusalsAreDiagnosedAFewAtATime(t *testing.T) {
 
 func TestListRefusals(t *testing.T) {
 	t.Parallel()
-	refusals, pool := newRefusals(t, refusal.RefusalsConfig{})
-	registered, err := registry.Register(t.Context(), pool, []registry.SourceRow{{Name: "shop", Provider: "shopify", Class: "default"}})
+	refusals, pool := newRefusals(t, refusal.Config{})
+	registered, err := registry.Register(t.Context(), pool, []registry.Source{{Name: "shop", Provider: "shopify", Class: "default"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 package refusal
 
 // Peers counts the peers that the store remembers the shares of.
-func (r *Refusals) Peers() int {
+func (r *Store) Peers() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.shares)

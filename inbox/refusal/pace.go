@@ -72,7 +72,7 @@ const (
 	sweepLanes = time.Second     // the pause between two searches for idle lanes
 )
 
-func newRefusalPace(cfg *RefusalsConfig) *refusalPace {
+func newRefusalPace(cfg *Config) *refusalPace {
 	return &refusalPace{
 		whole:     newRate(cfg.WholePerSecond, 5*cfg.WholePerSecond, 1),
 		bytes:     newRate(cfg.BytesPerSecond, 4*cfg.BytesPerSecond, 0),

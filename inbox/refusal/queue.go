@@ -17,7 +17,7 @@ const peerQueuePart = 16
 // enter reserves room in the queue, and reports whether there is any. The half that is
 // filled first is anybody's. Of the other half each peer gets a sixteenth of the queue, so
 // that one that floods while the database is slow does not keep the others out.
-func (r *Refusals) enter(refusal *Refusal, cost int64) bool {
+func (r *Store) enter(refusal *Refusal, cost int64) bool {
 	queued, rows := r.queued.Load()+cost, len(r.queue)+1
 	if queued > r.cfg.QueueBytes || rows > cap(r.queue) {
 		return false
@@ -36,7 +36,7 @@ func (r *Refusals) enter(refusal *Refusal, cost int64) bool {
 }
 
 // leave gives back what a written batch had reserved.
-func (r *Refusals) leave(batch []Refusal) {
+func (r *Store) leave(batch []Refusal) {
 	var cost int64
 	r.mu.Lock()
 	for i := range batch {

@@ -60,8 +60,8 @@ type Refusal struct {
 	finding string // of Diagnose
 }
 
-// RefusalStats counts since the start of the process.
-type RefusalStats struct {
+// Stats counts since the start of the process.
+type Stats struct {
 	// Written rows are in the table.
 	Written uint64
 	// Limited were over the source's rate and never queued.
@@ -76,9 +76,9 @@ type RefusalStats struct {
 	QueuedBytes int64
 }
 
-// RefusalsConfig configures a [Refusals]. Pool and Logger are required; a zero
+// Config configures a [Store]. Pool and Logger are required; a zero
 // field takes its default.
-type RefusalsConfig struct {
+type Config struct {
 	// Pool is any pool but the gate's: a flood of refusals must not take the
 	// gate's connections. The store uses one connection at a time.
 	Pool *pgxpool.Pool
@@ -136,12 +136,12 @@ const (
 	refusalTimeout  = 5 * time.Second
 )
 
-// Refusals keeps refused deliveries. [Refusals.Add] never waits: a bounded
+// Store keeps refused deliveries. [Store.Add] never waits: a bounded
 // queue in memory is written in batches behind it, and what does not fit is
 // counted and gone, because a refusal helps an operator while an admission is
 // a promise.
-type Refusals struct {
-	cfg   RefusalsConfig
+type Store struct {
+	cfg   Config
 	queue chan Refusal
 
 	mu     sync.Mutex
@@ -160,8 +160,8 @@ type Refusals struct {
 	halt context.CancelFunc
 }
 
-// NewRefusals checks the configuration and makes a store that is not started.
-func NewRefusals(cfg RefusalsConfig) (*Refusals, error) {
+// New checks the configuration and makes a store that is not started.
+func New(cfg Config) (*Store, error) {
 	var errs []error
 	if cfg.Pool == nil {
 		errs = append(errs, errors.New("refusals: Pool is required"))
@@ -188,7 +188,7 @@ func NewRefusals(cfg RefusalsConfig) (*Refusals, error) {
 	fallback(&cfg.SamplesPerSecond, 1)
 	fallback(&cfg.DiagnosesPerSecond, 1)
 	cfg.DiagnosesPerSecond = max(cfg.DiagnosesPerSecond, 0)
-	return &Refusals{
+	return &Store{
 		cfg:    cfg,
 		looks:  newDiagnosisRate(5 * cfg.DiagnosesPerSecond),
 		queue:  make(chan Refusal, refusalQueue),
@@ -204,8 +204,8 @@ func fallback[T int | int64 | float64](v *T, standard T) {
 	}
 }
 
-// Start begins writing. It returns at once; [Refusals.Stop] ends it.
-func (r *Refusals) Start(ctx context.Context) error {
+// Start begins writing. It returns at once; [Store.Stop] ends it.
+func (r *Store) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done != nil || r.closed {
@@ -219,7 +219,7 @@ func (r *Refusals) Start(ctx context.Context) error {
 
 // Stop takes no more refusals, writes what is queued and returns; when ctx ends
 // first the rest is dropped. It may be called before Start and twice.
-func (r *Refusals) Stop(ctx context.Context) error {
+func (r *Store) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
@@ -243,7 +243,7 @@ func (r *Refusals) Stop(ctx context.Context) error {
 
 // Add queues a refusal and reports whether it was taken. It copies what it
 // keeps, so the caller may reuse the body at once.
-func (r *Refusals) Add(refusal Refusal) bool {
+func (r *Store) Add(refusal Refusal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -271,8 +271,8 @@ func (r *Refusals) Add(refusal Refusal) bool {
 }
 
 // Stats gives the counters as they are now.
-func (r *Refusals) Stats() RefusalStats {
-	return RefusalStats{
+func (r *Store) Stats() Stats {
+	return Stats{
 		Written:     r.written.Load(),
 		Limited:     r.limited.Load(),
 		Dropped:     r.dropped.Load(),

@@ -17,7 +17,7 @@ import (
 
 var refusedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func newRefusals(t *testing.T, cfg refusal.RefusalsConfig) (*refusal.Refusals, *pgxpool.Pool) {
+func newRefusals(t *testing.T, cfg refusal.Config) (*refusal.Store, *pgxpool.Pool) {
 	t.Helper()
 	if cfg.Pool == nil {
 		cfg.Pool = inboxtest.Pool(t)
@@ -26,21 +26,21 @@ func newRefusals(t *testing.T, cfg refusal.RefusalsConfig) (*refusal.Refusals, *
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return refusedAt }
 	}
-	refusals, err := refusal.NewRefusals(cfg)
+	refusals, err := refusal.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return refusals, cfg.Pool
 }
 
-func startRefusals(t *testing.T, refusals *refusal.Refusals) {
+func startRefusals(t *testing.T, refusals *refusal.Store) {
 	t.Helper()
 	if err := refusals.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func stopRefusals(t *testing.T, refusals *refusal.Refusals) {
+func stopRefusals(t *testing.T, refusals *refusal.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -66,7 +66,7 @@ func mismatch(n int, body []byte) refusal.Refusal {
 
 func TestRefusalsKeepAMismatchWhole(t *testing.T) {
 	t.Parallel()
-	refusals, pool := newRefusals(t, refusal.RefusalsConfig{})
+	refusals, pool := newRefusals(t, refusal.Config{})
 	startRefusals(t, refusals)
 
 	// Bytes that text and jsonb would not hold.
@@ -108,7 +108,7 @@ func TestRefusalsKeepAMismatchWhole(t *testing.T) {
 
 func TestRefusalsKeepNoContentOfOthers(t *testing.T) {
 	t.Parallel()
-	refusals, pool := newRefusals(t, refusal.RefusalsConfig{})
+	refusals, pool := newRefusals(t, refusal.Config{})
 	startRefusals(t, refusals)
 	refusal := mismatch(1, []byte("secret content"))
 	refusal.Whole, refusal.Cause = false, "stale"
@@ -124,7 +124,7 @@ func TestRefusalsKeepNoContentOfOthers(t *testing.T) {
 func TestRefusalsAreLimitedPerSource(t *testing.T) {
 	t.Parallel()
 	now := refusedAt
-	refusals, pool := newRefusals(t, refusal.RefusalsConfig{
+	refusals, pool := newRefusals(t, refusal.Config{
 		WholePerSecond: 2, SamplesPerSecond: 1, BytesPerSecond: 1000, Now: func() time.Time { return now },
 	})
 	taken := 0
@@ -172,7 +172,7 @@ func TestRefusalsAreLimitedPerSource(t *testing.T) {
 // With the writer not keeping up, memory stays bounded and Add does not wait.
 func TestRefusalsDropWhatTheQueueCannotHold(t *testing.T) {
 	t.Parallel()
-	refusals, _ := newRefusals(t, refusal.RefusalsConfig{QueueBytes: 64 << 10, BytesPerSecond: 1 << 30, WholePerSecond: 1e6})
+	refusals, _ := newRefusals(t, refusal.Config{QueueBytes: 64 << 10, BytesPerSecond: 1 << 30, WholePerSecond: 1e6})
 	body := make([]byte, 8<<10)
 	for n := range 100 {
 		refusals.Add(mismatch(n, body))
@@ -193,12 +193,12 @@ func TestRefusalsDropWhatTheQueueCannotHold(t *testing.T) {
 func TestRefusalsEvictTheOldest(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		cfg  refusal.RefusalsConfig
+		cfg  refusal.Config
 		body int
 		most int
 	}{
-		"by rows":  {refusal.RefusalsConfig{MaxRows: 100}, 10, 100},
-		"by bytes": {refusal.RefusalsConfig{MaxBytes: 100_000}, 2000, 50},
+		"by rows":  {refusal.Config{MaxRows: 100}, 10, 100},
+		"by bytes": {refusal.Config{MaxBytes: 100_000}, 2000, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,7 +250,7 @@ func TestRefusalsSurviveADeadDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	refusals, _ := newRefusals(t, refusal.RefusalsConfig{Pool: pool})
+	refusals, _ := newRefusals(t, refusal.Config{Pool: pool})
 	refusals.Add(mismatch(1, []byte("x")))
 	startRefusals(t, refusals)
 	stopRefusals(t, refusals)
@@ -261,7 +261,7 @@ func TestRefusalsSurviveADeadDatabase(t *testing.T) {
 
 func TestNewRefusalsReportsEverything(t *testing.T) {
 	t.Parallel()
-	_, err := refusal.NewRefusals(refusal.RefusalsConfig{MaxRows: -1})
+	_, err := refusal.New(refusal.Config{MaxRows: -1})
 	for _, want := range []string{"Pool", "Logger", "limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)

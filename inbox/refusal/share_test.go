@@ -19,18 +19,18 @@ import (
 type flood struct {
 	t        *testing.T
 	clock    atomic.Int64 // since refusedAt
-	refusals *refusal.Refusals
+	refusals *refusal.Store
 	pool     *pgxpool.Pool
 	source   int32
 	given    uint64 // how many the store was offered
 }
 
-func newFlood(t *testing.T, cfg refusal.RefusalsConfig) *flood {
+func newFlood(t *testing.T, cfg refusal.Config) *flood {
 	t.Helper()
 	f := &flood{t: t}
 	cfg.Now = f.now
 	f.refusals, f.pool = newRefusals(t, cfg)
-	registered, err := registry.Register(t.Context(), f.pool, []registry.SourceRow{{Name: "shop", Provider: "shopify", Class: "default"}})
+	registered, err := registry.Register(t.Context(), f.pool, []registry.Source{{Name: "shop", Provider: "shopify", Class: "default"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestForgeriesOfOnePeerLeaveTheRefusalsOfOthers(t *testing.T) {
 			t.Parallel()
 			// A tenth of the default limit and of the hour: what counts is that the forgeries
 			// are 36 times as many as the rows that are kept.
-			f := newFlood(t, refusal.RefusalsConfig{MaxRows: 1_000})
+			f := newFlood(t, refusal.Config{MaxRows: 1_000})
 			f.sendGenuine(20, "192.0.2.1", nil)
 			for n := range 36_000 {
 				f.add(remote(n), []byte("forged"), nil)
@@ -137,7 +137,7 @@ func TestForgeriesOfOnePeerLeaveTheRefusalsOfOthers(t *testing.T) {
 func TestForgeriesWithLargeBodiesLeaveTheRefusalsOfOthers(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20
-	f := newFlood(t, refusal.RefusalsConfig{MaxBytes: most, BytesPerSecond: 1 << 30})
+	f := newFlood(t, refusal.Config{MaxBytes: most, BytesPerSecond: 1 << 30})
 	f.sendGenuine(20, "192.0.2.1", nil)
 	for n := range 200 {
 		f.add("203.0.113.9", make([]byte, 50<<10), func(r *refusal.Refusal) {
@@ -162,7 +162,7 @@ func TestForgeriesWithLargeBodiesLeaveTheRefusalsOfOthers(t *testing.T) {
 // that they cannot reach. A refusal without a signature cannot touch it either, nor be touched.
 func TestForgeriesOfManyPeersLeaveOtherDiagnoses(t *testing.T) {
 	t.Parallel()
-	f := newFlood(t, refusal.RefusalsConfig{MaxRows: 200, MaxSamples: 200, WholePerSecond: 1e6, SamplesPerSecond: 1e6, DiagnosesPerSecond: 1e6})
+	f := newFlood(t, refusal.Config{MaxRows: 200, MaxSamples: 200, WholePerSecond: 1e6, SamplesPerSecond: 1e6, DiagnosesPerSecond: 1e6})
 	proved := func(kind string) func(*refusal.Refusal) {
 		return func(r *refusal.Refusal) {
 			r.Diagnose = func([]byte) (string, string) { return kind, "what it says" }
@@ -198,7 +198,7 @@ func TestAFastFloodLeavesRoomForOtherPeers(t *testing.T) {
 	t.Parallel()
 	diagnosed := 0
 	f := &flood{t: t}
-	f.refusals, f.pool = newRefusals(t, refusal.RefusalsConfig{
+	f.refusals, f.pool = newRefusals(t, refusal.Config{
 		WholePerSecond: 100, SamplesPerSecond: 10, BytesPerSecond: 1 << 20, DiagnosesPerSecond: 4, QueueBytes: 4 << 20, Now: f.now,
 	})
 	forged := mismatch(0, bytes.Repeat([]byte("x"), 20<<10))
@@ -238,7 +238,7 @@ func TestAFastFloodLeavesRoomForOtherPeers(t *testing.T) {
 func TestRefusalPeersAreBounded(t *testing.T) {
 	t.Parallel()
 	f := &flood{t: t}
-	f.refusals, _ = newRefusals(t, refusal.RefusalsConfig{Now: f.now})
+	f.refusals, _ = newRefusals(t, refusal.Config{Now: f.now})
 	forged := mismatch(0, []byte("x"))
 	for n := range 200_000 {
 		forged.Remote = fmt.Sprintf("2001:db8:%x:%x::1", n/65536, n%65536)

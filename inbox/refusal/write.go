@@ -28,7 +28,7 @@ type refusalFill struct {
 	countedAt   time.Time
 }
 
-func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
+func (r *Store) write(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	batch := make([]Refusal, 0, refusalBatch)
 	for first := range r.queue {
@@ -51,7 +51,7 @@ func (r *Refusals) write(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-func (r *Refusals) flush(ctx context.Context, batch []Refusal) {
+func (r *Store) flush(ctx context.Context, batch []Refusal) {
 	for i := range batch {
 		batch[i].diagnose(r.cfg.Logger)
 	}
@@ -95,7 +95,7 @@ INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method
 SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
     $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[], $14::text[], $15::text[])`
 
-func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
+func (r *Store) insert(ctx context.Context, batch []Refusal) error {
 	n := len(batch)
 	ids, sources, times := make([]inbox.ID, n), make([]int32, n), make([]time.Time, n)
 	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
@@ -125,7 +125,7 @@ func (r *Refusals) insert(ctx context.Context, batch []Refusal) error {
 // evict keeps every shelf that the batch filled within its limits. Counting a
 // shelf reads all of it, so it is counted when the writer believes it full, and
 // then emptied a little further than it must be.
-func (r *Refusals) evict(ctx context.Context, batch []Refusal) error {
+func (r *Store) evict(ctx context.Context, batch []Refusal) error {
 	var errs []error
 	now := r.cfg.Now()
 	touched := make(map[refusalShelf]bool, 4)
@@ -156,7 +156,7 @@ func (r *Refusals) evict(ctx context.Context, batch []Refusal) error {
 	return errors.Join(errs...)
 }
 
-func (r *Refusals) limits(shelf refusalShelf) (rows, bytes int64) {
+func (r *Store) limits(shelf refusalShelf) (rows, bytes int64) {
 	if shelf.whole {
 		return int64(r.cfg.MaxRows), r.cfg.MaxBytes
 	}
@@ -207,7 +207,7 @@ WITH evicted AS (
 )
 SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
 
-func (r *Refusals) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
+func (r *Store) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
 	rows, bytes := r.limits(shelf)
 	var over []inbox.ID
 	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20, evictAtOnce).

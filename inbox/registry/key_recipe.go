@@ -55,7 +55,7 @@ type knownRecipe struct {
 // there: a call whose effect happened under an old key would make a new one, and it would
 // happen again. A recipe that the route had before is that of a process with an earlier
 // configuration.
-func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, sources []SourceRow) error {
+func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, sources []Source) error {
 	var ids []int32
 	for _, routes := range decided.routes {
 		for _, d := range routes {

@@ -14,7 +14,7 @@ import (
 func TestAChangedRecipeRepeatsNothingUnlessItSaysSo(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
-	with := func(version int, words string) registry.SourceRow {
+	with := func(version int, words string) registry.Source {
 		s := src("shop")
 		if words != "" {
 			s.Routes[0].Key = &registry.KeyRecipe{Version: version, Words: words}
@@ -23,9 +23,9 @@ func TestAChangedRecipeRepeatsNothingUnlessItSaysSo(t *testing.T) {
 	}
 	const owner = `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 		SELECT id, sha256(random()::text::bytea), gen_random_uuid(), now(), now() + interval '30 d' FROM route`
-	refuses := func(s registry.SourceRow, want string) {
+	refuses := func(s registry.Source, want string) {
 		t.Helper()
-		registration := registry.Registration{Pool: pool, Sources: []registry.SourceRow{s}}
+		registration := registry.Registration{Pool: pool, Sources: []registry.Source{s}}
 		_, err := registration.Write(t.Context())
 		if !errors.Is(err, registry.ErrRecipe) || !strings.Contains(err.Error(), want) {
 			t.Errorf("a start with the key %s gave %v, want ErrRecipe with %q", s.Routes[0].Key, err, want)

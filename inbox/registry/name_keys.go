@@ -45,7 +45,7 @@ func readHolders(ctx context.Context, db row.Batcher) (out []keyHolder, err erro
 // checkKeys refuses what would make old events new again: a new source beside one of its
 // provider that is no longer configured and holds keys, and another provider for the
 // keys of a source. Either is taken if the configuration says what it is.
-func checkKeys(decided *decidedNames, sources []SourceRow, holders []keyHolder) error {
+func checkKeys(decided *decidedNames, sources []Source, holders []keyHolder) error {
 	byID, gone := map[int32]keyHolder{}, map[int32]keyHolder{}
 	for _, h := range holders {
 		byID[h.ID], gone[h.ID] = h, h
@@ -69,7 +69,7 @@ func checkKeys(decided *decidedNames, sources []SourceRow, holders []keyHolder) 
 	return errors.Join(errs...)
 }
 
-func newBeside(s SourceRow, gone map[int32]keyHolder) error {
+func newBeside(s Source, gone map[int32]keyHolder) error {
 	var holders []string
 	example := ""
 	for _, id := range slices.Sorted(maps.Keys(gone)) {

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// SourceRow is a source of the configuration as [Register] writes it.
-type SourceRow struct {
+// Source is a source of the configuration as [Register] writes it.
+type Source struct {
 	Name, Provider, Class, Tenant string
-	Routes                        []RouteRow
+	Routes                        []Route
 
 	// PreviousNames are the names that the source had before. A row of the database with
 	// one of them gets the new name and keeps all it has. Names that never existed do no
@@ -41,11 +41,11 @@ type SourceRow struct {
 	Tombstone time.Duration
 }
 
-// RouteRow is a route of the configuration as [Register] writes it.
-type RouteRow struct {
+// Route is a route of the configuration as [Register] writes it.
+type Route struct {
 	Name, Target, Kind string
 
-	// PreviousNames and Separate are as in [SourceRow].
+	// PreviousNames and Separate are as in [Source].
 	PreviousNames []string
 	Separate      bool
 
@@ -88,7 +88,7 @@ type RegisteredRoute struct {
 // required.
 type Registration struct {
 	Pool    *pgxpool.Pool
-	Sources []SourceRow
+	Sources []Source
 
 	// Configuration is the fingerprint of the configuration, as in [NodeConfig]. A name
 	// that one source loses and another one gets is only changed while no process with
@@ -100,7 +100,7 @@ type Registration struct {
 // their ids, by source name. Rows are never renumbered and never deleted: a source that
 // left the configuration keeps its events. It returns [ErrNames] for a configuration
 // that does not fit the names in the database.
-func Register(ctx context.Context, pool *pgxpool.Pool, sources []SourceRow) (map[string]Registered, error) {
+func Register(ctx context.Context, pool *pgxpool.Pool, sources []Source) (map[string]Registered, error) {
 	return Registration{Pool: pool, Sources: sources}.Write(ctx)
 }
 

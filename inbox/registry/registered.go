@@ -29,7 +29,7 @@ type routeVersion struct{ route, version int32 }
 type RouteVersion struct {
 	Target, Kind string
 
-	// Definition is as in [RouteRow]; an empty object if nothing more is known.
+	// Definition is as in [Route]; an empty object if nothing more is known.
 	Definition json.RawMessage
 }
 
@@ -39,9 +39,9 @@ FROM source s
 LEFT JOIN route r ON r.source_id = s.id
 LEFT JOIN route_version v ON v.route_id = r.id`
 
-// ReadRegistry reads which sources and routes are registered, with all versions
+// Read reads which sources and routes are registered, with all versions
 // of the routes. It writes nothing.
-func ReadRegistry(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
+func Read(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
 	rows, err := pool.Query(ctx, readRegistry)
 	if err != nil {
 		return nil, fmt.Errorf("reading sources and routes: %w", err)
@@ -81,7 +81,7 @@ func ReadRegistry(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
 // configured name: also those under a name of the past, and those that are renamed as soon
 // as a server starts with the configuration. What has no row yet is left out. It returns
 // [ErrNames] as [Register] would.
-func (r *Registry) Resolve(sources []SourceRow) (map[string]Registered, error) {
+func (r *Registry) Resolve(sources []Source) (map[string]Registered, error) {
 	decided, err := r.names.decide(sources)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func readNames(ctx context.Context, db row.Batcher) (*knownNames, error) {
 }
 
 // decideNames decides about all names of a configuration.
-func (k *knownNames) decide(sources []SourceRow) (*decidedNames, error) {
+func (k *knownNames) decide(sources []Source) (*decidedNames, error) {
 	wanted := make([]wantedName, len(sources))
 	for i, s := range sources {
 		wanted[i] = wantedName{name: s.Name, previous: s.PreviousNames, separate: s.Separate}
@@ -140,7 +140,7 @@ func (r *registering) names(ctx context.Context) (*decidedNames, error) {
 		return nil, err
 	}
 	if again := decided.reused(); len(again) > 0 {
-		rows, err := r.tx.Query(ctx, otherConfigurations, node.NodeSilence.Microseconds(), r.Configuration)
+		rows, err := r.tx.Query(ctx, otherConfigurations, node.Silence.Microseconds(), r.Configuration)
 		if err != nil {
 			return nil, fmt.Errorf("reading which processes live: %w", err)
 		}
@@ -150,7 +150,7 @@ func (r *registering) names(ctx context.Context) (*decidedNames, error) {
 		}
 		if len(others) > 0 {
 			return nil, fmt.Errorf("%w: the name %s changes hands, and processes with another configuration live that mean the first (%s): stop them, wait for %s and start again",
-				ErrNames, strings.Join(again, ", "), strings.Join(others, ", "), node.NodeSilence)
+				ErrNames, strings.Join(again, ", "), strings.Join(others, ", "), node.Silence)
 		}
 	}
 	return decided, nil

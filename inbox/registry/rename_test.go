@@ -23,20 +23,20 @@ import (
 )
 
 // src is a source of the configuration with one route, "all".
-func src(name string, previous ...string) registry.SourceRow {
-	return registry.SourceRow{
+func src(name string, previous ...string) registry.Source {
+	return registry.Source{
 		Name: name, Provider: "test", Class: "default", PreviousNames: previous,
-		Routes: []registry.RouteRow{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
+		Routes: []registry.Route{{Name: "all", Target: "sink", Kind: "forward", Digest: []byte{1}}},
 	}
 }
 
-func separate(name string) registry.SourceRow {
+func separate(name string) registry.Source {
 	s := src(name)
 	s.Separate = true
 	return s
 }
 
-func register(t *testing.T, pool *pgxpool.Pool, sources ...registry.SourceRow) map[string]registry.Registered {
+func register(t *testing.T, pool *pgxpool.Pool, sources ...registry.Source) map[string]registry.Registered {
 	t.Helper()
 	out, err := registry.Register(t.Context(), pool, sources)
 	if err != nil {
@@ -47,7 +47,7 @@ func register(t *testing.T, pool *pgxpool.Pool, sources ...registry.SourceRow) m
 
 // refused registers what must not be taken, and checks that the refusal names what to do
 // and that nothing has changed.
-func refused(t *testing.T, pool *pgxpool.Pool, want string, sources ...registry.SourceRow) {
+func refused(t *testing.T, pool *pgxpool.Pool, want string, sources ...registry.Source) {
 	t.Helper()
 	const state = `
 SELECT coalesce(string_agg(s.id || s.name || s.provider || coalesce(s.key_name, ''), ',' ORDER BY s.id), '') || ';' ||
@@ -157,30 +157,30 @@ func TestAnOldNameIsNeverBornAgain(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
 	first := register(t, pool, src("a"))["a"]
-	route := func(s registry.SourceRow, name string, previous ...string) registry.SourceRow {
-		s.Routes = []registry.RouteRow{{Name: name, Target: "sink", Kind: "forward", Digest: []byte{1}, PreviousNames: previous}}
+	route := func(s registry.Source, name string, previous ...string) registry.Source {
+		s.Routes = []registry.Route{{Name: name, Target: "sink", Kind: "forward", Digest: []byte{1}, PreviousNames: previous}}
 		return s
 	}
 	for _, step := range []struct {
 		what    string
-		sources []registry.SourceRow
+		sources []registry.Source
 		is      string // the name in the database
 		route   string
 	}{
-		{"renamed", []registry.SourceRow{src("b", "a")}, "b", "all"},
-		{"the old configuration starts again", []registry.SourceRow{src("a")}, "b", "all"},
-		{"and the new one", []registry.SourceRow{src("b", "a")}, "b", "all"},
-		{"and the new one, cleaned up", []registry.SourceRow{src("b")}, "b", "all"},
-		{"an old one that said that it was new", []registry.SourceRow{separate("a")}, "b", "all"},
-		{"renamed again, by the whole chain", []registry.SourceRow{src("c", "a", "b")}, "c", "all"},
-		{"the configuration in between starts again", []registry.SourceRow{src("b", "a")}, "c", "all"},
-		{"and the first one", []registry.SourceRow{src("a")}, "c", "all"},
-		{"renamed back", []registry.SourceRow{src("a", "c")}, "a", "all"},
-		{"a configuration that said the opposite starts again", []registry.SourceRow{src("c", "a", "b")}, "a", "all"},
-		{"a skipped link of a chain", []registry.SourceRow{src("d", "b")}, "d", "all"},
-		{"its route renamed", []registry.SourceRow{route(src("d"), "every", "all")}, "d", "every"},
-		{"the old route starts again", []registry.SourceRow{src("d")}, "d", "every"},
-		{"under the first name of all", []registry.SourceRow{src("a")}, "d", "every"},
+		{"renamed", []registry.Source{src("b", "a")}, "b", "all"},
+		{"the old configuration starts again", []registry.Source{src("a")}, "b", "all"},
+		{"and the new one", []registry.Source{src("b", "a")}, "b", "all"},
+		{"and the new one, cleaned up", []registry.Source{src("b")}, "b", "all"},
+		{"an old one that said that it was new", []registry.Source{separate("a")}, "b", "all"},
+		{"renamed again, by the whole chain", []registry.Source{src("c", "a", "b")}, "c", "all"},
+		{"the configuration in between starts again", []registry.Source{src("b", "a")}, "c", "all"},
+		{"and the first one", []registry.Source{src("a")}, "c", "all"},
+		{"renamed back", []registry.Source{src("a", "c")}, "a", "all"},
+		{"a configuration that said the opposite starts again", []registry.Source{src("c", "a", "b")}, "a", "all"},
+		{"a skipped link of a chain", []registry.Source{src("d", "b")}, "d", "all"},
+		{"its route renamed", []registry.Source{route(src("d"), "every", "all")}, "d", "every"},
+		{"the old route starts again", []registry.Source{src("d")}, "d", "every"},
+		{"under the first name of all", []registry.Source{src("a")}, "d", "every"},
 	} {
 		for name, row := range register(t, pool, step.sources...) {
 			if row.ID != first.ID || row.Name != step.is || row.KeyName != "a" {
@@ -236,7 +236,7 @@ func TestProcessesThatStartAtOnceAgreeOnNames(t *testing.T) {
 	ids := map[int32]int{}
 	for i := range 24 {
 		all.Go(func() {
-			configuration := [][]registry.SourceRow{{src("a")}, {src("b", "a")}, {src("c", "a", "b")}}[i%3]
+			configuration := [][]registry.Source{{src("a")}, {src("b", "a")}, {src("c", "a", "b")}}[i%3]
 			out, err := registry.Register(context.WithoutCancel(t.Context()), pool, configuration)
 			mu.Lock()
 			defer mu.Unlock()
@@ -267,13 +267,13 @@ func TestNamesThatChangeHands(t *testing.T) {
 			}
 		}
 	}
-	swapped := []registry.SourceRow{src("a", "b"), src("b", "a")}
+	swapped := []registry.Source{src("a", "b"), src("b", "a")}
 	is("swapped", register(t, pool, swapped...), map[string]int32{"a": b, "b": a})
 	is("started again", register(t, pool, swapped...), map[string]int32{"a": b, "b": a})
 
 	// Each takes the name of the next, and the first name is free for a new source.
 	line := register(t, pool, src("x"), src("y"))
-	shifted := []registry.SourceRow{separate("x"), src("y", "x"), src("z", "y")}
+	shifted := []registry.Source{separate("x"), src("y", "x"), src("z", "y")}
 	out := register(t, pool, shifted...)
 	is("shifted", out, map[string]int32{"y": line["x"].ID, "z": line["y"].ID})
 	is("started again", register(t, pool, shifted...), map[string]int32{"x": out["x"].ID, "y": line["x"].ID, "z": line["y"].ID})
@@ -291,14 +291,14 @@ func TestANameChangesHandsOnlyWhileNoOtherConfigurationLives(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
 	register(t, pool, src("a"))
-	node, err := node.NewNode(node.NodeConfig{Pool: pool, Name: "other-1", Version: "1", Configuration: "before"})
+	node, err := node.New(node.Config{Pool: pool, Name: "other-1", Version: "1", Configuration: "before"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := node.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := []registry.SourceRow{separate("a"), src("b", "a")}
+	again := []registry.Source{separate("a"), src("b", "a")}
 	refused(t, pool, "other-1", again...)
 	if err := node.Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -318,11 +318,11 @@ func TestNamesThatCannotBe(t *testing.T) {
 	refused(t, b.Pool, "source c became d on", src("a"), src("b"), src("c"), src("d"))
 	register(t, b.Pool, src("a"), src("b"), separate("c"), src("d"))
 	refused(t, b.Pool, "source a: the configuration does not fit the names in the database: route x cannot take over what all has",
-		src("b"), func() registry.SourceRow {
+		src("b"), func() registry.Source {
 			s := src("a")
-			s.Routes = append(s.Routes, registry.RouteRow{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}})
+			s.Routes = append(s.Routes, registry.Route{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}})
 			register(t, b.Pool, s)
-			s.Routes = []registry.RouteRow{{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}, PreviousNames: []string{"all"}}}
+			s.Routes = []registry.Route{{Name: "x", Target: "sink", Kind: "forward", Digest: []byte{1}, PreviousNames: []string{"all"}}}
 			return s
 		}())
 	// A name that there never was does no harm: installations share configurations.
@@ -356,7 +356,7 @@ func TestANewSourceBesideOneThatIsGoneSaysWhatItIs(t *testing.T) {
 func TestAnotherProviderForTheKeysOfASource(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
-	with := func(provider string, previous ...string) registry.SourceRow {
+	with := func(provider string, previous ...string) registry.Source {
 		s := src("a", previous...)
 		s.Provider = provider
 		return s
@@ -382,7 +382,7 @@ func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 		storetest.Exec(t, o.Pool, fmt.Sprintf(`SELECT emit('%s', '%s', 'order.placed', '{}')`, name, id))
 	}
 	emit("orders", "before")
-	row := register(t, o.Pool, func() registry.SourceRow {
+	row := register(t, o.Pool, func() registry.Source {
 		s := src("purchases", "orders")
 		s.Emit = true
 		return s
@@ -396,7 +396,7 @@ func TestEmitTakesTheNamesOfThePast(t *testing.T) {
 	emit("orders", "after")
 	emit("purchases", "before")
 	o.Source = served("purchases", row)
-	relay, err := relay.NewRelay(relay.RelayConfig{
+	relay, err := relay.New(relay.Config{
 		Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{row.KeyName: o.Source},
 	})
 	if err != nil {

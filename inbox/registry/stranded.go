@@ -181,7 +181,7 @@ func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 }
 
 // name says which names change.
-func (c *RegistrationCheck) name(sources []SourceRow, decided *decidedNames) {
+func (c *RegistrationCheck) name(sources []Source, decided *decidedNames) {
 	for _, s := range sources {
 		d := decided.sources[s.Name]
 		if d.renamed != "" {

@@ -19,7 +19,7 @@ func TestWhatAConfigurationLeavesBehindIsCounted(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
 	both := src("a")
-	both.Routes = append(both.Routes, registry.RouteRow{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
+	both.Routes = append(both.Routes, registry.Route{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
 	source := served("a", register(t, b.Pool, both, src("b"))["a"])
 	for _, id := range []string{"e1", "e2", "e3", "e4", "e5", "e6"} {
 		accept(t, b, source, id)
@@ -32,7 +32,7 @@ UPDATE effect e SET
     next_at = CASE WHEN n <= 2 THEN now() END, reason = CASE WHEN n > 4 THEN 'status_503' END,
     sequence_key_hash = CASE WHEN n IN (3, 4) THEN sha256('k') END
 FROM numbered d WHERE d.id = e.id`)
-	check := func(sources ...registry.SourceRow) *registry.RegistrationCheck {
+	check := func(sources ...registry.Source) *registry.RegistrationCheck {
 		t.Helper()
 		out, err := registry.Registration{Pool: b.Pool, Sources: sources}.Check(t.Context())
 		if err != nil {
@@ -58,7 +58,7 @@ FROM numbered d WHERE d.id = e.id`)
 	if got := check(src("b")); len(got.Routes) != 2 || len(got.Sources) != 1 || got.Sources[0] != (registry.StrandedSource{Source: "a", Provider: "test", Keys: 6}) {
 		t.Errorf("without the source: %+v, want two routes and a source with 6 keys", got)
 	}
-	if _, err := (registry.Registration{Pool: b.Pool, Sources: []registry.SourceRow{src("new"), src("b")}}).Check(t.Context()); err == nil {
+	if _, err := (registry.Registration{Pool: b.Pool, Sources: []registry.Source{src("new"), src("b")}}).Check(t.Context()); err == nil {
 		t.Error("a check takes what a start refuses")
 	}
 	if n := column[int](t, b.Pool, `SELECT count(*) FROM past_name`)[0]; n != 0 {
@@ -72,7 +72,7 @@ func TestStrandedEffectsAreThoseOfNoLiveConfiguration(t *testing.T) {
 	t.Parallel()
 	b := newRenamed(t)
 	both := src("a")
-	both.Routes = append(both.Routes, registry.RouteRow{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
+	both.Routes = append(both.Routes, registry.Route{Name: "second", Target: "sink", Kind: "forward", Digest: []byte{1}})
 	row := register(t, b.Pool, both)["a"]
 	accept(t, b, served("a", row), "e1")
 	stranded := func() string {
@@ -96,7 +96,7 @@ func TestStrandedEffectsAreThoseOfNoLiveConfiguration(t *testing.T) {
 	if got := stranded(); got != "a/second" {
 		t.Errorf("stranded are %q, want a/second", got)
 	}
-	node, err := node.NewNode(node.NodeConfig{Pool: b.Pool, Name: "worker", Version: "1"})
+	node, err := node.New(node.Config{Pool: b.Pool, Name: "worker", Version: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}

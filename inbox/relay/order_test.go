@@ -341,7 +341,7 @@ func TestRelayReadsBoundedBytes(t *testing.T) {
 				mu.Unlock()
 				return receipt, err
 			})
-			r, err := relay.NewRelay(relay.RelayConfig{
+			r, err := relay.New(relay.Config{
 				Pool: o.Work, Gate: gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Bytes: 3500, Sources: map[string]*inbox.Source{"orders": o.Source},
 			})
 			if err != nil {
@@ -376,7 +376,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			storetest.Exec(t, o.Pool, `UPDATE source SET emit_ordered = $1`, ordered)
 			storetest.Exec(t, o.Pool, emit, "good", `{}`)
 			var logged bytes.Buffer
-			r, err := relay.NewRelay(relay.RelayConfig{
+			r, err := relay.New(relay.Config{
 				Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Sources: map[string]*inbox.Source{"orders": o.Source},
 			})
 			if err != nil {
@@ -416,7 +416,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 
 			back := *o.Source
 			back.Name = "gone"
-			r, err = relay.NewRelay(relay.RelayConfig{
+			r, err = relay.New(relay.Config{
 				Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{"orders": o.Source, "gone": &back}, Grace: time.Nanosecond,
 			})
 			if err != nil {

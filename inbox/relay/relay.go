@@ -16,9 +16,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// RelayConfig configures a [Relay]. Pool, Clock and Logger are required, and Gate
+// Config configures a [Relay]. Pool, Clock and Logger are required, and Gate
 // unless Sources is empty.
-type RelayConfig struct {
+type Config struct {
 	// Pool is read from. A batch holds one connection while the gate commits, and
 	// shortly a second one.
 	Pool *pgxpool.Pool
@@ -58,7 +58,7 @@ type RelayConfig struct {
 // outbox and then deletes them. Any number may run at once, and one that is
 // killed in between does no harm, since the gate recognises the repeat.
 type Relay struct {
-	cfg   RelayConfig
+	cfg   Config
 	names []string
 
 	relayed, duplicates, conflicts, failed, refused atomic.Uint64
@@ -74,16 +74,16 @@ type Relay struct {
 // precision in which times are stored.
 const mostRelayed = 1000
 
-// RelayStats are the counters of a [Relay] since it was made.
-type RelayStats struct {
+// Stats are the counters of a [Relay] since it was made.
+type Stats struct {
 	// Relayed rows were new, Duplicates had been admitted before, Conflicts with
 	// another payload. Failed ones stay in the outbox and are tried again. Refused ones
 	// can never be admitted and stay for a person.
 	Relayed, Duplicates, Conflicts, Failed, Refused uint64
 }
 
-// NewRelay makes a Relay, or reports everything that is wrong with cfg.
-func NewRelay(cfg RelayConfig) (*Relay, error) {
+// New makes a Relay, or reports everything that is wrong with cfg.
+func New(cfg Config) (*Relay, error) {
 	if cfg.Pool == nil || cfg.Gate == nil && len(cfg.Sources) > 0 || cfg.Clock == nil || cfg.Logger == nil {
 		return nil, errors.New("relay: Pool, Gate, Clock and Logger are required")
 	}
@@ -102,8 +102,8 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 }
 
 // Stats gives the counters as they are now.
-func (r *Relay) Stats() RelayStats {
-	return RelayStats{
+func (r *Relay) Stats() Stats {
+	return Stats{
 		Relayed: r.relayed.Load(), Duplicates: r.duplicates.Load(), Conflicts: r.conflicts.Load(), Failed: r.failed.Load(),
 		Refused: r.refused.Load(),
 	}

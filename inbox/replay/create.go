@@ -35,7 +35,7 @@ RETURNING id`
 
 // createTx makes the effects of routes that did not take the events when they
 // came.
-func (r *Replays) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem) error {
+func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem) error {
 	if len(items) == 0 {
 		return nil
 	}

@@ -100,7 +100,7 @@ func (p *planning) effects(ctx context.Context, ids []inbox.ID) error {
 }
 
 // decide says what a run would do with an effect, but for what the judge says.
-func (p *planning) decide(c *candidate) (ReplayAction, LeftOut) {
+func (p *planning) decide(c *candidate) (Action, LeftOut) {
 	o := &p.ask.Options
 	action := ActionReplay
 	if o.NewKey {

@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
 
 // reserveDecidedTx reserves jobs for so many effects and, in the same round trip, looks up
 // who decided about the items that are not as they were planned.
-func (r *Replays) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
+func (r *Store) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
 	var jobIDs []int64
 	var b pgx.Batch
 	if n > 0 {
@@ -114,7 +114,7 @@ const unmade = "unmade"
 // has moved it since, and nobody has decided anything about it. Of an item that does not
 // tell what the plan saw only that is known which a plan takes in by its options; what
 // has ended since then, or before, is not as planned, because a person may have ended it.
-func (i *planItem) asPlanned(h *inbox.LockedEffect, o *ReplayOptions) bool {
+func (i *planItem) asPlanned(h *inbox.LockedEffect, o *Options) bool {
 	if i.state == "" {
 		return h.Version == i.version && (h.State == inbox.EffectDead || h.State == inbox.EffectIndeterminate && o.IncludeIndeterminate)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-// HeldReplay is a replay that a process works on, step by step, on a connection of
+// Held is a replay that a process works on, step by step, on a connection of
 // its own. The connection has a session lock, so that a process that dies is missed
 // at once; that a step is made once does not depend on it.
-type HeldReplay struct {
-	replays *Replays
+type Held struct {
+	replays *Store
 	conn    *pgx.Conn
 	id      inbox.ID
 }
@@ -26,12 +26,12 @@ const holdReplay = `SELECT pg_try_advisory_lock($1::int, hashtext($2::uuid::text
 
 // Hold opens a connection for the steps of a replay, until Release. It is none of
 // the pool's, since it is kept while the replay's rate says to wait.
-func (r *Replays) Hold(ctx context.Context, id inbox.ID) (*HeldReplay, error) {
+func (r *Store) Hold(ctx context.Context, id inbox.ID) (*Held, error) {
 	conn, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
 	}
-	h := &HeldReplay{replays: r, conn: conn, id: id}
+	h := &Held{replays: r, conn: conn, id: id}
 	if _, err := conn.Exec(ctx, holdReplay, advisory.Replay, id); err != nil {
 		h.Release()
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
@@ -39,9 +39,9 @@ func (r *Replays) Hold(ctx context.Context, id inbox.ID) (*HeldReplay, error) {
 	return h, nil
 }
 
-// Step is [Replays.Step] on the held connection, at no more than so many items a second;
+// Step is [Store.Step] on the held connection, at no more than so many items a second;
 // 0 leaves it to the replay's own rate.
-func (h *HeldReplay) Step(ctx context.Context, atMost float32) (ReplayStep, error) {
+func (h *Held) Step(ctx context.Context, atMost float32) (Step, error) {
 	return h.replays.step(ctx, h.conn, h.id, atMost)
 }
 
@@ -49,7 +49,7 @@ func (h *HeldReplay) Step(ctx context.Context, atMost float32) (ReplayStep, erro
 const releaseTimeout = 5 * time.Second
 
 // Release closes the connection, and with it the lock.
-func (h *HeldReplay) Release() {
+func (h *Held) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	_ = h.conn.Close(ctx) // nothing is lost with it: each step has committed
@@ -75,7 +75,7 @@ type RunningReplay struct {
 }
 
 // Running gives the replays that are running, at most so many.
-func (r *Replays) Running(ctx context.Context, limit int) ([]RunningReplay, error) {
+func (r *Store) Running(ctx context.Context, limit int) ([]RunningReplay, error) {
 	rows, err := r.pool.Query(ctx, runningReplays, advisory.Replay, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading running replays: %w", err)

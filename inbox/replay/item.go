@@ -27,7 +27,7 @@ type planItem struct {
 	state    inbox.EffectState // as the plan saw the effect; empty in items of plans made before it was kept
 	reason   inbox.Reason
 	revision int
-	action   ReplayAction
+	action   Action
 	leftOut  LeftOut
 	verdict  Verdict
 	diff     []byte
@@ -75,7 +75,7 @@ func queueItems(b *pgx.Batch, keys *seal.Keyring, replay inbox.ID, items []planI
 
 // ItemFilter narrows the items of a replay; a zero field does not.
 type ItemFilter struct {
-	Action  ReplayAction
+	Action  Action
 	LeftOut LeftOut
 	Verdict Verdict
 	Outcome ItemOutcome
@@ -87,8 +87,8 @@ type ItemFilter struct {
 	Limit int
 }
 
-// ReplayItem is one item of a replay.
-type ReplayItem struct {
+// Item is one item of a replay.
+type Item struct {
 	// Position counts from 1, in the order in which they are carried out.
 	Position int64 `json:"position"`
 	// Effect is nil for an effect that is to be made.
@@ -104,14 +104,14 @@ type ReplayItem struct {
 	Version int       `json:"version,omitempty"`
 	// PlannedState and PlannedReason are where the plan saw the effect, and why it was
 	// there; empty for an effect that is to be made, and in plans of earlier versions.
-	PlannedState  string       `json:"planned_state,omitempty"`
-	PlannedReason string       `json:"planned_reason,omitempty"`
-	Action        ReplayAction `json:"action"`
-	LeftOut       LeftOut      `json:"left_out,omitempty"`
-	Verdict       Verdict      `json:"verdict,omitempty"`
-	Outcome       ItemOutcome  `json:"outcome,omitempty"`
-	Detail        string       `json:"detail,omitempty"`
-	ActedAt       *time.Time   `json:"acted_at,omitempty"`
+	PlannedState  string      `json:"planned_state,omitempty"`
+	PlannedReason string      `json:"planned_reason,omitempty"`
+	Action        Action      `json:"action"`
+	LeftOut       LeftOut     `json:"left_out,omitempty"`
+	Verdict       Verdict     `json:"verdict,omitempty"`
+	Outcome       ItemOutcome `json:"outcome,omitempty"`
+	Detail        string      `json:"detail,omitempty"`
+	ActedAt       *time.Time  `json:"acted_at,omitempty"`
 	// State is where the effect stands now; empty if it is gone or not made yet.
 	State string `json:"state,omitempty"`
 	// Diff is a [Diff] as JSON, or null.
@@ -143,12 +143,12 @@ LIMIT $8`
 
 // Items gives one page of a replay's items, in the order in which they are carried
 // out, with their diffs.
-func (r *Replays) Items(ctx context.Context, id inbox.ID, f ItemFilter) ([]ReplayItem, error) {
+func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) ([]Item, error) {
 	rows, err := r.pool.Query(ctx, listItems, id, f.After, string(f.Action), string(f.LeftOut), string(f.Verdict), string(f.Outcome), f.Open, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ReplayItem, err error) {
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
 		var diff []byte
 		var keyID *int32
 		var plannedState, plannedReason *string

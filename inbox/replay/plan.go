@@ -16,10 +16,10 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// PlanReplay asks for a plan. Scope and Actor are required.
-type PlanReplay struct {
-	Scope   ReplayScope
-	Options ReplayOptions
+// PlanRequest asks for a plan. Scope and Actor are required.
+type PlanRequest struct {
+	Scope   Scope
+	Options Options
 
 	// Actor goes into the audit. Reason may be given now or when the plan is run.
 	Actor, Reason string
@@ -31,11 +31,11 @@ type PlanReplay struct {
 
 // planning is one plan in the making.
 type planning struct {
-	*Replays
-	ask      PlanReplay
+	*Store
+	ask      PlanRequest
 	id       inbox.ID
 	routes   map[int32]planRoute
-	summary  ReplaySummary
+	summary  Summary
 	digest   hash.Hash
 	position int64
 
@@ -60,8 +60,8 @@ VALUES ($1, 'planning', $2, $3, $4, nullif($5, ''), now() + $6::bigint * interva
 // there is a judge, what would be sent today beside what was recorded. Items are
 // written a few at a time while they are found, so memory is bounded however many
 // they are; until the last one the plan cannot be run. It returns
-// [ErrReplayScope] for a scope that takes everything without saying so.
-func (r *Replays) Plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
+// [ErrScope] for a scope that takes everything without saying so.
+func (r *Store) Plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 	out, err := r.plan(ctx, ask)
 	if err != nil {
 		return nil, fmt.Errorf("planning a replay: %w", err)
@@ -69,7 +69,7 @@ func (r *Replays) Plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 	return out, nil
 }
 
-func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
+func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 	if err := ask.Scope.check(ask.Options, r.judge != nil); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *Replays) plan(ctx context.Context, ask PlanReplay) (*Replay, error) {
 		return nil, err
 	}
 	ask.Scope.Named = len(ask.Scope.IDs)
-	p := &planning{Replays: r, ask: ask, digest: sha256.New()}
+	p := &planning{Store: r, ask: ask, digest: sha256.New()}
 	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 		it.position = p.position
 		it.digest(p.digest)
 		route := p.routes[it.route]
-		p.summary.add(ReplayGroup{
+		p.summary.add(Group{
 			Route: it.route, Source: route.source, Name: route.name, Target: route.target, Action: it.action, LeftOut: it.leftOut, Verdict: it.verdict,
 		})
 	}

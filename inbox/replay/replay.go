@@ -16,8 +16,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ReplayOptions are what a plan takes in beside dead effects.
-type ReplayOptions struct {
+// Options are what a plan takes in beside dead effects.
+type Options struct {
 	// IncludeDone replays effects that happened. It needs NewKey: under the old key a
 	// target would recognise them.
 	IncludeDone bool `json:"include_done,omitempty"`
@@ -44,11 +44,11 @@ type ReplayOptions struct {
 
 // Replay is a plan and how far it has come.
 type Replay struct {
-	ID      inbox.ID      `json:"id"`
-	State   ReplayState   `json:"state"`
-	Scope   ReplayScope   `json:"scope"`
-	Options ReplayOptions `json:"options"`
-	Summary ReplaySummary `json:"summary"`
+	ID      inbox.ID `json:"id"`
+	State   State    `json:"state"`
+	Scope   Scope    `json:"scope"`
+	Options Options  `json:"options"`
+	Summary Summary  `json:"summary"`
 
 	// Digest is the SHA-256 over the items, in hex; empty while planning.
 	Digest string `json:"digest,omitempty"`
@@ -79,7 +79,7 @@ func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
 // ETA is how long the rest of a running replay will take at the pace so far, but not
 // less than its rate allows; ok is false where that cannot be said yet.
 func (r *Replay) ETA() (left time.Duration, ok bool) {
-	if r.State != ReplayRunning || r.StartedAt == nil {
+	if r.State != Running || r.StartedAt == nil {
 		return 0, false
 	}
 	if r.Rate > 0 {
@@ -91,8 +91,8 @@ func (r *Replay) ETA() (left time.Duration, ok bool) {
 	return left.Round(time.Second), ok
 }
 
-// ReplaysConfig configures a [Replays]. Pool and Store are required.
-type ReplaysConfig struct {
+// Config configures a [Store]. Pool and Store are required.
+type Config struct {
 	// Pool runs plans, two connections each and two more for each that judges, of
 	// which there are as many as there are processors. Without a judge two are enough,
 	// with one there must be three.
@@ -114,9 +114,9 @@ type ReplaysConfig struct {
 	Page, Chunk int
 }
 
-// Replays plans replays and carries them out. A replay is rows: whoever does the
+// Store plans replays and carries them out. A replay is rows: whoever does the
 // next step, only one does it. All times are the database's.
-type Replays struct {
+type Store struct {
 	pool   *pgxpool.Pool
 	store  *inbox.Effects
 	judge  Judge
@@ -125,15 +125,15 @@ type Replays struct {
 	chunk  int
 }
 
-// NewReplays makes a Replays, or reports what is wrong with cfg.
-func NewReplays(cfg ReplaysConfig) (*Replays, error) {
+// New makes a Replays, or reports what is wrong with cfg.
+func New(cfg Config) (*Store, error) {
 	if cfg.Pool == nil || cfg.Store == nil {
 		return nil, errors.New("replays need a pool and the store of effects")
 	}
 	if cfg.Expiry < 0 || cfg.Page < 0 || cfg.Chunk < 0 {
 		return nil, errors.New("the expiry, page and chunk of replays must not be negative")
 	}
-	r := &Replays{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk}
+	r := &Store{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk}
 	if r.expiry == 0 {
 		r.expiry = time.Hour
 	}
@@ -202,7 +202,7 @@ WHERE o.replay_id = $1 AND o.outcome IN ('replayed', 'created')
 GROUP BY e.state`
 
 // Standings counts by state where the effects stand now that a replay has moved on.
-func (r *Replays) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
+func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
 	rows, err := r.pool.Query(ctx, readStands, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
@@ -220,7 +220,7 @@ func (r *Replays) Standings(ctx context.Context, id inbox.ID) (map[string]int, e
 }
 
 // Status gives a replay. It returns [ErrNotFound] if there is none.
-func (r *Replays) Status(ctx context.Context, id inbox.ID) (*Replay, error) {
+func (r *Store) Status(ctx context.Context, id inbox.ID) (*Replay, error) {
 	out, err := oneReplay(ctx, r.pool, readReplay, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading a replay: %w", err)

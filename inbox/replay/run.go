@@ -15,9 +15,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// StartReplay asks for a planned replay to be run. Everything is required but
+// StartRequest asks for a planned replay to be run. Everything is required but
 // Digest and Rate.
-type StartReplay struct {
+type StartRequest struct {
 	ID inbox.ID
 
 	// Digest is what the plan showed, or its first 8 characters at least: only that
@@ -32,8 +32,8 @@ type StartReplay struct {
 	Rate float32
 }
 
-// ErrReplayState is returned for a step that the replay's state does not allow.
-var ErrReplayState = errors.New("the replay's state does not allow it")
+// ErrState is returned for a step that the replay's state does not allow.
+var ErrState = errors.New("the replay's state does not allow it")
 
 // ErrDigest is returned when the digest is not the plan's.
 var ErrDigest = errors.New("the digest is not the plan's")
@@ -53,9 +53,9 @@ const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 // Start sets a planned replay going, if it is the one that was shown and has not
 // expired, and gives how it stands. A replay that is running already gets a new
 // job, since its own may be lost: whoever asks, each item is taken once. It
-// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrReplayState] if the
+// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrState] if the
 // replay can no longer be run.
-func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
+func (r *Store) Start(ctx context.Context, s StartRequest) (*Replay, error) {
 	if err := inbox.CheckExplanation(s.Actor, s.Reason); err != nil {
 		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
 	}
@@ -68,7 +68,7 @@ func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
 		return err
 	})
 	if err == nil && expired {
-		err = fmt.Errorf("%w: the plan has expired; make a new one", ErrReplayState)
+		err = fmt.Errorf("%w: the plan has expired; make a new one", ErrState)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
@@ -76,7 +76,7 @@ func (r *Replays) Start(ctx context.Context, s StartReplay) (*Replay, error) {
 	return r.Status(ctx, s.ID)
 }
 
-func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expired bool, err error) {
+func (r *Store) startTx(ctx context.Context, tx pgx.Tx, s StartRequest) (expired bool, err error) {
 	replay, err := oneReplay(ctx, tx, lockReplay, s.ID)
 	if err != nil {
 		return false, err
@@ -85,7 +85,7 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 		return false, err
 	}
 	switch {
-	case replay.State == ReplayRunning:
+	case replay.State == Running:
 		if err := r.wakeTx(ctx, tx, s.ID); err != nil {
 			return false, err
 		}
@@ -93,10 +93,10 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 			At: replay.Now, Actor: s.Actor, Action: inbox.AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
 			Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted()}, After: map[string]any{"state": replay.State, "woken": true},
 		})
-	case replay.State == ReplayExpired:
+	case replay.State == Expired:
 		return true, nil
-	case replay.State != ReplayPlanned:
-		return false, fmt.Errorf("%w: it is %s, not planned", ErrReplayState, replay.State)
+	case replay.State != Planned:
+		return false, fmt.Errorf("%w: it is %s, not planned", ErrState, replay.State)
 	case replay.ExpiresAt != nil && !replay.Now.Before(*replay.ExpiresAt):
 		_, err := tx.Exec(ctx, markExpired, s.ID)
 		return true, err
@@ -120,7 +120,7 @@ func (r *Replays) startTx(ctx context.Context, tx pgx.Tx, s StartReplay) (expire
 	}
 	return false, inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
 		At: replay.Now, Actor: s.Actor, Action: inbox.AuditReplayRun, Object: "replay/" + s.ID.String(), Reason: s.Reason,
-		Before: map[string]any{"state": replay.State}, After: map[string]any{"state": ReplayRunning, "digest": sum, "to_do": replay.Summary.ToDo, "rate": s.Rate},
+		Before: map[string]any{"state": replay.State}, After: map[string]any{"state": Running, "digest": sum, "to_do": replay.Summary.ToDo, "rate": s.Rate},
 	})
 }
 
@@ -164,13 +164,13 @@ func itemsDigest(ctx context.Context, tx pgx.Tx, id inbox.ID) (string, error) {
 	return hex.EncodeToString(digest.Sum(nil)), err
 }
 
-func (r *Replays) enqueueTx(ctx context.Context, tx pgx.Tx, id inbox.ID, jobID int64) error {
+func (r *Store) enqueueTx(ctx context.Context, tx pgx.Tx, id inbox.ID, jobID int64) error {
 	var b pgx.Batch
 	r.store.Enqueuer().EnqueueTx(&b, []inbox.Wake{{JobID: jobID, Kind: inbox.WakeReplay, ID: id}})
 	return tx.SendBatch(ctx, &b).Close()
 }
 
-func (r *Replays) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
+func (r *Store) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
 	ids, err := r.store.ReserveTx(ctx, tx, 1)
 	if err != nil {
 		return err
@@ -183,10 +183,10 @@ func (r *Replays) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
 
 // Wake gives a running replay a new job, because its own is lost. Of any other it
 // does nothing.
-func (r *Replays) Wake(ctx context.Context, id inbox.ID) error {
+func (r *Store) Wake(ctx context.Context, id inbox.ID) error {
 	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		replay, err := oneReplay(ctx, tx, lockReplay, id)
-		if errors.Is(err, inbox.ErrNotFound) || err == nil && replay.State != ReplayRunning {
+		if errors.Is(err, inbox.ErrNotFound) || err == nil && replay.State != Running {
 			return nil
 		}
 		if err != nil {
@@ -207,15 +207,15 @@ WHERE state IN ('planning', 'planned') AND expires_at <= now()`
 
 // Expire ends the plans that were not run in time, and those that nobody makes
 // any more.
-func (r *Replays) Expire(ctx context.Context) error {
+func (r *Store) Expire(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, expireReplays); err != nil {
 		return fmt.Errorf("expiring replays: %w", err)
 	}
 	return nil
 }
 
-// CancelReplay asks for a replay to end. All of it is required.
-type CancelReplay struct {
+// CancelRequest asks for a replay to end. All of it is required.
+type CancelRequest struct {
 	ID            inbox.ID
 	Actor, Reason string
 }
@@ -224,8 +224,8 @@ const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now(
 
 // Cancel ends a replay that is planned or running: what it has done stays done,
 // everything else stays as it was. It waits for the step under way. It returns
-// [ErrNotFound], or [ErrReplayState] if the replay has ended.
-func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
+// [ErrNotFound], or [ErrState] if the replay has ended.
+func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 	err := inbox.CheckExplanation(c.Actor, c.Reason)
 	if err == nil {
 		err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
@@ -234,9 +234,9 @@ func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
 				return err
 			}
 			switch replay.State {
-			case ReplayPlanning, ReplayPlanned, ReplayRunning:
-			case ReplayCancelled, ReplayDone, ReplayExpired:
-				return fmt.Errorf("%w: it is %s", ErrReplayState, replay.State)
+			case Planning, Planned, Running:
+			case Cancelled, Done, Expired:
+				return fmt.Errorf("%w: it is %s", ErrState, replay.State)
 			}
 			if _, err := tx.Exec(ctx, markCancelled, c.ID); err != nil {
 				return err
@@ -244,7 +244,7 @@ func (r *Replays) Cancel(ctx context.Context, c CancelReplay) (*Replay, error) {
 			return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
 				At: replay.Now, Actor: c.Actor, Action: inbox.AuditReplayCancel, Object: "replay/" + c.ID.String(), Reason: c.Reason,
 				Before: map[string]any{"state": replay.State, "acted": replay.Summary.Acted(), "to_do": replay.Summary.ToDo},
-				After:  map[string]any{"state": ReplayCancelled},
+				After:  map[string]any{"state": Cancelled},
 			})
 		})
 	}
@@ -262,7 +262,7 @@ ORDER BY id DESC
 LIMIT $3`
 
 // List gives one page of replays, newest first; an empty state takes all.
-func (r *Replays) List(ctx context.Context, state ReplayState, before inbox.ID, limit int) ([]Replay, error) {
+func (r *Store) List(ctx context.Context, state State, before inbox.ID, limit int) ([]Replay, error) {
 	rows, err := r.pool.Query(ctx, listReplays, string(state), before, row.PageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing replays: %w", err)

@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ReplayScope says what a plan is about: effects and events by id, or what a
+// Scope says what a plan is about: effects and events by id, or what a
 // filter takes, or by name all that is dead.
-type ReplayScope struct {
+type Scope struct {
 	inbox.DeadFilter
 
 	// IDs are effects, or events with all their effects. They are planned whatever
@@ -24,32 +24,32 @@ type ReplayScope struct {
 	All bool `json:"all,omitempty"`
 }
 
-// MaxReplayIDs bounds [ReplayScope.IDs].
-const MaxReplayIDs = 1_000_000
+// MaxIDs bounds [Scope.IDs].
+const MaxIDs = 1_000_000
 
-// ErrReplayScope is returned for a plan whose scope or options make no sense.
-var ErrReplayScope = errors.New("a plan needs a scope that can be told")
+// ErrScope is returned for a plan whose scope or options make no sense.
+var ErrScope = errors.New("a plan needs a scope that can be told")
 
-func (s *ReplayScope) check(o ReplayOptions, judged bool) error {
+func (s *Scope) check(o Options, judged bool) error {
 	switch {
 	case len(s.IDs) == 0 && s.IsZero() && !s.All:
-		return fmt.Errorf("%w: %w", ErrReplayScope, inbox.ErrScope)
+		return fmt.Errorf("%w: %w", ErrScope, inbox.ErrScope)
 	case len(s.IDs) > 0 && (!s.IsZero() || s.All), s.All && !s.IsZero():
-		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrReplayScope)
-	case len(s.IDs) > MaxReplayIDs:
-		return fmt.Errorf("%w: at most %d ids", ErrReplayScope, MaxReplayIDs)
+		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrScope)
+	case len(s.IDs) > MaxIDs:
+		return fmt.Errorf("%w: at most %d ids", ErrScope, MaxIDs)
 	case o.IncludeDone && !o.NewKey:
-		return fmt.Errorf("%w: what has happened is replayed under a new key only: the old one would be recognised", ErrReplayScope)
+		return fmt.Errorf("%w: what has happened is replayed under a new key only: the old one would be recognised", ErrScope)
 	case o.IncludeCalledAgain && len(s.IDs) != 1:
-		return fmt.Errorf("%w: what a caller has called again is replayed one by one: name one effect by its id", ErrReplayScope)
+		return fmt.Errorf("%w: what a caller has called again is replayed one by one: name one effect by its id", ErrScope)
 	case s.events(o) && !judged:
-		return fmt.Errorf("%w: effects for events that have none need the configuration", ErrReplayScope)
+		return fmt.Errorf("%w: effects for events that have none need the configuration", ErrScope)
 	}
 	return nil
 }
 
 // admitted is the admission that the filter's reason names, if it names one.
-func (s *ReplayScope) admitted() string {
+func (s *Scope) admitted() string {
 	switch s.Reason {
 	case "unusable", "beyond_retention":
 		return s.Reason
@@ -58,11 +58,11 @@ func (s *ReplayScope) admitted() string {
 }
 
 // events says that the plan looks for events without an effect.
-func (s *ReplayScope) events(o ReplayOptions) bool { return o.NewRoutes || s.admitted() != "" }
+func (s *Scope) events(o Options) bool { return o.NewRoutes || s.admitted() != "" }
 
 // states are the states that a filter's plan looks at. What it leaves out of
 // them it says; the settled ones, which are most, only if they are asked for.
-func (s *ReplayScope) states(o ReplayOptions) []string {
+func (s *Scope) states(o Options) []string {
 	states := []string{string(inbox.EffectDead), string(inbox.EffectIndeterminate)}
 	if o.IncludeDone {
 		states = append(states, string(inbox.EffectDone))
@@ -134,7 +134,7 @@ ORDER BY v.id`
 )
 
 // effects gives the statement that finds the effects of the scope.
-func (s *ReplayScope) effects(o ReplayOptions) (sql string, args []any) {
+func (s *Scope) effects(o Options) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeIDs, []any{s.IDs}
 	}
@@ -147,7 +147,7 @@ func (s *ReplayScope) effects(o ReplayOptions) (sql string, args []any) {
 }
 
 // newEvents gives the statement that finds the events of the scope.
-func (s *ReplayScope) newEvents(o ReplayOptions) (sql string, args []any) {
+func (s *Scope) newEvents(o Options) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes}
 	}

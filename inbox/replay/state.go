@@ -1,38 +1,38 @@
 package replay
 
-// ReplayState is where a replay stands. Stored: never change.
-type ReplayState string
+// State is where a replay stands. Stored: never change.
+type State string
 
 // The states of a replay. Stored: never change.
 const (
 	// ReplayPlanning: its items are being written.
-	ReplayPlanning ReplayState = "planning"
+	Planning State = "planning"
 	// ReplayPlanned: it waits to be run, until it expires.
-	ReplayPlanned ReplayState = "planned"
+	Planned State = "planned"
 	// ReplayRunning: its items are being carried out.
-	ReplayRunning ReplayState = "running"
+	Running State = "running"
 	// ReplayCancelled: what is not done stays as it was.
-	ReplayCancelled ReplayState = "cancelled"
+	Cancelled State = "cancelled"
 	// ReplayDone: every item has had its turn.
-	ReplayDone ReplayState = "done"
+	Done State = "done"
 	// ReplayExpired: it was not run in time.
-	ReplayExpired ReplayState = "expired"
+	Expired State = "expired"
 )
 
-// ReplayAction is what a run does to an item. Stored: never change.
-type ReplayAction string
+// Action is what a run does to an item. Stored: never change.
+type Action string
 
 // The actions. Stored: never change.
 const (
 	// ActionReplay gives the effect fresh attempts under its own key.
-	ActionReplay ReplayAction = "replay"
+	ActionReplay Action = "replay"
 	// ActionNewKey gives it fresh attempts under a new key: the target cannot
 	// recognise it.
-	ActionNewKey ReplayAction = "new_key"
+	ActionNewKey Action = "new_key"
 	// ActionCreate makes an effect for a route that takes the event today.
-	ActionCreate ReplayAction = "create"
+	ActionCreate Action = "create"
 	// ActionNone leaves the effect as it is; [LeftOut] says why.
-	ActionNone ReplayAction = "none"
+	ActionNone Action = "none"
 )
 
 // LeftOut is why a plan leaves an effect as it is. Stored: never change.

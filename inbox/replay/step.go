@@ -15,10 +15,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ReplayStep is what one step of a run did.
-type ReplayStep struct {
+// Step is what one step of a run did.
+type Step struct {
 	// State is where the replay stands now: while it is running there is more to do.
-	State ReplayState
+	State State
 	// Items is how many items the step took.
 	Items int
 	// Wait is how long the rate says until the next one.
@@ -31,22 +31,22 @@ type ReplayStep struct {
 // effects' way out of their rest, the items' outcomes and the wake-ups. A process
 // that dies leaves the step undone or done. Two that work on one replay take
 // turns. An effect that is no longer as it was planned is left alone.
-func (r *Replays) Step(ctx context.Context, id inbox.ID) (ReplayStep, error) {
+func (r *Store) Step(ctx context.Context, id inbox.ID) (Step, error) {
 	return r.step(ctx, r.pool, id, 0)
 }
 
-func (r *Replays) step(ctx context.Context, db interface {
+func (r *Store) step(ctx context.Context, db interface {
 	row.Batcher
 	Begin(ctx context.Context) (pgx.Tx, error)
 }, id inbox.ID, atMost float32,
-) (ReplayStep, error) {
-	var step ReplayStep
+) (Step, error) {
+	var step Step
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		step, err = r.stepTx(ctx, tx, id, atMost)
 		return err
 	})
 	if err != nil {
-		return ReplayStep{}, fmt.Errorf("a step of replay %s: %w", id, err)
+		return Step{}, fmt.Errorf("a step of replay %s: %w", id, err)
 	}
 	if step.Items > 0 {
 		var wake pgx.Batch
@@ -90,13 +90,13 @@ SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done'
     next_at = greatest(next_at, now() - $6::bigint * interval '1 microsecond') + $4::bigint * interval '1 microsecond'
 WHERE id = $1`
 
-func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float32) (ReplayStep, error) {
+func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float32) (Step, error) {
 	replay, err := oneReplay(ctx, tx, lockReplay, id)
 	if err != nil {
-		return ReplayStep{}, err
+		return Step{}, err
 	}
-	step := ReplayStep{State: replay.State, JobID: replay.jobID}
-	if replay.State != ReplayRunning {
+	step := Step{State: replay.State, JobID: replay.jobID}
+	if replay.State != Running {
 		return step, nil
 	}
 	limit, rate, late := r.chunk, replay.Rate, 250*time.Millisecond
@@ -141,7 +141,7 @@ func (r *Replays) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost flo
 	step.Items = len(items) - len(replay.Summary.Later)
 	switch {
 	case len(replay.Summary.Later) == 0 && fresh < limit:
-		step.State = ReplayDone
+		step.State = Done
 	case step.Items == 0:
 		step.Wait = laterEvery
 	}
@@ -191,7 +191,7 @@ FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, ou
 
 // applyTx gives each item its turn, all of them within a time, and its outcome. What
 // comes last it queues. Those that somebody else has locked are left for later.
-func (r *Replays) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
+func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
 	var moved, made []*stepItem
 	for i := range items {
 		if items[i].action == ActionCreate {
@@ -260,7 +260,7 @@ WHERE e.id = a.id`
 
 // sortOut gives the items whose effects get fresh attempts, and those of which is to be
 // looked up whether somebody has decided about them since the plan.
-func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
+func (r *Store) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
 		switch {
@@ -285,7 +285,7 @@ func (r *Replays) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*
 
 // replayTx gives the effects, which are locked, fresh attempts, one after the other
 // within a time: what goes out at once is in the way of what is delivered meanwhile.
-func (r *Replays) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
+func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
 	going, doubted := r.sortOut(replay, items, held)
 	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(going), doubted)
 	if err != nil {

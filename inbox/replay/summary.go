@@ -1,7 +1,7 @@
 package replay
 
-// ReplaySummary counts the items of a replay.
-type ReplaySummary struct {
+// Summary counts the items of a replay.
+type Summary struct {
 	Items int `json:"items"`
 	// ToDo is how many of them a run acts on.
 	ToDo int `json:"to_do"`
@@ -9,7 +9,7 @@ type ReplaySummary struct {
 	Unknown int      `json:"unknown,omitempty"`
 	Missing []string `json:"missing,omitempty"`
 	// Groups are the items by what would happen to them, in no order.
-	Groups []ReplayGroup `json:"groups,omitempty"`
+	Groups []Group `json:"groups,omitempty"`
 	// Outcomes count what has become of those that a run has acted on.
 	Outcomes map[ItemOutcome]int `json:"outcomes,omitempty"`
 	// Later are the positions of those whose turn has come but whose effect, or its
@@ -18,7 +18,7 @@ type ReplaySummary struct {
 }
 
 // Acted is how many items have had their turn.
-func (s *ReplaySummary) Acted() int {
+func (s *Summary) Acted() int {
 	n := 0
 	for _, count := range s.Outcomes {
 		n += count
@@ -26,20 +26,20 @@ func (s *ReplaySummary) Acted() int {
 	return n
 }
 
-// ReplayGroup is items of one route to which the same would happen.
-type ReplayGroup struct {
-	Route   int32        `json:"route_id"`
-	Source  string       `json:"source"`
-	Name    string       `json:"route"`
-	Target  string       `json:"target"`
-	Action  ReplayAction `json:"action"`
-	LeftOut LeftOut      `json:"left_out,omitempty"`
+// Group is items of one route to which the same would happen.
+type Group struct {
+	Route   int32   `json:"route_id"`
+	Source  string  `json:"source"`
+	Name    string  `json:"route"`
+	Target  string  `json:"target"`
+	Action  Action  `json:"action"`
+	LeftOut LeftOut `json:"left_out,omitempty"`
 	// Verdict is empty where no configuration was asked.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Count   int     `json:"count"`
 }
 
-func (s *ReplaySummary) add(g ReplayGroup) {
+func (s *Summary) add(g Group) {
 	s.Items++
 	if g.Action != ActionNone {
 		s.ToDo++

@@ -96,7 +96,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	}
 	j := &Judge{cfg: cfg, sources: map[int32]*judgedSource{}, routes: map[int32]*judgedRoute{}}
 	var err error
-	if j.registry, err = registry.ReadRegistry(ctx, cfg.Pool); err != nil {
+	if j.registry, err = registry.Read(ctx, cfg.Pool); err != nil {
 		return nil, err
 	}
 	rows, err := sourceRows(cfg.Settings)

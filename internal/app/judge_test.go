@@ -111,7 +111,7 @@ func judgeOf(t *testing.T, c *verdictCase) (*app.Judge, func() *replay.RecordedE
 	if len(judge.Stale)+len(judge.Unregistered) > 0 {
 		t.Errorf("stale %v, unregistered %v", judge.Stale, judge.Unregistered)
 	}
-	registry, err := registry.ReadRegistry(t.Context(), pool)
+	registry, err := registry.Read(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (a *App) enlist(ctx context.Context) error {
 	if version == "" {
 		version = "unknown"
 	}
-	self, err := node.NewNode(node.NodeConfig{
+	self, err := node.New(node.Config{
 		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys,
 		SchemaKnown: migrations.Version, RiverKnown: migrations.RiverVersion,
 	})
@@ -55,7 +55,7 @@ func (a *App) enlist(ctx context.Context) error {
 	a.compareConfigurations(ctx, self.ID(), nodes)
 	a.cleanups.add("node", self.Leave)
 	a.starts = append(a.starts, step{name: "node", run: func(ctx context.Context) error {
-		a.every(ctx, "node", node.NodeHeartbeat, func(ctx context.Context) {
+		a.every(ctx, "node", node.Heartbeat, func(ctx context.Context) {
 			a.reloadKeyring(ctx)
 			if nodes, err := self.Beat(ctx); err != nil {
 				a.log.WarnContext(ctx, "this process could not show that it lives", slog.Any("error", err))
@@ -72,7 +72,7 @@ func (a *App) enlist(ctx context.Context) error {
 // compareConfigurations logs once which live processes have another configuration. That
 // is so during a deploy; for good, it means that what becomes of an effect depends on
 // which process takes it.
-func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []node.NodeRow) {
+func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	own := a.settings.Fingerprint()
 	var others []string
 	for i := range nodes {
@@ -110,7 +110,7 @@ func (a *App) reloadKeyring(ctx context.Context) {
 }
 
 // compareKeys notes what is wrong with this process's keyring, by those of the others.
-func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.NodeRow) {
+func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	var problem error
 	if ring := a.keys.Ring(); ring != nil {
 		problem = keyProblem(ring, self, nodes)
@@ -126,7 +126,7 @@ func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.NodeR
 
 // keyProblem says which live process seals with a key that is not in the ring, or has
 // another key of the same id.
-func keyProblem(ring *seal.Ring, self inbox.ID, nodes []node.NodeRow) error {
+func keyProblem(ring *seal.Ring, self inbox.ID, nodes []node.Row) error {
 	own := map[int32]string{}
 	for _, k := range ring.Keys() {
 		own[k.ID] = k.Fingerprint()

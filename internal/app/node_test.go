@@ -52,7 +52,7 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			other, err := node.NewNode(node.NodeConfig{Pool: pool, Name: "elsewhere", Version: "9", Keyring: keys})
+			other, err := node.New(node.Config{Pool: pool, Name: "elsewhere", Version: "9", Keyring: keys})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 			if err != nil || (response.StatusCode == http.StatusOK) != c.ready || !strings.Contains(string(body), c.complaint) {
 				t.Errorf("/readyz is %d %s, %v, want ready %t with %q", response.StatusCode, body, err, c.ready, c.complaint)
 			}
-			nodes, err := node.Nodes(t.Context(), pool)
+			nodes, err := node.List(t.Context(), pool)
 			if err != nil || len(nodes) != 2 {
 				t.Errorf("the nodes are %+v, %v", nodes, err)
 			}
@@ -113,7 +113,7 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 				}
 			}
 			stop()
-			if nodes, err = node.Nodes(t.Context(), pool); err != nil || len(nodes) != 1 {
+			if nodes, err = node.List(t.Context(), pool); err != nil || len(nodes) != 1 {
 				t.Errorf("after a clean stop the nodes are %+v, %v", nodes, err)
 			}
 		})

@@ -77,7 +77,7 @@ func (a *App) makeGate() error {
 		return err
 	}
 	limits := a.settings.Gate
-	a.gate, err = gate.NewGate(gate.GateConfig{
+	a.gate, err = gate.New(gate.Config{
 		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
@@ -101,14 +101,14 @@ func (a *App) makeRelay() error {
 			sources[cmp.Or(source.KeyName, source.Name)] = source
 		}
 	}
-	cfg := relay.RelayConfig{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.fit.Err}
+	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.fit.Err}
 	if len(sources) > 0 { // without any, it only refuses what was emitted to sources that are gone
 		if err := a.makeGate(); err != nil {
 			return err
 		}
 		cfg.Gate = a.gate
 	}
-	emitted, err := relay.NewRelay(cfg)
+	emitted, err := relay.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -116,15 +116,15 @@ func (a *App) makeRelay() error {
 		a.cleanups.add("relay", emitted.Stop)
 		return emitted.Start(ctx)
 	}})
-	count := func(name, help string, value func(relay.RelayStats) uint64) prometheus.Collector {
+	count := func(name, help string, value func(relay.Stats) uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(emitted.Stats())) })
 	}
 	return a.collect(
-		count("oncegate_relay_events_total", "Emitted events that were new.", func(s relay.RelayStats) uint64 { return s.Relayed }),
-		count("oncegate_relay_duplicates_total", "Emitted events that had been admitted before.", func(s relay.RelayStats) uint64 { return s.Duplicates }),
-		count("oncegate_relay_conflicts_total", "Emitted events whose id was taken by another payload.", func(s relay.RelayStats) uint64 { return s.Conflicts }),
-		count("oncegate_relay_failures_total", "Emitted events that the gate did not take; they are tried again.", func(s relay.RelayStats) uint64 { return s.Failed }),
-		count("oncegate_relay_refused_total", "Emitted events that can never be admitted; they stay in the outbox for a person.", func(s relay.RelayStats) uint64 { return s.Refused }),
+		count("oncegate_relay_events_total", "Emitted events that were new.", func(s relay.Stats) uint64 { return s.Relayed }),
+		count("oncegate_relay_duplicates_total", "Emitted events that had been admitted before.", func(s relay.Stats) uint64 { return s.Duplicates }),
+		count("oncegate_relay_conflicts_total", "Emitted events whose id was taken by another payload.", func(s relay.Stats) uint64 { return s.Conflicts }),
+		count("oncegate_relay_failures_total", "Emitted events that the gate did not take; they are tried again.", func(s relay.Stats) uint64 { return s.Failed }),
+		count("oncegate_relay_refused_total", "Emitted events that can never be admitted; they stay in the outbox for a person.", func(s relay.Stats) uint64 { return s.Refused }),
 	)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // makePruner makes what the job of prune runs.
 func (a *App) makePruner() (*prune.Pruner, error) {
-	return prune.NewPruner(prune.PruneConfig{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
+	return prune.New(prune.Config{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
 }
 
 // pruneMetrics tell how pruning keeps up. The gauges are those of the process
@@ -23,7 +23,7 @@ type pruneMetrics struct {
 	pruner *prune.Pruner
 
 	mu     sync.Mutex
-	watch  prune.PruneWatch
+	watch  prune.Watch
 	behind bool
 
 	rows       *prometheus.CounterVec
@@ -66,7 +66,7 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 }
 
 // pruned is told of each pass of this process.
-func (m *pruneMetrics) pruned(ctx context.Context, report prune.PruneReport) {
+func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	if !report.Obtained {
 		m.passes.WithLabelValues("skipped").Inc()
 		return

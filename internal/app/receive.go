@@ -17,7 +17,7 @@ func (a *App) makeReceive() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	refusals, err := refusal.NewRefusals(refusal.RefusalsConfig{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
+	refusals, err := refusal.New(refusal.Config{Pool: a.adminPool, Keyring: a.keys, Logger: a.log, Now: a.cfg.Now})
 	if err != nil {
 		return err
 	}

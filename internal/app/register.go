@@ -27,10 +27,10 @@ const (
 )
 
 // sourceRows are the sources and routes of the configuration as they are registered.
-func sourceRows(settings *config.Config) ([]registry.SourceRow, error) {
-	rows := make([]registry.SourceRow, 0, len(settings.Sources))
+func sourceRows(settings *config.Config) ([]registry.Source, error) {
+	rows := make([]registry.Source, 0, len(settings.Sources))
 	for _, s := range settings.Sources {
-		row := registry.SourceRow{
+		row := registry.Source{
 			PreviousNames: s.Previous.Names, Separate: s.Previous.None,
 			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit, Tombstone: s.Keep.Tombstone,
 		}
@@ -44,7 +44,7 @@ func sourceRows(settings *config.Config) ([]registry.SourceRow, error) {
 			if err != nil {
 				return nil, err
 			}
-			row.Routes = append(row.Routes, registry.RouteRow{
+			row.Routes = append(row.Routes, registry.Route{
 				PreviousNames: r.Previous.Names, Separate: r.Previous.None, Key: keyRecipe(r),
 				Name: r.Name, Target: r.Target.Name, Kind: storedKind(r.Target.Kind), Digest: digest, Definition: described,
 			})
@@ -101,7 +101,7 @@ func (a *App) register(ctx context.Context) error {
 }
 
 // suppose gives the sources and routes the ids that an empty database would give them.
-func (a *App) suppose(rows []registry.SourceRow) {
+func (a *App) suppose(rows []registry.Source) {
 	a.sources, a.series = make(map[string]registry.Registered, len(rows)), map[int32]inbox.Series{}
 	next := int32(0)
 	for i, row := range rows {

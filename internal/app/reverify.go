@@ -137,7 +137,7 @@ func (a *App) startGate(ctx context.Context) error {
 // configuration that no server was started with: effects are written for routes
 // that the workers know.
 func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
-	registry, err := registry.ReadRegistry(ctx, a.adminPool)
+	registry, err := registry.Read(ctx, a.adminPool)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestARollingDeployOfANewRoute(t *testing.T) {
 	if slow > 0 {
 		t.Errorf("%d effects took longer than 20 s", slow)
 	}
-	if nodes, err := node.Nodes(t.Context(), pool); err != nil || len(nodes) != 2 || len(nodes[0].Routes)+len(nodes[1].Routes) != 1 {
+	if nodes, err := node.List(t.Context(), pool); err != nil || len(nodes) != 2 || len(nodes[0].Routes)+len(nodes[1].Routes) != 1 {
 		t.Errorf("the processes are %+v, %v; want one of the two to work the route", nodes, err)
 	}
 	batch("between")

@@ -66,7 +66,7 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
-	replays, err := replay.NewReplays(replay.ReplaysConfig{Pool: a.workPool, Store: store})
+	replays, err := replay.New(replay.Config{Pool: a.workPool, Store: store})
 	if err != nil {
 		return err
 	}

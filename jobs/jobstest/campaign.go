@@ -240,9 +240,9 @@ func (c *campaign) register(ctx context.Context) error {
 	if c.InDatabase {
 		kind = "handler"
 	}
-	registered, err := registry.Register(ctx, c.admin, []registry.SourceRow{{
+	registered, err := registry.Register(ctx, c.admin, []registry.Source{{
 		Name: "orders", Provider: "test", Class: "default",
-		Routes: []registry.RouteRow{{Name: campaignRoute, Target: "sink", Kind: kind, Digest: []byte{1}}},
+		Routes: []registry.Route{{Name: campaignRoute, Target: "sink", Kind: kind, Digest: []byte{1}}},
 	}})
 	if err != nil {
 		return err
@@ -332,7 +332,7 @@ func (c *campaign) admit(ctx context.Context) error {
 		return err
 	}
 	defer clock.Stop()
-	gate, err := gate.NewGate(gate.GateConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: clock, Logger: c.Logger})
+	gate, err := gate.New(gate.Config{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: clock, Logger: c.Logger})
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,8 @@ func plainVerb(n int) string {
 	return "do"
 }
 
-func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node.NodeRow, error) {
-	nodes, err := node.Nodes(ctx, pool)
+func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node.Row, error) {
+	nodes, err := node.List(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *shell) unsealing(ctx context.Context, id int32) error {
 		return err
 	}
 	defer pool.Close()
-	nodes, err := node.Nodes(ctx, pool)
+	nodes, err := node.List(ctx, pool)
 	if err != nil {
 		return err
 	}

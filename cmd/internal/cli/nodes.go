@@ -28,7 +28,7 @@ func (s *shell) nodesListCommand() *cobra.Command {
 				return err
 			}
 			defer pool.Close()
-			nodes, err := node.Nodes(cmd.Context(), pool)
+			nodes, err := node.List(cmd.Context(), pool)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (s *shell) nodesListCommand() *cobra.Command {
 
 // hintConfigurations says, where a person reads the table, that live processes were
 // configured differently.
-func (s *shell) hintConfigurations(nodes []node.NodeRow) {
+func (s *shell) hintConfigurations(nodes []node.Row) {
 	var found []string
 	for i := range nodes {
 		if n := &nodes[i]; n.Live && !slices.Contains(found, n.Configuration) {
@@ -71,7 +71,7 @@ func (s *shell) hintConfigurations(nodes []node.NodeRow) {
 // ago is a length of time before now.
 func ago(d time.Duration) string { return max(d, 0).Round(time.Second).String() + " ago" }
 
-func nodeKeys(n *node.NodeRow) string {
+func nodeKeys(n *node.Row) string {
 	out := make([]string, len(n.Keys))
 	for i, k := range n.Keys {
 		if out[i] = strconv.Itoa(int(k.ID)); k.ID == n.ActiveKey {
@@ -82,7 +82,7 @@ func nodeKeys(n *node.NodeRow) string {
 }
 
 // nodeNames names processes in a message; the first few of many.
-func nodeNames(nodes []node.NodeRow) string {
+func nodeNames(nodes []node.Row) string {
 	const most = 3
 	var names []string
 	for i := range nodes {

@@ -34,7 +34,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"names it. --include needs --reason and is audited. Only one prune runs at a time: if another one\n" +
 			"is running, this command ends. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			run := prune.PruneRun{Anew: true}
+			run := prune.Run{Anew: true}
 			if cmd.Flags().Changed("include") && len(include) == 0 {
 				return usagef("--include is empty; known are %s", known())
 			}
@@ -82,7 +82,7 @@ func known() string {
 	return strings.Join(names, ", ")
 }
 
-func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun) error {
+func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
@@ -90,7 +90,7 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun
 		return err
 	}
 	bar := s.progress(-1, "pruning")
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: pool, Effects: effects, Progress: func(p prune.PruneProgress) {
+	pruner, err := prune.New(prune.Config{Pool: pool, Effects: effects, Progress: func(p prune.Progress) {
 		bar.describe(fmt.Sprintf("pruning %s %3.0f %%", p.Step, p.Done*100))
 		bar.at(p.Removed)
 	}})
@@ -133,8 +133,8 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun
 }
 
 // pruneDry shows the horizons and what they come to.
-func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.PruneRun) error {
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: pool})
+func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) error {
+	pruner, err := prune.New(prune.Config{Pool: pool})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Prune
 		return err
 	}
 	if s.output == "json" {
-		return s.json(map[string]any{"horizons": horizonRows(retention), "counts": append([]prune.PruneCount{}, counts...)})
+		return s.json(map[string]any{"horizons": horizonRows(retention), "counts": append([]prune.Count{}, counts...)})
 	}
 	t := &table{header: []string{"SOURCE", "CLASS", "BODIES", "EFFECTS", "REFUSALS", "TOMBSTONES"}, whole: []string{"SOURCE"}}
 	for _, h := range horizonRows(retention) {

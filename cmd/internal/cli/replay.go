@@ -23,14 +23,14 @@ func (s *shell) replayCommand() *cobra.Command {
 }
 
 // withReplays opens the database for one command about replays.
-func (s *shell) withReplays(cmd *cobra.Command, do func(*replay.Replays) error) error {
+func (s *shell) withReplays(cmd *cobra.Command, do func(*replay.Store) error) error {
 	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (replay.Judge, error) { return nil, nil }, do)
 }
 
 // withPlanner is withReplays for a command that plans: it reads the configuration
 // too, to say what would be sent today. That of `oncegate dev` is its own, and its
 // plans go without.
-func (s *shell) withPlanner(cmd *cobra.Command, do func(*replay.Replays) error) error {
+func (s *shell) withPlanner(cmd *cobra.Command, do func(*replay.Store) error) error {
 	cfg, err := s.loadConfig()
 	if err != nil {
 		if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
@@ -60,7 +60,7 @@ func (s *shell) withPlanner(cmd *cobra.Command, do func(*replay.Replays) error) 
 // planConnections let four judge at once. Whatever does not plan opens fewer.
 const planConnections = 10
 
-func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (replay.Judge, error), do func(*replay.Replays) error) error {
+func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (replay.Judge, error), do func(*replay.Store) error) error {
 	return s.withPool(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
 		judge, err := judging(cmd.Context(), pool)
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgx
 		if err != nil {
 			return err
 		}
-		replays, err := replay.NewReplays(replay.ReplaysConfig{Pool: pool, Store: store, Judge: judge})
+		replays, err := replay.New(replay.Config{Pool: pool, Store: store, Judge: judge})
 		if err != nil {
 			return err
 		}
@@ -108,12 +108,12 @@ func (s *shell) replayRunCommand() *cobra.Command {
 			if rate < 0 || rate > 1e6 {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
-			return s.withReplays(cmd, func(replays *replay.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Store) error {
 				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
 				}
-				return s.runReplay(cmd, replays, plan, replay.StartReplay{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, replay.StartRequest{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}
@@ -125,8 +125,8 @@ func (s *shell) replayRunCommand() *cobra.Command {
 }
 
 // runReplay starts a plan that somebody has seen.
-func (s *shell) runReplay(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay, start replay.StartReplay, d decision, follow bool) error {
-	if plan.State == replay.ReplayPlanned && start.Digest == "" && !d.yes {
+func (s *shell) runReplay(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay, start replay.StartRequest, d decision, follow bool) error {
+	if plan.State == replay.Planned && start.Digest == "" && !d.yes {
 		if !s.interactive() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
@@ -150,7 +150,7 @@ func (s *shell) runReplay(cmd *cobra.Command, replays *replay.Replays, plan *rep
 		return s.json(plan)
 	}
 	verb := "runs now"
-	if was == replay.ReplayRunning {
+	if was == replay.Running {
 		verb = "is running already, and was woken"
 	}
 	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", plan.ID, verb, plan.ID)
@@ -169,8 +169,8 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 			if err := d.check(s, "why is it cancelled?"); err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *replay.Replays) error {
-				plan, err := replays.Cancel(cmd.Context(), replay.CancelReplay{ID: id, Actor: d.actor, Reason: d.reason})
+			return s.withReplays(cmd, func(replays *replay.Store) error {
+				plan, err := replays.Cancel(cmd.Context(), replay.CancelRequest{ID: id, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
@@ -197,8 +197,8 @@ func (s *shell) replayListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *replay.Replays) error {
-				rows, err := replays.List(cmd.Context(), replay.ReplayState(f.state), last, f.limit)
+			return s.withReplays(cmd, func(replays *replay.Store) error {
+				rows, err := replays.List(cmd.Context(), replay.State(f.state), last, f.limit)
 				if err != nil {
 					return err
 				}
@@ -238,7 +238,7 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if f.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), f.Outcome) {
 				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
 			}
-			return s.withReplays(cmd, func(replays *replay.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Store) error {
 				if _, err := replays.Status(cmd.Context(), id); err != nil {
 					return err
 				}
@@ -272,7 +272,7 @@ func joined[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-func itemTable(items []replay.ReplayItem) *table {
+func itemTable(items []replay.Item) *table {
 	t := &table{
 		header: []string{"#", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
 		spare:  []string{"TARGET", "TYPE", "SOURCE", "STATE"}, whole: []string{"EFFECT", "ACTION"},
@@ -293,7 +293,7 @@ func itemTable(items []replay.ReplayItem) *table {
 }
 
 // would says what a run does with an item.
-func would(action replay.ReplayAction, leftOut replay.LeftOut) string {
+func would(action replay.Action, leftOut replay.LeftOut) string {
 	if action == replay.ActionNone {
 		return "left out: " + string(leftOut)
 	}

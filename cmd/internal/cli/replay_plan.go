@@ -18,7 +18,7 @@ import (
 // planFlags are what a plan is made of.
 type planFlags struct {
 	dead    deadFlags
-	options replay.ReplayOptions
+	options replay.Options
 	file    string
 	all     bool
 }
@@ -36,8 +36,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
 }
 
-func (f *planFlags) scope(s *shell, args []string) (replay.ReplayScope, error) {
-	scope := replay.ReplayScope{All: f.all}
+func (f *planFlags) scope(s *shell, args []string) (replay.Scope, error) {
+	scope := replay.Scope{All: f.all}
 	var err error
 	if scope.DeadFilter, err = f.dead.filter(); err != nil {
 		return scope, err
@@ -94,8 +94,8 @@ func readIDs(in io.Reader) ([]inbox.ID, error) {
 		if err != nil {
 			return nil, usagef("--ids: line %d: %q is not an id", n, clean(cut(line, 60)))
 		}
-		if ids = append(ids, id); len(ids) > replay.MaxReplayIDs {
-			return nil, usagef("--ids: more than %d ids", replay.MaxReplayIDs)
+		if ids = append(ids, id); len(ids) > replay.MaxIDs {
+			return nil, usagef("--ids: more than %d ids", replay.MaxIDs)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -129,8 +129,8 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if err := d.fillActor(s); err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *replay.Replays) error {
-				plan, err := s.plan(cmd, replays, replay.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+			return s.withPlanner(cmd, func(replays *replay.Store) error {
+				plan, err := s.plan(cmd, replays, replay.PlanRequest{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
@@ -152,7 +152,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 }
 
 // plan makes a plan, with a bar, and says what is wrong with what was asked.
-func (s *shell) plan(cmd *cobra.Command, replays *replay.Replays, ask replay.PlanReplay) (*replay.Replay, error) {
+func (s *shell) plan(cmd *cobra.Command, replays *replay.Store, ask replay.PlanRequest) (*replay.Replay, error) {
 	bar := s.progress(-1, "planning")
 	ask.Progress = func(n int) { bar.at(int64(n)) }
 	plan, err := replays.Plan(cmd.Context(), ask)
@@ -160,7 +160,7 @@ func (s *shell) plan(cmd *cobra.Command, replays *replay.Replays, ask replay.Pla
 	switch {
 	case errors.Is(err, inbox.ErrScope):
 		return nil, errNoScope
-	case errors.Is(err, replay.ErrReplayScope):
+	case errors.Is(err, replay.ErrScope):
 		return nil, usagef("%s", oneLine(err.Error()))
 	}
 	return plan, err
@@ -191,15 +191,15 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *replay.Replays) error {
-				plan, err := s.plan(cmd, replays, replay.PlanReplay{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
+			return s.withPlanner(cmd, func(replays *replay.Store) error {
+				plan, err := s.plan(cmd, replays, replay.PlanRequest{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
 				if err != nil {
 					return err
 				}
 				if dryRun || plan.Summary.ToDo == 0 {
 					return s.showReplay(cmd, replays, plan, 0)
 				}
-				return s.runReplay(cmd, replays, plan, replay.StartReplay{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd, replays, plan, replay.StartRequest{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
 			})
 		},
 	}

@@ -24,7 +24,7 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
-			return s.withReplays(cmd, func(replays *replay.Replays) error {
+			return s.withReplays(cmd, func(replays *replay.Store) error {
 				plan, err := replays.Status(cmd.Context(), id)
 				if err != nil {
 					return err
@@ -45,11 +45,11 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 const followEvery = 500 * time.Millisecond
 
 // follow watches a running replay to its end.
-func (s *shell) follow(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay) error {
+func (s *shell) follow(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay) error {
 	bar := s.progress(int64(plan.Summary.ToDo), "replaying")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	for plan.State == replay.ReplayRunning || plan.State == replay.ReplayPlanning {
+	for plan.State == replay.Running || plan.State == replay.Planning {
 		bar.total(int64(plan.Summary.ToDo))
 		bar.at(int64(plan.Summary.Acted()))
 		select {
@@ -71,12 +71,12 @@ func (s *shell) follow(cmd *cobra.Command, replays *replay.Replays, plan *replay
 // shownReplay is a replay with what was asked for of its items, as JSON.
 type shownReplay struct {
 	*replay.Replay
-	ETA    string              `json:"eta,omitempty"`
-	Stands map[string]int      `json:"effects_now,omitempty"`
-	Items  []replay.ReplayItem `json:"items,omitempty"`
+	ETA    string         `json:"eta,omitempty"`
+	Stands map[string]int `json:"effects_now,omitempty"`
+	Items  []replay.Item  `json:"items,omitempty"`
 }
 
-func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Replays, plan *replay.Replay, show int) error {
+func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay, show int) error {
 	out := shownReplay{Replay: plan}
 	if left, ok := plan.ETA(); ok {
 		out.ETA = left.String()
@@ -126,7 +126,7 @@ func counted[K ~string](heading string, counts map[K]int) []pair {
 // showSummary writes what a plan holds, the largest part first.
 func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 	expires := ""
-	if r.State == replay.ReplayPlanned {
+	if r.State == replay.Planned {
 		expires = timeOrEmpty(r.ExpiresAt)
 	}
 	rate := ""
@@ -155,7 +155,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 		return
 	}
 	groups := slices.Clone(r.Summary.Groups)
-	slices.SortStableFunc(groups, func(a, b replay.ReplayGroup) int { return b.Count - a.Count })
+	slices.SortStableFunc(groups, func(a, b replay.Group) int { return b.Count - a.Count })
 	t := &table{header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "ACTION", "VERDICT"}, whole: []string{"ACTION", "VERDICT"}}
 	for _, g := range groups {
 		t.add(fmt.Sprint(g.Count), g.Source, g.Name, g.Target, would(g.Action, g.LeftOut), string(g.Verdict))
@@ -165,7 +165,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 }
 
 // showItem writes one item with what a replay would change.
-func (s *shell) showItem(it *replay.ReplayItem) {
+func (s *shell) showItem(it *replay.Item) {
 	fmt.Fprintln(s.out)
 	effect := "to be made"
 	if it.Effect != nil {

@@ -25,18 +25,18 @@ type Bench struct {
 }
 
 // NewBench gives a gate that runs once the test starts it; change may alter its configuration.
-func NewBench(t *testing.T, change func(*gate.GateConfig)) *Bench {
+func NewBench(t *testing.T, change func(*gate.Config)) *Bench {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
 	b := &Bench{Pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 8)}
 	b.Source = inboxtest.Source(t, b.Pool, "stripe")
-	cfg := gate.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: inboxtest.Clock(t, b.Pool)}
+	cfg := gate.Config{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: inboxtest.Clock(t, b.Pool)}
 	b.GatePool = cfg.Pool
 	if change != nil {
 		change(&cfg)
 	}
 	var err error
-	if b.Gate, err = gate.NewGate(cfg); err != nil {
+	if b.Gate, err = gate.New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Gate.Stop(context.WithoutCancel(t.Context())) })

@@ -35,7 +35,7 @@ func NewOutbox(t *testing.T) *Outbox {
 	}
 	o.Clock, o.Work = inboxtest.Clock(t, o.Pool), inboxtest.Open(t, url, schema, session.PoolWork, 8)
 	var err error
-	o.Gate, err = gate.NewGate(gate.GateConfig{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: o.Clock})
+	o.Gate, err = gate.New(gate.Config{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 8), Enqueuer: Queue(), Clock: o.Clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func NewOutbox(t *testing.T) *Outbox {
 // Relay gives a relay of the outbox into the gate, so many rows at a time.
 func (o *Outbox) Relay(t *testing.T, gate inbox.Accepter, batch int) *relay.Relay {
 	t.Helper()
-	r, err := relay.NewRelay(relay.RelayConfig{
+	r, err := relay.New(relay.Config{
 		Pool: o.Work, Gate: gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Batch: batch,
 		Sources: map[string]*inbox.Source{o.Source.Name: o.Source}, Every: 20 * time.Millisecond,
 	})

@@ -37,7 +37,7 @@ func NewPast(tb testing.TB) *Past {
 	p.Source = inboxtest.Source(tb, p.Pool, "stripe")
 	p.Register(tb, prune.ClassRow{Name: "default", Horizons: KeepDefault})
 	var err error
-	p.Gate, err = gate.NewGate(gate.GateConfig{
+	p.Gate, err = gate.New(gate.Config{
 		Pool: inboxtest.Open(tb, url, schema, session.PoolGate, 6), Enqueuer: Queue(),
 		Clock: inbox.NewClock(p.Pool, func() time.Time { return time.Unix(0, p.At.Load()) }),
 	})
@@ -121,7 +121,7 @@ func (p *Past) Pruner(tb testing.TB) *prune.Pruner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: p.Pool, Effects: effects, Rate: -1})
+	pruner, err := prune.New(prune.Config{Pool: p.Pool, Effects: effects, Rate: -1})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -129,14 +129,14 @@ func (p *Past) Pruner(tb testing.TB) *prune.Pruner {
 }
 
 // Prune prunes until a pass is complete.
-func (p *Past) Prune(tb testing.TB, include ...prune.Prunable) prune.PruneReport {
+func (p *Past) Prune(tb testing.TB, include ...prune.Prunable) prune.Report {
 	tb.Helper()
-	run := prune.PruneRun{Include: include, Anew: true}
+	run := prune.Run{Include: include, Anew: true}
 	if len(include) > 0 {
 		run.Actor, run.Reason = "test", "a test"
 	}
 	// Whatever else uses the database may make a pass give way: the next goes on.
-	all := prune.PruneReport{Rows: map[string]int64{}}
+	all := prune.Report{Rows: map[string]int64{}}
 	inboxtest.Until(tb, "a pass that is complete", func() bool {
 		report, err := p.Pruner(tb).Run(tb.Context(), run)
 		if err != nil {

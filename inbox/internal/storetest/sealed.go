@@ -30,7 +30,7 @@ func RingOf(tb testing.TB, text string) *seal.Keyring {
 // Sealing makes the gate one of the same schema that seals with the keys.
 func (p *Past) Sealing(t *testing.T, keys *seal.Keyring) {
 	t.Helper()
-	gate, err := gate.NewGate(gate.GateConfig{
+	gate, err := gate.New(gate.Config{
 		Pool: p.Pool, Enqueuer: Queue(), Keyring: keys,
 		Clock: inbox.NewClock(p.Pool, func() time.Time { return time.Unix(0, p.At.Load()) }),
 	})

@@ -165,7 +165,7 @@ func (b *pruneBench) measurePair(ctx context.Context, r *pruneReport, pair int) 
 			alone = got.quantile(.99)
 			continue
 		}
-		var report prune.PruneReport
+		var report prune.Report
 		var wg sync.WaitGroup
 		var pruned error
 		wg.Go(func() { report, pruned = b.prune(ctx, measured+time.Second, nil) })
@@ -195,12 +195,12 @@ func (b *pruneBench) load(ctx context.Context, rate float64, measured time.Durat
 }
 
 // prune makes one pass with the defaults.
-func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(prune.PruneProgress)) (prune.PruneReport, error) {
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: b.pool, Budget: budget, Rate: b.rate, Progress: told})
+func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(prune.Progress)) (prune.Report, error) {
+	pruner, err := prune.New(prune.Config{Pool: b.pool, Budget: budget, Rate: b.rate, Progress: told})
 	if err != nil {
-		return prune.PruneReport{}, err
+		return prune.Report{}, err
 	}
-	return pruner.Run(ctx, prune.PruneRun{Anew: true})
+	return pruner.Run(ctx, prune.Run{Anew: true})
 }
 
 // tryConcurrentPrune tries to prune beside the first.

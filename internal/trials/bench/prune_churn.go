@@ -229,11 +229,11 @@ func (c *churnedSchema) round(ctx context.Context) error {
 	if _, err := c.pool.Exec(ctx, churnHorizon, c.next-churnAlive, c.first); err != nil {
 		return err
 	}
-	pruner, err := prune.NewPruner(prune.PruneConfig{Pool: c.pool, Rate: -1})
+	pruner, err := prune.New(prune.Config{Pool: c.pool, Rate: -1})
 	if err != nil {
 		return err
 	}
-	report, err := pruner.Run(ctx, prune.PruneRun{Anew: true})
+	report, err := pruner.Run(ctx, prune.Run{Anew: true})
 	if err != nil {
 		return err
 	}

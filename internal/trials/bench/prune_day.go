@@ -94,7 +94,7 @@ func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time)
 		<-time.After(before)
 		// A day of many events is looked through in more than one pass.
 		for passes := 0; gone.IsZero() && pruned == nil && passes < 3; passes++ {
-			_, pruned = b.prune(ctx, 2*time.Second, func(p prune.PruneProgress) {
+			_, pruned = b.prune(ctx, 2*time.Second, func(p prune.Progress) {
 				switch {
 				case "oncegate."+p.Step != table:
 				case p.Done == 0:

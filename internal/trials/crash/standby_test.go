@@ -36,7 +36,7 @@ func TestNothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	source := inboxtest.Source(t, admin, "stripe")
 	g := func(deadline time.Duration) *gate.Gate {
 		t.Helper()
-		g, err := gate.NewGate(gate.GateConfig{
+		g, err := gate.New(gate.Config{
 			Pool: inboxtest.Open(t, server.DSN(), schema, session.PoolGate, 4), Clock: inboxtest.Clock(t, admin),
 			Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Deadline: deadline,
 		})

@@ -167,7 +167,7 @@ func (c *checker) checkOutcomes(p *Plan, last bool) {
 }
 
 // checkUntouched: the items that a cancelled run did not reach are in the next plan, unchanged.
-func (c *checker) checkUntouched(p *Plan, it *replay.ReplayItem, name string, before *Effect) {
+func (c *checker) checkUntouched(p *Plan, it *replay.Item, name string, before *Effect) {
 	if it.Outcome != "" || p == &c.Plans[len(c.Plans)-1] {
 		return
 	}
@@ -178,7 +178,7 @@ func (c *checker) checkUntouched(p *Plan, it *replay.ReplayItem, name string, be
 }
 
 // checkRequest: the request is what the plan said, and the effect is done.
-func (c *checker) checkRequest(name string, it *replay.ReplayItem, before *Effect, sent []placed) {
+func (c *checker) checkRequest(name string, it *replay.Item, before *Effect, sent []placed) {
 	diff, err := replay.ReadDiff(it.Diff)
 	if err != nil || diff.Recorded == nil || diff.Verdict != it.Verdict {
 		c.failf("%s: its diff cannot be read (%v) or is of another verdict", name, err)
@@ -214,7 +214,7 @@ func (c *checker) checkRequest(name string, it *replay.ReplayItem, before *Effec
 }
 
 // checkUnchanged: what may have happened at another target is not sent, and waits for a person.
-func (c *checker) checkUnchanged(name string, it *replay.ReplayItem, before *Effect, sent []placed) {
+func (c *checker) checkUnchanged(name string, it *replay.Item, before *Effect, sent []placed) {
 	if len(sent) > 0 {
 		c.failf("%s may have happened at another target, and %d requests went out", name, len(sent))
 	}

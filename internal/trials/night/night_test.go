@@ -66,7 +66,7 @@ func damaged(v *night.Evidence, damage func(v *night.Evidence)) *night.Evidence 
 // replayed finds a replayed item with a verdict: in which plan, and where there.
 func replayed(v *night.Evidence, verdict replay.Verdict) (plan, item int) {
 	for plan := range v.Plans {
-		item := slices.IndexFunc(v.Plans[plan].Items, func(it replay.ReplayItem) bool {
+		item := slices.IndexFunc(v.Plans[plan].Items, func(it replay.Item) bool {
 			return it.Outcome == replay.ItemReplayed && it.Verdict == verdict
 		})
 		if item >= 0 {
@@ -106,7 +106,7 @@ var wrong = map[string]func(v *night.Evidence){
 	"a plan that sends":            func(v *night.Evidence) { v.SentByPlan = 1 },
 	"a plan that writes":           func(v *night.Evidence) { v.ChangedByPlan = append(slices.Clone(v.ChangedByPlan), "effect") },
 	"a cancelled item that moved": func(v *night.Evidence) {
-		i := slices.IndexFunc(v.Plans[0].Items, func(it replay.ReplayItem) bool { return it.Outcome == "" })
+		i := slices.IndexFunc(v.Plans[0].Items, func(it replay.Item) bool { return it.Outcome == "" })
 		id := v.Plans[0].Items[i].Effect.String()
 		v.Plans[1].Before = maps.Clone(v.Plans[1].Before)
 		e := v.Plans[1].Before[id]
@@ -114,7 +114,7 @@ var wrong = map[string]func(v *night.Evidence){
 		v.Plans[1].Before[id] = e
 	},
 	"something left out that was sent": func(v *night.Evidence) {
-		i := slices.IndexFunc(v.Plans[1].Items, func(it replay.ReplayItem) bool { return it.Outcome == replay.ItemLeftOut })
+		i := slices.IndexFunc(v.Plans[1].Items, func(it replay.Item) bool { return it.Outcome == replay.ItemLeftOut })
 		e := v.After[v.Plans[1].Items[i].Effect.String()]
 		v.Requests[v.Plans[1].FirstRequest].Key = e.Key
 	},

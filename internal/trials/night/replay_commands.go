@@ -35,7 +35,7 @@ func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) err
 // Plan is one plan, with what was measured around it.
 type Plan struct {
 	Replay replay.Replay
-	Items  []replay.ReplayItem
+	Items  []replay.Item
 
 	// FirstRequest is how many requests the targets had received when the plan was made, and LastRequest when
 	// everything it began had ended.
@@ -77,7 +77,7 @@ func (n *Campaign) readItems(ctx context.Context) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	p.Items = nil
 	for after := int64(0); ; {
-		var page []replay.ReplayItem
+		var page []replay.Item
 		if err := n.runCommand(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // replay is a plan as its command gave it.
 type plannedReplay struct {
 	id, digest string
-	options    replay.ReplayOptions
+	options    replay.Options
 	planned    span
 	by         string
 	items      []string // effects that it acts on

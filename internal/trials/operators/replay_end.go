@@ -64,13 +64,13 @@ func (c *campaign) checkReplays(ctx context.Context) error {
 // judge compares the end of a replay with what people decided about it.
 func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	switch {
-	case e.state == string(replay.ReplayRunning):
+	case e.state == string(replay.Running):
 		out = append(out, rig.NewViolation(endless, "replay %s is still running, and %d of its items had no turn", e.id, e.open))
-	case e.state == string(replay.ReplayDone) && e.open > 0:
+	case e.state == string(replay.Done) && e.open > 0:
 		out = append(out, rig.NewViolation(endless, "replay %s is done, and %d of its items had no turn", e.id, e.open))
 	}
 	for _, a := range cancels {
-		if e.state != string(replay.ReplayCancelled) {
+		if e.state != string(replay.Cancelled) {
 			out = append(out, rig.NewViolation(undecided, "replay %s is %s after %s", e.id, e.state, a))
 		}
 		if e.acted != nil && e.acted.After(a.Ended) {

@@ -19,7 +19,7 @@ func (c *campaign) checkPruned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var out prune.PruneReport
+	var out prune.Report
 	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 224)}
 	a, err := o.runCommand(ctx, commandOptions{kind: "prune --include", decides: true, confirms: true, neverKilled: true}, &out, "prune", "--include", "dead,indeterminate,held,replay")
 	if err != nil {
