@@ -94,6 +94,15 @@ var reasons = [...]reason{
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
 }
 
+// Causes lists the causes that a refusal can have.
+func Causes() []string {
+	out := make([]string, len(reasons))
+	for i, r := range reasons {
+		out[i] = string(r)
+	}
+	return out
+}
+
 // result is what became of a request. The zero result is a fault of ours.
 type result struct {
 	outcome outcome

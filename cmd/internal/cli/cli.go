@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
@@ -76,7 +77,7 @@ func (s *shell) root() *cobra.Command {
 	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
 	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s; see `%s --help`", oneLine(err.Error()), cmd.CommandPath())
+		return usagef("%s; see `%s --help`", flagProblem(err), cmd.CommandPath())
 	})
 	root.AddCommand(
 		s.serveCommand(),
@@ -170,6 +171,21 @@ func (s *shell) env(name string) string {
 		}
 	}
 	return ""
+}
+
+// flagProblem says what is wrong with a flag, in the words of whoever typed it.
+func flagProblem(err error) string {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return oneLine(err.Error())
+	}
+	want := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "float32": "a number", "duration": "a duration such as 30s", "bool": "true or false",
+	}[wrong.GetFlag().Value.Type()]
+	if want == "" {
+		return oneLine(err.Error())
+	}
+	return fmt.Sprintf("--%s %q is not %s", wrong.GetFlag().Name, clean(wrong.GetValue()), want)
 }
 
 func oneLine(text string) string {

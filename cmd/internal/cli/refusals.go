@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -30,6 +31,9 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, before, err := f.parse(nil)
 			if err != nil {
+				return err
+			}
+			if err := checkCause(cause); err != nil {
 				return err
 			}
 			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.RefusalRow, error) {
@@ -131,6 +135,14 @@ func (s *shell) showRefusal(r *inbox.RefusalDetail) error {
 		for _, value := range r.Headers[name] {
 			fmt.Fprintln(s.out, clean("header "+name+": "+value))
 		}
+	}
+	return nil
+}
+
+// checkCause refuses a cause that no refusal can have.
+func checkCause(cause string) error {
+	if cause != "" && !slices.Contains(receiver.Causes(), cause) {
+		return usagef("--cause %q is unknown; known are %s", clean(cause), strings.Join(receiver.Causes(), ", "))
 	}
 	return nil
 }

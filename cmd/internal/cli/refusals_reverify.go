@@ -36,6 +36,9 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			if f.source == "" {
 				return usagef("--source is missing")
 			}
+			if err := checkCause(cause); err != nil {
+				return err
+			}
 			if !dryRun {
 				if err := d.check(s, "why did they not verify? (--dry-run needs none.)"); err != nil {
 					return err

@@ -1,0 +1,168 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+)
+
+// lists are the commands that list something in the database, with their columns.
+var lists = map[string]string{
+	"audit list":               "AT ACTOR ACTION OBJECT REASON ID",
+	"conflicts list":           "LAST SEEN SOURCE EVENT ID TYPE DELIVERIES ADMITTED DIFFERS IN ID",
+	"dead list":                "DIED SOURCE TYPE EVENT ID ROUTE TARGET REASON CODE ATTEMPTS SAID ID",
+	"dead list --group":        "COUNT SOURCE ROUTE TARGET REASON CODE FIRST LAST EXAMPLE",
+	"effects list":             "SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT ID",
+	"events list":              "RECEIVED SOURCE TYPE EVENT ID DELIVERIES EFFECTS ID",
+	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
+	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
+	"refusals list":            "RECEIVED SOURCE CAUSE DIAGNOSIS FROM BYTES KEPT ID",
+	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ID",
+	"routes list":              "SOURCE ROUTE TARGET GONE WAITING CLAIMED DEAD INDETERMINATE OLDEST",
+	"streams list":             "SOURCE ROUTE KEY APPLIED HELD UNDECIDED GAP SINCE BLOCKED BY IN FLIGHT ID",
+	"streams list --undecided": "SOURCE ROUTE KEY NUMBER REASON EVENT ID EFFECT",
+}
+
+// elsewhere are the lists of something that is not in the database; scripts test them.
+var elsewhere = []string{"keys list", "providers list"}
+
+// wrong are values that a filter refuses, by flag, and what the refusal says. A flag that
+// takes any name, such as --source, has none: what does not exist is listed nowhere.
+var wrong = map[string][]struct{ value, says string }{
+	"limit":       {{"0", "must be from 1 to 1000"}, {"1001", "must be from 1 to 1000"}, {"x", `--limit "x" is not a whole number`}},
+	"since":       {{"soon", "neither a duration such as 2h nor an instant"}},
+	"until":       {{"soon", "neither a duration such as 2h nor an instant"}},
+	"before":      {{"x", `--before "x"`}},
+	"after":       {{"x", `--after "x" is not a whole number`}},
+	"state":       {{"nonsense", `--state "nonsense" is unknown; known are `}},
+	"event":       {{"x", `--event "x" is not our id of an event`}},
+	"error-class": {{"nonsense", `--error-class "nonsense" is unknown`}},
+	"dead-reason": {{"nonsense", `--dead-reason "nonsense" is no reason`}},
+	"cause":       {{"nonsense", `--cause "nonsense" is unknown; known are unknown_source, `}},
+	"export":      {{"csv", `--export "csv" is unknown; known is jsonl`}},
+	"verdict":     {{"nonsense", `"nonsense"`}},
+	"outcome":     {{"nonsense", `"nonsense"`}},
+	"output":      {{"xml", `--output "xml" is unknown; known are table, json`}},
+}
+
+// names are the filters that take any text.
+var names = []string{"source", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object"}
+
+// asked runs the program on the database.
+func asked(url, schema, line string) (code int, out, problems string) {
+	var stdout, stderr bytes.Buffer
+	environ := []string{"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema}
+	code = cli.Main(strings.Fields(line), environ, strings.NewReader(""), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// Every list of an empty database is its columns, or an empty JSON list; every filter that
+// cannot be is refused in one line with exit code 2; every filter by a name that nothing has
+// finds nothing. A list or a filter that is new has to be added to this test.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.EmptySchema(t)
+	migrate := exec.CommandContext(t.Context(), "oncegate", "migrate", "up")
+	migrate.Env = append(migrate.Environ(), "DATABASE_URL="+url, "ONCEGATE_SCHEMA="+schema)
+	if out, err := migrate.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for line, columns := range lists {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			code, out, problems := asked(url, schema, line)
+			if got := strings.Join(strings.Fields(out), " "); code != 0 || got != columns || strings.Count(out, "\n") != 1 {
+				t.Errorf("exit code %d, %q, %s; want the columns %q", code, out, problems, columns)
+			}
+			code, out, problems = asked(url, schema, line+" --output json")
+			var rows []any
+			if err := json.Unmarshal([]byte(out), &rows); code != 0 || err != nil || rows == nil || len(rows) > 0 {
+				t.Errorf("as JSON: exit code %d, %q, %s, %v", code, out, problems, err)
+			}
+		})
+	}
+	for path, cmd := range listCommands(cli.Command()) {
+		t.Run(path+" filters", func(t *testing.T) {
+			t.Parallel()
+			if path == "replay items" {
+				path += " 0199a000-0000-7000-8000-000000000000"
+			}
+			for flag, values := range wrong {
+				if cmd.Flags().Lookup(flag) == nil && cmd.InheritedFlags().Lookup(flag) == nil {
+					continue
+				}
+				for _, v := range values {
+					code, out, problems := asked(url, schema, path+" --"+flag+" "+v.value)
+					if code != 2 || out != "" || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, v.says) {
+						t.Errorf("--%s %s: exit code %d, %q, %q; want 2 and one line with %q", flag, v.value, code, out, problems, v.says)
+					}
+				}
+			}
+			for _, flag := range names {
+				if cmd.Flags().Lookup(flag) == nil || strings.HasPrefix(path, "replay items") {
+					continue
+				}
+				code, out, problems := asked(url, schema, path+" --output json --"+flag+" nobody")
+				if code != 0 || strings.TrimSpace(out) != "[]" {
+					t.Errorf("--%s nobody: exit code %d, %q, %s", flag, code, out, problems)
+				}
+			}
+		})
+	}
+}
+
+// listCommands are the commands of the tree that list something in the database. All of them,
+// and all their filters, are known to this test.
+func listCommands(root *cobra.Command) map[string]*cobra.Command {
+	out := map[string]*cobra.Command{}
+	for _, group := range root.Commands() {
+		for _, cmd := range group.Commands() {
+			path := strings.TrimPrefix(cmd.CommandPath(), "oncegate ")
+			if cmd.Name() == "list" || cmd.Name() == "items" {
+				out[path] = cmd
+			}
+		}
+	}
+	for _, path := range elsewhere {
+		delete(out, path)
+	}
+	return out
+}
+
+func TestEveryListIsTested(t *testing.T) {
+	t.Parallel()
+	found := listCommands(cli.Command())
+	for path, cmd := range found {
+		if lists[path] == "" && path != "replay items" { // which needs a replay: the script replay.txtar has one
+			t.Errorf("`oncegate %s` is not among the lists of this test", path)
+		}
+		for _, flag := range flagNames(cmd) {
+			if wrong[flag] == nil && !strings.Contains(" "+strings.Join(names, " ")+" blocked gap undecided group refused whole open help ", " "+flag+" ") {
+				t.Errorf("`oncegate %s` has a filter --%s that this test does not know", path, flag)
+			}
+		}
+	}
+	if len(found) < 11 {
+		t.Errorf("only %d lists were found", len(found))
+	}
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var out []string
+	for line := range strings.Lines(cmd.LocalNonPersistentFlags().FlagUsages()) {
+		for word := range strings.FieldsSeq(line) {
+			if name, ok := strings.CutPrefix(word, "--"); ok {
+				out = append(out, name)
+				break
+			}
+		}
+	}
+	return out
+}
