@@ -88,8 +88,8 @@ func embedded(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Never reports whether nothing may connect to the address, whatever is allowed.
-func Never(addr netip.Addr) bool {
+// forbidden reports whether nothing may connect to the address, whatever is allowed.
+func forbidden(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	inner, wrapped := embedded(addr)
 	return never(addr) || wrapped && never(inner)

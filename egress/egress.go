@@ -70,7 +70,7 @@ func (g *Guard) control(_, address string, _ syscall.RawConn) error {
 		return ErrRefused
 	case g.Allows(at.Addr()):
 		return nil
-	case Never(at.Addr()):
+	case forbidden(at.Addr()):
 		return fmt.Errorf("%w: %s is link-local, a metadata service or no address of a host, which nothing permits", ErrRefused, at.Addr())
 	}
 	return fmt.Errorf("%w: %s is not public; `allow` with its network would permit it", ErrRefused, at.Addr())

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// MaxRecipe is how many fields a recipe may have.
-const MaxRecipe = 8
+// maxRecipe is how many fields a recipe may have.
+const maxRecipe = 8
 
 // recipe makes the key of an operation from what the call says instead of from
 // the header of the idempotency key.
@@ -29,8 +29,8 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	if !p.IsOperation() {
 		return nil, fmt.Errorf("provider %s: only operations have a recipe for their keys", p.name)
 	}
-	if len(fields) == 0 || len(fields) > MaxRecipe {
-		return nil, fmt.Errorf("a recipe has 1 to %d fields, not %d", MaxRecipe, len(fields))
+	if len(fields) == 0 || len(fields) > maxRecipe {
+		return nil, fmt.Errorf("a recipe has 1 to %d fields, not %d", maxRecipe, len(fields))
 	}
 	paths := jsonspan.NewPathSet()
 	r := &recipe{names: fields}
@@ -56,14 +56,6 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	out := *p
 	out.recipe = r
 	return &out, nil
-}
-
-// Recipe is the fields that keys are made from; none if they are the caller's.
-func (p *Provider) Recipe() []string {
-	if p.recipe == nil {
-		return nil
-	}
-	return p.recipe.names
 }
 
 func recipeField(name string) (Field, error) {

@@ -248,22 +248,6 @@ func stamp(t time.Time, unit string) string {
 	return strconv.FormatInt(t.Unix(), 10)
 }
 
-// ExampleRequest returns the catalogue's example of a delivery under the given
-// event id, not yet signed; ok is false if the provider has none.
-func (p *Provider) ExampleRequest(eventID string, at time.Time) (req *Request, ok bool) {
-	if p.spec.Example.Body == "" {
-		return nil, false
-	}
-	fill := strings.NewReplacer("{{id}}", eventID, "{{now}}", strconv.FormatInt(at.Unix(), 10),
-		"{{now_rfc3339}}", at.UTC().Format(time.RFC3339))
-	req = &Request{Method: http.MethodPost, Header: http.Header{}, ReceivedAt: at}
-	for name, value := range p.spec.Example.Headers {
-		req.Header.Set(name, fill.Replace(value))
-	}
-	req.Body = []byte(fill.Replace(p.spec.Example.Body))
-	return req, true
-}
-
 // replaceForm puts a value into a field of a form, which is written anew.
 func replaceForm(req *Request, name, value string) bool {
 	form, err := parseForm(req.Body)

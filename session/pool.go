@@ -42,8 +42,8 @@ var ErrSchemaName = errors.New("schema name must match [a-z][a-z0-9_]{0,62}")
 
 var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// CheckSchemaName returns [ErrSchemaName] unless name is a plain lower-case identifier.
-func CheckSchemaName(name string) error {
+// checkSchemaName returns [ErrSchemaName] unless name is a plain lower-case identifier.
+func checkSchemaName(name string) error {
 	if !schemaName.MatchString(name) {
 		return fmt.Errorf("schema %q: %w", name, ErrSchemaName)
 	}
@@ -149,7 +149,7 @@ func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns i
 // silence for a sign of the server, whether or not its caller has a deadline; 0 is no
 // bound. What takes longer is cut off, so it must be more than any statement needs.
 func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxConns int32, silence time.Duration, options ...PoolOption) (*pgxpool.Pool, error) {
-	if err := CheckSchemaName(schema); err != nil {
+	if err := checkSchemaName(schema); err != nil {
 		return nil, err
 	}
 	cfg, err := pgxpool.ParseConfig(url)
@@ -192,7 +192,7 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	// After the timeout is known, by which a session is set up.
 	Prepare(cfg.ConnConfig, o.settings)
 	o.guard.Watch(cfg, cfg.PingTimeout)
-	RenewStale(cfg.ConnConfig, w.stale)
+	renewStale(cfg.ConnConfig, w.stale)
 	if role == PoolGate {
 		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 			neverCancel(conn)
@@ -248,7 +248,3 @@ func TakeWarning(conn *pgx.Conn) bool {
 	delete(data, warningKey)
 	return warned
 }
-
-// LiteralSchema quotes a checked schema name for the few statements that cannot
-// take a parameter.
-func LiteralSchema(name string) string { return pgx.Identifier{name}.Sanitize() }

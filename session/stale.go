@@ -25,9 +25,9 @@ func Stale(err *pgconn.PgError) bool {
 	return false
 }
 
-// RenewStale closes a connection of cfg whose prepared statements are stale, and calls renew, which
+// renewStale closes a connection of cfg whose prepared statements are stale, and calls renew, which
 // has the other connections closed as well: they have prepared the same, and would fail one by one.
-func RenewStale(cfg *pgx.ConnConfig, renew func()) {
+func renewStale(cfg *pgx.ConnConfig, renew func()) {
 	before := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		if Stale(err) {

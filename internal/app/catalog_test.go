@@ -176,7 +176,7 @@ func (e *entry) request(t *testing.T, source *config.Source, base string) (*http
 func (e *entry) sign(t *testing.T, source *config.Source, address string) *providers.Request {
 	t.Helper()
 	id := "evt_of_" + e.name
-	made, ok := e.provider.ExampleRequest(id, time.Now())
+	made, ok := providertest.Example(e.provider, id, time.Now())
 	if !ok {
 		made = &providers.Request{Method: http.MethodPost, Header: http.Header{}, Body: []byte(`{"id":"` + id + `"}`), ReceivedAt: time.Now()}
 	}

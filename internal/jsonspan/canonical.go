@@ -142,7 +142,7 @@ func (n *Canonicalizer) value(node, depth int, volatile [][]string) (Value, erro
 		// A text with lone surrogates keeps its spelling: it has no other.
 		if s, err := Unquote(raw); err == nil {
 			before := len(n.texts)
-			if n.texts = AppendText(n.texts, s); !bytes.Equal(n.texts[before:], raw) {
+			if n.texts = appendText(n.texts, s); !bytes.Equal(n.texts[before:], raw) {
 				return Value{int32(before), int32(len(n.texts)), inTexts}, nil
 			}
 			n.texts = n.texts[:before]
@@ -456,7 +456,7 @@ func (n *Canonicalizer) Append(out []byte, p Value) []byte {
 func (n *Canonicalizer) member(out []byte, m *part) []byte {
 	switch {
 	case m.respelt:
-		out = append(AppendText(out, n.text(m)), ':')
+		out = append(appendText(out, n.text(m)), ':')
 	case n.doc[m.nameEnd+1] == ':':
 		out = append(out, n.doc[m.nameStart-1:m.nameEnd+2]...)
 	default:

@@ -58,7 +58,7 @@ func (t *Tree) mask(path string, hidden func(string) bool) *Tree {
 	case '{':
 		out := &Tree{kind: '{', members: make([]member, len(t.members))}
 		for i, m := range t.members {
-			out.members[i] = member{m.name, m.value.mask(JoinPath(path, QuoteName(m.name)), hidden)}
+			out.members[i] = member{m.name, m.value.mask(JoinPath(path, quoteName(m.name)), hidden)}
 		}
 		return out
 	case '[':

@@ -69,8 +69,8 @@ func CodeUnit(b []byte) rune {
 	return rune(out[0])<<8 | rune(out[1])
 }
 
-// AppendText writes a text as RFC 8785 does: only what must be escaped is.
-func AppendText[T string | []byte](out []byte, s T) []byte {
+// appendText writes a text as RFC 8785 does: only what must be escaped is.
+func appendText[T string | []byte](out []byte, s T) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')
 	for i := range len(s) {

@@ -36,13 +36,13 @@ func Compare(a, b *Tree, path string, found func(path string, a, b *Tree) bool) 
 		for more && (i < len(a.members) || j < len(b.members)) {
 			switch {
 			case j == len(b.members) || i < len(a.members) && a.members[i].name < b.members[j].name:
-				more = Compare(a.members[i].value, nil, JoinPath(path, QuoteName(a.members[i].name)), found)
+				more = Compare(a.members[i].value, nil, JoinPath(path, quoteName(a.members[i].name)), found)
 				i++
 			case i == len(a.members) || a.members[i].name > b.members[j].name:
-				more = Compare(nil, b.members[j].value, JoinPath(path, QuoteName(b.members[j].name)), found)
+				more = Compare(nil, b.members[j].value, JoinPath(path, quoteName(b.members[j].name)), found)
 				j++
 			default:
-				more = Compare(a.members[i].value, b.members[j].value, JoinPath(path, QuoteName(a.members[i].name)), found)
+				more = Compare(a.members[i].value, b.members[j].value, JoinPath(path, quoteName(a.members[i].name)), found)
 				i++
 				j++
 			}
@@ -62,8 +62,8 @@ func Compare(a, b *Tree, path string, found func(path string, a, b *Tree) bool) 
 	return more
 }
 
-// QuoteName makes a key fit for a line of text.
-func QuoteName(name string) string {
+// quoteName makes a key fit for a line of text.
+func quoteName(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "..."
 	}
@@ -84,7 +84,7 @@ func (t *Tree) Append(out []byte) []byte {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = AppendText(out, m.name)
+			out = appendText(out, m.name)
 			out = append(out, ':')
 			out = m.value.Append(out)
 		}
@@ -133,7 +133,7 @@ func (w *walker) tree(depth int, volatile [][]string) (*Tree, error) {
 	if raw[0] == '"' {
 		// A text with lone surrogates keeps its spelling: it has no other.
 		if s, err := Unquote(raw); err == nil {
-			raw = AppendText(nil, s)
+			raw = appendText(nil, s)
 		}
 	}
 	return &Tree{scalar: raw}, nil

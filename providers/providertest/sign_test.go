@@ -148,7 +148,7 @@ func pair(t *testing.T, p *providers.Provider, v *providertest.Vector) (private 
 // not be signed, where only the provider can.
 func example(t *testing.T, p *providers.Provider, v *providertest.Vector, mode string, private providers.Secret, public []providers.Secret) string {
 	t.Helper()
-	req, ok := p.ExampleRequest("evt_1", v.Request().ReceivedAt)
+	req, ok := providertest.Example(p, "evt_1", v.Request().ReceivedAt)
 	if !ok {
 		t.Error("has no example")
 		return ""
