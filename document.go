@@ -67,13 +67,12 @@ func (d *document) write(c *Config) ([]byte, error) {
 	if len(c.TrustedProxies) > 0 {
 		root["listen"] = object{"trusted_proxies": prefixes(c.TrustedProxies)}
 	}
-	if k := c.Keyring; k.secret != nil {
-		if k.from == "" {
-			d.problem("Keyring: must be where the keys are, Env or File: they are read again when they are rotated")
-		} else {
-			d.reference(k)
-			root["seal"] = object{"keyring": k.from}
-		}
+	switch k := c.Keyring; {
+	case k.none():
+	case k.parts().from == "":
+		d.problem("Keyring: must be where the keys are, Env or File: they are read again when they are rotated")
+	default:
+		root["seal"] = object{"keyring": d.reference(k)}
 	}
 	d.named(root, "sources", len(c.Sources), func(i int) (string, object) { return c.Sources[i].Name, d.source(&c.Sources[i]) })
 	d.named(root, "targets", len(c.Targets), func(i int) (string, object) { return c.Targets[i].Name, d.target(&c.Targets[i]) })
@@ -122,7 +121,7 @@ func (d *document) source(s *Source) object {
 	for name, values := range s.Settings {
 		for _, value := range values {
 			if strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:") {
-				d.reference(Secret{&secret{from: value}})
+				d.reference(newSecret(secretParts{from: value}))
 			}
 		}
 		if settings[name] = values; len(values) == 1 {
@@ -222,36 +221,39 @@ func (d *document) secrets(all []Secret) []object {
 	for i, s := range all {
 		scheme, rest, _ := strings.Cut(d.reference(s), ":")
 		out[i] = object{scheme: rest}
-		if s.secret != nil {
-			if s.from == "" {
-				out[i]["name"] = rest
-			}
-			out[i].put("until", s.until.UTC().Format(time.RFC3339Nano), s.until.IsZero())
+		if s.none() {
+			continue
 		}
+		p := s.parts()
+		if p.from == "" {
+			out[i]["name"] = rest
+		}
+		out[i].put("until", p.until.UTC().Format(time.RFC3339Nano), p.until.IsZero())
 	}
 	return out
 }
 
 // reference gives a secret as the document has it, and keeps what is needed to read it.
 func (d *document) reference(s Secret) string {
-	switch {
-	case s.secret == nil:
+	if s.none() {
 		d.problem("a Secret is empty: make it by Env, File or Value")
 		return ""
-	case s.from == "":
+	}
+	p := s.parts()
+	if p.from == "" {
 		d.values++
 		name := "value-" + strconv.Itoa(d.values)
-		d.environment[name] = s.value
+		d.environment[name] = p.value
 		return "env:" + name
 	}
-	if name, ok := strings.CutPrefix(s.from, "env:"); ok {
+	if name, ok := strings.CutPrefix(p.from, "env:"); ok {
 		for _, name := range []string{name, name + "_FILE"} {
 			if value, set := lookupEnvironment(name); set {
 				d.environment[name] = value
 			}
 		}
 	}
-	return s.from
+	return p.from
 }
 
 func prefixes(all []netip.Prefix) []string {

@@ -61,7 +61,7 @@ func (c *Config) resolve() (app.Config, error) {
 		return out, errors.New("Config.DatabaseURL is empty: give postgres://user:password@host:5432/database")
 	}
 	if c.loaded != nil {
-		if c.Sources != nil || c.Targets != nil || c.Providers != nil || c.Keyring.secret != nil || c.Workers != 0 || c.Lease != 0 ||
+		if c.Sources != nil || c.Targets != nil || c.Providers != nil || !c.Keyring.none() || c.Workers != 0 || c.Lease != 0 ||
 			c.Drain != 0 || c.TrustedProxies != nil || c.GateConnections != 0 || c.WorkConnections != 0 || c.QueueConnections != 0 {
 			return out, errors.New("a Config that was loaded takes DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now: write the rest into the file")
 		}

@@ -2,43 +2,29 @@ package oncegate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 )
 
-// summary is what a Config shows of itself.
-type summary struct {
-	Schema  string   `json:"schema"`
-	Role    string   `json:"role"`
-	Sources []string `json:"sources"`
-	Targets []string `json:"targets,omitempty"`
-}
-
-func (c Config) summary() summary {
-	s := summary{Schema: cmp.Or(c.Schema, defaultSchema), Role: cmp.Or(string(c.Role), "both"), Sources: []string{}}
-	for _, source := range c.Sources {
-		s.Sources = append(s.Sources, source.Name)
+// String names the schema, the role, the sources and the targets, and shows nothing else.
+func (c Config) String() string {
+	var sources, targets []string
+	for i := range c.Sources {
+		sources = append(sources, c.Sources[i].Name)
 	}
-	for _, target := range c.Targets {
-		s.Targets = append(s.Targets, target.Name)
+	for i := range c.Targets {
+		targets = append(targets, c.Targets[i].Name)
 	}
 	if c.loaded != nil {
 		for _, source := range c.loaded.Settings.Sources {
-			s.Sources = append(s.Sources, source.Name)
+			sources = append(sources, source.Name)
 		}
 		for _, target := range c.loaded.Settings.Targets {
-			s.Targets = append(s.Targets, target.Name)
+			targets = append(targets, target.Name)
 		}
 	}
-	return s
-}
-
-// String names the schema, the role, the sources and the targets, and shows nothing else.
-func (c Config) String() string {
-	s := c.summary()
-	return fmt.Sprintf("{schema:%s role:%s sources:%v targets:%v}", s.Schema, s.Role, s.Sources, s.Targets)
+	return fmt.Sprintf("{schema:%s role:%s sources:%v targets:%v}", cmp.Or(c.Schema, defaultSchema), cmp.Or(string(c.Role), "both"), sources, targets)
 }
 
 // Format implements [fmt.Formatter], for every verb.
@@ -47,8 +33,8 @@ func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String(
 // LogValue implements [slog.LogValuer].
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalJSON implements [json.Marshaler]. What it gives cannot be read back.
-func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.summary()) }
+// MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
+func (c Config) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // String gives the name: the address of a target may hold credentials.
 func (t Target) String() string { return t.Name }
@@ -59,5 +45,5 @@ func (t Target) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String(
 // LogValue implements [slog.LogValuer].
 func (t Target) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalJSON implements [json.Marshaler]. What it gives cannot be read back.
-func (t Target) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]string{"name": t.Name}) }
+// MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
+func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

@@ -10,46 +10,53 @@ import (
 // Secret is a secret, or where one stands. It cannot be printed: fmt, slog, JSON and YAML
 // show where it stands, and "<secret>" for a value. The zero Secret is none.
 type Secret struct {
-	// A pointer, since fmt follows no pointer inside a value whose methods it cannot call.
-	*secret
+	// A function, since fmt shows what is in a field whose methods it cannot call, but not
+	// what a function knows.
+	parts func() secretParts
 }
 
-type secret struct {
+// secretParts are what a Secret is made of.
+type secretParts struct {
 	from  string // env:NAME or file:PATH; empty for a value
 	value string
 	until time.Time
 }
 
+func newSecret(p secretParts) Secret { return Secret{func() secretParts { return p }} }
+
+// none reports whether it is the zero Secret.
+func (s Secret) none() bool { return s.parts == nil }
+
 // Env is the secret in an environment variable or, if only NAME_FILE is set, in the file
 // that this one names. [Open] reads it.
-func Env(name string) Secret { return Secret{&secret{from: "env:" + name}} }
+func Env(name string) Secret { return newSecret(secretParts{from: "env:" + name}) }
 
 // File is the secret in a file, without the newline at its end. [Open] reads it.
-func File(path string) Secret { return Secret{&secret{from: "file:" + path}} }
+func File(path string) Secret { return newSecret(secretParts{from: "file:" + path}) }
 
 // Value is a secret that the program has already, from a vault for example.
-func Value(value string) Secret { return Secret{&secret{value: value}} }
+func Value(value string) Secret { return newSecret(secretParts{value: value}) }
 
 // Until is the secret that is accepted until a time, as during a rotation. The zero time is
 // for ever.
 func (s Secret) Until(t time.Time) Secret {
-	var until secret
-	if s.secret != nil {
-		until = *s.secret
+	if s.none() {
+		return s
 	}
-	until.until = t
-	return Secret{&until}
+	p := s.parts()
+	p.until = t
+	return newSecret(p)
 }
 
 // String says where the secret stands, and never what it is.
 func (s Secret) String() string {
-	switch {
-	case s.secret == nil:
+	if s.none() {
 		return "<none>"
-	case s.from == "":
-		return "<secret>"
 	}
-	return s.from
+	if from := s.parts().from; from != "" {
+		return from
+	}
+	return "<secret>"
 }
 
 // Format implements [fmt.Formatter], for every verb.
