@@ -1,8 +1,19 @@
-// Package jobs carries out effects. A River job is one wake-up: its arguments
-// are an id, it completes or snoozes and never fails, and losing or repeating
-// it loses and repeats nothing, because the truth is in the effect's own row
-// (package inbox), fenced by a lease token. The sweeper, on every node, makes a
-// lost wake-up, an expired lease and a truncated river_job harmless.
+// Package jobs carries out effects. [New] makes a [Client] of a store of effects, the routes
+// and what carries their effects out; [Client.Start] works until [Client.Stop]. [NewQueue] makes the queue
+// that the gate and the store enqueue wake-ups with. A program that embeds Oncegate calls none
+// of it: package oncegate does.
+//
+// A River job is one wake-up. Its arguments are an id, and it completes or snoozes and never
+// fails. Losing or repeating it loses and repeats nothing, because the truth is in the
+// effect's own row (package inbox), fenced by a lease token. The sweeper, on every node, makes
+// a lost wake-up, an expired lease and a truncated river_job harmless.
+//
+// The River client is Oncegate's own and is not shared with a program that has one. Its
+// settings hold for a whole client: one queue with short pauses between fetches, jobs that
+// are deleted a minute after they ended, rescue after twice the longest attempt, a middleware that
+// keeps every job from failing. They would change the program's own jobs, and a program's settings
+// would break wake-ups. Its tables are in Oncegate's schema, so that its version of River is
+// migrated with Oncegate, and so that both elect leaders and notify workers apart.
 package jobs
 
 import "time"

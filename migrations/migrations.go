@@ -1,6 +1,9 @@
-// Package migrations makes and checks the schema: Oncegate's own tables by
-// golang-migrate files, River's by its own migrator at a pinned version, both
-// in one command, on one connection and under one lock.
+// Package migrations makes and checks the schema. [Up] brings a schema to the version of this
+// program, and [New] makes a [Migrator] that can do more; [Validate] says whether this program may
+// run on a schema as it is, and [Read] says what it is. oncegate.Config.Migrate does what Up does.
+//
+// Oncegate's own tables are made by golang-migrate files, River's by River's migrator at a pinned
+// version, both in one command, on one connection and under one lock.
 //
 // A file and the version that it makes are committed by one transaction, so that a
 // connection that is lost anywhere leaves the schema at one version or the next. What

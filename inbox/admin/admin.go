@@ -1,5 +1,7 @@
-// Package admin is the private door: health, readiness and metrics. It listens
-// on an address of its own and is never reachable where deliveries are.
+// Package admin answers about health, readiness and metrics. [New] makes an [Admin] of a gatherer
+// of metrics and of checks; [Admin.Handler] serves /healthz, /readyz and /metrics, and
+// [Admin.NewServer] makes a server for an address of its own. It must never be reachable where
+// deliveries are.
 package admin
 
 import (

@@ -1,5 +1,9 @@
-// Package receiver is the public door: it takes deliveries over HTTP, bounds
-// what they may cost, has them verified by the source's provider, hands what is
+// Package receiver takes deliveries over HTTP. [New] makes a [Receiver] of the sources and the
+// gate; [Receiver.Handler] serves it, and [NewServer] with [Connections] is the server that bounds
+// what senders can cost. A program that embeds Oncegate mounts (*oncegate.Inbox).Handler
+// instead. [Readmit] verifies again what was refused and kept.
+//
+// The receiver bounds what a delivery may cost, has the source's provider verify it, hands what is
 // verified to the gate and answers with what the gate has committed.
 //
 // The order of a delivery is fixed: source, method, encodings and size are

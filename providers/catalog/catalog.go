@@ -1,5 +1,5 @@
-// Package catalog holds the providers Oncegate knows, one YAML file each, and
-// reads the custom ones a user writes in the same shape.
+// Package catalog holds the providers that Oncegate knows, one YAML file each. [Load] gives all of
+// them, [Names] their names, and [Parse] reads one of your own, which may extend one of them.
 package catalog
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 func (s *shell) deadDiscardCommand() *cobra.Command {
@@ -57,7 +57,7 @@ func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) e
 		return err
 	}
 	defer pool.Close()
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

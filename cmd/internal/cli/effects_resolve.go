@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 func (s *shell) resolveCommand() *cobra.Command {
@@ -89,7 +89,7 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 		return err
 	}
 	r.Version, r.Revision = effect.Version, effect.Revision
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

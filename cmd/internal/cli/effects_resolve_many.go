@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 // The bounds of one `effects resolve` by filter.
@@ -156,7 +156,7 @@ func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbo
 }
 
 func (s *shell) doResolve(ctx context.Context, pool *pgxpool.Pool, r inbox.ResolveMany) (inbox.ResolvedMany, error) {
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return inbox.ResolvedMany{}, err
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/yamltree"
-	"github.com/oncegate/oncegate/jobs"
 )
 
 func (s *shell) pruneCommand() *cobra.Command {
@@ -85,7 +84,7 @@ func known() string {
 func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	effects, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/jobs"
 )
 
 func (s *shell) replayCommand() *cobra.Command {
@@ -66,7 +65,7 @@ func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgx
 		if err != nil {
 			return err
 		}
-		store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
+		store, err := app.NewStore(pool, keys)
 		if err != nil {
 			return err
 		}

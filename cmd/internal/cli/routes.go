@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 func (s *shell) routesCommand() *cobra.Command {
@@ -154,7 +154,7 @@ func (s *shell) clearRoute(cmd *cobra.Command, f clearFlags, verb, done string) 
 		return err
 	}
 	defer pool.Close()
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 func (s *shell) streamsSkipCommand() *cobra.Command {
@@ -82,7 +82,7 @@ func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, 
 	if err := s.confirm(d, string(as), func() { page(s.err, streamPairs(stream)) }); err != nil {
 		return err
 	}
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

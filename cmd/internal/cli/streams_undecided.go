@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 func (s *shell) listUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
@@ -149,7 +149,7 @@ func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inb
 	if err != nil {
 		return err
 	}
-	store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli"})
+	store, err := app.NewStore(pool, nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,15 @@
+package app
+
+import (
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// NewStore makes the store of effects for a command, which settles effects and wakes what waits
+// behind them but carries out none. keys opens what is sealed; nil is nothing.
+func NewStore(pool *pgxpool.Pool, keys *seal.Keyring) (*inbox.Effects, error) {
+	return inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys})
+}
