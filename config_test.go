@@ -43,7 +43,7 @@ func TestConfigIsCheckedAsTheFileIs(t *testing.T) {
 		{"NoName", func(cfg *oncegate.Config) { cfg.Sources[0].Name = "" }, []string{"sources[0]: Name is empty"}},
 		{"TwoRoutes", func(cfg *oncegate.Config) {
 			cfg.Sources[0].Routes = append(cfg.Sources[0].Routes, cfg.Sources[0].Routes[0])
-		}, []string{"sources.stripe.routes[1]", `duplicate name "ledger"`}},
+		}, []string{"sources.stripe.routes.ledger: two have this name"}},
 		{"UnknownTarget", func(cfg *oncegate.Config) { cfg.Sources[0].Routes[0].Target = "nowhere" }, []string{"sources.stripe.routes.ledger", `unknown target "nowhere"`}},
 		{"Condition", func(cfg *oncegate.Config) { cfg.Sources[0].Routes[0].When = "body.total >" }, []string{"sources.stripe.routes.ledger.when"}},
 		{"Order", func(cfg *oncegate.Config) { cfg.Sources[0].Routes[0].Order.Mode = "sorted" }, []string{"sources.stripe.routes.ledger.order.mode", "sorted"}},
@@ -213,7 +213,7 @@ func TestLoadedConfigIsNotChangedInGo(t *testing.T) { //nolint:paralleltest // i
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := oncegate.Load(file); err == nil || !strings.Contains(err.Error(), file+":4: ") {
+	if _, err := oncegate.Load(file); err == nil || !strings.Contains(err.Error(), file+":4:") {
 		t.Errorf("Load: %v; does not say where the secret is named", err)
 	}
 	t.Setenv("WEBHOOK_SECRET_OF_A_TEST", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

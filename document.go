@@ -146,8 +146,13 @@ func (d *document) source(s *Source) object {
 
 func (d *document) routes(s *Source) []object {
 	out := make([]object, len(s.Routes))
+	names := map[string]bool{}
 	for i := range s.Routes {
 		r := &s.Routes[i]
+		if names[r.Name] && r.Name != "" {
+			d.problem("sources.%s.routes.%s: two have this name", s.Name, r.Name)
+		}
+		names[r.Name] = true
 		route, order, key := object{}, object{}, object{}
 		route.text("name", r.Name)
 		route.list("previous_names", r.PreviousNames)
