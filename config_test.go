@@ -162,7 +162,7 @@ func byHand(url, schema, variable, file string) oncegate.Config {
 
 // A Config in Go and the file that says the same are one configuration: processes started with
 // either agree.
-func TestConfigInGoIsTheFile(t *testing.T) { //nolint:paralleltest // it sets environment variables, which Load reads
+func TestConfigInGoIsTheFile(t *testing.T) {
 	const variable = "WEBHOOK_SECRET_OF_A_TEST"
 	t.Setenv(variable, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	url, schema := inboxtest.Schema(t)
@@ -206,7 +206,7 @@ func TestConfigInGoIsTheFile(t *testing.T) { //nolint:paralleltest // it sets en
 	}
 }
 
-func TestLoadedConfigIsNotChangedInGo(t *testing.T) { //nolint:paralleltest // it sets environment variables, which Load reads
+func TestLoadedConfigIsNotChangedInGo(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none")
 	file := filepath.Join(t.TempDir(), "oncegate.yml")
 	content := "sources:\n  acme:\n    provider: standard-webhooks\n    secrets: [env:WEBHOOK_SECRET_OF_A_TEST]\n    routes: [{ name: ledger }]\n"
@@ -259,8 +259,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 		}
 		shown.Write(text)
 		var log bytes.Buffer
-		slog.New(slog.NewTextHandler(&log, nil)).Info("x", slog.Any("value", value)) //nolint:sloglint // what a program may do
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", slog.Any("value", value)) //nolint:sloglint // what a program may do
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", slog.Any("value", value))
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", slog.Any("value", value))
 		shown.Write(log.Bytes())
 		for _, form := range []string{hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%d", []byte(hidden))} {
 			if strings.Contains(shown.String(), form) {

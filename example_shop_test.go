@@ -67,11 +67,11 @@ func (s *shop) close() {
 	s.end()
 	s.running.Wait()
 	if s.failed != nil {
-		fmt.Println("failed:", s.failed)
+		fmt.Fprintln(os.Stdout, "failed:", s.failed)
 	}
 	s.clear()
 	if err := s.conn.Close(context.Background()); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *shop) booked(want int) (rows int) {
 		err := s.conn.QueryRow(s.ctx, `SELECT count(*) FROM shop.ledger`).Scan(&rows)
 		if rows >= want || err != nil || time.Now().After(deadline) {
 			if err != nil && !errors.Is(err, context.Canceled) {
-				fmt.Println(err)
+				fmt.Fprintln(os.Stdout, err)
 			}
 			return rows
 		}
