@@ -11,15 +11,14 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// actKind is one kind of act, and how often it is drawn beside the others. It reports false
-// if there was nothing to do it to.
+// actKind is one kind of act, and its weight when an act is drawn. do reports false if there was nothing to act on.
 type actKind struct {
 	name   string
 	weight int
 	do     func(o *operator, ctx context.Context) (bool, error)
 }
 
-// actKinds are what operators do. Rotating keys takes long and is for one of its own.
+// actKinds are the acts of operators. Rotating keys takes long, so it has an operator of its own.
 var actKinds = []actKind{
 	{"plan", 16, (*operator).makePlan},
 	{"run", 14, (*operator).runPlan},
@@ -41,7 +40,7 @@ var actKinds = []actKind{
 	{"look", 6, (*operator).readLists},
 }
 
-// act draws what to do until there is something to do it to.
+// act draws kinds of acts until one finds something to act on.
 func (o *operator) act(ctx context.Context) error {
 	total := 0
 	for _, k := range actKinds {
@@ -69,7 +68,7 @@ func wrapError(name string, err error) error {
 	return nil
 }
 
-// drawIDs draws at most n of the texts that a query gives.
+// drawIDs draws at most n of the texts that a query returns.
 func (o *operator) drawIDs(ctx context.Context, n int, query string, args ...any) ([]string, error) {
 	rows, err := o.db.Query(ctx, query, args...)
 	if err != nil {
@@ -83,7 +82,7 @@ func (o *operator) drawIDs(ctx context.Context, n int, query string, args ...any
 	return found[:min(len(found), n)], nil
 }
 
-// drawID is few for one.
+// drawID draws one of the texts that a query returns; it is empty if there is none.
 func (o *operator) drawID(ctx context.Context, query string, args ...any) (string, error) {
 	found, err := o.drawIDs(ctx, 1, query, args...)
 	if err != nil || len(found) == 0 {
@@ -92,8 +91,8 @@ func (o *operator) drawID(ctx context.Context, query string, args ...any) (strin
 	return found[0], nil
 }
 
-// candidateCount is from how many things one is drawn: in every other round they are so few that
-// people meet.
+// candidateCount is from how many things one is drawn. In every other round they are so few that operators act on the
+// same.
 func (o *operator) candidateCount() int { return []int{40, 4}[o.round%2] }
 
 const newestInState = `SELECT id::text FROM effect WHERE state = ANY ($1) ORDER BY id DESC LIMIT $2`
@@ -114,7 +113,7 @@ func (o *operator) discard(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// drawFilter draws one.
+// drawFilter draws the flags of a filter.
 func (o *operator) drawFilter() []string {
 	all := [][]string{
 		{"--source", "pay", "--route", "charge"}, {"--source", "pay", "--route", "notify"}, {"--source", "brief"}, {"--source", "orders"},
@@ -132,7 +131,7 @@ func (o *operator) discardMany(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// drawVerdict draws what became of something unknown.
+// drawVerdict draws whether something indeterminate has happened.
 func (o *operator) drawVerdict() (flag, action string) {
 	if o.random.IntN(2) == 0 {
 		return "--done", string(inbox.AuditResolveDone)
@@ -271,7 +270,7 @@ FROM conflict c JOIN inbox_event v ON v.id = c.event_id JOIN source s ON s.id = 
 	id, key, _ := strings.Cut(row, " ")
 	o.deliveries.mu.Lock()
 	if e := o.deliveries.events[key]; e != nil {
-		e.admitted = true // perhaps: also when it is killed
+		e.admitted = true // even if the command is killed, since it may have admitted it before
 	}
 	o.deliveries.mu.Unlock()
 	_, err = o.runCommand(ctx, commandOptions{kind: "conflicts admit", decides: true, confirms: true}, &struct{}{}, "conflicts", "admit", id)
@@ -295,7 +294,7 @@ func (o *operator) migrate(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// readLists reads what people read.
+// readLists runs one of the commands that only read.
 func (o *operator) readLists(ctx context.Context) (bool, error) {
 	all := [][]string{
 		{"effects", "list"}, {"effects", "list", "--state", "indeterminate"}, {"dead", "list"}, {"dead", "list", "--group"}, {"streams", "list"},

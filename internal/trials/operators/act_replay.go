@@ -13,18 +13,18 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// replay is a plan as its command gave it.
+// replay is a plan, as the command returned it.
 type plannedReplay struct {
 	id, digest string
 	options    replay.Options
 	planned    span
 	by         string
-	items      []string // effects that it acts on
+	items      []string // the effects that it acts on
 	runs       []*act
 	cancelled  []*act
 }
 
-// overrides are the endings that the plan overrides, with what it was made to include.
+// overrides returns the kinds of endings that the plan overrides, by what it includes.
 func (r *plannedReplay) overrides() []string {
 	var out []string
 	if r.options.IncludeIndeterminate {
@@ -39,7 +39,7 @@ func (r *plannedReplay) overrides() []string {
 	return out
 }
 
-// makePlan plans some effects, a filter, or all, with what it likes to include.
+// makePlan plans some effects, a filter, or everything, with random inclusions.
 func (o *operator) makePlan(ctx context.Context) (bool, error) {
 	args := []string{"replay", "plan"}
 	switch n := o.random.IntN(10); {
@@ -74,7 +74,7 @@ func (o *operator) makePlan(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// newRoutes plans what the route that comes and goes did not take, and runs it.
+// newRoutes plans and runs what the route extra did not take, which is not in every configuration.
 func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 	var out replay.Replay
 	a, err := o.runCommand(ctx, commandOptions{kind: "replay plan --new-routes", decides: true}, &out, "replay", "plan", "--new-routes", "--source", "pay", "--route", "extra")
@@ -90,7 +90,7 @@ func (o *operator) newRoutes(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// recordPlan notes a plan with the effects that it acts on.
+// recordPlan records a plan with the effects that it acts on.
 func (o *operator) recordPlan(ctx context.Context, a *act, out *replay.Replay) (*plannedReplay, error) {
 	r := &plannedReplay{id: out.ID.String(), digest: out.Digest, options: out.Options, planned: a.span(), by: a.String()}
 	rows, err := o.db.Query(ctx, `SELECT effect_id::text FROM replay_item WHERE replay_id = $1 AND left_out IS NULL AND effect_id IS NOT NULL`, r.id)
@@ -106,7 +106,7 @@ func (o *operator) recordPlan(ctx context.Context, a *act, out *replay.Replay) (
 	return r, nil
 }
 
-// drawRecentPlan draws one of the plans of the last rounds.
+// drawRecentPlan draws one of the last plans.
 func (o *operator) drawRecentPlan(fit func(*plannedReplay) bool) *plannedReplay {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +122,7 @@ func (o *operator) drawRecentPlan(fit func(*plannedReplay) bool) *plannedReplay 
 	return found[o.random.IntN(len(found))]
 }
 
-// runPlan runs a plan, or once more one that runs or ran.
+// runPlan runs a plan, sometimes one that runs already or has ended.
 func (o *operator) runPlan(ctx context.Context) (bool, error) {
 	again := o.random.IntN(6) == 0
 	r := o.drawRecentPlan(func(r *plannedReplay) bool { return again == (len(r.runs) > 0) && (again || len(r.items) > 0) })
@@ -139,7 +139,7 @@ func (o *operator) runPlan(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// recordRun notes that a plan may run from now on.
+// recordRun records that a plan may run from now on.
 func (o *operator) recordRun(r *plannedReplay, a *act) {
 	if a.ExitCode != 0 && !a.killed {
 		return
@@ -164,7 +164,7 @@ func (o *operator) cancelPlan(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// deadReplay plans and runs in one step. What it planned is read from the plan.
+// deadReplay plans and runs in one step, and reads afterwards what was planned.
 func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 	ids, err := o.drawIDs(ctx, 1+o.random.IntN(3), newestInState, []string{"dead"}, o.candidateCount())
 	if err != nil || len(ids) == 0 {
@@ -190,7 +190,7 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 		o.recordRun(r, a)
 		return true, err
 	}
-	// It may have planned, and begun to run, before it was killed.
+	// The command may have planned and begun to run before it was killed.
 	id, err := o.drawID(ctx, `SELECT id::text FROM replay WHERE reason = $1 AND digest IS NOT NULL`, a.reason())
 	if err != nil || id == "" {
 		return true, err
@@ -205,7 +205,7 @@ func (o *operator) deadReplay(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// permit is what a run of the plan permits its effects, from an act on.
+// permit returns what a run of the plan permits its effects from an act on.
 func (r *plannedReplay) permit(a *act) permit {
 	return permit{decided: r.planned, from: a.Started, overrides: r.overrides(), who: r.by + " " + strings.Join(a.args[:min(2, len(a.args))], " ")}
 }

@@ -28,16 +28,16 @@ type campaign struct {
 	servers    [2]*server
 
 	mu          sync.Mutex
-	keyringFile string // the keyring's file; "" as long as nothing is sealed
+	keyringFile string // the path of the keyring; empty until sealing begins
 	acts        []*act
 	replays     []*plannedReplay
 	missing     []missingRows
-	streams     map[string]*stream // by route/key
+	streams     map[string]*stream // by route and key
 	violations  []violation
 	reported    map[string]bool
 
-	// What was taken down, between rounds.
-	histories    map[string]*history // by effect
+	// What was observed between rounds.
+	histories    map[string]*history // by effect id
 	byKey        map[string]*history // by first key
 	audited      map[string]bool
 	prunable     []string // effects that prune may take
@@ -48,7 +48,7 @@ type campaign struct {
 	probesRead   int
 	actsJudged   int
 
-	counts      map[string]int // what happened, for the summary
+	counts      map[string]int // how often what happened, for the summary
 	serverKills int
 	finalCounts map[string]map[string]int
 }
@@ -61,12 +61,12 @@ func newCampaign(o options, w *rig.World) *campaign {
 	}
 }
 
-// violate notes violations, each once.
+// violate records violations, each once.
 func (c *campaign) violate(found ...violation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, v := range found {
-		// The rest of the lines is the story, which grows.
+		// Only the first line identifies a violation: the timeline below it grows.
 		if text, _, _ := strings.Cut(v.String(), "\n"); !c.reported[text] {
 			c.reported[text] = true
 			c.violations = append(c.violations, v)
@@ -128,7 +128,7 @@ func (c *campaign) close() error {
 	return errors.Join(errs...)
 }
 
-// prepare makes the schema and starts the targets and both servers.
+// prepare makes the schema, and starts the targets and both servers.
 func (c *campaign) prepare(ctx context.Context) (err error) {
 	if c.ledger, err = startTargets(); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// run runs the rounds and the end.
+// run runs the rounds and the checks at the end.
 func (c *campaign) run(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (c *campaign) run(ctx context.Context) error {
 	return c.checkAtEnd(ctx)
 }
 
-// progress shows how far the campaign is: a bar on a terminal, a line now and then elsewhere.
+// progress returns what shows the progress after each round: a bar on a terminal, otherwise a line now and then.
 func (c *campaign) progress() func(round int) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		bar := progressbar.NewOptions(c.rounds, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("rounds"),
@@ -214,12 +214,12 @@ func (c *campaign) progress() func(round int) {
 	}
 }
 
-// randomFor is the source of what is drawn in a part of a round.
+// randomFor is the source of random numbers for one part of a round.
 func (c *campaign) randomFor(round, part int) *rand.Rand {
 	return rig.Random(c.seed, uint64(round)<<8|uint64(part))
 }
 
-// runTogether runs parts of a round at the same time.
+// runTogether runs the parts of a round at the same time.
 func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
 	errs := make([]error, len(parts))
 	var wait sync.WaitGroup
@@ -230,7 +230,7 @@ func runTogether(ctx context.Context, parts ...func(context.Context) error) erro
 	return errors.Join(errs...)
 }
 
-// round lets everybody act at the same time, and then looks at what came of it.
+// round lets all operators act at the same time, and then observes and judges the outcome.
 func (c *campaign) round(ctx context.Context, n int) error {
 	parts := []func(context.Context) error{func(ctx context.Context) error { return c.send(ctx, c.randomFor(n, 0)) }}
 	for i := range c.operators {
@@ -280,8 +280,8 @@ func (c *campaign) restartOne(ctx context.Context, random *rand.Rand) error {
 	return c.restart(ctx, s, v, kill)
 }
 
-// stormParts reseals, erases and prunes at once, and kills the commands; what was killed is
-// begun again.
+// stormParts are parts of a round that reseal, erase and prune at the same time. Their commands are killed and run
+// again.
 func (o *operator) stormParts(context.Context) []func(context.Context) error {
 	o.mu.Lock()
 	o.counts["reseal, erase and prune at once"]++
@@ -314,7 +314,7 @@ func (o *operator) stormParts(context.Context) []func(context.Context) error {
 					return err
 				}
 				if i%2 == 0 {
-					err = o.eraseKey(ctx, key, false) // what was killed is begun again
+					err = o.eraseKey(ctx, key, false) // a killed command is run again
 				}
 				if err != nil {
 					return err
@@ -334,8 +334,8 @@ func (o *operator) stormParts(context.Context) []func(context.Context) error {
 	}
 }
 
-// beginSealing begins to seal: the first key is made while nothing runs, and what is in plain is
-// brought under it. Before that, what was erased has to be gone.
+// beginSealing starts to seal. The first key is made while nothing runs, and everything in plain text is sealed with
+// it. Before that, erased content must be gone.
 func (c *campaign) beginSealing(ctx context.Context) error {
 	for _, s := range c.servers {
 		if _, err := s.stop(false); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// act is one command that was run, and what came of it.
+// act is one command and how it ended.
 type act struct {
 	id    int
 	round int
@@ -21,21 +21,21 @@ type act struct {
 	args  []string
 	rig.CommandResult
 
-	// killed: the campaign ended it.
+	// killed says that the campaign killed the command.
 	killed bool
 
-	// reported is how many things it says it decided, and which entry of the audit each
-	// of them has; -1 is none said.
+	// reported is how many things the command says it decided; -1 if it does not say. Each of them has an entry of that
+	// action in the audit.
 	reported int
 	action   string
 
-	// decided are the objects of its entries in the audit, by action.
+	// decided holds the objects of its entries in the audit, by action.
 	decided map[string][]string
 }
 
 func (a *act) span() span { return span{a.Started, a.Ended} }
 
-// reason is the reason that a command is given: by it the audit tells whose a decision was.
+// reason is the reason that the command is given, by which its entries in the audit are found.
 func (a *act) reason() string { return fmt.Sprintf("act-%06d", a.id) }
 
 // String is the act in one line.
@@ -47,7 +47,7 @@ func (a *act) String() string {
 	return fmt.Sprintf("[round %d %s %s-%s %s: oncegate %s]", a.round, a.actor, a.Started.Format("15:04:05.000"), a.Ended.Format("05.000"), how, strings.Join(a.args, " "))
 }
 
-// operator is one person in one round.
+// operator is one operator in one round.
 type operator struct {
 	*campaign
 	name   string
@@ -57,17 +57,17 @@ type operator struct {
 
 // commandOptions says how a command is run.
 type commandOptions struct {
-	kind          string // as it is counted
-	decides       bool   // it takes a reason
-	confirms      bool   // it has to be told that nobody can be asked
+	kind          string // the name by which it is counted
+	decides       bool   // it takes --reason
+	confirms      bool   // it takes --yes, since nobody can be asked
 	action        string // of its entries in the audit, whose number it reports
-	neverKilled   bool   // it is never killed
-	alwaysKilled  bool   // it is killed, unless it is faster
-	expectedUsage string // a complaint with which it may exit 2
+	neverKilled   bool   // never killed by chance
+	alwaysKilled  bool   // always killed, unless it ends first
+	expectedUsage string // an error with which it may exit 2
 }
 
-// runCommand runs a command as a person would, and reads the JSON that it writes if it
-// succeeds. One in twelve is killed.
+// runCommand runs a command as an operator would, and reads the JSON that it writes when it succeeds. One command in
+// twelve is killed.
 func (o *operator) runCommand(ctx context.Context, h commandOptions, into any, args ...string) (*act, error) {
 	a := o.newAct(o.round, o.name, h)
 	args = append(args, "--output", "json")
@@ -104,14 +104,14 @@ func (o *operator) runCommand(ctx context.Context, h commandOptions, into any, a
 	return a, nil
 }
 
-// What varies in a complaint: ids, numbers, names and times.
+// The parts of an error that vary: ids, numbers, names and times.
 var (
 	varyingParts  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|evt_[0-9a-f~]+|order-\d+|\d+(\.\d+)?`)
 	internalWords = regexp.MustCompile(`SQLSTATE|panic:|goroutine \d|nil pointer|runtime error`)
 )
 
-// wrongExit says what is wrong with how a command ended, if anything: its status is one of
-// those that are documented, a failure is explained in one line, and that is one for people.
+// wrongExit returns what is wrong with how a command ended, or nothing. The exit status must be documented, and a
+// failure must be explained in one line that a person can use.
 func wrongExit(a *act, usage string) string {
 	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	last := lines[len(lines)-1]
@@ -132,7 +132,7 @@ func wrongExit(a *act, usage string) string {
 	return ""
 }
 
-// refusalReason is why a command refused, without what varies.
+// refusalReason is why a command refused, without the parts that vary.
 func refusalReason(a *act) string {
 	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	text := varyingParts.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// schema is where the campaign's tables are; the PostgreSQL is its own.
+// schema holds the tables, in a PostgreSQL of the campaign's own.
 const schema = "operators"
 
-// variant is the configuration of a process, where it differs from the whole one.
+// variant is a configuration, by how it differs from the whole one.
 type variant struct {
 	name string
 
-	// withoutExtra takes a route away, elsewhere sends everything to the targets' other
-	// address, and latest orders a route otherwise.
+	// withoutExtra leaves out a route, elsewhere sends everything to the targets' other address, and latest gives a
+	// route another order.
 	withoutExtra, elsewhere, latest bool
 }
 
-// variants are what processes are restarted with; the first is whole.
+// variants are the configurations that servers are restarted with. The first is the whole one.
 var variants = []variant{
 	{name: "whole"},
 	{name: "without a route", withoutExtra: true},
@@ -28,10 +28,9 @@ var variants = []variant{
 
 const secretKey = "operators-0123456789abcdef" // of servers that live for minutes
 
-// Effects of the source brief are pruned after some seconds, and those of the others
-// not within a campaign. extra shares its target with charge and takes what charge does
-// not, so that what waits for it can be moved there. The target asked says what it has done. No target's answer is taken for one that precedes
-// its work, but 429.
+// Effects of the source brief are pruned after some seconds, those of the others not within a campaign. The route extra
+// shares its target with charge and takes what charge does not take, so that what waits for it can be moved there. The
+// target asked can be probed. Only a 429 counts as an answer that precedes the target's work.
 const configuration = `
 %[1]s
 work: { lease: 4s, sweep_every: 1s, workers: 40 }
@@ -78,7 +77,7 @@ const (
 	extraRoute     = `      - { name: extra, types: ["bonus.*"], target: once, retry: { attempts: 40, base: 1s, max: 3s } }`
 )
 
-// text is the variant as a file. Without a keyring nothing is sealed.
+// text returns the configuration. Without a keyring nothing is sealed.
 func (v *variant) text(keyring string, addresses [2]string) string {
 	seal, address, extra, turns := "", addresses[0], extraRoute, "arrival, key: body.order, on_dead: skip"
 	if keyring != "" {
@@ -98,10 +97,10 @@ func (v *variant) text(keyring string, addresses [2]string) string {
 
 func secret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(secretKey)) }
 
-// keepsOrder reports whether a route keeps one order throughout the campaign.
+// keepsOrder reports whether a route has the same order in every variant.
 func keepsOrder(route string) bool { return route == "fulfil" || route == "ship" }
 
-// expectedRoutes are the routes that take a type of a source in every variant.
+// expectedRoutes returns the routes that take a type of a source in every variant.
 func expectedRoutes(source, kind string) []string {
 	switch {
 	case source == "orders":

@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// defects change the tables as a wrong implementation would leave them. The servers then do
-// the rest, and each is to be noticed as its kind.
+// defects change the tables as a wrong implementation would leave them. The servers continue from there, and each
+// defect has to be noticed as its kind.
 var defects = []struct {
 	kind  rig.Kind
 	query string
@@ -18,11 +18,11 @@ var defects = []struct {
 	{overridden, `
 UPDATE effect SET state = 'pending', finished_at = NULL, next_at = now(), reason = NULL, attempts = 0, version = version + 1
 WHERE id IN (SELECT id FROM effect WHERE state = 'skipped' AND reason = 'discarded' AND sequence_key_hash IS NULL ORDER BY id DESC LIMIT 3)`},
-	// What may have happened is tried again.
+	// An effect that may have happened is tried again.
 	{doubled, `
 UPDATE effect SET state = 'pending', next_at = now(), reason = NULL, attempts = 0, version = version + 1
 WHERE id IN (SELECT id FROM effect WHERE state = 'indeterminate' AND sequence_key_hash IS NULL ORDER BY id DESC LIMIT 3)`},
-	// A successor does not wait.
+	// An effect does not wait for its predecessor.
 	{disordered, `
 WITH next AS (
     SELECT e.route_id, e.sequence_key_hash, min(e.sequence_number) AS number
@@ -43,16 +43,16 @@ WHERE v.class = 'erased' AND s.route_id = e.route_id AND s.key_hash = e.sequence
 	{lost, `
 WITH gone AS (DELETE FROM inbox_event WHERE id = (SELECT id FROM inbox_event ORDER BY id DESC LIMIT 1) RETURNING id)
 DELETE FROM effect e USING gone WHERE e.event_id = gone.id`},
-	// Something happened, it says.
+	// An effect claims to have happened.
 	{unexplained, `
 UPDATE effect SET state = 'superseded', finished_at = now(), next_at = NULL, reason = 'sequence_late'
 WHERE id IN (SELECT e.id FROM effect e JOIN route r ON r.id = e.route_id WHERE e.state = 'dead' AND r.name = 'notify' LIMIT 1)`},
 }
 
-// restoreErased puts content back that was erased.
+// restoreErased restores the content of an erased event.
 const restoreErased = `UPDATE inbox_event v SET admission_detail = $3 FROM source s WHERE s.id = v.source_id AND s.name = $1 AND v.event_id = $2`
 
-// injectDefects is wrong in every way.
+// injectDefects plants all defects.
 func (c *campaign) injectDefects(ctx context.Context) error {
 	for _, w := range defects {
 		if _, err := c.db.Exec(ctx, w.query); err != nil {
@@ -69,7 +69,7 @@ func (c *campaign) injectDefects(ctx context.Context) error {
 	return nil
 }
 
-// unnoticedDefects are the kinds of wrongs that were not found.
+// unnoticedDefects returns the kinds of defects that were not noticed.
 func (c *campaign) unnoticedDefects() (out []rig.Kind) {
 	kinds := []rig.Kind{leaked}
 	for _, w := range defects {

@@ -14,12 +14,12 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// effectRow is an effect as the database has it in the end.
+// effectRow is an effect as the database has it at the end.
 type effectRow struct {
 	id, state, reason string
 	attempts, done    int
-	tried             string // the attempts, for people
-	blocked           bool   // held, and by something
+	tried             string // the attempts, in words
+	blocked           bool   // held for a reason
 }
 
 const readEffectRows = `
@@ -31,7 +31,7 @@ SELECT e.id::text, e.state, coalesce(e.reason, ''),
         FROM effect_attempt a WHERE a.effect_id = e.id), '')
 FROM effect e LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash`
 
-// compareEffects compares effects, their attempts and what was sent.
+// compareEffects compares the state of each effect with its attempts and with what was sent.
 func (c *campaign) compareEffects(ctx context.Context) error {
 	rows, err := c.db.Query(ctx, readEffectRows)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *campaign) compareEffects(ctx context.Context) error {
 	return nil
 }
 
-// compareEffect compares one effect's end with what was sent and what people decided.
+// compareEffect compares how one effect ended with what was sent and what operators decided.
 func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 	add := func(kind rig.Kind, format string, args ...any) {
 		out = append(out, rig.NewViolation(kind, "%s is %s %s: %s", h.describe(), s.state, s.reason, fmt.Sprintf(format, args...)))
@@ -133,7 +133,7 @@ func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 	return out
 }
 
-// isExplained reports whether a state is that of what a person decided.
+// isExplained reports whether a decision of an operator explains a state.
 func isExplained(how string, state inbox.EffectState) bool {
 	switch how {
 	case discarded:
@@ -144,8 +144,7 @@ func isExplained(how string, state inbox.EffectState) bool {
 	return state.Settled() || state.AtRest()
 }
 
-// compareAcknowledged looks for every event that was acknowledged, and for the effects that it
-// has to have had.
+// compareAcknowledged looks for every acknowledged event and for the effects that it must have had.
 func (c *campaign) compareAcknowledged(ctx context.Context) error {
 	rows, err := c.db.Query(ctx, `SELECT s.name || '/' || v.event_id FROM inbox_event v JOIN source s ON s.id = v.source_id`)
 	if err != nil {

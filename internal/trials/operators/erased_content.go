@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// findMarkers are those that stand in what a table holds, as text or as the bytes of a bytea.
+// findMarkers returns the markers in a table's content, as text or as the bytes of a bytea.
 func findMarkers(content []byte) map[string]bool {
 	there := map[string]bool{}
 	for _, m := range plainMarker.FindAll(content, -1) {
@@ -20,9 +20,8 @@ func findMarkers(content []byte) map[string]bool {
 	return there
 }
 
-// findLeaks looks in what a table holds for content that may not be there: that of erased
-// events, with the payloads that had conflicted with them by then; and where everything is
-// sealed, any.
+// findLeaks looks in a table's content for what must not be there: the content of erased events and of the payloads
+// that had conflicted with them by then, and, where everything is sealed, any content.
 func findLeaks(table string, content []byte, events map[string]*event, sealed bool) (out []violation) {
 	there := findMarkers(content)
 	if sealed && len(there) > 0 {

@@ -22,7 +22,7 @@ const heldByNothing = `
 coalesce(e.reason, '') NOT IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')
 AND s.blocked_by IS NULL AND s.gap_since IS NULL`
 
-// checkAtEnd lets everything come to rest with the whole configuration, and compares the books.
+// checkAtEnd lets everything come to rest under the whole configuration, and makes the checks that need that.
 func (c *campaign) checkAtEnd(ctx context.Context) error {
 	c.ledger.endFaults()
 	for _, s := range c.servers {
@@ -35,7 +35,7 @@ func (c *campaign) checkAtEnd(ctx context.Context) error {
 		err := c.db.QueryRow(ctx, countMoving).Scan(&left)
 		return left == 0, err
 	})
-	if err != nil && !errors.Is(err, rig.ErrTimeout) { // then the check says what is left
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // otherwise the check reports what is left
 		return err
 	}
 	if err := c.observe(ctx); err != nil {

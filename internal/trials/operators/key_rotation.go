@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// mustRun is a command that has to succeed.
+// mustRun runs a command that has to succeed.
 func (o *operator) mustRun(ctx context.Context, kind string, into any, args ...string) error {
 	h := commandOptions{kind: kind, neverKilled: true, decides: len(args) > 1 && args[0] == "keys" && args[1] != "reseal" && args[1] != "list"}
 	a, err := o.runCommand(ctx, h, into, args...)
@@ -21,7 +21,7 @@ func (o *operator) mustRun(ctx context.Context, kind string, into any, args ...s
 	return err
 }
 
-// runKilled is a command that is killed on its way, unless it is faster.
+// runKilled runs a command and kills it, unless it ends first.
 func (o *operator) runKilled(ctx context.Context, h commandOptions, args ...string) (*act, error) {
 	h.alwaysKilled = true
 	return o.runCommand(ctx, h, nil, args...)
@@ -34,8 +34,8 @@ type keyRow struct {
 	Usage  []prune.KeyUsage
 }
 
-// rotateKeys rotates keys and reseals, again and again, until ctx ends: each takes as long as
-// the servers need to take a key up.
+// rotateKeys rotates keys and reseals until ctx ends. Each rotation takes as long as the servers need to read the new
+// key.
 func (c *campaign) rotateKeys(ctx context.Context) error {
 	for n := 0; ; n++ {
 		o := &operator{campaign: c, name: "keeper", random: c.randomFor(n, 221), round: n}
@@ -48,7 +48,7 @@ func (c *campaign) rotateKeys(ctx context.Context) error {
 	}
 }
 
-// rotateKey adds a key, brings everything under it and removes the oldest one that may go.
+// rotateKey adds a key, reseals everything with it, and removes the oldest key that may go.
 func (o *operator) rotateKey(ctx context.Context) error {
 	a, err := o.runCommand(ctx, commandOptions{kind: "keys rotate", decides: true, expectedUsage: "finishes that rotation"}, nil, "keys", "rotate")
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *operator) rotateKey(ctx context.Context) error {
 	return err
 }
 
-// readKeys are those of the keyring, with what is under them.
+// readKeys returns the keys of the keyring, with how much is sealed with each.
 func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
 	var rows []keyRow
 	if err := o.mustRun(ctx, "keys list", &rows, "keys", "list", "--usage"); err != nil {
@@ -86,7 +86,7 @@ func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
 	return rows, nil
 }
 
-// newestKey is the key that was added last; what is in plain has a row of its own behind the keys.
+// newestKey is the key that was added last. Plain text has a row of its own behind the keys.
 func newestKey(rows []keyRow) (newest int32) {
 	for _, r := range rows {
 		newest = max(newest, r.ID)
@@ -103,7 +103,7 @@ func activeKey(rows []keyRow) int32 {
 	return 0
 }
 
-// countUnderOldKeys counts what is not under the active key, or in plain.
+// countUnderOldKeys counts the values that are not sealed with the active key.
 func countUnderOldKeys(rows []keyRow) int64 {
 	n := int64(0)
 	for _, r := range rows {
@@ -116,7 +116,7 @@ func countUnderOldKeys(rows []keyRow) int64 {
 	return n
 }
 
-// leftUnderOldKeys says what is still under an old key when everything was resealed.
+// leftUnderOldKeys returns what is still under an old key after everything was resealed.
 func leftUnderOldKeys(rows []keyRow) (out []violation) {
 	if n := countUnderOldKeys(rows); n > 0 {
 		out = append(out, rig.NewViolation(keptOldKey, "%d values are still under an old key or in plain: %+v", n, rows))

@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// options are what can be chosen.
+// options are the flags.
 type options struct {
 	rounds, operators, acts int
 	seed                    uint64
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	return len(found) > 0 || o.rounds >= fullRounds && len(never) > 0, nil
 }
 
-// fullRounds is from how many rounds on every kind of act and of end has to have happened.
+// fullRounds is the number of rounds from which on every kind of act and of end must have happened.
 const fullRounds = 300
 
 // sortedKeys returns the keys of a map in order.

@@ -13,15 +13,14 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// missingRows are effects that are not in the database any more.
+// missingRows are effects that are no longer in the database.
 type missingRows struct {
 	ids  []string
 	span span
 	by   string
 }
 
-// readAgainFor is how far back what was read is read again: what was begun then may have been
-// committed since.
+// readAgainFor is how far back rows are read again, since what was begun then may have been committed only now.
 const readAgainFor = 15 * time.Second
 
 const readEffects = `
@@ -29,7 +28,7 @@ SELECT e.id::text, e.idempotency_key, s.name, v.event_id, r.name, e.state, coale
 FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id
 WHERE e.id > $1 OR e.finished_at >= $2`
 
-// snapshot takes down the effects that are new or were settled since the last time.
+// snapshot reads the effects that are new or were settled since the last time.
 func (c *campaign) snapshot(ctx context.Context) error {
 	began := time.Now()
 	rows, err := c.db.Query(ctx, readEffects, inbox.FirstID(c.lastRead.Add(-readAgainFor)), c.lastRead.Add(-readAgainFor))
@@ -66,7 +65,7 @@ func (c *campaign) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// nameOf notes an effect under its first key, which it has alone.
+// nameOf records an effect under its first key, which no other effect has.
 func (c *campaign) nameOf(h *history) {
 	if other := c.byKey[h.key]; other != nil {
 		c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.describe(), other.describe()))
@@ -85,7 +84,7 @@ func settledAs(state, reason string) string {
 	return state
 }
 
-// place finds the effect's stream, if its route keeps one order.
+// place finds the stream of an effect, if its route keeps one order.
 func (c *campaign) place(h *history) {
 	if !keepsOrder(h.route) {
 		return
@@ -108,7 +107,7 @@ func (c *campaign) stream(route, order string) *stream {
 	return s
 }
 
-// The events of a stream say which key it has: the stream itself may have been erased of it.
+// The events of a stream say which key it has, because the key may have been erased from the stream itself.
 const eventsOfStream = `
 SELECT r.name, array_agg(src.name || '/' || split_part(v.event_id, '~', 1))
 FROM stream s
@@ -119,7 +118,7 @@ JOIN source src ON src.id = v.source_id
 WHERE s.id = $1
 GROUP BY r.name`
 
-// passed notes that somebody let a stream go on.
+// passed records that an operator let a stream continue.
 func (o *operator) passed(ctx context.Context, a *act, id string) {
 	var route string
 	var events []string
@@ -136,7 +135,7 @@ func (o *operator) passed(ctx context.Context, a *act, id string) {
 
 const missingOf = `SELECT a.id::text FROM unnest($1::uuid[]) a (id) WHERE NOT EXISTS (SELECT FROM effect e WHERE e.id = a.id)`
 
-// lookForGone notes which effects are not there after a command has returned.
+// lookForGone records which effects are missing after a command has returned.
 func (o *operator) lookForGone(ctx context.Context, a *act) error {
 	return o.findGone(ctx, o.prunable, span{a.Started, a.Ended}, a.String())
 }
@@ -161,7 +160,7 @@ const readAudit = `
 SELECT id::text, action, object, coalesce(reason, ''), coalesce(after ->> 'effect', '')
 FROM audit WHERE at >= $1 AND reason LIKE 'act-%' ORDER BY at, id`
 
-// decisions takes down what the audit has of the commands, also of such as were killed.
+// decisions reads the audit entries of the commands, including those of killed commands.
 func (c *campaign) decisions(ctx context.Context) error {
 	began := time.Now()
 	rows, err := c.db.Query(ctx, readAudit, c.lastAudit.Add(-2*readAgainFor))
@@ -186,13 +185,13 @@ func (c *campaign) decisions(ctx context.Context) error {
 	return err
 }
 
-// decision notes one decision.
+// decision records one decision.
 func (c *campaign) decision(a *act, action, object, after string) {
 	c.mu.Lock()
 	c.counts["decided: "+action]++
 	c.mu.Unlock()
 	if strings.HasPrefix(action, "keys.") {
-		return // by one who goes on while others are judged
+		return // from an act that is not over yet
 	}
 	s := a.span()
 	if a.ExitCode != 0 {
@@ -229,14 +228,14 @@ func (c *campaign) decision(a *act, action, object, after string) {
 	case inbox.AuditOrderApply:
 		permitted(id)
 	case inbox.AuditErase:
-		if kind == "event" && len(a.decided[action]) == 1 { // it has an entry when it begins and one when it ends
+		if kind == "event" && len(a.decided[action]) == 1 { // it has an entry when it begins and another when it ends
 			c.erased(s, a)
 		}
-	default: // the others end nothing and ask for nothing of an effect
+	default: // the other actions end nothing and send nothing
 	}
 }
 
-// erased ends all effects of an event.
+// erased records that all effects of an event were ended.
 func (c *campaign) erased(s span, a *act) {
 	i := slices.Index(a.args, "--source")
 	j := slices.Index(a.args, "--key")
@@ -254,9 +253,9 @@ func (c *campaign) erased(s span, a *act) {
 	}
 }
 
-// observe takes everything down that is new after a round, and judges it.
+// observe reads everything that is new after a round, and judges it.
 func (c *campaign) observe(ctx context.Context) error {
-	probes, heard := c.ledger.probesSince(c.probesRead), c.ledger.requestsSince(c.requestsRead) // first: whatever it is of has been committed
+	probes, heard := c.ledger.probesSince(c.probesRead), c.ledger.requestsSince(c.requestsRead) // read first, so that whatever they belong to has been committed
 	if err := c.snapshot(ctx); err != nil {
 		return err
 	}
@@ -312,7 +311,7 @@ func (c *campaign) observe(ctx context.Context) error {
 	return nil
 }
 
-// recordHistory takes down what probes were told: what a target does not know may be sent again.
+// recordHistory records what probes were told: what a target does not know may be sent again.
 func (c *campaign) recordHistory(probes []probeAnswer) {
 	for _, p := range probes {
 		c.probesRead++
@@ -331,7 +330,7 @@ func (c *campaign) recordHistory(probes []probeAnswer) {
 	}
 }
 
-// recordRequests returns requests to the effects that they are of.
+// recordRequests adds the requests to the effects that they belong to.
 func (c *campaign) recordRequests(heard []*request) {
 	for _, r := range heard {
 		c.requestsRead++

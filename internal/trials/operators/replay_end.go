@@ -21,14 +21,14 @@ GROUP BY 1, 2`
 	outcomes     = `SELECT outcome, count(*) FROM replay_outcome GROUP BY 1`
 )
 
-// replayEnd is what a replay came to.
+// replayEnd is how a replay ended.
 type replayEnd struct {
 	id, state string
-	open      int // items that had no turn
+	open      int // items without an outcome
 	acted     *time.Time
 }
 
-// checkReplays looks whether replays have ended, and acted on nothing after they were cancelled.
+// checkReplays checks that replays have ended, and that none acted after it was cancelled.
 func (c *campaign) checkReplays(ctx context.Context) error {
 	cancels := map[string][]*act{}
 	for _, r := range c.replays {
@@ -61,7 +61,7 @@ func (c *campaign) checkReplays(ctx context.Context) error {
 	return nil
 }
 
-// judge compares the end of a replay with what people decided about it.
+// judge compares the end of a replay with what operators decided about it.
 func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	switch {
 	case e.state == string(replay.Running):
@@ -80,7 +80,7 @@ func (e *replayEnd) judge(cancels []*act) (out []violation) {
 	return out
 }
 
-// compareCount compares a number that a command told with the rows.
+// compareCount compares a number that a command reported with the rows.
 func compareCount(what string, told, have int64) (out []violation) {
 	if told != have {
 		out = append(out, rig.NewViolation(miscounted, "%s: it says %d, and there are %d", what, told, have))

@@ -14,7 +14,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// sealedValues are where content is sealed: the row and the item of its place, its key and itself.
+// sealedValues are the places of sealed content. Each query returns the row and the item of a place, the key, and the
+// value.
 var sealedValues = []struct{ table, column, query string }{
 	{"inbox_body", "body", `SELECT id, 0::bigint, key_id, body FROM inbox_body`},
 	{"effect", "rendered", `SELECT id, 0::bigint, rendered_key_id, rendered FROM effect WHERE rendered IS NOT NULL`},
@@ -28,8 +29,8 @@ FROM stream WHERE key_label_sealed IS NOT NULL`},
 	{"refusal", "body", `SELECT id, 0::bigint, key_id, body FROM refusal WHERE whole`},
 }
 
-// openSealed opens everything that is sealed, and looks in it for content that was erased: what
-// was resealed while it was erased must not have come back.
+// openSealed opens everything that is sealed, and looks in it for erased content: what was resealed while it was erased
+// must not have come back.
 func (c *campaign) openSealed(ctx context.Context) error {
 	keys, err := seal.New(func() ([]byte, error) { return os.ReadFile(c.keyring()) }, time.Now)
 	if err != nil {
@@ -60,7 +61,7 @@ func (c *campaign) openSealed(ctx context.Context) error {
 		there := findMarkers(content.Bytes())
 		for _, key := range sortedKeys(c.deliveries.events) {
 			if v.column != "body" {
-				break // payloads are nowhere else
+				break // payloads are only in bodies
 			}
 			c.violate(c.deliveries.events[key].findLost(v.table, key, there)...)
 		}
@@ -72,7 +73,7 @@ func (c *campaign) openSealed(ctx context.Context) error {
 // conflictsKept is how many payloads that conflict with an event are kept.
 const conflictsKept = 5
 
-// findLost looks for what was acknowledged of an event in what a table holds.
+// findLost looks in a table's content for the acknowledged payloads of an event.
 func (e *event) findLost(table, key string, there map[string]bool) (out []violation) {
 	for i, s := range e.payloads {
 		holds := table == "inbox_body" && i == 0 || table == "conflict" && i > 0 && len(e.payloads) <= conflictsKept

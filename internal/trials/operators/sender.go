@@ -18,17 +18,17 @@ import (
 type event struct {
 	source, id string
 
-	// sentPayload are the payloads, the first one first: those behind it conflict with it.
+	// payloads holds the payloads. The first one is the event's; the others conflict with it.
 	payloads []sentPayload
 
-	// acknowledged is whether any of them was, and admitted whether a conflict was made
-	// an event of its own.
+	// acknowledged says whether any of them was acknowledged, and admitted whether a conflict became an event of its
+	// own.
 	acknowledged, admitted bool
 
-	// gone: it was erased, as the audit says.
+	// gone says that the audit reports the event as erased.
 	gone bool
 
-	// erased are the erasures of the event that were seen to succeed.
+	// erased holds the erasures of the event that succeeded.
 	erased []span
 }
 
@@ -38,17 +38,16 @@ type sentPayload struct {
 	sentAt time.Time // when it was first acknowledged
 }
 
-// span is when something was begun and when it had returned: what it did, it did in
-// between.
+// span is from when something was begun to when it had returned. What it did, it did in between.
 type span struct{ from, to time.Time }
 
-// deliveries is what senders know.
+// deliveries is what the senders know.
 type deliveries struct {
 	mu          sync.Mutex
 	events      map[string]*event // by source/id
 	recent      []*event
-	counts      map[string]int // by what was answered
-	orders      []string       // keys that go on
+	counts      map[string]int // by the answer
+	orders      []string       // keys that get more events
 	next        map[string]int // their next numbers
 	markerCount int
 	client      *http.Client
@@ -61,7 +60,7 @@ func newDeliveries() *deliveries {
 	}
 }
 
-// newMarker is a text that is in one payload and nowhere else.
+// newMarker returns a text that is in one payload and nowhere else.
 func newMarker(seed uint64, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", seed, n))
 	return "mark-" + hex.EncodeToString(sum[:6])
@@ -81,7 +80,7 @@ func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
 	return e
 }
 
-// addPayload returns an event another payload. The caller holds the lock.
+// addPayload gives an event another payload. The caller holds the lock.
 func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	d.markerCount++
 	p.Marker = newMarker(seed, d.markerCount)
@@ -92,7 +91,7 @@ func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	e.payloads = append(e.payloads, sentPayload{payload: p, body: body})
 }
 
-// drawConflict returns an event of the last rounds another payload; nil if there is none.
+// drawConflict gives a recent event another payload; it returns nil if there is no event.
 func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +105,7 @@ func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) 
 	return e, len(e.payloads) - 1
 }
 
-// drawRedelivery returns an event of the last rounds.
+// drawRedelivery returns a recent event; nil if there is none.
 func (d *deliveries) drawRedelivery(random *rand.Rand) *event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +115,7 @@ func (d *deliveries) drawRedelivery(random *rand.Rand) *event {
 	return d.recent[random.IntN(len(d.recent))]
 }
 
-// orderOf is the key in order of the first of the events that has one.
+// orderOf is the order key of the first of the events that has one.
 func (d *deliveries) orderOf(events []string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,9 +127,8 @@ func (d *deliveries) orderOf(events []string) string {
 	return ""
 }
 
-// drawPosition returns the key and number of an event in order: most follow the one before, some
-// leave a number out, take one that is taken, or have none. A key is a marker, so that it is
-// found where it may not be.
+// drawPosition draws the order key and number of an event. Most follow the previous number; some skip one, repeat one
+// or have none. A key is a marker, so that it is found wherever it must not be.
 func (d *deliveries) drawPosition(random *rand.Rand, seed uint64) (key string, number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +154,7 @@ func (d *deliveries) drawPosition(random *rand.Rand, seed uint64) (key string, n
 	return key, d.next[key]
 }
 
-// drawFault draws how targets behave to an event.
+// drawFault draws how the targets treat an event.
 func drawFault(random *rand.Rand) (fault string, times int) {
 	if random.IntN(100) < 40 {
 		return "", 0
@@ -164,7 +162,7 @@ func drawFault(random *rand.Rand) (fault string, times int) {
 	return faults[random.IntN(len(faults))], 1 + random.IntN(5)
 }
 
-// send delivers what belongs to a round.
+// send delivers the events of a round.
 func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	type delivery struct {
 		event   *event
@@ -179,7 +177,7 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 		fresh("pay", payload{Type: "pay.made", Customer: fmt.Sprintf("customer-%d", random.IntN(200))})
 	}
 	fresh("pay", payload{Type: "bonus.given"})
-	c.deliveries.mu.Lock() // what waits for the route that comes and goes
+	c.deliveries.mu.Lock() // something for the route that is not always there
 	if e := out[len(out)-1].event; random.IntN(2) == 0 {
 		p := e.payloads[0].payload
 		p.Fault, p.Faults = faultBusy, 6
@@ -212,8 +210,8 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// deliver brings a payload to one of the servers, until it is acknowledged or patience
-// ends: both may be away.
+// deliver sends a payload to the servers in turn until it is acknowledged. Both servers may be down, so it gives up
+// after a while.
 func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n int) error {
 	c.deliveries.mu.Lock()
 	body := e.payloads[n].body
@@ -227,7 +225,7 @@ func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n i
 		}
 		if err == nil && status/100 == 2 {
 			var said struct{ Status string }
-			_ = json.Unmarshal(answer, &said) // an empty word is counted too
+			_ = json.Unmarshal(answer, &said) // an empty status is counted too
 			c.deliveries.mu.Lock()
 			if e.acknowledged = true; e.payloads[n].sentAt.IsZero() {
 				e.payloads[n].sentAt = time.Now()

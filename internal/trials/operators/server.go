@@ -34,7 +34,7 @@ func newServer(w *rig.World, number int) (*server, error) {
 	}}, errors.Join(err, err2)
 }
 
-// environ is the environment of the commands of whoever acts beside this server.
+// environ is the environment of the commands that are run with this server's configuration.
 func (s *server) environ(more ...string) []string {
 	cfg := s.node
 	cfg.Public, cfg.Admin = "", ""
@@ -50,7 +50,7 @@ func (s *server) configure(text string) error {
 	return err
 }
 
-// start starts the process with a configuration and waits until it serves.
+// start starts the process with a configuration and waits until it takes connections.
 func (s *server) start(ctx context.Context, v variant, text string) error {
 	if err := s.configure(text); err != nil {
 		return err
@@ -75,8 +75,7 @@ func (s *server) process() *rig.Node {
 	return s.running
 }
 
-// stop ends the process, by SIGKILL or by SIGTERM. It reports whether it had ended by
-// itself.
+// stop ends the process, by SIGKILL or by SIGTERM. It reports whether the process had ended by itself.
 func (s *server) stop(kill bool) (byItself bool, err error) {
 	n := s.process()
 	if n == nil {
@@ -94,8 +93,8 @@ func (s *server) stop(kill bool) (byItself bool, err error) {
 	return byItself, err
 }
 
-// A killed process counts as live for half a minute, and as one that may still seal for
-// ten, and a campaign knows that it is dead: it lets that time pass.
+// A killed process counts as live for half a minute, and may still seal for ten. The campaign knows that it is dead, so
+// it lets that time pass at once.
 const markNodesDead = `
 UPDATE node SET heartbeat = heartbeat - interval '11 minutes'
 WHERE heartbeat > now() - interval '10 minutes' AND NOT name LIKE ANY ($1::text[])`
@@ -117,7 +116,7 @@ func (c *campaign) restart(ctx context.Context, s *server, v variant, kill bool)
 	return s.start(ctx, v, v.text(c.keyring(), c.ledger.addresses()))
 }
 
-// markDead tells the table of nodes who is dead.
+// markDead marks the nodes as dead that the campaign has killed.
 func (c *campaign) markDead(ctx context.Context) error {
 	alive := []string{}
 	for _, s := range c.servers {

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// readServerLogs counts what the servers complained of, and looks for panics and for markers: content
-// and order keys stand in no log.
+// readServerLogs counts the servers' log messages, and looks for panics and for markers: no log may hold content or
+// order keys.
 func (c *campaign) readServerLogs(context.Context) error {
 	for _, s := range c.servers {
 		content, err := os.ReadFile(s.log())

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// requiredFigures is what has to have happened in a campaign of some length.
+// requiredFigures must have happened in a full campaign.
 var requiredFigures = []string{
 	"act: replay plan", "act: replay run", "act: replay plan --new-routes", "act: replay run again", "act: replay cancel", "act: dead replay", "act: dead discard",
 	"act: dead discard --filter", "act: effects resolve --done", "act: effects resolve --resend", "act: effects resolve --filter --done",
@@ -27,7 +27,7 @@ var requiredFigures = []string{
 	"answers: 0", "answers: 200", "answers: 400", "answers: 410", "answers: 429", "answers: 500", "answers: 503",
 }
 
-// figures are what happened, by name.
+// figures counts what happened, by name.
 func (c *campaign) figures() map[string]int {
 	out := maps.Clone(c.counts)
 	for part, counts := range c.finalCounts {
@@ -47,7 +47,7 @@ func (c *campaign) figures() map[string]int {
 	return out
 }
 
-// missingFigures returns what did not happen and has to.
+// missingFigures returns what must happen and did not.
 func (c *campaign) missingFigures() (out []string) {
 	figures := c.figures()
 	for _, name := range requiredFigures {
@@ -66,7 +66,7 @@ func (c *campaign) missingFigures() (out []string) {
 // reasonLimit is how many reasons of refusals are printed.
 const reasonLimit = 40
 
-// summary is the campaign in figures.
+// summary formats the campaign in figures.
 func (c *campaign) summary(elapsed time.Duration) string {
 	figures := c.figures()
 	var text strings.Builder

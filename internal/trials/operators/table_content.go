@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// checkPruned prunes everything that may be, and compares what the command says with the rows.
+// checkPruned prunes everything that may be pruned, and compares what the command reports with the rows.
 func (c *campaign) checkPruned(ctx context.Context) error {
 	count := func() (n int64, err error) { return n, c.db.QueryRow(ctx, `SELECT count(*) FROM effect`).Scan(&n) }
 	before, err := count()
@@ -35,7 +35,7 @@ func (c *campaign) checkPruned(ctx context.Context) error {
 	return nil
 }
 
-// checkResealed rotates once more, while nothing runs, and looks whether all is under the new key.
+// checkResealed rotates keys once more while nothing runs, and checks that everything is sealed with the new key.
 func (c *campaign) checkResealed(ctx context.Context) error {
 	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 225)}
 	if err := c.markDead(ctx); err != nil {
@@ -77,14 +77,14 @@ func (c *campaign) checkResealed(ctx context.Context) error {
 	return nil
 }
 
-// A marker, as text and as the bytes of a bytea are written.
+// A marker as text, and as the bytes of a bytea are written.
 var (
 	plainMarker = regexp.MustCompile(`mark-[0-9a-f]{12}`)
 	bytesMarker = regexp.MustCompile(`6d61726b2d((?:3[0-9]|6[1-6]){12})`)
 )
 
-// checkLeaks looks through every table for content that has to be gone: that of erased events,
-// and where everything is sealed, any.
+// checkLeaks looks through every table for content that must be gone: that of erased events, and, where everything is
+// sealed, any.
 func (c *campaign) checkLeaks(ctx context.Context, sealed bool) error {
 	rows, err := c.db.Query(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY 1`)
 	if err != nil {
@@ -117,8 +117,8 @@ JOIN effect e ON e.event_id = v.id
 JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
 WHERE v.class = 'erased' AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)`
 
-// checkOrderKeys looks for streams that say whose events they order though one of these was
-// erased, in plain or sealed.
+// checkOrderKeys looks for streams that still hold their order key, in plain text or sealed, although one of their
+// events was erased.
 func (c *campaign) checkOrderKeys(ctx context.Context) error {
 	rows, err := c.db.Query(ctx, keysOfErased)
 	if err != nil {

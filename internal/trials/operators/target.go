@@ -15,20 +15,20 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// request is one request as a target got it.
+// request is one request as a target received it.
 type request struct {
-	key, route string // route is that of an ordered target; "" elsewhere
+	key, route string // route is set for ordered targets only
 	attempt    string
 	body       [sha256.Size]byte
-	at         time.Time // when it had been read to its end
+	at         time.Time // when it had been read completely
 	once       bool      // the target cannot deduplicate
 
-	// answer is the status that it was answered with; 0 is none.
+	// answer is the status of the answer; 0 is none.
 	answer int
 	payload
 }
 
-// payload is what the body of an event says.
+// payload is the body of an event.
 type payload struct {
 	Type     string `json:"type"`
 	Marker   string `json:"marker"`
@@ -36,37 +36,35 @@ type payload struct {
 	Number   int    `json:"number,omitempty"`
 	Customer string `json:"customer,omitempty"`
 
-	// Fault is how the targets behave to it, for so many requests of a key.
+	// Fault is how the targets treat the event, and Faults for how many requests of a key they do so.
 	Fault  string `json:"fault,omitempty"`
 	Faults int    `json:"faults,omitempty"`
 }
 
-// isRefusal reports whether the target's answer says that nothing happened: it was busy, or
-// refused the request.
+// isRefusal reports whether the answer says that nothing happened: the target was busy or refused the request.
 func (r *request) isRefusal() bool {
 	return r.answer == http.StatusTooManyRequests || r.answer == http.StatusBadRequest || r.answer == http.StatusGone
 }
 
-// probeAnswer is a question of a probe, and its answer.
+// probeAnswer is a probe's question and the answer it got.
 type probeAnswer struct {
 	key  string
 	at   time.Time
 	done bool
 }
 
-// happened reports whether the target has done what it was asked for, whatever it answered: of
-// what it left open, half.
+// happened reports whether the target has done what was asked, whatever it answered. Of the requests without a clear
+// answer, it has done half.
 func (r *request) happened() bool {
 	return r.answer == http.StatusOK || !r.isRefusal() && r.body[0]%2 == 0
 }
 
-// targetLedger is both targets, at two addresses. It answers by what the event says, and writes
-// everything down.
+// targetLedger is both targets, at two addresses. It answers as the event says, and records everything.
 type targetLedger struct {
 	targets [2]*rig.Target
 
 	mu        sync.Mutex
-	faultless bool // every request is answered with 200 from now on
+	faultless bool // every request is answered with 200
 	requests  []*request
 	probes    []probeAnswer
 	byKey     map[string][]*request // by key
@@ -113,21 +111,21 @@ func (s *targetLedger) answerProbe(w http.ResponseWriter, key string) {
 	}
 }
 
-// probesSince returns what was asked from a place on.
+// probesSince returns the probes from a place on.
 func (s *targetLedger) probesSince(place int) []probeAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.probes)[place:]
 }
 
-// requestsSince returns what was heard from a place on.
+// requestsSince returns the requests from a place on.
 func (s *targetLedger) requestsSince(place int) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.requests)[place:]
 }
 
-// The faults that an event asks for.
+// The faults that an event can ask for.
 const (
 	faultBusy    = "busy"    // 429
 	faultRefused = "refused" // 400
@@ -141,7 +139,7 @@ const (
 
 var faults = []string{faultBusy, faultRefused, faultGone, faultFailed, faultDown, faultHang, faultReset, faultMixed}
 
-// answers are the statuses by which targets answer; 0 drops the connection, -1 is silence.
+// answers are the statuses of answers. 0 closes the connection, and -1 does not answer.
 var answers = map[string]int{
 	"": http.StatusOK, faultBusy: http.StatusTooManyRequests, faultRefused: http.StatusBadRequest, faultGone: http.StatusGone,
 	faultFailed: http.StatusInternalServerError, faultDown: http.StatusServiceUnavailable, faultHang: -1, faultReset: 0,
@@ -155,7 +153,7 @@ func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // the caller was killed: it asked for nothing
+		return // the worker was killed in the middle of the request
 	}
 	r := &request{
 		key: req.Header.Get("Idempotency-Key"), attempt: req.Header.Get("Oncegate-Attempt"), body: sha256.Sum256(body),
@@ -170,7 +168,7 @@ func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case status > 0:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		// What a target says of an event is content too.
+		// What a target says about an event is content too.
 		_, _ = fmt.Fprintf(w, `{"said":%q}`, r.Marker) // the caller may be gone
 		return
 	case status < 0:
@@ -179,7 +177,7 @@ func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// recordRequest writes a request down with what becomes of it.
+// recordRequest records a request, and returns how it is answered.
 func (s *targetLedger) recordRequest(r *request) (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,22 +16,22 @@ type violation = rig.Violation
 
 // The kinds of violation.
 const (
-	overridden    = "overridden"  // sent although it had been ended, and nobody asked for it afterwards
+	overridden    = "overridden"  // sent after it had been ended, and nobody asked for it
 	doubled       = "doubled"     // sent again to a target that cannot deduplicate, and nobody asked for it
-	altered       = "altered"     // other bytes under one key
+	altered       = "altered"     // other bytes under the same key
 	unexpected    = "unexpected"  // sent under a key that no effect has
-	disordered    = "disordered"  // sent before its turn, or behind its successor
-	lost          = "lost"        // acknowledged and not there, or done and never answered with success
-	unfinished    = "unfinished"  // not at its end although nothing stands in its way
-	unexplained   = "unexplained" // at an end that nothing of the campaign brings about
-	unbalanced    = "unbalanced"  // the books do not agree
+	disordered    = "disordered"  // sent before its turn, or after its successor
+	lost          = "lost"        // acknowledged and not recorded, or done and never answered with success
+	unfinished    = "unfinished"  // not at rest although nothing holds it
+	unexplained   = "unexplained" // ended in a way that nothing in the campaign causes
+	unbalanced    = "unbalanced"  // the tables do not agree with each other
 	miscounted    = "miscounted"  // a command reports another number than it did
-	undecided     = "undecided"   // a command says that it decided something, and it was not
-	exitedWrongly = "exit"        // a command ended as none may
-	keptOrderKey  = "key kept"    // a stream has its order key, though an event of it was erased
-	leaked        = "leaked"      // content that was erased, or sealed, stands in the database
-	damaged       = "damaged"     // what is sealed does not open
-	keptOldKey    = "kept"        // something is still under an old key
+	undecided     = "undecided"   // a command reports a decision that was not made
+	exitedWrongly = "exit"        // a command ended in a way that is not documented
+	keptOrderKey  = "key kept"    // a stream has its order key although an event of it was erased
+	leaked        = "leaked"      // erased or sealed content is in the database in plain text
+	damaged       = "damaged"     // a sealed value does not open
+	keptOldKey    = "kept"        // a value is still under an old key
 	crashed       = "crashed"     // a server ended by itself
 	endless       = "unending"    // a replay does not end, or acts after its end
 )
@@ -41,7 +41,7 @@ func (h *history) describe() string {
 	return fmt.Sprintf("%s/%s %s, effect %s, key %s", h.source, h.event, h.route, h.id, h.key)
 }
 
-// timeline tells what is known of the effect, in the order of time: a line each.
+// timeline lists what is known about the effect in the order of time, a line each.
 func (h *history) timeline() string {
 	type line struct {
 		at   time.Time
@@ -65,10 +65,10 @@ func (h *history) timeline() string {
 	return text.String()
 }
 
-// clockFormat is how times are told.
+// clockFormat is how times are printed.
 const clockFormat = "15:04:05.000"
 
-// judgeRequests compares what was sent for an effect with what people decided about it.
+// judgeRequests compares what was sent for an effect with what operators decided about it.
 func judgeRequests(h *history) []violation {
 	var out []violation
 	slices.SortStableFunc(h.requests, func(a, b *request) int { return a.at.Compare(b.at) })
@@ -96,15 +96,15 @@ func judgeRequests(h *history) []violation {
 	return out
 }
 
-// stream is one sequence of one route, as a target sees it.
+// stream is one stream of a route, as the target sees it.
 type stream struct {
 	numbers map[int][]*history
-	passes  []span // by people who gave something up
-	highest int    // that was sent
+	passes  []span // the decisions to let it continue
+	highest int    // the highest number that was sent
 }
 
-// hasPassed reports whether a number needs not to be waited for at the time of a request: it
-// was answered with success, or ended, or somebody let the stream go on without it.
+// hasPassed reports whether a number need not be waited for when a request is made: it was answered with success, or
+// ended, or an operator let the stream continue without it.
 func (s *stream) hasPassed(number int, r *request) bool {
 	for _, h := range s.numbers[number] {
 		if slices.ContainsFunc(h.requests, func(b *request) bool { return b.answer == http.StatusOK && !b.at.After(r.at) }) ||
@@ -115,8 +115,7 @@ func (s *stream) hasPassed(number int, r *request) bool {
 	return slices.ContainsFunc(s.passes, func(p span) bool { return !p.from.After(r.at) })
 }
 
-// judge compares a request with the order of its stream; requests come in the order of
-// their times.
+// judge compares a request with the order of its stream. Requests come in the order of their times.
 func (s *stream) judge(r *request, h *history) (out []violation) {
 	switch {
 	case r.Number < s.highest && !h.wasDecided(r.at):
@@ -135,7 +134,7 @@ func (s *stream) judge(r *request, h *history) (out []violation) {
 	return out
 }
 
-// compareReport compares what a command says with its entries in the audit.
+// compareReport compares what a command reports with its entries in the audit.
 func (a *act) compareReport() (out []violation) {
 	if a.action == "" || a.ExitCode != 0 || a.reported < 0 {
 		return nil
