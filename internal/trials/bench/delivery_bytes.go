@@ -13,8 +13,8 @@ import (
 
 const idLength = 28 // "evt_" and 24 hex digits
 
-// request is a delivery laid out once; only its id and signature are written
-// anew for each sending, so that the generator takes little of the machine.
+// request is a delivery that is laid out once. Only its id and signature are rewritten for each sending, so that the
+// generator uses little of the machine.
 type request struct {
 	raw       []byte // as it goes over the wire
 	body      []byte // part of raw
@@ -25,8 +25,8 @@ type request struct {
 	run       uint32
 }
 
-// newRequest lays out a delivery of size body bytes. Each call has another run,
-// and no two of one generator may send the same (run, connection, number).
+// newRequest lays out a delivery with a body of size bytes. Each call has another run, and one generator never sends
+// the same (run, connection, number) twice.
 func newRequest(host string, run uint32, size int, at time.Time) *request {
 	body := newBody(size)
 	unix := strconv.FormatInt(at.Unix(), 10)
@@ -45,7 +45,7 @@ func newRequest(host string, run uint32, size int, at time.Time) *request {
 	return r
 }
 
-// number makes it the n-th event of a connection.
+// number makes the request the n-th event of a connection.
 func (r *request) number(connection, n int) []byte {
 	var raw [12]byte
 	for i, v := range []uint32{r.run, uint32(connection), uint32(n)} {
@@ -60,8 +60,8 @@ func (r *request) number(connection, n int) []byte {
 	return r.raw
 }
 
-// newBody is an invoice.paid of size bytes, the same each time but for its date:
-// an old one would be held.
+// newBody returns an invoice.paid of size bytes. It is the same each time except for its date, because an old event
+// would be held.
 func newBody(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same content each time
 	body := []byte(`{"id":"evt_000000000000000000000000","object":"event","api_version":"2025-03-31.basil","created":` + strconv.FormatInt(time.Now().Unix(), 10) + `,` +

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// effectsOptions are what can be chosen for the benchmark of effects.
+// effectsOptions are the flags of the benchmark of effects.
 type effectsOptions struct {
 	output  output
 	rounds  int
@@ -51,12 +51,12 @@ type drainReport struct {
 	Drains  []drained `json:"drains"`
 	Ratios  []ratio   `json:"ratios"`
 
-	// IdlePerSecond are the transactions that the database ran for an idle process
-	// of both roles; nil if that was not watched.
+	// IdlePerSecond is how many transactions the database ran per second for an idle process of both roles; nil if that
+	// was not measured.
 	IdlePerSecond *float64 `json:"idle_transactions_per_second,omitempty"`
 }
 
-// drained is one kind of backlog, worked off once a round.
+// drained is the result of one kind of backlog, which is worked off once a round.
 type drained struct {
 	Subject   string    `json:"subject"`
 	About     string    `json:"about"`
@@ -65,10 +65,10 @@ type drained struct {
 	ServerCPU []float64 `json:"postgresql_cpu_us_each"`
 }
 
-// The most that an idle system may ask of the database.
+// maxIdleTransactions is the target: how many transactions a second an idle system may run.
 const maxIdleTransactions = 5
 
-// measureEffects works off backlogs: our own, and River's of the same length.
+// measureEffects measures how fast backlogs are worked off: our own, and River's of the same length.
 func measureEffects(ctx context.Context, args []string) error {
 	o, err := parseEffects(args)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// What is drained.
+// The subjects that are drained.
 const (
 	subjectSQL       = "sql"
 	subjectForward   = "forward"
@@ -29,15 +29,15 @@ const (
 	subjectRiverNoop = "river-noop"
 )
 
-// drainSubject is a backlog and who works it off.
+// drainSubject is a backlog, and what works it off.
 type drainSubject struct {
 	name, about string
 
-	// target is the effects' in our configuration; empty for River's own.
+	// target is the effects' target in our configuration; empty for River's own jobs.
 	target string
 }
 
-// drains are the testbed with what backlogs need.
+// drains is the testbed with what backlogs need.
 type drains struct {
 	effectsOptions
 	*testbed
@@ -72,7 +72,7 @@ func (d *drains) setUp(ctx context.Context) error {
 	}
 	var err error
 	d.target, err = rig.StartTarget(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a caller that went away is no concern of the target's
+		_, _ = io.Copy(io.Discard, r.Body) // a caller that goes away does not matter here
 	}))
 	if err != nil {
 		return err
@@ -93,9 +93,8 @@ sources:
     routes: [{ name: %s, types: ["*"], target: it }]
 `
 
-// measureDrain makes a backlog, has it worked off and records how fast that went. The
-// rates are made from the times in the rows, so that starting a process costs
-// nobody anything.
+// measureDrain makes a backlog, waits until it is worked off, and records how fast that was. The rates are computed
+// from the times in the rows, so that starting a process costs no subject anything.
 func (d *drains) measureDrain(ctx context.Context, s drainSubject, out *drained) (err error) {
 	if _, err := d.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, bench.applied`); err != nil {
 		return fmt.Errorf("emptying the tables: %w", err)
@@ -148,7 +147,7 @@ const riverSpan = `
 SELECT count(*) FILTER (WHERE state = 'completed'), extract(epoch FROM max(finalized_at) - min(attempted_at))::float8
 FROM oncegate.river_job`
 
-// Both through an index that holds none of what is done.
+// The query uses an index that holds none of the jobs that are done.
 const drainLeft = `
 SELECT EXISTS (SELECT FROM oncegate.river_job WHERE state IN ('available', 'running', 'scheduled', 'retryable'))`
 
@@ -164,7 +163,7 @@ func (d *drains) waitUntilDrained(ctx context.Context, worker *rig.Process, coun
 	})
 }
 
-// startOurs takes the deliveries over HTTP, and then starts the worker.
+// startOurs receives the deliveries over HTTP, and then starts the worker.
 func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, error) {
 	config, err := d.WriteFile(s.name+".yml", fmt.Sprintf(drainConfiguration, s.target, s.name))
 	if err != nil {
@@ -191,8 +190,7 @@ func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, e
 	return worker.Process, nil
 }
 
-// checkpoint lets the server write what it still has to, and tells its planner of
-// the backlog.
+// checkpoint lets the server write everything that is left to write, and tells its planner of the backlog.
 func (d *drains) checkpoint(ctx context.Context) error {
 	for _, statement := range []string{`VACUUM ANALYZE oncegate.effect, oncegate.inbox_event, oncegate.river_job`, `CHECKPOINT`} {
 		if _, err := d.db.Exec(ctx, statement); err != nil {
@@ -232,8 +230,7 @@ func (d *drains) startRiver(ctx context.Context, s drainSubject) (*rig.Process, 
 	return d.self("river", "--database", d.DSN())
 }
 
-// riverArgs are those of one job: nothing but a number, or what our own sql
-// target would be given.
+// riverArgs returns the arguments of one job: a number, or the document that our own sql target would get.
 func riverArgs(subject string, n int) (river.JobArgs, error) {
 	if subject == subjectRiverNoop {
 		return noopArgs{N: n}, nil
@@ -250,7 +247,7 @@ func riverArgs(subject string, n int) (river.JobArgs, error) {
 
 const readTransactions = `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`
 
-// measureIdle counts what an idle process of both roles asks of the database.
+// measureIdle counts the transactions that an idle process of both roles runs.
 func (d *drains) measureIdle(ctx context.Context) (perSecond float64, err error) {
 	if _, err := d.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job`); err != nil {
 		return 0, fmt.Errorf("emptying the tables: %w", err)
@@ -262,7 +259,7 @@ func (d *drains) measureIdle(ctx context.Context) (perSecond float64, err error)
 	defer func() { err = errors.Join(err, p.Stop(30*time.Second)) }()
 	progress("watching an idle process for %s", d.idle)
 	var before, after int64
-	// It has just started, and a backend may count what it did 10 s later.
+	// The process has just started, and a backend may report its counts 10 s late.
 	waitUntil(time.Now().Add(15 * time.Second))
 	began := time.Now()
 	if err := d.db.QueryRow(ctx, readTransactions).Scan(&before); err != nil {

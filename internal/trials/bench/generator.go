@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// workload is what a receiver is given.
+// workload is what a receiver has to handle.
 type workload struct {
 	connections int
 	kind        kind
@@ -23,16 +23,16 @@ type workload struct {
 	warmUp      time.Duration
 	measured    time.Duration
 
-	// rate is the open loop's arrivals per second; 0 is a closed loop, in which
-	// each connection sends as soon as it has been answered.
+	// rate is the number of arrivals a second in an open loop. 0 is a closed loop, in which each connection sends as
+	// soon as it has its answer.
 	rate float64
 
-	// spans: every delivery's is kept.
+	// spans keeps the time span of every delivery.
 	spans bool
 }
 
-// openConnections is over how many connections an open loop's deliveries come: so many
-// that none waits for one while the disk takes its time. Senders have any number.
+// openConnections is the number of connections of an open loop: so many that no delivery waits for a connection while
+// the disk is slow. Senders may use any number.
 const openConnections = 256
 
 // timeSpan is one delivery, from its scheduled time to its acknowledgement.
@@ -50,19 +50,19 @@ const (
 	duplicates     kind = "duplicates"
 )
 
-// outcome is what the sender saw in the measured time.
+// outcome is what the generator saw in the measured time.
 type outcome struct {
 	recorded, duplicate, failed int
 	latencies                   []time.Duration // of 2xx, sorted
 	elapsed                     time.Duration
-	spans                       []timeSpan // if asked for
+	spans                       []timeSpan // if workload.spans is set
 }
 
 func (o *outcome) acked() int { return o.recorded + o.duplicate }
 
 func (o *outcome) perSecond() float64 { return float64(o.acked()) / o.elapsed.Seconds() }
 
-// quantile is in milliseconds.
+// quantile returns a quantile of the latencies, in milliseconds.
 func (o *outcome) quantile(q float64) float64 {
 	if len(o.latencies) == 0 {
 		return 0
@@ -71,8 +71,7 @@ func (o *outcome) quantile(q float64) float64 {
 	return float64(o.latencies[i]) / float64(time.Millisecond)
 }
 
-// longest is the longest wait, in milliseconds, of the deliveries that were on
-// their way between two times.
+// longest is the longest wait, in milliseconds, of the deliveries that were under way between two times.
 func (o *outcome) longest(from, to time.Time) float64 {
 	var most time.Duration
 	for _, s := range o.spans {
@@ -83,8 +82,7 @@ func (o *outcome) longest(from, to time.Time) float64 {
 	return float64(most) / float64(time.Millisecond)
 }
 
-// generate sends w to address. begin and end are called at the edges of the
-// measured time.
+// generate sends w to address. begin and end are called at the beginning and the end of the measured time.
 func generate(ctx context.Context, address string, run uint32, w workload, begin, end func()) (*outcome, error) {
 	g := &generator{w: w, address: address, run: run, started: time.Now()}
 	g.from, g.to = g.started.Add(w.warmUp), g.started.Add(w.warmUp+w.measured)
@@ -120,8 +118,7 @@ func generate(ctx context.Context, address string, run uint32, w workload, begin
 	return sum, nil
 }
 
-// deliver sends n new events over as many connections as are fast, and returns
-// when all are acknowledged.
+// deliver sends n new events as fast as possible, and returns when all are acknowledged.
 func deliver(ctx context.Context, address string, run uint32, n int) error {
 	const connections = 64
 	errs := make([]error, connections)
@@ -172,7 +169,7 @@ type generator struct {
 	arrivals chan time.Time
 }
 
-// send is one connection's life.
+// send runs one connection.
 func (g *generator) send(ctx context.Context, connection int) (*outcome, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", g.address)
@@ -231,8 +228,8 @@ func (g *generator) send(ctx context.Context, connection int) (*outcome, error) 
 	}
 }
 
-// isDuplicate reports whether the i-th delivery of a connection is an earlier one
-// again. In "duplicates" only the warm-up makes new events.
+// isDuplicate reports whether the i-th delivery of a connection repeats an earlier one. In "duplicates", only the
+// warm-up makes new events.
 func (g *generator) isDuplicate(i int) bool {
 	switch g.w.kind {
 	case halfDuplicates:
@@ -244,8 +241,7 @@ func (g *generator) isDuplicate(i int) bool {
 	}
 }
 
-// next waits for the next arrival; in a closed loop there is always one until
-// the time is over.
+// next waits for the next arrival. In a closed loop there is always one until the time is over.
 func (g *generator) next(ctx context.Context) (time.Time, bool) {
 	if g.arrivals == nil {
 		return time.Time{}, ctx.Err() == nil && time.Now().Before(g.to)
@@ -254,8 +250,8 @@ func (g *generator) next(ctx context.Context) (time.Time, bool) {
 	return at, ok && ctx.Err() == nil
 }
 
-// pace makes the arrivals of the open loop at equal distances. It sleeps in the
-// kernel: the runtime's timers are only good to a millisecond.
+// pace makes the arrivals of the open loop at equal distances. It sleeps in the kernel, because the runtime's timers
+// are only accurate to a millisecond.
 func (g *generator) pace() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -280,7 +276,7 @@ var (
 	recordedWord  = []byte(`"recorded"`)
 )
 
-// readAnswer reads one answer; buffer must hold it whole.
+// readAnswer reads one answer, which must fit into the buffer.
 func readAnswer(conn net.Conn, buffer []byte) (status int, recorded bool, err error) {
 	have := 0
 	for {

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 const (
@@ -18,17 +15,16 @@ const (
 	bodySize    = 2048
 )
 
-// benchmark is something that can be measured, by the name it has on the command
-// line.
+// benchmark is something that can be measured, by its name on the command line.
 type benchmark struct {
 	name  string
 	about string
 
-	// run measures and prints; it reads the flags that follow the name.
+	// run measures and prints the result. It parses the flags that follow the name.
 	run func(ctx context.Context, args []string) error
 }
 
-// The first is what is meant when no name is given.
+// The first one runs when no name is given.
 var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
 	{"effects", "effects carried out, beside River itself", measureEffects},
@@ -36,21 +32,13 @@ var benchmarks = []benchmark{
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
 	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
-	// Processes that benchmarks start beside the binary.
+	// Processes that the benchmarks start for comparison.
 	{"naive", "", serveNaive},
 	{"river", "", workRiver},
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := dispatch(ctx, os.Args[1:])
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	rig.RunMain("bench", func(ctx context.Context, args []string) (bool, error) { return false, dispatch(ctx, args) })
 }
 
 func dispatch(ctx context.Context, args []string) error {

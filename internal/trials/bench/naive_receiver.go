@@ -24,10 +24,9 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// naive is the receiver that one would write first: a transaction for each
-// delivery, and River's InsertTx for each effect. It writes the same rows into
-// the same tables as the gate, behind the same HTTP stack and verification, and
-// is kept only to be compared with.
+// naive is the receiver that one would write first: a transaction for each delivery, and River's InsertTx for each
+// effect. It writes the same rows into the same tables as the gate, with the same HTTP server and verification. It
+// exists only for comparison.
 type naive struct {
 	pool  *pgxpool.Pool
 	river *river.Client[pgx.Tx]
@@ -126,8 +125,7 @@ func (n *naive) admit(ctx context.Context, tx pgx.Tx, a *inbox.Admission, i int,
 const readSource = `
 SELECT s.id, s.class, r.id, r.version, r.name FROM source s JOIN route r ON r.source_id = s.id WHERE s.name = $1`
 
-// serveNaive runs the naive receiver on the source that the real binary has
-// registered, until SIGTERM.
+// serveNaive runs the naive receiver until SIGTERM, on the source that the real binary has registered.
 func serveNaive(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("naive", flag.ContinueOnError)
 	listen := flags.String("listen", "", "address")

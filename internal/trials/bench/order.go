@@ -13,12 +13,12 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// orderOptions are what can be chosen for the benchmark of order.
+// orderOptions are the flags of the benchmark of order.
 type orderOptions struct {
 	output       output
 	rounds       int
 	effects      int
-	eventsPerKey int // numbers of a key
+	eventsPerKey int // numbers of each key
 	streams      int
 	only         string
 	env          repeated
@@ -51,8 +51,7 @@ func parseOrder(args []string) (orderOptions, error) {
 	return o, nil
 }
 
-// orderSubject is a backlog of a route: how it is ordered, and how many numbers
-// each key has.
+// orderSubject is a backlog of a route: how the route is ordered, and how many numbers each key has.
 type orderSubject struct {
 	kind, order  string
 	eventsPerKey int
@@ -72,14 +71,13 @@ func (s *orderSubject) about() string {
 	return fmt.Sprintf("%s, %d a key", s.order, s.eventsPerKey)
 }
 
-// subjects are taken next to what they are compared with.
+// subjects returns the backlogs, each next to the one that it is compared with.
 func (o *orderOptions) subjects() []orderSubject {
 	var out []orderSubject
 	for _, kind := range []string{subjectSQL, subjectForward} {
 		out = append(out,
 			orderSubject{kind, "none", o.eventsPerKey},
-			// Of several numbers in a backlog latest carries out the newest alone, which would
-			// measure something else.
+			// Of several numbers in a backlog, latest carries out only the newest, which would measure something else.
 			orderSubject{kind, "latest", 1},
 			orderSubject{kind, "contiguous", o.eventsPerKey},
 			orderSubject{kind, "contiguous", 0})
@@ -97,7 +95,7 @@ type orderReport struct {
 	Streams *streamsReport `json:"streams,omitempty"`
 }
 
-// streamsReport is what a large table of streams costs.
+// streamsReport is the cost of a large table of streams.
 type streamsReport struct {
 	Rows      int     `json:"rows"`
 	MiB       float64 `json:"mib"`
@@ -105,14 +103,14 @@ type streamsReport struct {
 	PeakMiB   float64 `json:"worker_peak_rss_mib"`
 }
 
-// What is asked of order: at most twice the time of an unordered route, and of
-// one hot key so many events a second.
+// The targets: an ordered effect takes at most twice the time of an unordered one, and one hot key allows so many
+// events a second.
 const (
 	maxOrderCost = 2
 	minHotRate   = 500
 )
 
-// measureOrder works off backlogs of ordered and of unordered routes.
+// measureOrder measures backlogs of ordered and of unordered routes.
 func measureOrder(ctx context.Context, args []string) error {
 	o, err := parseOrder(args)
 	if err != nil {
@@ -151,8 +149,7 @@ func (d *orders) measure(ctx context.Context) (*orderReport, error) {
 	return report, err
 }
 
-// compare divides the time of an ordered event by that of an unordered one of the
-// same kind and round.
+// compare divides the time of an ordered event by that of an unordered one of the same kind and round.
 func (r *orderReport) compare(subjects []orderSubject) {
 	var unordered []float64
 	for i := range subjects {
@@ -197,7 +194,7 @@ func (r *orderReport) writeTable(w io.Writer) error {
 	return nil
 }
 
-// peakMemory is the most memory that a process has had, in MiB.
+// peakMemory is the largest memory that a process has had, in MiB.
 func peakMemory(p *rig.Process) (float64, error) {
 	bytes, err := rig.PeakRSS(p.PID())
 	return float64(bytes) / (1 << 20), err

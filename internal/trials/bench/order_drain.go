@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// orders are the testbed of drains with backlogs of sequences.
+// orders is the testbed of drains with backlogs of streams.
 type orders struct {
 	orderOptions
 	*drains
@@ -51,8 +51,8 @@ SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> '
     extract(epoch FROM max(finished_at) - (SELECT min(started_at) FROM oncegate.effect_attempt))::float8
 FROM oncegate.effect`
 
-// measureDrain makes a backlog, has it worked off and records how fast that went. It
-// gives the most memory that the worker has had, in MiB.
+// measureDrain makes a backlog, waits until it is worked off, and records how fast that was. It returns the largest
+// memory that the worker has had, in MiB.
 func (o *orders) measureDrain(ctx context.Context, s *orderSubject, out *drained) (memory float64, err error) {
 	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {
 		return 0, fmt.Errorf("emptying the tables: %w", err)
@@ -108,12 +108,12 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 	return memory, nil
 }
 
-// A held effect has no job, so the jobs do not say what is left.
+// A held effect has no job, so the jobs do not tell what is left.
 const orderLeft = `
 SELECT EXISTS (SELECT FROM oncegate.effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`
 
-// deliver sends the backlog, the numbers of all keys beside each other and
-// roughly in order: several senders share the list.
+// deliver sends the backlog. Several senders share the list, so the numbers of all keys arrive side by side and roughly
+// in order.
 func (o *orders) deliver(ctx context.Context, receiver *rig.Node, s *orderSubject) error {
 	const senders = 64
 	created := time.Now().Unix()
@@ -148,7 +148,7 @@ FROM generate_series(1, $1::int) n, (SELECT min(id) AS id FROM oncegate.route) r
 
 const streamsSize = `SELECT pg_total_relation_size('oncegate.stream') / 1048576.0::float8`
 
-// measureAmongStreams works a backlog off among many streams of the same route.
+// measureAmongStreams measures a backlog among many streams of the same route.
 func (o *orders) measureAmongStreams(ctx context.Context) (*streamsReport, error) {
 	progress("making %d streams", o.streams)
 	if _, err := o.db.Exec(ctx, emptyOrderTables); err != nil {

@@ -15,16 +15,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What pgbench does: one row of 2 KB in one transaction, the least that a
-// durable receiver could do.
+// pgbench inserts one row of 2 KB in one transaction: the least that a durable receiver can do.
 const pgbenchScript = `\set r random(1, 9000000000000000000)
 INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r, :body::text) ON CONFLICT DO NOTHING;
 `
 
-// pgbench runs the machine's pgbench, of the same installation as the server.
-// Its own count would begin before it has connected, which takes seconds with
-// many clients, so the transactions are counted by its log, from when begin is
-// called until end is.
+// pgbench runs the pgbench of the server's own installation. Its own count begins before it has connected, which takes
+// seconds with many clients. So the transactions are counted from its log, from the call of begin to the call of end.
 func (b *receiveBench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
 	dir, err := os.MkdirTemp(b.Dir, "pgbench-")
 	if err != nil {
@@ -67,9 +64,8 @@ func (b *receiveBench) pgbench(ctx context.Context, clients int, measured time.D
 	return &outcome{recorded: len(latencies), latencies: latencies, elapsed: measured}, nil
 }
 
-// readPgbench reads the latencies of the transactions that ended between two
-// instants from pgbench's logs. The third column is the latency in microseconds,
-// the fifth and sixth are the end in seconds and microseconds.
+// readPgbench reads from pgbench's logs the latencies of the transactions that ended between two instants. The third
+// column is the latency in microseconds; the fifth and sixth are the end in seconds and microseconds.
 func readPgbench(pattern string, from, to time.Time) ([]time.Duration, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// pruneOptions are what can be chosen for the benchmark of prune.
+// pruneOptions are the flags of the benchmark of prune.
 type pruneOptions struct {
 	output  output
 	rows    int
@@ -63,8 +63,8 @@ type pruneReport struct {
 	Peak    float64 `json:"peak_per_second"`
 	Rate    float64 `json:"delivered_per_second"`
 
-	// Pair by pair: the latency of acknowledgements without prune and beside it, and
-	// what prune removed meanwhile.
+	// Pair by pair: the latency of acknowledgements without prune and beside it, and how many rows prune removed
+	// meanwhile.
 	Alone   []float64 `json:"alone_p99_ms"`
 	Beside  []float64 `json:"beside_p99_ms"`
 	Removed []float64 `json:"removed_per_second"`
@@ -73,14 +73,14 @@ type pruneReport struct {
 	Days  []dayReport `json:"days,omitempty"`
 	Churn []churnSize `json:"churn,omitempty"`
 
-	// Second is what a second pruner said while the first was at work.
+	// Second is what a second pruner did while the first was at work.
 	Second string `json:"second_pruner,omitempty"`
 }
 
 // The targets.
 const (
-	minRemoved      = 15_000 // gate rows a second
-	maxSlowdown     = 1.5    // p99 beside prune to p99 alone
+	minRemoved      = 15_000 // rows of the gate a second
+	maxSlowdown     = 1.5    // p99 of acknowledgements beside prune, divided by the p99 without it
 	maxDropSeconds  = 2      // until a day of bodies is gone
 	maxDeliveryWait = 100    // of a delivery meanwhile, in milliseconds
 )
@@ -152,7 +152,7 @@ func (b *pruneBench) measure(ctx context.Context, r *pruneReport) error {
 	return b.measureChurn(ctx, r)
 }
 
-// measurePair measures with prune and without, in turn first.
+// measurePair measures with prune and without. Which one comes first changes from pair to pair.
 func (b *pruneBench) measurePair(ctx context.Context, r *pruneReport, pair int) error {
 	measured := time.Duration(b.seconds * float64(time.Second))
 	var alone, beside, removed float64
@@ -187,14 +187,14 @@ func (b *pruneBench) measurePair(ctx context.Context, r *pruneReport, pair int) 
 	return nil
 }
 
-// load sends deliveries; a rate of 0 is as fast as they are answered.
+// load sends deliveries at a rate; 0 is as fast as they are answered.
 func (b *pruneBench) load(ctx context.Context, rate float64, measured time.Duration) (*outcome, error) {
 	b.runs++
 	w := workload{connections: 64, kind: onlyNew, bodySize: bodySize, rate: rate, warmUp: 500 * time.Millisecond, measured: measured}
 	return generate(ctx, b.address, b.runs, w, func() {}, func() {})
 }
 
-// prune makes one pass with the defaults.
+// prune makes one pass with the default settings.
 func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(prune.Progress)) (prune.Report, error) {
 	pruner, err := prune.New(prune.Config{Pool: b.pool, Budget: budget, Rate: b.rate, Progress: told})
 	if err != nil {
@@ -203,7 +203,7 @@ func (b *pruneBench) prune(ctx context.Context, budget time.Duration, told func(
 	return pruner.Run(ctx, prune.Run{Anew: true})
 }
 
-// tryConcurrentPrune tries to prune beside the first.
+// tryConcurrentPrune tries to prune while the first pruner is at work.
 func (b *pruneBench) tryConcurrentPrune(ctx context.Context) string {
 	<-time.After(time.Second)
 	report, err := b.prune(ctx, time.Second, nil)

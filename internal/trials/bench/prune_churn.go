@@ -14,26 +14,24 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// The churn: cohorts of events come, are worked on and are pruned a few rounds
-// later, in two schemas in turn: one as it is migrated, one whose tables have
-// PostgreSQL's own settings.
+// Cohorts of events arrive, are carried out and are pruned a few rounds later, in two schemas in turn: one as it is
+// migrated, and one whose tables have PostgreSQL's own settings.
 const (
 	churnCohort = 20_000 // events of a round
-	churnAlive  = 5      // cohorts that are there at once
+	churnAlive  = 5      // cohorts that exist at the same time
 	churnStep   = 500    // events of one transaction
 	churnEvery  = 6 * time.Second
 )
 
-// churnTables are those that rows come into and leave; of these figures are taken.
+// churnTables are the tables that rows come into and leave. They are measured.
 var churnTables = []string{"inbox_event", "effect", "effect_attempt", "stream", "outbox"}
 
-// churnSize is one table after the last round, under our settings and without them.
+// churnSize is one table after the last round, with our settings and without them.
 type churnSize struct {
 	Table string `json:"table"`
 
-	// Grown is how large the table with its indexes is for what it was after the
-	// first cohorts had come; Dead are the rows that no vacuum has been over; HOT is
-	// the share of updates that wrote no index.
+	// Grown is the size of the table with its indexes, divided by its size after the first cohorts. Dead is the number
+	// of rows that no vacuum has removed. HOT is the share of updates that wrote no index.
 	MiB        float64 `json:"mib"`
 	PlainMiB   float64 `json:"plain_mib"`
 	Grown      float64 `json:"grown"`
@@ -58,12 +56,12 @@ type tableSize struct {
 	bytes, dead, updates, hot int64
 }
 
-// measureChurn measures what the settings of the tables are worth.
+// measureChurn measures how much the settings of the tables help.
 func (b *pruneBench) measureChurn(ctx context.Context, r *pruneReport) error {
 	if b.churn == 0 {
 		return nil
 	}
-	// A minute of traffic passes in a second here, and so must autovacuum's.
+	// A minute of traffic passes in a second here, so autovacuum is made faster too.
 	for _, sql := range []string{`ALTER SYSTEM SET autovacuum_naptime = '1s'`, `SELECT pg_reload_conf()`} {
 		if _, err := b.db.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("setting autovacuum's pace: %w", err)
@@ -112,7 +110,7 @@ func (b *pruneBench) measureChurn(ctx context.Context, r *pruneReport) error {
 	return err
 }
 
-// newChurned migrates a schema and returns it the source of the configuration.
+// newChurned migrates a schema and copies the source of the configuration into it.
 func (b *pruneBench) newChurned(ctx context.Context, name string) (*churnedSchema, error) {
 	if err := migrations.Up(ctx, b.DSN(), name); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)
@@ -135,7 +133,7 @@ SELECT format('ALTER TABLE %I RESET (%s)', c.relname, (SELECT string_agg(split_p
 FROM pg_class c
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.reloptions IS NOT NULL`
 
-// reset takes every setting from the tables.
+// reset removes every setting from the tables.
 func (c *churnedSchema) reset(ctx context.Context) error {
 	rows, err := c.pool.Query(ctx, resetTables)
 	if err != nil {
@@ -153,8 +151,8 @@ func (c *churnedSchema) reset(ctx context.Context) error {
 	return nil
 }
 
-// Cohort $1 is dated so many days after the first, which is dated $4; $2 and $3 are
-// its first and last event in this step.
+// Cohort $1 is dated so many days after the first cohort, which is dated $4. $2 and $3 are its first and last event in
+// this step.
 const (
 	churnDated = `
 WITH n AS MATERIALIZED (
@@ -184,12 +182,12 @@ FROM i WHERE e.id = i.id`
 INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code)
 SELECT id, 1, 1, 'initial', 'node', at, at, 'done', '200' FROM i`
 
-	// Two thousand streams move on again and again.
+	// Two thousand streams advance again and again.
 	churnStreams = churnDated + `
 INSERT INTO stream (route_id, key_hash, applied) SELECT (SELECT min(id) FROM route), sha256((n % 2000)::text::bytea), n FROM i
 ON CONFLICT ON CONSTRAINT stream_key DO UPDATE SET applied = excluded.applied, updated_at = now()`
 
-	// One delivery of three comes twice.
+	// One delivery in three comes twice.
 	churnRedeliver = churnDated + `
 UPDATE inbox_event e SET deliveries = e.deliveries + 1, last_delivery_at = now() FROM i WHERE e.id = i.id AND i.n % 3 = 0`
 
@@ -197,20 +195,19 @@ UPDATE inbox_event e SET deliveries = e.deliveries + 1, last_delivery_at = now()
 	churnRelay = churnDated + ` DELETE FROM outbox o USING i WHERE o.event_id = i.id::text AND o.id > (SELECT max(id) FROM outbox) - 2 * ($3::int - $2::int + 1)`
 )
 
-// The horizon is moved, so that what is older than the cohorts that stay is due.
+// The horizon is moved so that everything older than the cohorts that stay is due.
 const churnHorizon = `
 UPDATE retention_class SET body = h, effects = h, tombstone = h
 FROM (SELECT now() - $2::timestamptz - $1::int * interval '1 day' + interval '1 hour' AS h) h`
 
-// round writes one cohort, works on it, and prunes what is older than those that
-// stay.
+// round writes one cohort, carries its effects out, and prunes what is older than the cohorts that stay.
 func (c *churnedSchema) round(ctx context.Context) error {
 	for from := 1; from <= churnCohort; from += churnStep {
 		var b pgx.Batch
 		for _, sql := range []string{
 			churnEvents, churnEffects, churnClaim, churnSettle, churnAttempts, churnStreams, churnRedeliver, churnEmit, churnRelay,
 		} {
-			// Each is committed before the next, as it would be.
+			// Each step is committed before the next, as in operation.
 			b.Queue("BEGIN")
 			b.Queue(sql, c.next, from, from+churnStep-1, c.first)
 			b.Queue("COMMIT")
@@ -269,7 +266,7 @@ func (c *churnedSchema) sizes(ctx context.Context) (map[string]tableSize, error)
 }
 
 func compareChurn(ctx context.Context, ours, plain *churnedSchema) ([]churnSize, error) {
-	<-time.After(2 * time.Second) // the statistics lag behind
+	<-time.After(2 * time.Second) // PostgreSQL's statistics lag behind
 	a, err := ours.sizes(ctx)
 	if err != nil {
 		return nil, err

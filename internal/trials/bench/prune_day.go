@@ -17,27 +17,26 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// droppedLine is how old the first day of bodies is: past the 30 days of the class.
-// The next ones are older.
+// droppedLine is the age of the first day of bodies that is dropped: past the 30 days of the class. The next ones are
+// older.
 const droppedLine = 40 * 24 * time.Hour
 
-// dayReport is the outcome of one large day of bodies.
+// dayReport is the outcome of dropping one large day of bodies.
 type dayReport struct {
 	MiB     float64 `json:"mib"`
 	Seconds float64 `json:"seconds"`
 
-	// The longest wait of a delivery while the day went and for half a second after,
-	// and in windows as long as that before and after: the median of these, and the
-	// longest.
+	// Longest is the longest wait of a delivery while the day was dropped and for half a second after. LongestAlone and
+	// MostAlone are the median and the largest of such waits in equally long windows before and after.
 	Longest      float64 `json:"longest_ms"`
 	LongestAlone float64 `json:"longest_alone_ms"`
 	MostAlone    float64 `json:"most_alone_ms"`
 
-	// Discarded is what the file system told the disk meanwhile that it need not keep.
+	// Discarded is how many bytes the file system told the disk meanwhile that it need not keep.
 	Discarded float64 `json:"discarded_mib"`
 }
 
-// measureDays fills days of bodies and has them dropped while deliveries go on.
+// measureDays fills days of bodies and drops them while deliveries go on.
 func (b *pruneBench) measureDays(ctx context.Context, r *pruneReport) error {
 	if b.days == 0 {
 		return nil
@@ -66,7 +65,7 @@ func (b *pruneBench) measureDays(ctx context.Context, r *pruneReport) error {
 	return nil
 }
 
-// compareDays adds a line about which the worst of the values decides; 0 is no target.
+// compareDays adds a ratio that the worst of the values decides; a limit of 0 is no target.
 func (r *pruneReport) compareDays(what string, values []float64, atMost float64) {
 	s := newSpread(values)
 	line := ratio{What: what, Median: s.median, Min: s.min, Max: s.max}
@@ -76,7 +75,7 @@ func (r *pruneReport) compareDays(what string, values []float64, atMost float64)
 	r.Ratios = append(r.Ratios, line)
 }
 
-// measureDay fills one day and has it dropped in the middle of a load.
+// measureDay fills one day and drops it in the middle of a load.
 func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time) (d dayReport, err error) {
 	table, bytes, err := b.fillDay(ctx, at)
 	if err != nil {
@@ -92,7 +91,7 @@ func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		<-time.After(before)
-		// A day of many events is looked through in more than one pass.
+		// A day with many events is searched in more than one pass.
 		for passes := 0; gone.IsZero() && pruned == nil && passes < 3; passes++ {
 			_, pruned = b.prune(ctx, 2*time.Second, func(p prune.Progress) {
 				switch {
@@ -122,8 +121,7 @@ func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time)
 	for from := began.Add(-window); !from.Before(began.Add(-before)); from = from.Add(-window) {
 		alone = append(alone, got.longest(from, from.Add(window)))
 	}
-	// What the checkpointer still has to remove is not without prune, nor is the rest
-	// of the pass.
+	// Measured without prune is only what comes after the checkpointer's removals and the rest of the pass.
 	for from := began.Add(6 * time.Second); !from.Add(window).After(began.Add(measured - before)); from = from.Add(window) {
 		alone = append(alone, got.longest(from, from.Add(window)))
 	}
@@ -146,7 +144,7 @@ func (b *pruneBench) fillDay(ctx context.Context, at time.Time) (table string, b
 	}
 	table = "oncegate.inbox_body_default" + at.UTC().Format("_20060102")
 	progress("writing %d MiB of bodies", b.body)
-	// Not compressed, or it would be a small day.
+	// Not compressed, because it would be a small day otherwise.
 	if _, err := b.db.Exec(ctx, "ALTER TABLE "+table+" ALTER COLUMN body SET STORAGE PLAIN"); err != nil {
 		return "", 0, fmt.Errorf("preparing the day: %w", err)
 	}
@@ -159,7 +157,7 @@ func (b *pruneBench) fillDay(ctx context.Context, at time.Time) (table string, b
 	if err := b.db.QueryRow(ctx, `SELECT pg_total_relation_size($1::regclass)`, table).Scan(&bytes); err != nil {
 		return "", 0, fmt.Errorf("measuring the day: %w", err)
 	}
-	// A day that is past its horizon has long been written out.
+	// A day that is past its horizon has been written to disk long ago.
 	if _, err := b.db.Exec(ctx, `CHECKPOINT`); err != nil {
 		return "", 0, fmt.Errorf("writing a checkpoint: %w", err)
 	}
@@ -171,8 +169,8 @@ SELECT current_setting('data_directory') || '/' || pg_relation_filepath(r.id)
 FROM pg_class c, unnest(ARRAY[c.oid, nullif(c.reltoastrelid, 0)]) AS r (id)
 WHERE c.oid = $1::regclass AND r.id IS NOT NULL`
 
-// evictDay takes the day out of the machine's cache, where nothing of so long ago is. Else
-// a processor is busy with its pages while the files go.
+// evictDay removes the day from the machine's page cache, which holds nothing of so long ago in operation. Otherwise a
+// processor would be busy with its pages while the files are removed.
 func (b *pruneBench) evictDay(ctx context.Context, table string) error {
 	rows, err := b.db.Query(ctx, dayFiles, table)
 	if err != nil {

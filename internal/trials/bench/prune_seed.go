@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Rows as the gate writes them, without effects, which go before their events:
-// past their horizon 100 to 130 days ago, the others within 80 days.
+// Rows as the gate writes them, without effects, which are pruned before their events. They are past their horizon, 100
+// to 130 days old, or within the last 80 days.
 const seedEvents = `
 INSERT INTO oncegate.inbox_event (id, source_id, event_id, type, body_sha256, occurred_at, received_at, admission, class, body_id,
     item, body_offset, body_length, id_unsigned, suspected_replay)
@@ -19,7 +19,7 @@ FROM (SELECT min(id) AS id FROM oncegate.source) s,
         FROM generate_series($1::bigint, $2::bigint) n,
             LATERAL (SELECT now() - make_interval(secs => $3::float8 + $4::float8 * (($2::bigint - n)::float8 / greatest($2::bigint - $1::bigint, 1))) AS at) a) r`
 
-// The table's indexes, so that they can be made again once the rows are there.
+// The table's indexes, which are made again once the rows are there.
 const readIndexes = `
 SELECT coalesce(
         'ALTER TABLE oncegate.inbox_event DROP CONSTRAINT ' || quote_ident(c.conname),
@@ -31,8 +31,8 @@ FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.con
 WHERE i.indrelid = 'oncegate.inbox_event'::regclass
 ORDER BY i.indexrelid`
 
-// seedAll writes the gate's rows at once, and makes the indexes afterwards: row by
-// row into them it takes three times as long. Nothing is delivered meanwhile.
+// seedAll writes all rows of the gate and makes the indexes afterwards, because inserting row by row into them takes
+// three times as long. Nothing is delivered meanwhile.
 func (b *pruneBench) seedAll(ctx context.Context) error {
 	rows, err := b.db.Query(ctx, readIndexes)
 	if err != nil {

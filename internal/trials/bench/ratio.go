@@ -26,7 +26,7 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// spread is what several rounds came to.
+// spread is the median and the range of several rounds.
 type spread struct{ median, min, max float64 }
 
 func newSpread(values []float64) spread {
@@ -36,8 +36,8 @@ func newSpread(values []float64) spread {
 	return spread{median: median(values), min: slices.Min(values), max: slices.Max(values)}
 }
 
-// newRatio divides two measurements, round by round; ok is false if there is
-// nothing to divide. Of the two bounds one may be given.
+// newRatio divides two measurements, round by round. ok is false if there is nothing to divide. At most one of the two
+// bounds is given.
 func newRatio(what string, above, below []float64, atLeast, atMost float64) (out ratio, ok bool) {
 	var values []float64
 	for i := range min(len(above), len(below)) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// options are what can be chosen for the receiving benchmark.
+// options are the flags of the receiving benchmark.
 type options struct {
 	quick   bool
 	output  output

@@ -39,22 +39,21 @@ type cell struct {
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
 
-	// Processor seconds for each 1,000 deliveries.
+	// Processor seconds per 1,000 deliveries.
 	ReceiverCPU float64 `json:"receiver_cpu_seconds_per_1000"`
 	PostgresCPU float64 `json:"postgres_cpu_seconds_per_1000"`
 
-	// WorkedPerSecond are effects done in the measured time; d only.
+	// WorkedPerSecond is how many effects were done a second in the measured time; for subjectWorked only.
 	WorkedPerSecond float64 `json:"worked_per_second,omitempty"`
 
-	// Rate is the open loop's arrivals per second; 0 in a closed loop.
+	// Rate is the number of arrivals a second in an open loop; 0 in a closed loop.
 	Rate float64 `json:"rate,omitempty"`
 	P999 float64 `json:"p999_ms,omitempty"`
 }
 
 func (c *cell) cpu() float64 { return c.ReceiverCPU + c.PostgresCPU }
 
-// plan is what a round measures, in its order. Those that are compared stand
-// next to each other.
+// plan returns what a round measures, in order. Subjects that are compared are next to each other.
 func (b *receiveBench) plan(round int) []cell {
 	if b.only != "" {
 		var cells []cell
@@ -101,7 +100,7 @@ func (b *receiveBench) measure(ctx context.Context) (*receiveReport, error) {
 		b.cellsPlanned += len(b.plan(round))
 	}
 	if b.only == "" {
-		b.cellsPlanned += 3 // open loop twice, memory
+		b.cellsPlanned += 3 // the open loop twice, and the memory
 	}
 	for round := 1; round <= b.rounds; round++ {
 		for _, c := range b.plan(round) {
@@ -127,7 +126,7 @@ func (b *receiveBench) measure(ctx context.Context) (*receiveReport, error) {
 	return r, b.memory(ctx, r)
 }
 
-// measureCell fills in a cell.
+// measureCell makes the measurement of a cell.
 func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	if err := b.empty(ctx); err != nil {
 		return err
@@ -210,8 +209,8 @@ func (b *receiveBench) cpu(watched *rig.Process) (receiver, postgres time.Durati
 	return receiver, postgres, err
 }
 
-// empty makes the tables as they were, so that their growth favours nobody, and
-// lets the server write what it still has to.
+// empty truncates the tables, so that their growth favours no subject, and lets the server write everything that is
+// left to write.
 func (b *receiveBench) empty(ctx context.Context) error {
 	_, err := b.db.Exec(ctx, `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, bench.row`)
 	if err == nil {
@@ -231,8 +230,7 @@ func (b *receiveBench) worked(ctx context.Context) (int, error) {
 	return done, nil
 }
 
-// memory sends large bodies over many connections and reads the largest memory
-// that the receiver has ever had.
+// memory sends large bodies over many connections and reads the largest memory that the receiver has ever had.
 func (b *receiveBench) memory(ctx context.Context, r *receiveReport) error {
 	if err := b.empty(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ type receiveReport struct {
 	Rounds      int     `json:"rounds"`
 	SecondsEach float64 `json:"seconds_each"`
 
-	// Medians are over the rounds, Cells are all that was measured.
+	// Medians holds the medians over the rounds, and Cells all measurements.
 	Medians  []cell  `json:"medians"`
 	Ratios   []ratio `json:"ratios"`
 	OpenLoop []cell  `json:"open_loop"`
@@ -51,8 +51,7 @@ func valuesOf(cells []cell, value func(*cell) float64) float64 {
 
 func rate(c *cell) float64 { return c.PerSecond }
 
-// peak is the most that a subject acknowledged at 256 connections or, if that
-// was not measured, at 64.
+// peak is the largest rate of a subject at 256 connections, or at 64 if that was not measured.
 func (r *receiveReport) peak(s subject) float64 {
 	return max(valuesOf(r.cellsLike(s, 256, onlyNew), rate), valuesOf(r.cellsLike(s, 64, onlyNew), rate))
 }

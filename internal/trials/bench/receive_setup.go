@@ -9,16 +9,16 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// poolSize is the same for both receivers. The gate uses two of them.
+// poolSize is the number of connections of both receivers. The gate uses two of them.
 const poolSize = 16
 
-// receiveBench is everything that the receiving benchmark runs.
+// receiveBench is the testbed with both receivers.
 type receiveBench struct {
 	options
 	*testbed
 	config       string
 	runs         uint32
-	cellsDone    int // measurements
+	cellsDone    int // how many measurements are done
 	cellsPlanned int
 
 	gate         *rig.Node
@@ -33,7 +33,7 @@ func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	if _, err := b.db.Exec(ctx, table); err != nil {
 		return nil, fmt.Errorf("making pgbench's table: %w", err)
 	}
-	// As the gate's own bodies, where the server can.
+	// Compressed like the gate's own bodies, where the server supports it.
 	_, _ = b.db.Exec(ctx, `ALTER TABLE bench.row ALTER COLUMN body SET COMPRESSION lz4`)
 	var err error
 	if b.config, err = b.WriteFile("oncegate.yml", configuration); err != nil {

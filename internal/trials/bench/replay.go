@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// replayOptions are what can be chosen for the benchmark of replays.
+// replayOptions are the flags of the benchmark of replays.
 type replayOptions struct {
 	output   output
 	dead     int
@@ -49,8 +49,7 @@ func parseReplay(args []string) (replayOptions, error) {
 type replayReport struct {
 	reportRun
 
-	// Dead letters that were planned, how long that took and the planning process's
-	// largest memory.
+	// The number of dead letters that were planned, how long that took, and the planning process's largest memory.
 	Dead        int     `json:"dead_letters"`
 	PlanSeconds float64 `json:"plan_seconds"`
 	PlanMemory  int64   `json:"plan_peak_rss_bytes"`
@@ -59,8 +58,8 @@ type replayReport struct {
 	Live     []float64 `json:"live_per_second"`
 	Replayed []float64 `json:"replayed_per_second"`
 
-	// The 99th percentile of acknowledgements in milliseconds, pair by pair, the rate
-	// that the replay was given, and the one it had beside them: it gives way.
+	// The 99th percentile of acknowledgements in milliseconds, pair by pair; the rate that the replay was given, and
+	// the rate that it attained beside the deliveries, which it makes way for.
 	Rate     float64   `json:"replay_rate"`
 	Attained []float64 `json:"replay_attained_per_second"`
 	Bare     []float64 `json:"p99_ms_without_replay"`
@@ -73,10 +72,10 @@ type replayReport struct {
 	Ratios []ratio `json:"ratios"`
 }
 
-// maxPlanSeconds is how long planning 100,000 dead letters may take.
+// maxPlanSeconds is the target: how long planning 100,000 dead letters may take.
 const maxPlanSeconds = 10
 
-// replays are the backlog's stand with what replays need.
+// replays is the testbed of drains with what replays need.
 type replays struct {
 	drains
 	replayOptions
@@ -84,8 +83,8 @@ type replays struct {
 	report *replayReport
 }
 
-// measureReplay measures planning, unpaced running beside live effects, and what
-// a replay does to who delivers meanwhile.
+// measureReplay measures how fast replays are planned, how fast they run without a rate beside live effects, and how
+// much a replay slows acknowledgements down.
 func measureReplay(ctx context.Context, args []string) error {
 	o, err := parseReplay(args)
 	if err != nil {
@@ -133,8 +132,7 @@ func (r *replays) measurePlanning(ctx context.Context) error {
 	return nil
 }
 
-// measureRunning works off the same effects twice in each round: as they are delivered,
-// and as a replay of them.
+// measureRunning has the same effects carried out twice in each round: as they are delivered, and as a replay.
 func (r *replays) measureRunning(ctx context.Context) error {
 	for round := range r.rounds {
 		live := drained{}
@@ -158,13 +156,13 @@ func (r *replays) measureRunning(ctx context.Context) error {
 	return nil
 }
 
-// It is asked while the time counts: whether effects are left only when the run is over,
-// since the index of those leads through all that have gone out of it.
+// The query runs while the time counts. It looks at effects only when the replay has ended, because their index still
+// leads through all rows that have left it.
 const allReplayed = `
 SELECT CASE WHEN EXISTS (SELECT FROM oncegate.replay WHERE state = 'running') THEN false
     ELSE NOT EXISTS (SELECT FROM oncegate.effect WHERE next_at IS NOT NULL) END`
 
-// replay replays everything that is dead and returns how many a second there were.
+// replay replays everything that is dead, and returns the rate.
 func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	plan, err := r.plan(ctx)
 	if err != nil {
@@ -192,8 +190,8 @@ func (r *replays) replay(ctx context.Context) (perSecond float64, err error) {
 	return float64(done) / seconds, nil
 }
 
-// measureDisturbance measures acknowledgements in pairs, with a replay at half the rate
-// it could have and without one; which comes first changes from pair to pair.
+// measureDisturbance measures acknowledgements in pairs: with a replay at half of its possible rate, and without one.
+// Which comes first changes from pair to pair.
 func (r *replays) measureDisturbance(ctx context.Context) error {
 	if r.pairs == 0 {
 		return nil
@@ -207,7 +205,7 @@ func (r *replays) measureDisturbance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = p.Stop(30 * time.Second) }() // what it says was said before
+	defer func() { _ = p.Stop(30 * time.Second) }() // its figures have been read before
 	for pair := range r.pairs {
 		for half := range 2 {
 			with := (pair+half)%2 == 0
@@ -229,7 +227,7 @@ func (r *replays) measureDisturbance(ctx context.Context) error {
 	return nil
 }
 
-// replayRate is how many items a second a replay took in the time that was just measured.
+// replayRate is how many items a second a replay acted on in the time that was just measured.
 func (r *replays) replayRate(ctx context.Context, p planned) (perSecond float64, err error) {
 	var items int
 	const taken = `SELECT count(*) FROM oncegate.replay_outcome WHERE replay_id = $1 AND acted_at > now() - make_interval(secs => $2)`
@@ -239,7 +237,7 @@ func (r *replays) replayRate(ctx context.Context, p planned) (perSecond float64,
 	return float64(items) / r.runFor.Seconds(), nil
 }
 
-// measureAcknowledgements is one half of a pair.
+// measureAcknowledgements measures one half of a pair.
 func (r *replays) measureAcknowledgements(ctx context.Context, p *rig.Node, with bool) (p99, busy float64, err error) {
 	if err := r.makeDeadLetters(ctx); err != nil {
 		return 0, 0, err
@@ -249,7 +247,7 @@ func (r *replays) measureAcknowledgements(ctx context.Context, p *rig.Node, with
 		if plan, err = r.plan(ctx); err != nil {
 			return 0, 0, err
 		}
-		if err := r.checkpoint(ctx); err != nil { // what planning wrote, running is not to write out
+		if err := r.checkpoint(ctx); err != nil { // so that what planning wrote is not written out during the run
 			return 0, 0, err
 		}
 		if err := r.run(ctx, plan, r.report.Rate); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// backlog records n events whose effects nobody carries out.
+// backlog records n events whose effects are not carried out.
 func (r *replays) backlog(ctx context.Context, n int) error {
 	const empty = `TRUNCATE oncegate.inbox_event, oncegate.inbox_body, oncegate.effect, oncegate.effect_attempt, oncegate.river_job, oncegate.replay, oncegate.replay_item, oncegate.replay_outcome`
 	if _, err := r.db.Exec(ctx, empty); err != nil {
@@ -31,8 +31,8 @@ func (r *replays) backlog(ctx context.Context, n int) error {
 	return receiver.Stop(30 * time.Second)
 }
 
-// makeDeadLetters makes a dead letter of every effect, as an outage would. What was made of
-// live deliveries is left alone while it is under way.
+// makeDeadLetters turns every effect into a dead letter, as an outage would. Effects of live deliveries that are under
+// way are left alone.
 func (r *replays) makeDeadLetters(ctx context.Context) error {
 	for _, statement := range []string{
 		`DELETE FROM oncegate.river_job WHERE state <> 'running'`,
@@ -47,7 +47,7 @@ func (r *replays) makeDeadLetters(ctx context.Context) error {
 	return r.checkpoint(ctx)
 }
 
-// planned is a plan as the command told it.
+// planned is a plan, as the command returned it.
 type planned struct {
 	id, digest string
 	items      int
@@ -83,7 +83,7 @@ func (r *replays) run(ctx context.Context, p planned, rate float64) error {
 	return err
 }
 
-// cancel ends a replay if it has not ended by itself.
+// cancel cancels a replay, and fails if the replay has ended already.
 func (r *replays) cancel(ctx context.Context, p planned) error {
 	var running bool
 	if err := r.db.QueryRow(ctx, `SELECT state = 'running' FROM oncegate.replay WHERE id = $1`, p.id).Scan(&running); err != nil {
@@ -120,7 +120,7 @@ func (r *replays) runCommand(ctx context.Context, args ...string) (out []byte, m
 			running = false
 		case <-time.After(20 * time.Millisecond):
 		}
-		if n, err := rig.PeakRSS(cmd.Process.Pid); err == nil { // it may have ended just now
+		if n, err := rig.PeakRSS(cmd.Process.Pid); err == nil { // the process may have just ended
 			memory = max(memory, n)
 		}
 	}
@@ -130,7 +130,7 @@ func (r *replays) runCommand(ctx context.Context, args ...string) (out []byte, m
 	return out, memory, nil
 }
 
-// waitUntilTrue waits until a query says true.
+// waitUntilTrue waits until a query returns true.
 func (r *replays) waitUntilTrue(ctx context.Context, query string) error {
 	return rig.Poll(ctx, 100*time.Millisecond, 5*time.Minute, "the replay", func() (yes bool, err error) {
 		err = r.db.QueryRow(ctx, query).Scan(&yes)

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// report is what a benchmark found out.
+// report is the result of a benchmark.
 type report interface {
 	writeTable(w io.Writer) error
 	setRun(reportRun)
 }
 
-// reportRun is what every report tells of its run.
+// reportRun is the part that all reports have.
 type reportRun struct {
 	Seconds  float64           `json:"seconds"`
 	Settings map[string]string `json:"postgresql_settings"`
 	Syncs    syncTimes         `json:"disk_syncs"`
 }
 
-// server is a line about the server that was used.
+// server describes the server in one line.
 func (r *reportRun) server() string {
 	return fmt.Sprintf("PostgreSQL: its durable defaults, with %v. Its disk syncs 8 KiB in %.2f ms (p99 %.2f, longest %.0f) while idle.",
 		r.Settings, r.Syncs.Median, r.Syncs.P99, r.Syncs.Longest)
@@ -30,7 +30,7 @@ func (r *reportRun) server() string {
 
 func (r *reportRun) setRun(as reportRun) { *r = as }
 
-// output is how a report is printed, as a flag: "table", which is the default, or "json".
+// output is the flag that says how a report is printed: "table", which is the default, or "json".
 type output string
 
 func (o *output) String() string { return string(*o) }
@@ -43,8 +43,7 @@ func (o *output) Set(s string) error {
 	return nil
 }
 
-// onTestbed measures on a testbed of its own, which is gone when it returns, and prints
-// the report.
+// onTestbed runs a measurement on a new testbed and prints the report.
 func onTestbed(ctx context.Context, format output, measure func(*testbed) (report, error)) (err error) {
 	began := time.Now()
 	s, err := newTestbed(ctx)

@@ -18,8 +18,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// What our own effects are compared with: River as one would use it without us,
-// with the settings that our client has.
+// What our own effects are compared with: River without Oncegate, with the same settings as our client.
 
 type noopArgs struct {
 	N int `json:"n"`
@@ -59,7 +58,7 @@ func (w *sqlWorker) Work(ctx context.Context, job *river.Job[sqlArgs]) error {
 	})
 }
 
-// workRiver works River's jobs until SIGTERM.
+// workRiver runs River's jobs until SIGTERM.
 func workRiver(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("river", flag.ContinueOnError)
 	database := flags.String("database", "", "connection string")
@@ -67,7 +66,7 @@ func workRiver(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	// The admin role leaves the planner as it is, which is what others have.
+	// The admin role leaves the planner's settings alone, as other programs do.
 	pool, err := session.OpenPool(ctx, *database, schema, session.PoolAdmin, int32(*connections))
 	if err != nil {
 		return err

@@ -17,19 +17,18 @@ type sealReport struct {
 	reportRun
 	Rounds int `json:"rounds"`
 
-	// Acknowledged deliveries per second, round by round.
+	// Acknowledged deliveries a second, round by round.
 	Plain  []float64 `json:"plain_per_second"`
 	Sealed []float64 `json:"sealed_per_second"`
 
-	// Processor of the receiver for each delivery, in microseconds.
+	// Processor time of the receiver for each delivery, in microseconds.
 	PlainCPU  []float64 `json:"plain_receiver_cpu_us_each"`
 	SealedCPU []float64 `json:"sealed_receiver_cpu_us_each"`
 
 	Ratios []ratio `json:"ratios"`
 }
 
-// measureSealing compares a receiver with a keyring to one without, in rounds
-// that change which of them comes first.
+// measureSealing compares a receiver with a keyring and one without. Which comes first changes from round to round.
 func measureSealing(ctx context.Context, args []string) error {
 	rounds, seconds := 7, 5.0
 	var quick bool

@@ -8,17 +8,15 @@ import (
 	"time"
 )
 
-// syncTimes is how long a disk takes to keep 8 KiB while nothing else is asked of it, in
-// milliseconds: what the figures of a run depend on, and what tells a quiet disk from one
-// that stalls.
+// syncTimes is how long the idle disk takes to sync 8 KiB, in milliseconds. The figures of a run depend on it, and it
+// distinguishes a quiet disk from one that stalls.
 type syncTimes struct {
 	Median  float64 `json:"median_ms"`
 	P99     float64 `json:"p99_ms"`
 	Longest float64 `json:"longest_ms"`
 }
 
-// measureSyncs writes and syncs for a while, as PostgreSQL does with its log, in a file of
-// its own under dir.
+// measureSyncs writes and syncs for a while in a file of its own under dir, as PostgreSQL does with its log.
 func measureSyncs(dir string, while time.Duration) (syncTimes, error) {
 	file, err := os.CreateTemp(dir, "oncegate-sync-")
 	if err != nil {
@@ -26,7 +24,7 @@ func measureSyncs(dir string, while time.Duration) (syncTimes, error) {
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	const page, pages = 8 << 10, 2 << 10 // a segment of the log: 16 MiB
+	const page, pages = 8 << 10, 2 << 10 // the size of a segment of PostgreSQL's log: 16 MiB
 	content := make([]byte, page)
 	for i := range pages {
 		if _, err := file.WriteAt(content, int64(i*page)); err != nil {

@@ -15,32 +15,31 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// settings of the server: PostgreSQL's own, fsync and synchronous_commit
-// included, but for memory and checkpoints, which every installation sets.
+// settings of the server are PostgreSQL's own, with fsync and synchronous_commit, except for memory and checkpoints,
+// which every installation sets.
 var settings = map[string]string{"shared_buffers": "1GB", "max_wal_size": "8GB", "max_connections": "400"}
 
-// syncFor is how long the disk is looked at before anything is measured.
+// syncFor is how long the idle disk is measured.
 const syncFor = 3 * time.Second
 
-// testbed is what every benchmark needs: a directory, the binary, and a PostgreSQL
-// that has been migrated.
+// testbed is what every benchmark needs: a directory, the binary, and a PostgreSQL that has been migrated.
 type testbed struct {
 	*rig.World
 	db *pgx.Conn
 
-	// syncTimes is what the server's disk took before there was a load.
+	// diskSyncs is what the server's disk took before there was a load.
 	diskSyncs syncTimes
 
 	processes []*rig.Process
 }
 
-// progress tells the person who waits; results go to stdout.
+// progress prints a line for the person who waits, to stderr; results go to stdout.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// newTestbed builds and starts it all. What it started is in the testbed also when
-// it fails.
+// newTestbed builds and starts everything. If it fails, the testbed holds what was started, so that the caller can
+// close it.
 func newTestbed(ctx context.Context) (*testbed, error) {
 	progress("building the binary and starting PostgreSQL")
 	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "bench", Postgres: devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}})
@@ -63,7 +62,7 @@ func newTestbed(ctx context.Context) (*testbed, error) {
 	return s, nil
 }
 
-// node is how a node of one role is started.
+// node is the configuration of a node of one role.
 func (s *testbed) node(config, role string, env ...string) rig.NodeConfig {
 	return rig.NodeConfig{
 		Name: role, Config: config, Schema: schema, Role: role, Env: append([]string{"STRIPE_SECRET=" + secretValue, "LOG_LEVEL=warn"}, env...),
@@ -94,17 +93,17 @@ func (s *testbed) self(args ...string) (*rig.Process, error) {
 	return p, nil
 }
 
-// log is the log of a process, by its name or role.
+// log is the path of the log of a process, by its name or role.
 func (s *testbed) log(name string) string { return filepath.Join(s.Dir, name+".log") }
 
-// cpuTime is the processor time of a process and of PostgreSQL so far.
+// cpuTime is the processor time that a process and PostgreSQL have used so far.
 func (s *testbed) cpuTime(p *rig.Process) (time.Duration, error) {
 	own, err1 := rig.CPU(p.PID())
 	postgres, err2 := rig.FamilyCPU(s.Server.PID())
 	return own + postgres, errors.Join(err1, err2)
 }
 
-// close ends what was started and removes the directory.
+// close ends whatever was started and removes the directory.
 func (s *testbed) close() error {
 	var errs []error
 	for _, p := range s.processes {

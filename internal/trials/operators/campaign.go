@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -278,89 +277,4 @@ func (c *campaign) restartOne(ctx context.Context, random *rand.Rand) error {
 	c.counts["started "+v.name]++
 	c.mu.Unlock()
 	return c.restart(ctx, s, v, kill)
-}
-
-// stormParts are parts of a round that reseal, erase and prune at the same time. Their commands are killed and run
-// again.
-func (o *operator) stormParts(context.Context) []func(context.Context) error {
-	o.mu.Lock()
-	o.counts["reseal, erase and prune at once"]++
-	o.mu.Unlock()
-	part := func(i int, do func(*operator, context.Context) error) func(context.Context) error {
-		mine := &operator{campaign: o.campaign, name: fmt.Sprintf("storm-%d", i), random: o.campaign.randomFor(o.round, 210+i), round: o.round}
-		return func(ctx context.Context) error { return do(mine, ctx) }
-	}
-	killed := func(o *operator, ctx context.Context, h commandOptions, args ...string) error {
-		if _, err := o.runKilled(ctx, h, args...); err != nil {
-			return err
-		}
-		_, err := o.runCommand(ctx, h, &struct{}{}, args...)
-		return err
-	}
-	return []func(context.Context) error{
-		part(0, func(o *operator, ctx context.Context) error {
-			if o.keyring() == "" {
-				return nil
-			}
-			return killed(o, ctx, commandOptions{kind: "keys reseal"}, "keys", "reseal", "--wait", "1s")
-		}),
-		part(1, func(o *operator, ctx context.Context) error {
-			keys, err := o.drawIDs(ctx, 4, erasable)
-			if err != nil {
-				return err
-			}
-			for i, key := range keys {
-				if err := o.eraseKey(ctx, key, i%2 == 0); err != nil {
-					return err
-				}
-				if i%2 == 0 {
-					err = o.eraseKey(ctx, key, false) // a killed command is run again
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-		part(2, func(o *operator, ctx context.Context) error {
-			h := commandOptions{kind: "prune --include", decides: true, confirms: true}
-			err := killed(o, ctx, h, "prune", "--include", "dead,indeterminate,held,replay")
-			if err != nil {
-				return err
-			}
-			last := o.allActs()[len(o.allActs())-1]
-			return o.findGone(ctx, o.prunable, span{last.Started, time.Now()}, "prune in a storm")
-		}),
-	}
-}
-
-// beginSealing starts to seal. The first key is made while nothing runs, and everything in plain text is sealed with
-// it. Before that, erased content must be gone.
-func (c *campaign) beginSealing(ctx context.Context) error {
-	for _, s := range c.servers {
-		if _, err := s.stop(false); err != nil {
-			return err
-		}
-	}
-	if err := c.checkLeaks(ctx, false); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.keyringFile = filepath.Join(c.world.Dir, "keyring")
-	c.mu.Unlock()
-	for _, s := range c.servers {
-		if err := s.configure(variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
-			return err
-		}
-	}
-	o := &operator{campaign: c, name: "keeper", random: c.randomFor(0, 220)}
-	if err := o.mustRun(ctx, "keys rotate", nil, "keys", "rotate", "--wait", "0s"); err != nil {
-		return err
-	}
-	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
-			return err
-		}
-	}
-	return o.mustRun(ctx, "keys reseal", nil, "keys", "reseal")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -122,4 +123,35 @@ func leftUnderOldKeys(rows []keyRow) (out []violation) {
 		out = append(out, rig.NewViolation(keptOldKey, "%d values are still under an old key or in plain: %+v", n, rows))
 	}
 	return out
+}
+
+// beginSealing starts to seal. The first key is made while nothing runs, and everything in plain text is sealed with
+// it. Before that, erased content must be gone.
+func (c *campaign) beginSealing(ctx context.Context) error {
+	for _, s := range c.servers {
+		if _, err := s.stop(false); err != nil {
+			return err
+		}
+	}
+	if err := c.checkLeaks(ctx, false); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.keyringFile = filepath.Join(c.world.Dir, "keyring")
+	c.mu.Unlock()
+	for _, s := range c.servers {
+		if err := s.configure(variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
+			return err
+		}
+	}
+	o := &operator{campaign: c, name: "keeper", random: c.randomFor(0, 220)}
+	if err := o.mustRun(ctx, "keys rotate", nil, "keys", "rotate", "--wait", "0s"); err != nil {
+		return err
+	}
+	for _, s := range c.servers {
+		if err := s.start(ctx, variants[0], variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
+			return err
+		}
+	}
+	return o.mustRun(ctx, "keys reseal", nil, "keys", "reseal")
 }

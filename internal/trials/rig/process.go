@@ -16,23 +16,22 @@ import (
 	"time"
 )
 
-// Process is a child that its owner reaps.
+// Process is a child process of the campaign.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has been reaped
 	err  error         // how it ended; read after done
 }
 
-// Start runs a program. env is added to an environment of nothing but PATH, HOME
-// and TMPDIR, so that the caller's settings cannot change what is measured. Its
-// output is appended to the file log.
+// Start starts a program and does not wait for it. env is added to an environment of only PATH, HOME and TMPDIR, so
+// that the caller's settings cannot change what is tried. Its output is appended to the file log.
 func Start(log string, env []string, program string, args ...string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", program, err)
 	}
 	defer out.Close()
-	// The child must outlive any context: it is ended by Kill or Stop.
+	// The child outlives every context: it is ended by Kill or Stop.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a program that the caller built
 	cmd.Env = environment(env)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -47,24 +46,24 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 	return p, nil
 }
 
-// environment is what every child is run in.
+// environment is the environment of every child.
 func environment(env []string) []string {
-	if keyring, set := os.LookupEnv("ONCEGATE_KEYRING"); set { // so that a campaign runs sealed as well
+	if keyring, set := os.LookupEnv("ONCEGATE_KEYRING"); set { // so that a campaign can be run sealed
 		env = append([]string{"ONCEGATE_KEYRING=" + keyring}, env...)
 	}
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, env...)
 }
 
-// PID is its process id.
+// PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when it has ended and been reaped.
+// Done is closed when the process has ended and been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how it ended, once Done is closed.
+// Err is how the process ended, once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Running reports whether it has not ended yet.
+// Running reports whether the process has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -74,8 +73,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill sends SIGKILL and returns when the process has been reaped. Killing one
-// that has ended is no error.
+// Kill sends SIGKILL and returns when the process has been reaped. It is no error if the process has ended already.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing process %d: %w", p.PID(), err)
@@ -84,7 +82,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop sends SIGTERM, waits, and kills after the patience has run out.
+// Stop sends SIGTERM and waits. If the process still runs after the patience, Stop kills it and returns an error.
 func (p *Process) Stop(patience time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stopping process %d: %w", p.PID(), err)
@@ -97,8 +95,8 @@ func (p *Process) Stop(patience time.Duration) error {
 	}
 }
 
-// Pause sends SIGSTOP and returns when no thread of the process runs any more; on
-// anything but Linux, where that cannot be asked, when the signal was sent.
+// Pause sends SIGSTOP and returns when no thread of the process runs any more. On systems other than Linux, where that
+// cannot be asked, it returns when the signal was sent.
 func (p *Process) Pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pausing process %d: %w", p.PID(), err)
@@ -126,7 +124,7 @@ func (p *Process) Pause() error {
 	return nil
 }
 
-// Continue lets a process go on that was paused.
+// Continue continues a process that was paused.
 func (p *Process) Continue() error {
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		return fmt.Errorf("letting process %d go on: %w", p.PID(), err)
@@ -134,7 +132,7 @@ func (p *Process) Continue() error {
 	return nil
 }
 
-// Ready waits until the address answers 200, the process ends or ctx does.
+// Ready waits until the URL answers 200. It fails if the process ends, with ErrEnded, or if ctx ends.
 func (p *Process) Ready(ctx context.Context, url string) error {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
@@ -158,11 +156,10 @@ func (p *Process) Ready(ctx context.Context, url string) error {
 	}
 }
 
-// ErrEnded is wrapped by [Process.Ready] when the process ended before it was ready.
+// ErrEnded is wrapped by [Process.Ready] and [Process.Listening] when the process ended before.
 var ErrEnded = errors.New("ended before it was ready")
 
-// Listening waits until the address takes connections, the process ends or ctx
-// does.
+// Listening waits until the address takes connections. It fails if the process ends, with ErrEnded, or if ctx ends.
 func (p *Process) Listening(ctx context.Context, address string) error {
 	var dialer net.Dialer
 	for {

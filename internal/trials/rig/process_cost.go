@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc: Linux shows 100 a second on every
-// architecture Go runs on.
+// clockTick is the unit of the times in /proc: Linux shows 100 a second on every architecture that Go runs on.
 const clockTick = time.Second / 100
 
 // CPU is the processor time that a process and its reaped children have used.
@@ -22,8 +21,8 @@ func CPU(pid int) (time.Duration, error) {
 	return s.own + s.reaped, nil
 }
 
-// FamilyCPU is the processor time of a process and of all its children, those it
-// has reaped too: PostgreSQL's, given its postmaster.
+// FamilyCPU is the processor time of a process and of all its children, including those it has reaped: PostgreSQL's,
+// given the postmaster.
 func FamilyCPU(pid int) (time.Duration, error) {
 	parent, err := readProcessTimes(pid)
 	if err != nil {
@@ -68,7 +67,7 @@ func readProcessTimes(pid int) (processTimes, error) {
 	return processTimes{parent: int(n[1]), own: time.Duration(n[11]+n[12]) * clockTick, reaped: time.Duration(n[13]+n[14]) * clockTick}, nil
 }
 
-// PeakRSS is the largest memory a process has had resident, in bytes.
+// PeakRSS is the largest resident memory that a process has had, in bytes.
 func PeakRSS(pid int) (int64, error) {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

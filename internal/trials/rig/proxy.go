@@ -14,23 +14,21 @@ import (
 // Cut is where a [Proxy] drops a connection to PostgreSQL.
 type Cut string
 
-// The places. Either way the client cannot tell whether its transaction was
-// committed.
+// The places. In both cases of a COMMIT, the client cannot tell whether its transaction was committed.
 const (
-	// CutBefore drops it with the COMMIT, which the server never gets.
+	// CutBefore drops the connection with the COMMIT, which the server never gets.
 	CutBefore Cut = "before COMMIT"
-	// CutAfter drops it with the answer to the COMMIT, which the server has carried
-	// out.
+	// CutAfter drops it with the answer to the COMMIT, which the server has carried out.
 	CutAfter Cut = "after COMMIT"
 	// CutStatement drops it with a statement, which the server never gets.
 	CutStatement Cut = "before a statement"
-	// CutAnswer drops it with the answer to a statement, which the server has carried
-	// out and, if it was alone, committed.
+	// CutAnswer drops it with the answer to a statement, which the server has carried out and, if it was alone,
+	// committed.
 	CutAnswer Cut = "after a statement"
 )
 
-// Proxy stands between a process and PostgreSQL. It knows whose connections it
-// carries and can drop one at a commit.
+// Proxy forwards connections between a process and PostgreSQL. It recognises what the process does and can drop a
+// connection at a COMMIT.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -39,21 +37,20 @@ type Proxy struct {
 
 	mu         sync.Mutex
 	conns      map[*proxyConn]struct{}
-	statements map[string][]byte // of the prepared statements that have one of the words in them
+	statements map[string][]byte // names of the prepared statements that hold a word
 	cut        Cut
 	cutWord    string
 	cutDone    chan struct{}
 
-	vanishWord string // the word; empty if no host is to vanish
+	vanishWord string // empty if no host is to vanish
 	vanishDone chan struct{}
 	closed     chan struct{}
 
 	closing sync.Once
 }
 
-// StartProxy starts a proxy before the server of a connection string, and returns
-// the one that leads through it. It remembers which clients have said one of the
-// words.
+// StartProxy starts a proxy in front of the server of a connection string, and returns the connection string that leads
+// through it. The proxy remembers on which connections the client has said one of the words.
 func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -69,15 +66,15 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 	}
 	u.Host = address
 	query := u.Query()
-	query.Set("sslmode", "disable") // it reads what it carries
+	query.Set("sslmode", "disable") // the proxy must be able to read
 	u.RawQuery = query.Encode()
 	p.running.Go(p.accept)
 	return p, u.String(), nil
 }
 
-// CutNext drops the next connection that commits and whose client has ever said
-// the word; or, with [CutStatement] and [CutAnswer], the next one that runs a prepared
-// statement with the word in it. The channel is closed when that has happened.
+// CutNext drops the next connection that commits and on which the client has ever said the word. With [CutStatement]
+// and [CutAnswer] it drops the next connection that runs a prepared statement with the word in it. The channel is
+// closed when that has happened.
 func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,10 +82,9 @@ func (p *Proxy) CutNext(where Cut, word string) <-chan struct{} {
 	return p.cutDone
 }
 
-// VanishNext lets the whole host vanish as soon as a connection whose client has ever
-// said the word is inside a transaction: from then on nothing is carried either way, on
-// any connection, and the server is told of no end. The channel is closed when that has
-// happened.
+// VanishNext lets the whole host vanish as soon as a connection on which the client has ever said the word is inside a
+// transaction. From then on nothing is forwarded in either direction on any connection, and the server is not told that
+// the client is gone. The channel is closed when that has happened.
 func (p *Proxy) VanishNext(word string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,8 +107,8 @@ func (p *Proxy) vanished() bool {
 	}
 }
 
-// inTransaction notes that a connection is inside a transaction, after the server's
-// answer was read and before it is carried.
+// inTransaction is called when a connection is inside a transaction, after the server's answer was read and before it
+// is forwarded.
 func (p *Proxy) inTransaction(c *proxyConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,16 +118,15 @@ func (p *Proxy) inTransaction(c *proxyConn) {
 	}
 }
 
-// CancelCut takes back what [Proxy.CutNext] asked for, if it has not happened yet.
+// CancelCut takes back the request of [Proxy.CutNext], unless the cut has happened already.
 func (p *Proxy) CancelCut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = ""
 }
 
-// Silence makes all connections that there are silent: what either end says is taken
-// and thrown away, nothing is reset, and no answer comes. Connections that are made
-// from now on work. It returns how many went silent.
+// Silence makes all present connections silent: what either end sends is read and dropped, no connection is reset, and
+// no answer comes. New connections work. It returns how many connections went silent.
 func (p *Proxy) Silence() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +190,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// claimCut reports, once, whether it is this connection that is to be cut.
+// claimCut reports whether this connection is the one to be cut; it reports true only once.
 func (p *Proxy) claimCut(c *proxyConn, where Cut) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +201,7 @@ func (p *Proxy) claimCut(c *proxyConn, where Cut) bool {
 	return true
 }
 
-// markCut notes that a connection was cut. The caller holds the lock.
+// markCut records that a connection was cut. The caller holds the lock.
 func (p *Proxy) markCut() {
 	p.cut = ""
 	close(p.cutDone)
@@ -219,16 +214,16 @@ type proxyConn struct {
 
 	silent atomic.Bool
 
-	lastBytes       []byte          // of what the client said, in case a word was torn
-	commitStatement []byte          // the statement that the client has prepared for COMMIT
-	clientWords     map[string]bool // of the proxy's words; under its lock
-	runningWord     string          // the word in the statement that has no answer yet; under its lock
+	lastBytes       []byte          // the end of what the client said, since a word may be torn between two reads
+	commitStatement []byte          // the name of the statement that the client has prepared for COMMIT
+	clientWords     map[string]bool // which of the proxy's words it has said; under the proxy's lock
+	runningWord     string          // the word in the running statement; under the proxy's lock
 }
 
 func (c *proxyConn) drop() { _, _ = c.client.Close(), c.server.Close() }
 
-// copyUntil copies until an end is closed or the look says to stop.
-func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, look func([]byte) bool) {
+// copyUntil copies until an end is closed, or until inspect returns true.
+func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, inspect func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -238,7 +233,7 @@ func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, look func([]byte) bo
 			}
 			continue
 		}
-		if n > 0 && look(buffer[:n]) {
+		if n > 0 && inspect(buffer[:n]) {
 			return
 		}
 		if c.proxy.vanished() {
@@ -256,8 +251,8 @@ func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, look func([]byte) bo
 	}
 }
 
-// inspectClient looks at what the client says. COMMIT comes as a query, or as a
-// statement that was prepared under a name and is then run by that.
+// inspectClient looks at what the client sends. A COMMIT comes as a query, or as a prepared statement that is run by
+// its name.
 func (c *proxyConn) inspectClient(part []byte) (cut bool) {
 	seen := append(c.lastBytes, part...) //nolint:gocritic // last is replaced below
 	c.proxy.mu.Lock()
@@ -276,8 +271,8 @@ func (c *proxyConn) inspectClient(part []byte) (cut bool) {
 	cut = bytes.Contains(seen, []byte("commit\x00")) || len(c.commitStatement) > 0 && bytes.Contains(part, c.commitStatement)
 	if at := bytes.Index(seen, []byte("\x00COMMIT\x00")); at >= 0 {
 		cut = true
-		// Before it stands Parse: its type, four bytes of length, of which the last alone is
-		// not zero, and the name.
+		// Before it is the Parse message: its type, four bytes of length, of which only the last is not zero, and the
+		// name.
 		if name := bytes.LastIndexByte(seen[:at], 0) + 2; name > 1 && name < at {
 			c.commitStatement = append([]byte{0}, append(bytes.Clone(seen[name:at]), 0)...)
 		}
@@ -286,9 +281,8 @@ func (c *proxyConn) inspectClient(part []byte) (cut bool) {
 	return cut && c.proxy.claimCut(c, CutBefore)
 }
 
-// rememberStatements remembers the names of statements that have one of the words in them. pgx
-// makes a name of the statement's hash, so it is the same on every connection. The
-// caller holds the proxy's lock.
+// rememberStatements remembers the names of the prepared statements that hold one of the words. pgx makes the name from
+// the statement's hash, so it is the same on every connection. The caller holds the proxy's lock.
 func (c *proxyConn) rememberStatements(seen []byte) {
 	for _, word := range c.proxy.words {
 		at := bytes.Index(seen, []byte(word))
@@ -305,9 +299,8 @@ func (c *proxyConn) rememberStatements(seen []byte) {
 	}
 }
 
-// noteRunningStatement notes that the client has asked for one of the statements: Bind has the name of
-// the portal, which is empty, and that of the statement. The caller holds the proxy's
-// lock.
+// noteRunningStatement records that the client runs one of the statements. A Bind message holds the name of the portal,
+// which is empty, and the name of the statement. The caller holds the proxy's lock.
 func (c *proxyConn) noteRunningStatement(part []byte) {
 	for word, name := range c.proxy.statements {
 		if bytes.Contains(part, append(append([]byte{0}, name...), 0)) {
@@ -316,8 +309,8 @@ func (c *proxyConn) noteRunningStatement(part []byte) {
 	}
 }
 
-// inspectServer looks at what the server says: the answer to a statement, or CommandComplete
-// with the tag COMMIT, or at the end ReadyForQuery inside a transaction.
+// inspectServer looks at what the server sends: the answer to a statement, a CommandComplete with the tag COMMIT, or at
+// the end a ReadyForQuery inside a transaction.
 func (c *proxyConn) inspectServer(part []byte) (cut bool) {
 	if bytes.HasSuffix(part, []byte("Z\x00\x00\x00\x05T")) {
 		c.proxy.inTransaction(c)
