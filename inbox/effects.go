@@ -123,10 +123,6 @@ type EffectsConfig struct {
 	// still: at most once a minute for each. It may be nil.
 	Locked func(context.Context, LockedStream)
 
-	// Unlocked leaves streams unlocked. It breaks the order; it is there to show that
-	// tests see that.
-	Unlocked bool
-
 	// Random draws the jitter of the waits after lost attempts, in [0, 1). It
 	// defaults to math/rand/v2's.
 	Random func() float64
@@ -149,7 +145,6 @@ type Effects struct {
 	inOrder   knownRoutes // ordered ones
 	unordered []int32
 	order     OrderCounters
-	unlocked  bool
 	locked    lockedStreams
 	patience  chan struct{} // of those that wait a moment for their streams
 
@@ -184,7 +179,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, unlocked: cfg.Unlocked, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

@@ -74,12 +74,8 @@ func columnsOf(streams []*orderStream) (routes []int32, hashes [][]byte) {
 // queueLock locks the streams, first of all. Those that somebody else has locked are
 // left as they are: without an id.
 func (o *order) queueLock(b *pgx.Batch, streams []*orderStream) {
-	statement := lockStreams
-	if o.store.unlocked {
-		statement = lockNoStreams
-	}
 	routes, hashes := columnsOf(streams)
-	b.Queue(statement, routes, hashes).Query(func(rows pgx.Rows) error {
+	b.Queue(lockStreams, routes, hashes).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var found foundStream
 			if err := rows.Scan(found.into()...); err != nil {

@@ -106,7 +106,7 @@ type going struct {
 // and has nothing to do but to claim the effect that follows.
 func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 	route, known := e.routes[s.RouteID]
-	if s.Of == nil || s.Of.ahead == nil || s.State != EffectDone || s.Chain == 0 || !known || e.unlocked {
+	if s.Of == nil || s.Of.ahead == nil || s.State != EffectDone || s.Chain == 0 || !known {
 		return g, false
 	}
 	h := s.Of.ahead

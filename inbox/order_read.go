@@ -21,13 +21,6 @@ JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.
 ORDER BY s.id
 FOR UPDATE OF s SKIP LOCKED`
 
-// Without the lock it is wrong; see [EffectsConfig.Unlocked].
-const lockNoStreams = `
-SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp(), coalesce(s.definition_id, 0)
-FROM stream s
-JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.route_id AND s.key_hash = k.key_hash
-ORDER BY s.id`
-
 // The gate makes them with the first effect of a key; this is for effects that came
 // another way.
 const insertMissingStreams = `

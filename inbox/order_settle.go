@@ -26,9 +26,6 @@ const (
 	settleInAwaitedStream = settleInStreamsBegin + `
     FOR UPDATE OF s),` + settleInStreamsEnd
 
-	// Without the lock it is wrong; see [EffectsConfig.Unlocked].
-	settleInUnlockedStreams = settleInStreamsBegin + `),` + settleInStreamsEnd
-
 	settleInStreamsBegin = `
 WITH asked AS (
     SELECT *
@@ -138,10 +135,7 @@ func (o *order) queueEnd(b *pgx.Batch, group []Settlement, places []int) {
 		routes[i], hashes[i] = group[at].RouteID, group[at].SequenceKeyHash
 	}
 	statement := settleInObtainedStreams
-	switch {
-	case o.store.unlocked:
-		statement = settleInUnlockedStreams
-	case o.patient:
+	if o.patient {
 		statement = settleInAwaitedStream
 	}
 	args := append(o.store.settleArguments(part), routes, hashes)

@@ -300,6 +300,9 @@ func (a *App) openPoolWithin(ctx context.Context, name string, role session.Pool
 	if err != nil {
 		return nil, err
 	}
+	if pool, err = failingPool(ctx, pool); err != nil {
+		return nil, err
+	}
 	a.cleanups.add(name, func(ctx context.Context) error { return closePool(ctx, pool) })
 	return pool, nil
 }

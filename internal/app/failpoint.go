@@ -18,7 +18,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/trials/wrong"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -97,9 +100,9 @@ func (f *failpoint) pass() {
 	}
 }
 
-func failingAcquire(pool *pgxpool.Pool) inbox.Acquire {
+func failingAcquire(pool *pgxpool.Pool) gate.Acquire {
 	before, after := newFailpoint(failBeforeCommit), newFailpoint(failAfterCommit)
-	return func(ctx context.Context) (inbox.Conn, error) {
+	return func(ctx context.Context) (gate.Conn, error) {
 		c, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, err
@@ -119,7 +122,7 @@ type failingConn struct {
 	before, after *failpoint
 }
 
-// SendBatch implements [inbox.Conn].
+// SendBatch implements [gate.Conn].
 func (c failingConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if queued := b.QueuedQueries; len(queued) == 0 || queued[len(queued)-1].SQL != "COMMIT" {
 		return c.Conn.SendBatch(ctx, b)
@@ -128,10 +131,10 @@ func (c failingConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResul
 	return failingResults{BatchResults: c.Conn.SendBatch(ctx, b), after: c.after}
 }
 
-// Warned implements [inbox.Conn]; the crash test has no standby to warn of.
+// Warned implements [gate.Conn]; the crash test has no standby to warn of.
 func (c failingConn) Warned() bool { return false }
 
-// Release implements [inbox.Conn].
+// Release implements [gate.Conn].
 func (c failingConn) Release(broken bool) {
 	if broken {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -154,8 +157,16 @@ func (r failingResults) Close() error {
 	return err
 }
 
-// unlockedStreams is wrong on purpose.
-func unlockedStreams() bool { return wrongOnPurpose(wrongUnlocked) }
+// failingPool gives the pool, or one whose connections lock no streams.
+func failingPool(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Pool, error) {
+	if !wrongOnPurpose(wrongUnlocked) {
+		return pool, nil
+	}
+	defer pool.Close()
+	cfg := pool.Config()
+	cfg.ConnConfig.DialFunc = wrong.Unlocked(cfg.ConnConfig.DialFunc)
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
 
 func failingGate(gate receiver.Accepter) receiver.Accepter {
 	if wrongOnPurpose(wrongAckEarly) {
@@ -253,13 +264,13 @@ var careless = &http.Client{Timeout: time.Second}
 func resendable(ctx context.Context, call *effect.Call) effect.Result {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("FAILPOINT_URL"), bytes.NewReader(call.Event.Body))
 	if err != nil {
-		return effect.Result{Outcome: effect.Dead, Reason: effect.ReasonRender}
+		return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
 	req.Header.Set("Idempotency-Key", call.Key)
 	req.Header.Set("Oncegate-Attempt", strconv.Itoa(call.Attempt))
 	resp, err := careless.Do(req)
 	if err != nil {
-		return effect.Result{Outcome: effect.Unknown, Reason: effect.ReasonConnection}
+		return effect.Result{Outcome: effect.Unknown, Reason: reasons.Connection}
 	}
 	_ = resp.Body.Close()
 	return effect.Result{Outcome: effect.Done}

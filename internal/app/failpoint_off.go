@@ -3,6 +3,7 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,4 +23,4 @@ func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
 
 func failingSender(sender effect.Sender) effect.Sender { return sender }
 
-func unlockedStreams() bool { return false }
+func failingPool(_ context.Context, pool *pgxpool.Pool) (*pgxpool.Pool, error) { return pool, nil }

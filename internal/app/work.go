@@ -60,7 +60,7 @@ func (a *App) makeWork() error {
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Routing: routing,
-		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node, Unlocked: unlockedStreams(),
+		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
 		Locked: a.streamLocked,
 	})
 	if err != nil {

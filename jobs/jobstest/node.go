@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/trials/wrong"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/session"
@@ -28,8 +29,11 @@ type node struct {
 
 // wire is a node's way to the database.
 type wire struct {
-	mu    sync.Mutex
-	cut   bool
+	mu  sync.Mutex
+	cut bool
+
+	unlocked bool // its statements lock no streams
+
 	conns map[net.Conn]bool
 }
 
@@ -42,7 +46,11 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if cut {
 		return nil, errCut
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	dial := new(net.Dialer).DialContext
+	if w.unlocked {
+		dial = wrong.Unlocked(dial)
+	}
+	conn, err := dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +119,7 @@ func (t *tracer) pool(ctx context.Context, like *pgxpool.Pool, w *wire) (*pgxpoo
 }
 
 func (c *campaign) startNode(ctx context.Context, name string) error {
-	n := &node{wire: &wire{conns: map[net.Conn]bool{}}}
+	n := &node{wire: &wire{unlocked: c.Unlocked, conns: map[net.Conn]bool{}}}
 	for range 2 {
 		like, err := session.OpenPool(ctx, c.URL, c.Schema, session.PoolWork, 8)
 		if err != nil {
@@ -125,7 +133,7 @@ func (c *campaign) startNode(ctx context.Context, name string) error {
 		n.pools = append(n.pools, pool)
 	}
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: n.pools[0], Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: name, Timeout: 5 * time.Second, Unlocked: c.Unlocked,
+		Pool: n.pools[0], Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: name, Timeout: 5 * time.Second,
 		Routes: map[int32]inbox.EffectRoute{c.route: {
 			Lease: campaignLease, InDatabase: c.InDatabase, Idempotent: !c.InDatabase, Order: c.Policy,
 			Retry: inbox.RetryPolicy{Attempts: 10_000, Base: 20 * time.Millisecond, Max: 100 * time.Millisecond},

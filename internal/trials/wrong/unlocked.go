@@ -1,0 +1,39 @@
+// Package wrong breaks promises of the product on purpose, from outside, so that a trial can show that it notices. The
+// product itself has no switch for that.
+package wrong
+
+import (
+	"bytes"
+	"context"
+	"net"
+)
+
+// Dial makes connections.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Unlocked makes connections to PostgreSQL over which no statement locks streams: what asks for the lock of a row of
+// alias s is blanked in the text of the statement, on its way. The connection must not be encrypted.
+func Unlocked(dial Dial) Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return unlocked{conn}, nil
+	}
+}
+
+type unlocked struct{ net.Conn }
+
+// Blanks are as long as what they replace, since a message says how long it is. pgx writes whole messages.
+var lockClauses = [][]byte{[]byte("FOR UPDATE OF s SKIP LOCKED"), []byte("FOR UPDATE OF s")}
+
+// Write implements [net.Conn].
+func (c unlocked) Write(b []byte) (int, error) {
+	for _, clause := range lockClauses {
+		if bytes.Contains(b, clause) {
+			b = bytes.ReplaceAll(b, clause, bytes.Repeat([]byte(" "), len(clause)))
+		}
+	}
+	return c.Conn.Write(b)
+}
