@@ -59,6 +59,22 @@ WHERE (s.route_id, s.key_hash) IN (
 ORDER BY s.id
 FOR UPDATE OF s SKIP LOCKED`
 
+// queueStreamLocks locks the streams of effects. The names of those that it locked are in the answer once the batch has
+// been sent.
+func queueStreamLocks(b *pgx.Batch, effects []ID) map[string]bool {
+	locked := map[string]bool{}
+	b.Queue(lockEffectStreams, effects).Query(func(rows pgx.Rows) error {
+		var routeID int32
+		var hash []byte
+		_, err := pgx.ForEachRow(rows, []any{&routeID, &hash}, func() error {
+			locked[streamName(routeID, hash)] = true
+			return nil
+		})
+		return err
+	})
+	return locked
+}
+
 // Those whose stream is there, and those that are there.
 const (
 	readStreamsOfEffects = `
@@ -99,7 +115,7 @@ type EffectLocks struct {
 func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*LockedEffect, missed []ID, err error) {
 	ids := l.Effects
 	held = make(map[ID]*LockedEffect, len(ids))
-	obtained := map[string]bool{}
+	var obtained map[string]bool
 	unknown := ids
 	if len(l.Events) > 0 {
 		unknown = nil
@@ -107,15 +123,7 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 	var b pgx.Batch
 	b.Queue(lockEffectEvents, unknown, l.Events, ids)
 	if !l.Streamless {
-		b.Queue(lockEffectStreams, ids).Query(func(rows pgx.Rows) error {
-			var routeID int32
-			var hash []byte
-			_, err := pgx.ForEachRow(rows, []any{&routeID, &hash}, func() error {
-				obtained[streamName(routeID, hash)] = true
-				return nil
-			})
-			return err
-		})
+		obtained = queueStreamLocks(&b, ids)
 	}
 	b.Queue(lockEffects, ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -393,10 +392,4 @@ func (o *Operations) Find(ctx context.Context, source int32, credential, ref str
 		return ID{}, fmt.Errorf("finding an operation: %s", row.ErrorText(err))
 	}
 	return found, nil
-}
-
-// Credential is the name of the credential that an operation's event id begins with.
-func Credential(eventID string) string {
-	credential, _, _ := strings.Cut(eventID, ":")
-	return credential
 }

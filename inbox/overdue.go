@@ -30,18 +30,6 @@ type Overdue struct {
 	keyHash     []byte
 }
 
-// Streams come first in the order of locks. One that somebody else has locked is left
-// for the next sweep.
-const lockOverdueStreams = `
-SELECT s.id
-FROM stream s
-WHERE (s.route_id, s.key_hash) IN (
-    SELECT e.route_id, e.sequence_key_hash
-    FROM effect e
-    WHERE e.id = ANY ($1::uuid[]) AND e.sequence_key_hash IS NOT NULL)
-ORDER BY s.id
-FOR UPDATE OF s SKIP LOCKED`
-
 // Which streams the effects are of.
 const readOverdueStreams = `
 SELECT e.id, s.id, s.route_id, s.key_hash
@@ -65,15 +53,8 @@ FOR UPDATE OF e SKIP LOCKED`
 // nobody else has locked.
 func (e *Effects) obtainOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]ID, error) {
 	var obtained []ID
-	locked := map[int64]bool{}
 	var b pgx.Batch
-	b.Queue(lockOverdueStreams, ids).Query(func(rows pgx.Rows) error {
-		mine, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		for _, stream := range mine {
-			locked[stream] = true
-		}
-		return err
-	})
+	locked := queueStreamLocks(&b, ids) // first in the order of locks; what somebody else has locked is left for the next sweep
 	missed := map[string]*orderStream{}
 	b.Queue(readOverdueStreams, ids).Query(func(rows pgx.Rows) error {
 		var id ID
@@ -81,7 +62,7 @@ func (e *Effects) obtainOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]I
 		var routeID *int32
 		var hash []byte
 		_, err := pgx.ForEachRow(rows, []any{&id, &stream, &routeID, &hash}, func() error {
-			if stream == nil || locked[*stream] {
+			if stream == nil || locked[streamName(*routeID, hash)] {
 				obtained = append(obtained, id)
 			} else {
 				missed[streamName(*routeID, hash)] = &orderStream{routeID: *routeID, hash: append([]byte(nil), hash...)}

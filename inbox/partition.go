@@ -14,9 +14,6 @@ import (
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-// PartitionDays is how many days of body partitions are made ahead.
-const PartitionDays = 7
-
 // ErrClassName is returned for a retention class whose name cannot name a partition.
 var ErrClassName = errors.New(`class name must match [a-z][a-z0-9_]{0,24} and not be "kept" or "erased"`)
 
