@@ -25,8 +25,8 @@ type target struct {
 	conns map[net.Conn]struct{}
 }
 
-func startTarget(seat int, route Route, ledger *TargetLedger, s *script) (*target, error) {
-	t := &target{slot: seat, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
+func startTarget(slot int, route Route, ledger *TargetLedger, s *script) (*target, error) {
+	t := &target{slot: slot, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
 	var err error
 	if t.listener, err = rig.Listen(); err != nil {
 		return nil, err

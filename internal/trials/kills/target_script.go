@@ -84,8 +84,8 @@ func (s *script) takeReused() bool {
 }
 
 // hold hands the request to the campaign and waits. It reports whether the target is to answer it.
-func (s *script) hold(seat int, route Route, event string) (answer bool) {
-	h := &heldRequest{slot: seat, route: route, event: event, release: make(chan bool, 1)}
+func (s *script) hold(slot int, route Route, event string) (answer bool) {
+	h := &heldRequest{slot: slot, route: route, event: event, release: make(chan bool, 1)}
 	select {
 	case s.heldRequests <- h:
 	case <-s.closed:
