@@ -36,7 +36,7 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_deliveries_total", Help: "Requests to a source, by what became of them.",
+			Name: "oncegate_deliveries_total", Help: "Requests to a source, by outcome.",
 		}, []string{"source", "outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_refusals_total", Help: "Refused requests, by reason.",
@@ -140,13 +140,13 @@ func NewGateCollector(stats func() gate.Stats) prometheus.Collector {
 		counter("oncegate_gate_groups_total", "Groups committed.", func(s *gate.Stats) uint64 { return s.Groups }),
 		counter("oncegate_gate_events_total", "Events that were new.", func(s *gate.Stats) uint64 { return s.Events }),
 		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *gate.Stats) uint64 { return s.Duplicates }),
-		counter("oncegate_gate_conflicts_total", "Events whose key was taken by another payload.", func(s *gate.Stats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_conflicts_total", "Events whose key is that of another payload.", func(s *gate.Stats) uint64 { return s.Conflicts }),
 		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *gate.Stats) uint64 { return s.Displaced }),
-		counter("oncegate_gate_ambiguous_total", "Commits whose end was not seen.", func(s *gate.Stats) uint64 { return s.Ambiguous }),
+		counter("oncegate_gate_ambiguous_total", "Commits whose answer was lost.", func(s *gate.Stats) uint64 { return s.Ambiguous }),
 		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *gate.Stats) uint64 { return s.Splits }),
-		counter("oncegate_gate_overloads_total", "Deliveries the gate shed.", func(s *gate.Stats) uint64 { return s.Overloads }),
+		counter("oncegate_gate_overloads_total", "Deliveries that the gate answered with 503 because too much was waiting.", func(s *gate.Stats) uint64 { return s.Overloads }),
 		counter("oncegate_gate_partitions_total", "Partitions that were missing and made by a delivery.", func(s *gate.Stats) uint64 { return s.Partitions }),
-		counter("oncegate_gate_failures_total", "Deliveries not recorded for a fault of ours.", func(s *gate.Stats) uint64 { return s.Failed }),
+		counter("oncegate_gate_failures_total", "Deliveries that were not recorded because of a fault of ours.", func(s *gate.Stats) uint64 { return s.Failed }),
 		gauge("oncegate_gate_queued_events", "Events waiting for a group.", func(s *gate.Stats) int64 { return int64(s.QueuedEvents) }),
 		gauge("oncegate_gate_queued_bytes", "Bytes of bodies waiting for a group.", func(s *gate.Stats) int64 { return s.QueuedBytes }),
 	}}
@@ -156,10 +156,10 @@ func NewGateCollector(stats func() gate.Stats) prometheus.Collector {
 func NewConnectionsCollector(stats func() ConnectionStats) prometheus.Collector {
 	return snapshot[ConnectionStats]{take: stats, series: []series[ConnectionStats]{
 		gauge("oncegate_open_connections", "Connections of the public listener.", func(s *ConnectionStats) int64 { return int64(s.Open) }),
-		gauge("oncegate_open_connections_limit", "How many of them there may be.", func(s *ConnectionStats) int64 { return int64(s.Most) }),
-		gauge("oncegate_connected_peers", "Addresses (IPv6: networks of /64) that they come from.", func(s *ConnectionStats) int64 { return int64(s.Peers) }),
+		gauge("oncegate_open_connections_limit", "How many connections the public listener may have.", func(s *ConnectionStats) int64 { return int64(s.Most) }),
+		gauge("oncegate_connected_peers", "Peers with a connection to the public listener: IPv4 addresses and IPv6 /64 networks.", func(s *ConnectionStats) int64 { return int64(s.Peers) }),
 		counter("oncegate_shed_connections_total", "Connections closed to make room for others: the slowest of those that brought nothing.", func(s *ConnectionStats) uint64 { return s.Shed }),
-		counter("oncegate_refused_connections_total", "Connections that found no room.", func(s *ConnectionStats) uint64 { return s.Refused }),
+		counter("oncegate_refused_connections_total", "Connections that were refused because there was no room.", func(s *ConnectionStats) uint64 { return s.Refused }),
 	}}
 }
 
@@ -171,8 +171,8 @@ func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
 			prometheus.GaugeValue, func(s *inbox.ClockStats) float64 { return s.Skew.Seconds() },
 		},
 		counter("oncegate_clock_measurements_total", "How often the database's clock was read.", func(s *inbox.ClockStats) uint64 { return s.Measured }),
-		counter("oncegate_clock_skewed_measurements_total", "How often it was found too far from this machine's.", func(s *inbox.ClockStats) uint64 { return s.Beyond }),
-		counter("oncegate_clock_failed_measurements_total", "How often it could not be read.", func(s *inbox.ClockStats) uint64 { return s.Failed }),
+		counter("oncegate_clock_skewed_measurements_total", "How often the database's clock was too far from this machine's.", func(s *inbox.ClockStats) uint64 { return s.Beyond }),
+		counter("oncegate_clock_failed_measurements_total", "How often the database's clock could not be read.", func(s *inbox.ClockStats) uint64 { return s.Failed }),
 	}}
 }
 
@@ -180,8 +180,8 @@ func NewClockCollector(stats func() inbox.ClockStats) prometheus.Collector {
 func NewRefusalsCollector(stats func() refusal.Stats) prometheus.Collector {
 	return snapshot[refusal.Stats]{take: stats, series: []series[refusal.Stats]{
 		counter("oncegate_refusals_written_total", "Refusals kept.", func(s *refusal.Stats) uint64 { return s.Written }),
-		counter("oncegate_refusals_limited_total", "Refusals over their source's rate.", func(s *refusal.Stats) uint64 { return s.Limited }),
-		counter("oncegate_refusals_dropped_total", "Refusals that found the queue full.", func(s *refusal.Stats) uint64 { return s.Dropped }),
+		counter("oncegate_refusals_limited_total", "Refusals that were not kept because they exceeded the rate of their source.", func(s *refusal.Stats) uint64 { return s.Limited }),
+		counter("oncegate_refusals_dropped_total", "Refusals that were not kept because the queue was full.", func(s *refusal.Stats) uint64 { return s.Dropped }),
 		counter("oncegate_refusals_failed_total", "Refusals that could not be written.", func(s *refusal.Stats) uint64 { return s.Failed }),
 		counter("oncegate_refusals_evicted_total", "Refusals that made room for newer ones.", func(s *refusal.Stats) uint64 { return s.Evicted }),
 		gauge("oncegate_refusals_queued_bytes", "Memory of refusals waiting to be written.", func(s *refusal.Stats) int64 { return s.QueuedBytes }),

@@ -96,10 +96,10 @@ type workMetrics struct {
 func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 	m := &workMetrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_attempts_total", Help: "Ended attempts of effects, by what came of them.",
+			Name: "oncegate_attempts_total", Help: "Attempts of effects that ended, by outcome and reason.",
 		}, []string{"source", "route", "target", "outcome", "reason"}),
 		postponed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_postponements_total", Help: "Effects put off without an attempt, by why.",
+			Name: "oncegate_postponements_total", Help: "Effects that were put off without an attempt, by reason.",
 		}, []string{"source", "route", "target", "reason"}),
 		without: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_unattempted_effects_total", Help: "Effects that came to rest without an attempt, by their state.",

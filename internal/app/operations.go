@@ -155,7 +155,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 		return nil
 	}
 	asked := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "oncegate_probes_total", Help: "Questions to targets about indeterminate effects, by what they answered.",
+		Name: "oncegate_probes_total", Help: "Questions to targets about indeterminate effects, by answer.",
 	}, []string{"source", "route", "target", "outcome"})
 	resolved := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oncegate_probe_resolutions_total", Help: "Indeterminate effects that a probe resolved.",
@@ -204,7 +204,7 @@ func newUnsettledMetrics(reg prometheus.Registerer) (*unsettledMetrics, error) {
 			Name: "oncegate_indeterminate_effects_total", Help: "Effects whose outcome became unknown, when they did.",
 		}, []string{"source", "route", "target", "reason"}),
 		recognised: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_recognised_keys_total", Help: "Attempts of which the target said that it knew the key.",
+			Name: "oncegate_recognised_keys_total", Help: "Attempts for which the target said that it knew the key.",
 		}, []string{"source", "route", "target"}),
 	}
 	for _, c := range []prometheus.Collector{m.indeterminate, m.recognised} {

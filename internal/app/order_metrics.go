@@ -36,16 +36,16 @@ var orderCounters = []struct {
 	name, help string
 	value      func(inbox.OrderStats) uint64
 }{
-	{"oncegate_order_held_total", "Effects put behind another one of their key, or behind a gap.", func(s inbox.OrderStats) uint64 { return s.Held }},
-	{"oncegate_order_superseded_total", "Effects passed over for a newer one of their key.", func(s inbox.OrderStats) uint64 { return s.Superseded }},
+	{"oncegate_order_held_total", "Effects that had to wait for another one of their key, or for a missing number.", func(s inbox.OrderStats) uint64 { return s.Held }},
+	{"oncegate_order_superseded_total", "Effects that were superseded by a newer one of their key.", func(s inbox.OrderStats) uint64 { return s.Superseded }},
 	{"oncegate_order_filtered_total", "Effects of a contiguous route that only leave their number behind.", func(s inbox.OrderStats) uint64 { return s.Filtered }},
-	{"oncegate_order_long_gaps_total", "Gaps that lasted longer than the route's warn.", func(s inbox.OrderStats) uint64 { return s.LongGaps }},
+	{"oncegate_order_long_gaps_total", "Gaps that lasted longer than the route's `warn`.", func(s inbox.OrderStats) uint64 { return s.LongGaps }},
 	{"oncegate_order_abandoned_gaps_total", "Gaps that the route's policy ended.", func(s inbox.OrderStats) uint64 { return s.AbandonedGaps }},
-	{"oncegate_order_late_total", "Effects whose number was passed before they came.", func(s inbox.OrderStats) uint64 { return s.Late }},
+	{"oncegate_order_late_total", "Effects whose number had been passed before they arrived.", func(s inbox.OrderStats) uint64 { return s.Late }},
 	{"oncegate_order_ties_total", "Effects whose number another one of their key has.", func(s inbox.OrderStats) uint64 { return s.Ties }},
 	{"oncegate_order_missing_keys_total", "Effects admitted without a sequence key.", func(s inbox.OrderStats) uint64 { return s.MissingKeys }},
 	{"oncegate_order_missing_numbers_total", "Effects admitted without a sequence number.", func(s inbox.OrderStats) uint64 { return s.MissingNumbers }},
-	{"oncegate_order_held_runnable_total", "Held effects found free to run: an error of Oncegate's, which was mended.", func(s inbox.OrderStats) uint64 { return s.HeldRunnable }},
+	{"oncegate_order_held_runnable_total", "Held effects that were found free to run and were released: an error of Oncegate. It must stay 0.", func(s inbox.OrderStats) uint64 { return s.HeldRunnable }},
 }
 
 // orderCollector shows the counters of the ordered routes.

@@ -50,16 +50,16 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 			Name: "oncegate_pruned_partitions_total", Help: "Days of bodies removed.",
 		}),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_prune_passes_total", Help: "Passes of prune, by how they ended; skipped left because another one was under way.",
+			Name: "oncegate_prune_passes_total", Help: "Passes of prune, by how they ended; a skipped one ended because another one was running.",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "oncegate_prune_pass_seconds", Help: "How long a pass took.", Buckets: []float64{.05, .1, .5, 1, 5, 10, 20, 45, 60},
+			Name: "oncegate_prune_pass_seconds", Help: "How long a pass of prune took.", Buckets: []float64{.05, .1, .5, 1, 5, 10, 20, 45, 60},
 		}),
-		incoming: gauge("oncegate_prune_incoming_rows_per_second", "Events written, over the last hour."),
-		drained:  gauge("oncegate_prune_drained_rows_per_second", "Events removed, over the last hour."),
-		backlog:  gauge("oncegate_prune_backlog_rows", "Events that are due and were not reached, counted up to 100,000."),
-		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest of the backlog has been due."),
-		headroom: gauge("oncegate_prune_headroom_ratio", "How many times faster events can be removed than they come in; 0 is not known yet."),
+		incoming: gauge("oncegate_prune_incoming_rows_per_second", "Events recorded each second, over the last hour."),
+		drained:  gauge("oncegate_prune_drained_rows_per_second", "Events removed each second, over the last hour."),
+		backlog:  gauge("oncegate_prune_backlog_rows", "Events that are due and that prune has not reached, counted up to 100,000."),
+		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest event of that backlog has been due."),
+		headroom: gauge("oncegate_prune_headroom_ratio", "How many times faster events can be removed than they come in; 0 means that it is not known yet."),
 	}
 	m.begin()
 	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)

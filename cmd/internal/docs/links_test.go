@@ -119,6 +119,7 @@ func TestNamesExist(t *testing.T) {
 	var (
 		testName   = regexp.MustCompile("`(Test[A-Z]\\w+)`")
 		scriptName = regexp.MustCompile(`(?:^|[^\w/])(?:\./)?(scripts/[a-z-]+)`)
+		sourcePath = regexp.MustCompile("`((?:cmd|inbox|internal|jobs|providers|migrations)/[\\w./*]+)`")
 		metricName = regexp.MustCompile("`(oncegate_[a-z_]+[a-z])(?:\\{[^}]*\\})?`")
 		command    = regexp.MustCompile("`oncegate ([a-z]+(?: [a-z]+)?)")
 	)
@@ -132,6 +133,13 @@ func TestNamesExist(t *testing.T) {
 		for _, m := range scriptName.FindAllStringSubmatch(content, -1) {
 			if _, err := os.Stat(filepath.Join(docs.Root, m[1])); err != nil {
 				t.Errorf("%s names %s, which does not exist", from, m[1])
+			}
+		}
+		if from == "CONTRIBUTING.md" {
+			for _, m := range sourcePath.FindAllStringSubmatch(content, -1) {
+				if found, err := filepath.Glob(filepath.Join(docs.Root, m[1])); err != nil || len(found) == 0 {
+					t.Errorf("%s names %s, which does not exist", from, m[1])
+				}
 			}
 		}
 		for _, m := range metricName.FindAllStringSubmatch(content, -1) {
