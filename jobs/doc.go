@@ -14,6 +14,11 @@
 // keeps every job from failing. They would change the program's own jobs, and a program's settings
 // would break wake-ups. Its tables are in Oncegate's schema, so that its version of River is
 // migrated with Oncegate, and so that both elect leaders and notify workers apart.
+//
+// A wake-up is answered in worker.go. It claims an effect and makes an attempt (attempt.go):
+// check decides whether there is to be one (precheck.go), send makes it outside the database
+// (send.go), act inside (act.go, alone; act_group.go, together with others; act_order.go, in
+// a stream), and decide turns its result into a settlement (decide.go).
 package jobs
 
 import "time"

@@ -25,7 +25,7 @@ type arrival struct{ id, kind, body, key, number string }
 func (b *bundle) admitAll(routes []inbox.Route, arrivals ...arrival) {
 	b.tb.Helper()
 	ctx := b.tb.Context()
-	door, err := gate.NewGate(gate.GateConfig{
+	door, err := gate.New(gate.Config{
 		Pool: inboxtest.Open(b.tb, inboxtest.URL(b.tb), b.schema, session.PoolGate, 4), Enqueuer: b.queue, Clock: inboxtest.Clock(b.tb, b.pool),
 	})
 	if err != nil {

@@ -93,7 +93,7 @@ func TestEveryWayOfSettling(t *testing.T) {
 					failures *= 2 // a group that fails is no attempt: what was in it is tried alone
 				}
 				b.exec(`INSERT INTO script VALUES ($1, $2)`, failures, end.code)
-				ids := []inbox.ID{}
+				var ids []inbox.ID
 				if way.ordered {
 					b.order = map[string]sequence.Policy{way.route: {Mode: sequence.Contiguous, Start: "1"}}
 					ids = b.sequenced(way.route, "order 7", "1", "2")

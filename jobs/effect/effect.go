@@ -1,7 +1,3 @@
-// Package effect is the way out, the mirror of package providers: it carries
-// out one attempt of one effect and says what came of it. Kinds that leave the
-// database know nothing of storage; sql and handler are handed the transaction
-// that will also record their outcome.
 package effect
 
 import (

@@ -1,3 +1,5 @@
+// Package forward sends events on over HTTP. [New] makes a [Sender] to one URL; [NewProber]
+// makes a [Prober], which asks such a target whether it has done an effect.
 package forward
 
 import (

@@ -1,3 +1,5 @@
+// Package mail sends messages over SMTP. [New] makes a [Sender] to one mail server, and
+// [NewMessage] the [Message] of a route, which renders what is sent.
 package mail
 
 import (

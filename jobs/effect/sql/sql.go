@@ -1,3 +1,6 @@
+// Package sql carries out effects in the database that Oncegate is in: [New] makes a
+// [Transactional] that calls a function or runs a statement, exactly once, in the transaction
+// that records its outcome.
 package sql
 
 import (
