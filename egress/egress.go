@@ -5,6 +5,8 @@
 //
 // It is a package of its own because the way in and the way out both dial and
 // know nothing of each other.
+//
+// Call [New] with the networks that are allowed, and dial with the [Guard].
 package egress
 
 import (

@@ -5,6 +5,9 @@
 // An expression is checked when it is compiled, types included, and costs at
 // most [MaxCost] when it is evaluated. Errors of evaluation are one of a closed
 // set and never quote the event.
+//
+// Call [Compile] with what the expression is wanted for, then evaluate the [Program] for each
+// event; a [Mapping] makes a document of several, and a [Recipe] an effect's key.
 package expression
 
 import (

@@ -1,11 +1,3 @@
-// Package providers is the way in: it turns a request, the source's secrets and
-// the time of receipt into a verified [Delivery], or says why it cannot. It is
-// pure: it opens no socket, reads no clock, touches no storage and knows
-// nothing of HTTP frameworks, so a delivery recorded years ago verifies in a
-// test today.
-//
-// A provider is a YAML file of package catalog; the verification families it
-// names are Go in this package.
 package providers
 
 import (
@@ -147,6 +139,6 @@ type Reply struct {
 
 	// Arrived is a secret that a handshake brought. It is not trusted: nobody has
 	// proved anything. The operator is to be shown it, and adds it to the source if
-	// he has just subscribed; nil where none came or it is known already.
+	// they have just subscribed; nil where none came or it is known already.
 	Arrived *Secret
 }

@@ -300,9 +300,9 @@ func (x *extraction) position(item *Item, s *source, from int) {
 func (x *extraction) id(s *source) (id, unusable string) {
 	switch {
 	case x.level:
-		return x.levelled(s), ""
+		return x.levelEventID(s), ""
 	case x.digest:
-		return x.digested(s), ""
+		return x.digestEventID(s), ""
 	case len(x.hash) > 0:
 		return x.hashed(s)
 	}
@@ -328,11 +328,11 @@ func (x *extraction) id(s *source) (id, unusable string) {
 		}
 		return value, ""
 	}
-	return x.digested(s), ""
+	return x.digestEventID(s), ""
 }
 
-// levelled is the id of an event that nothing tells apart from the next.
-func (x *extraction) levelled(s *source) string {
+// levelEventID is the id of an event that nothing tells apart from the next.
+func (x *extraction) levelEventID(s *source) string {
 	event := s.item
 	if event == nil {
 		event = s.req.Payload()
@@ -360,7 +360,7 @@ func (x *extraction) hashed(s *source) (id, unusable string) {
 			return "", "event id: " + err.Error()
 		}
 		if !ok {
-			return x.digested(s), ""
+			return x.digestEventID(s), ""
 		}
 		length[0] = 1
 		binary.BigEndian.PutUint64(length[1:], uint64(len(value)))

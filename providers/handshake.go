@@ -144,7 +144,7 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 		return reply, true, nil
 	}
 	if p.scheme != nil {
-		return p.shake(req, secrets)
+		return p.schemeHandshake(req, secrets)
 	}
 	return Reply{}, false, nil
 }

@@ -17,7 +17,7 @@ import (
 // digestPrefix begins an event id that is a digest of the payload.
 const digestPrefix = "sha256:"
 
-// digested makes the event id of an event for which the sender gives none: a
+// digestEventID makes the event id of an event for which the sender gives none: a
 // digest of the whole payload without its volatile members, joined with what
 // stands beside the payload and tells events apart. Two payloads that differ in a
 // member that is not volatile never have one id; a retry, which differs in nothing
@@ -27,10 +27,10 @@ const digestPrefix = "sha256:"
 // not count. An event whose twin came before it in the same delivery gets a number,
 // since a sender that says a thing twice in one batch means two. Where there is no
 // payload at all, nothing tells two deliveries apart, and each is an event of its own.
-func (x *extraction) digested(s *source) string {
+func (x *extraction) digestEventID(s *source) string {
 	for i := range x.levels {
 		if x.levels[i].holds(s) {
-			return x.levelled(s)
+			return x.levelEventID(s)
 		}
 	}
 	d := s.digester // which has read the document, and is given back with the source
@@ -42,7 +42,7 @@ func (x *extraction) digested(s *source) string {
 		d.field(&x.scope[i], s)
 	}
 	if !d.payload(x, s) {
-		return x.levelled(s)
+		return x.levelEventID(s)
 	}
 	sum := sha256.Sum256(d.out)
 	var text [len(digestPrefix) + 2*sha256.Size]byte

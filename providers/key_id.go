@@ -23,7 +23,7 @@ func (p *Provider) keyID(req *Request) (string, *Refusal) {
 }
 
 // keyed takes the key's id off a secret; mine is false if it is another's.
-func (p *Provider) keyed(secret []byte, id string) (key []byte, mine bool) {
+func (p *Provider) keyForID(secret []byte, id string) (key []byte, mine bool) {
 	if p.spec.Verify.Key.Select != "header" {
 		return secret, true
 	}
@@ -32,7 +32,7 @@ func (p *Provider) keyed(secret []byte, id string) (key []byte, mine bool) {
 }
 
 // unkeyed takes the key's id off a secret, whoever's it is.
-func (p *Provider) unkeyed(secret []byte) (id string, key []byte, err error) {
+func (p *Provider) splitKeyID(secret []byte) (id string, key []byte, err error) {
 	if p.spec.Verify.Key.Select != "header" {
 		return "", secret, nil
 	}

@@ -35,14 +35,14 @@ type Provider struct {
 	answers    bool            // handshakes with a signature
 	idUnsigned bool
 	// digestUnsigned says it of the digests that stand for ids where there are none.
-	digestUnsigned bool
-	recipe         *recipe           // of an operation's key; nil takes the caller's
-	locates        bool              // verification reads single values
-	where          string            // the first signature header, for details
-	literals       [][]byte          // of the signed parts
-	sure           bool              // that no signed part can be missing
-	located        *jsonspan.PathSet // the JSON paths that verification reads
-	scheme         schemes.Scheme    // nil where the family is data
+	digestUnsigned     bool
+	recipe             *recipe           // of an operation's key; nil takes the caller's
+	locates            bool              // verification reads single values
+	where              string            // the first signature header, for details
+	literals           [][]byte          // of the signed parts
+	partsAlwaysPresent bool              // no signed part can be missing
+	located            *jsonspan.PathSet // the JSON paths that verification reads
+	scheme             schemes.Scheme    // nil where the family is data
 
 	base *Provider       // the provider that it extends, if any
 	own  map[string]bool // the paths that its document has
@@ -80,7 +80,7 @@ func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Pr
 	d := &specReader{name: name, root: node, nodes: map[string]*yamltree.Node{}}
 	spec := d.base(bases)
 	d.read(spec)
-	if d.baseless || !node.IsMapping() {
+	if d.unknownBase || !node.IsMapping() {
 		return nil // nearly everything would be missing
 	}
 	d.defaults(spec)
@@ -103,12 +103,12 @@ func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Pr
 func (d *specReader) base(bases map[string]*Provider) *Spec {
 	extends := d.root.Member("extends")
 	if !extends.IsScalar() {
-		d.baseless = extends != nil
+		d.unknownBase = extends != nil
 		return &Spec{}
 	}
 	base, ok := bases[extends.Value()]
 	if !ok {
-		d.baseless = true
+		d.unknownBase = true
 		extends.Fail("unknown provider %q; %s`oncegate providers list` shows the known ones", extends.Value(), DidYouMean(bases, extends.Value()))
 		return &Spec{}
 	}
@@ -140,7 +140,7 @@ func compile(name string, spec *Spec) *Provider {
 	for i := range spec.Verify.Signed {
 		p.literals[i] = []byte(spec.Verify.Signed[i].Literal)
 	}
-	p.sure = surelyThere(spec.Verify.Signed)
+	p.partsAlwaysPresent = alwaysPresent(spec.Verify.Signed)
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
@@ -156,8 +156,8 @@ func compile(name string, spec *Spec) *Provider {
 	return p
 }
 
-// surelyThere reports whether every signed part is one that each request has.
-func surelyThere(parts []Part) bool {
+// alwaysPresent reports whether every signed part is one that each request has.
+func alwaysPresent(parts []Part) bool {
 	for i := range parts {
 		switch p := &parts[i]; {
 		case p.Literal != "":

@@ -77,7 +77,7 @@ func (p *Provider) checkSecret(s *Secret) error {
 	case p.Unproved():
 		return errors.New("is not used: nothing proves who sends these requests")
 	case p.spec.Verify.signs():
-		_, value, err := p.unkeyed(s.Value)
+		_, value, err := p.splitKeyID(s.Value)
 		if err != nil {
 			return err
 		}

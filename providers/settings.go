@@ -44,7 +44,7 @@ const insecureSetting = "insecure"
 // declares required settings verifies nothing before it is bound. The error
 // names every problem.
 func (p *Provider) Bind(b Binding) (*Provider, error) {
-	settings, err := p.settle(b.Settings)
+	settings, err := p.resolveSettings(b.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (p *Provider) Bind(b Binding) (*Provider, error) {
 
 // CheckSettings refuses settings with which the provider could not verify.
 func (p *Provider) CheckSettings(given map[string][]string) error {
-	_, err := p.settle(given)
+	_, err := p.resolveSettings(given)
 	return err
 }
 
@@ -68,8 +68,8 @@ func (p *Provider) Fetches() bool {
 // must have asked for.
 func (p *Provider) Unproved() bool { return p.spec.Verify.Family == familyNone }
 
-// settle puts together options, defaults and what is given, and checks them.
-func (p *Provider) settle(given map[string][]string) (schemes.Settings, error) {
+// resolveSettings puts together options, defaults and what is given, and checks them.
+func (p *Provider) resolveSettings(given map[string][]string) (schemes.Settings, error) {
 	out := schemes.Settings{}
 	maps.Copy(out, p.spec.Verify.Options)
 	var errs []error
@@ -118,7 +118,7 @@ func (p *Provider) ready() (schemes.Settings, error) {
 	if p.bound {
 		return p.settings, nil
 	}
-	settings, err := p.settle(nil)
+	settings, err := p.resolveSettings(nil)
 	if err != nil {
 		return nil, fmt.Errorf("verifying without settings: %w", err)
 	}

@@ -74,7 +74,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if spec.Signature.From == "query" || spec.Signature.From == "form" && !isForm(req) {
 		return errors.New("the signature is inside what it signs; only the provider makes such requests")
 	}
-	id, key, err := p.unkeyed(secret.Value)
+	id, key, err := p.splitKeyID(secret.Value)
 	if err != nil {
 		return fmt.Errorf("the secret %w", err)
 	}

@@ -15,19 +15,19 @@ const OriginDefault = "default"
 // verify.timestamp.past, or of one member of a mapping with free keys.
 func (p *Provider) Origin(path string) string {
 	for at := p; at != nil; at = at.base {
-		if at.wrote(path) {
+		if at.hasOwn(path) {
 			return at.name
 		}
-		if at.cleared(path) {
+		if at.replacesBase(path) {
 			break
 		}
 	}
 	return OriginDefault
 }
 
-// wrote reports whether the provider's own document has the path, or a list that
+// hasOwn reports whether the provider's own document has the path, or a list that
 // it is in.
-func (p *Provider) wrote(path string) bool {
+func (p *Provider) hasOwn(path string) bool {
 	for {
 		if p.own[path] {
 			return true
@@ -40,8 +40,8 @@ func (p *Provider) wrote(path string) bool {
 	}
 }
 
-// cleared reports whether what the base has at the path is not taken over.
-func (p *Provider) cleared(path string) bool {
+// replacesBase reports whether what the base has at the path is not taken over.
+func (p *Provider) replacesBase(path string) bool {
 	switch {
 	case path == "title", path == "checked", path == "example.source", path == "example.own":
 		return true
@@ -59,9 +59,9 @@ type Inherited struct {
 	Value any
 }
 
-// assumed are the parts that say how long, and with what answer, one sender
+// senderFacts are the parts that say how long, and with what answer, one sender
 // delivers: what holds for the base need not hold for another sender.
-var assumed = []string{
+var senderFacts = []string{
 	"ack.status", "ack.content_type", "ack.body", "ack.headers", "ack.empty",
 	"reject.status", "reject.content_type", "reject.body", "reject.headers", "reject.empty",
 	"verify.timestamp.past", "verify.timestamp.future",
@@ -78,7 +78,7 @@ func (p *Provider) Inherited() []Inherited {
 	}
 	var out []Inherited
 	tree := p.spec.Tree()
-	for _, path := range assumed {
+	for _, path := range senderFacts {
 		value, ok := treeValue(tree, strings.Split(path, "."))
 		if !ok || strings.HasPrefix(path, "verify.timestamp") && (p.spec.Verify.Timestamp.From == "none" || p.spec.Verify.Timestamp.Unsigned) {
 			continue

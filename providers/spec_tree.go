@@ -15,12 +15,12 @@ import (
 func (s *Spec) Tree() yaml.MapSlice {
 	alone := *s
 	alone.Extends = "" // what it was built on is in it
-	tree, _ := written(reflect.ValueOf(alone)).(yaml.MapSlice)
+	tree, _ := specValue(reflect.ValueOf(alone)).(yaml.MapSlice)
 	return tree
 }
 
 // written gives nil for a value that is not set.
-func written(v reflect.Value) any {
+func specValue(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case Duration:
 		return durationText(value)
@@ -47,7 +47,7 @@ func written(v reflect.Value) any {
 			if name == "-" || name == "" {
 				continue
 			}
-			if value := written(v.Field(i)); value != nil {
+			if value := specValue(v.Field(i)); value != nil {
 				out = append(out, yaml.MapItem{Key: name, Value: value})
 			}
 		}
@@ -58,7 +58,7 @@ func written(v reflect.Value) any {
 	case reflect.Slice:
 		var out []any
 		for i := range v.Len() {
-			out = append(out, written(v.Index(i)))
+			out = append(out, specValue(v.Index(i)))
 		}
 		if out == nil {
 			return nil

@@ -19,14 +19,14 @@ type specReader struct {
 	root *yamltree.Node
 
 	// nodes are the parts of the document by their paths in it: a check wants the line of
-	// what it complains about. misread are those in which something did not fit.
-	nodes   map[string]*yamltree.Node
-	misread map[*yamltree.Node]bool
+	// what it complains about. unreadable are those in which something did not fit.
+	nodes      map[string]*yamltree.Node
+	unreadable map[*yamltree.Node]bool
 
-	prefix   string // of the paths, while a mode is checked as the verification it is
-	formJSON string // the form field that is the body's document
-	baseless bool   // it extends a provider that is not known
-	extended *Provider
+	prefix      string // of the paths, while a mode is checked as the verification it is
+	formJSON    string // the form field that is the body's document
+	unknownBase bool   // it extends a provider that is not known
+	extended    *Provider
 }
 
 // at reports a problem of a part of the spec, at its line or that of the nearest part
@@ -35,7 +35,7 @@ func (d *specReader) at(path, format string, args ...any) {
 	path = d.prefix + path
 	for key := path; key != ""; {
 		if n := d.nodes[key]; n != nil {
-			if !d.misread[n] {
+			if !d.unreadable[n] {
 				n.Below(strings.TrimPrefix(path[len(key):], ".")).Fail(format, args...)
 			}
 			return
@@ -48,9 +48,9 @@ func (d *specReader) at(path, format string, args ...any) {
 // read lays the node over the spec.
 func (d *specReader) read(spec *Spec) {
 	d.value(d.root, reflect.ValueOf(spec).Elem(), "")
-	d.misread = map[*yamltree.Node]bool{}
+	d.unreadable = map[*yamltree.Node]bool{}
 	for _, n := range d.nodes {
-		d.misread[n] = !n.Sound()
+		d.unreadable[n] = !n.Sound()
 	}
 }
 

@@ -210,7 +210,7 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 	}
 	// Read once for its errors, so that a missing part is malformed for everyone.
 	var public []byte // the message in one piece, for schemes that need it so
-	if !p.sure {
+	if !p.partsAlwaysPresent {
 		if err := p.message(req, sig.at, timestamp, nil, io.Discard.(sink)); err != nil {
 			return "", time.Time{}, err
 		}
@@ -228,7 +228,7 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 			if !offered(sig.signatures, i) {
 				continue
 			}
-			value, mine := p.keyed(secret.Value, keyID)
+			value, mine := p.keyForID(secret.Value, keyID)
 			if !mine {
 				continue
 			}

@@ -60,8 +60,8 @@ func translate(err error) error {
 	return err
 }
 
-// shake lets a scheme answer a handshake of its own.
-func (p *Provider) shake(req *Request, secrets []Secret) (Reply, bool, error) {
+// schemeHandshake lets a scheme answer a handshake of its own.
+func (p *Provider) schemeHandshake(req *Request, secrets []Secret) (Reply, bool, error) {
 	shaker, ok := p.scheme.(schemes.Shaker)
 	if !ok {
 		return Reply{}, false, nil

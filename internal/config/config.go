@@ -1,6 +1,9 @@
-// Package config reads the configuration: one strict YAML file, the
-// environment, or both. Everything that is wrong is reported at once, one line
-// each, with file and line; a configuration with a problem is not returned.
+// Package config reads the configuration: one strict YAML file, the environment,
+// or both. Call [Load]; its error is [Problems], which names everything that is wrong at
+// once, one line each, with file, line and column. A configuration with a problem is not returned.
+//
+// [Config.Effective] prints what is in force, and [Sections] and [Variables] are the reference of
+// what can be written.
 //
 // Secrets are references (env:NAME, {file: path}); the values are read here and
 // cannot be printed.

@@ -59,7 +59,7 @@ type Options struct {
 func Load(o Options) (*Config, error) {
 	r := &reader{
 		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers,
-		broken: map[string]bool{}, misset: map[string]bool{},
+		unusable: map[string]bool{}, badVariables: map[string]bool{},
 	}
 	cfg := defaults(o.Catalog)
 	content, err := r.open(o)

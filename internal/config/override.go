@@ -47,7 +47,7 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 func override[T any](r *reader, name string, into *T, parse func(string) (T, error)) {
 	text, ok, err := r.env.lookup(name)
 	if err != nil {
-		r.misset[overridden(name)] = true
+		r.badVariables[overridden(name)] = true
 		r.report.Add("%v", err)
 		return
 	}
@@ -57,7 +57,7 @@ func override[T any](r *reader, name string, into *T, parse func(string) (T, err
 	value, err := parse(text)
 	if err != nil {
 		// A database url holds a password, so no value is quoted here.
-		r.misset[overridden(name)] = true
+		r.badVariables[overridden(name)] = true
 		r.report.Add("%s: %v", name, err)
 		return
 	}
@@ -105,7 +105,7 @@ func (r *reader) quickstart(cfg *Config) {
 		return
 	}
 	p := cfg.Providers[provider]
-	if p == nil && !r.broken["providers."+provider] {
+	if p == nil && !r.unusable["providers."+provider] {
 		r.report.Add("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
 	}
 	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}
@@ -118,7 +118,7 @@ func (r *reader) quickstart(cfg *Config) {
 	source.Secrets = r.secretVariables(p != nil && (p.IsOperation() || needsSecret(p)), "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET")
 	if p != nil && len(source.Secrets) > 0 {
 		if err := p.CheckSecrets(source.Keys()); err != nil {
-			for _, line := range lines(err) {
+			for _, line := range errorLines(err) {
 				r.report.Add("ONCEGATE_SOURCE_SECRET: %s", line)
 			}
 		}

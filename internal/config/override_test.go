@@ -149,7 +149,7 @@ func TestOverrides(t *testing.T) {
 				}
 				got := differences(plain, settings(t, all, append(slices.Clone(after), variable)))
 				if !maps.Equal(got, sets) {
-					t.Errorf("%s changes\n%s\nwant\n%s", variable, listed(got), listed(sets))
+					t.Errorf("%s changes\n%s\nwant\n%s", variable, sortedList(got), sortedList(sets))
 				}
 			}
 			key := c.key
@@ -195,7 +195,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 	plain := settings(t, all, environ()[1:])
 	for _, variable := range []string{"ONCEGATE_ROLE=receive", "ONCEGATE_ACTOR=ann"} {
 		if got := differences(plain, settings(t, all, append(environ()[1:], variable))); len(got) > 0 {
-			t.Errorf("%s changes %s", variable, listed(got))
+			t.Errorf("%s changes %s", variable, sortedList(got))
 		}
 	}
 	file := filepath.Join(t.TempDir(), "named.yml")
@@ -294,7 +294,7 @@ func differences(before, after map[string]string) map[string]string {
 	return out
 }
 
-func listed(settings map[string]string) string {
+func sortedList(settings map[string]string) string {
 	var lines []string
 	for _, path := range slices.Sorted(maps.Keys(settings)) {
 		lines = append(lines, "  "+path+" = "+settings[path])

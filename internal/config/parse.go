@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-func only(word string) func(string) (string, error) {
+func mustBe(word string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s != word {
 			return "", fmt.Errorf("not built; known is %s", word)
@@ -79,7 +79,7 @@ func headerValue(s string) (string, error) {
 	return s, nil
 }
 
-func listed(names []string) string {
+func sortedList(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
@@ -88,7 +88,7 @@ func listed(names []string) string {
 }
 
 // lines takes a joined error apart: one problem a line.
-func lines(err error) []string {
+func errorLines(err error) []string {
 	var out []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if line = strings.TrimSpace(line); line != "" {

@@ -51,24 +51,24 @@ func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 	base := extends.Value()
 	if of, custom := all.nodes[base]; custom {
 		baseSection := of.Path()
-		circle := all.started[base] && cfg.Providers[base] == nil && !r.broken[baseSection]
+		circle := all.started[base] && cfg.Providers[base] == nil && !r.unusable[baseSection]
 		if !circle {
 			r.customProvider(cfg, base, all)
 		}
 		switch {
 		case circle:
-			r.broken[section] = true
+			r.unusable[section] = true
 			extends.Fail("%q extends this provider in its turn; one of them stands alone or extends one of the catalogue", base)
 			return
-		case r.broken[baseSection]:
-			r.broken[section] = true
+		case r.unusable[baseSection]:
+			r.unusable[section] = true
 			extends.Fail("provider %q (line %d) has problems of its own, which are to be mended first", base, of.KeyLine())
 			return
 		}
 	}
 	p := providers.ParseNode(name, n, cfg.Providers)
 	if p == nil {
-		r.broken[section] = true
+		r.unusable[section] = true
 		return
 	}
 	cfg.Providers[name] = p

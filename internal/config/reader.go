@@ -16,17 +16,17 @@ type reader struct {
 	handlers bool // whether a route without a target is carried out by a Go function
 	warnings []string
 
-	// broken are the sections of names that cannot be used, such as targets.ledger: who
+	// unusable are the sections of names that cannot be used, such as targets.ledger: who
 	// refers to one is not told that it is unknown.
-	broken map[string]bool
-	// misset are the keys whose environment variable cannot be used.
-	misset map[string]bool
+	unusable map[string]bool
+	// badVariables are the keys whose environment variable cannot be used.
+	badVariables map[string]bool
 }
 
 // sound reports whether nothing is wrong with a key and what is below it, in the file or
 // in the environment. A comparison with what could not be read would complain twice.
 func (r *reader) sound(path string) bool {
-	for key := range r.misset {
+	for key := range r.badVariables {
 		if key == path || strings.HasPrefix(key, path+".") {
 			return false
 		}
@@ -41,7 +41,7 @@ func (r *reader) sound(path string) bool {
 // named reports whether the key of a member is a name, and remembers it if it is none.
 func (r *reader) named(n *yamltree.Node) bool {
 	if _, err := checkedName(n.Name()); err != nil {
-		r.broken[n.Path()] = true
+		r.unusable[n.Path()] = true
 		n.FailKey("%v", err)
 		return false
 	}
@@ -53,7 +53,7 @@ func failLines(n *yamltree.Node, err error) {
 	if err == nil {
 		return
 	}
-	for _, line := range lines(err) {
+	for _, line := range errorLines(err) {
 		n.Fail("%s", line)
 	}
 }

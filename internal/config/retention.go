@@ -117,7 +117,7 @@ func (c *Class) Horizons() prune.Horizons {
 func (r *reader) classes(cfg *Config, n *yamltree.Node) {
 	for _, member := range n.Members() {
 		if err := inbox.CheckClassName(member.Name()); err != nil {
-			r.broken[member.Path()] = true
+			r.unusable[member.Path()] = true
 			member.FailKey("%v", err)
 			continue
 		}

@@ -102,8 +102,8 @@ func (r *reader) routeTarget(cfg *Config, route *Route, name string) *Target {
 			return t
 		}
 	}
-	if target.Sound() && !slices.Contains(names, name) && !r.broken["targets."+name] {
-		target.Fail("unknown target %s; %sknown are %s", r.report.Quote(name), yamltree.DidYouMean(names, name), listed(names))
+	if target.Sound() && !slices.Contains(names, name) && !r.unusable["targets."+name] {
+		target.Fail("unknown target %s; %sknown are %s", r.report.Quote(name), yamltree.DidYouMean(names, name), sortedList(names))
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		"external_url":      r.reference(&s.ExternalURL, httpURL),
 		"max_body":          yamltree.Size(&s.MaxBody),
 		"rearm":             yamltree.Value(&s.Rearm, rearm),
-		"on_conflict":       yamltree.Value(new(string), only("flag")),
-		"suspected_replay":  yamltree.Value(new(string), only("flag")),
+		"on_conflict":       yamltree.Value(new(string), mustBe("flag")),
+		"suspected_replay":  yamltree.Value(new(string), mustBe("flag")),
 		"answer_duplicates": yamltree.Value(&s.AnswerOutcome, answerDuplicates),
 		"redact":            yamltree.List(&s.Redact, memberPath),
 		"emit":              yamltree.Bool(&s.Emit),
@@ -64,7 +64,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 // is then reported, there or where the provider stands.
 func (r *reader) sourceProvider(cfg *Config, n *yamltree.Node, name string) *providers.Provider {
 	named := n.Member("provider")
-	if !named.Sound() || r.broken["providers."+name] {
+	if !named.Sound() || r.unusable["providers."+name] {
 		return nil
 	}
 	if p := cfg.Providers[name]; p != nil {
@@ -104,7 +104,7 @@ func (r *reader) sourceSecrets(s *Source) {
 
 // class reads the retention class of a source.
 func (r *reader) class(cfg *Config, s *Source, n *yamltree.Node) {
-	if r.broken["classes."+n.Value()] {
+	if r.unusable["classes."+n.Value()] {
 		return
 	}
 	names := make([]string, len(cfg.Classes))
@@ -113,7 +113,7 @@ func (r *reader) class(cfg *Config, s *Source, n *yamltree.Node) {
 	}
 	yamltree.Read(n, &s.Class, func(name string) (string, error) {
 		if !slices.Contains(names, name) {
-			return "", fmt.Errorf("unknown class; %sknown are %s", yamltree.DidYouMean(names, name), listed(names))
+			return "", fmt.Errorf("unknown class; %sknown are %s", yamltree.DidYouMean(names, name), sortedList(names))
 		}
 		return name, nil
 	})

@@ -16,19 +16,19 @@ import (
 // that are told an address.
 const keysAddress = "https://keys.example.com/jwks.json"
 
-// held is what a vector's keys and parameters say.
-type held struct {
+// material is what a vector's keys and parameters say.
+type material struct {
 	keys, params map[string]any
 }
 
-func (v *Vector) held() held {
-	out := held{params: v.Params}
+func (v *Vector) material() material {
+	out := material{params: v.Params}
 	_ = json.Unmarshal(v.Keys, &out.keys) // keys of another shape are of no use here
 	return out
 }
 
 // text gives a key or parameter that is a text.
-func (h held) text(name string) string {
+func (h material) text(name string) string {
 	if text, ok := h.keys[name].(string); ok {
 		return text
 	}
@@ -40,7 +40,7 @@ func (h held) text(name string) string {
 // it: one that is named as a setting of the provider is that setting, and what
 // else is required is filled in.
 func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
-	h := v.held()
+	h := v.material()
 	settings := map[string][]string{}
 	for i := range p.Spec().Settings {
 		s := &p.Spec().Settings[i]
@@ -59,7 +59,7 @@ func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
 
 // setting gives the value of one; asked says that the vector is to name an
 // address of keys where the provider's own is not given.
-func (v *Vector) setting(h held, name string, asked bool) []string {
+func (v *Vector) setting(h material, name string, asked bool) []string {
 	for _, from := range []map[string]any{h.params, h.keys} {
 		if value, ok := from[name]; ok {
 			return texts(value)
@@ -132,7 +132,7 @@ func (v *Vector) connect(req *providers.Request) {
 
 // store is a key store that holds a vector's keys. Like the real one it gives
 // nothing from an address that was not allowed.
-type store held
+type store material
 
 // Fetch gives the vector's key.
 func (s store) Fetch(want scheme.KeyRequest) ([]byte, error) {

@@ -1,5 +1,5 @@
 // Package vectors runs files of test vectors: requests with the verdict that a
-// provider's verification must give, and the answer that a handshake must get.
+// provider's verification must give, and the answer that a handshake must get. Call [Parse], then [Run].
 package vectors
 
 import (
@@ -117,7 +117,7 @@ func (v *Vector) Held() []providers.Secret {
 			values = append(values, text)
 		}
 	}
-	h := v.held()
+	h := v.material()
 	byID, _ := h.params["keys_by_id"].(map[string]any)
 	switch id := h.text("keyid"); {
 	case len(byID) > 0:
@@ -148,7 +148,7 @@ func (v *Vector) Held() []providers.Secret {
 }
 
 // secret adds the keys of one name that are secrets.
-func (h held) secret(name string, add func(any)) {
+func (h material) secret(name string, add func(any)) {
 	if name == "private_key" || strings.HasPrefix(name, "key_base") || name == "ca_pem" {
 		return
 	}

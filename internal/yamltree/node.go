@@ -14,7 +14,7 @@ const (
 	scalar
 	list
 	mapping
-	refused // reported already
+	unsupported // reported already
 )
 
 // Node is a value in a document: nothing, a single value, a list or a mapping.
@@ -26,8 +26,10 @@ type Node struct {
 	kind     kind
 	text     string
 	children []*Node
-	broken   bool     // something in it or below it is wrong
-	meant    []string // keys that may have been meant by unknown ones
+	// hasProblem says that something in it or below it is wrong, and suggested are the keys that
+	// may have been meant by unknown ones.
+	hasProblem bool
+	suggested  []string
 
 	line, column       int
 	keyLine, keyColumn int
@@ -98,7 +100,7 @@ func (n *Node) Member(name string) *Node {
 
 // Sound reports whether nothing in the node, or below it, was reported so far. What is
 // not in the document is sound.
-func (n *Node) Sound() bool { return n == nil || !n.broken }
+func (n *Node) Sound() bool { return n == nil || !n.hasProblem }
 
 // Fail reports a problem of the value, at its line.
 func (n *Node) Fail(format string, args ...any) { n.fail(n.line, n.column, format, args) }
@@ -116,7 +118,7 @@ func (n *Node) fail(line, column int, format string, args []any) {
 	p := Problem{File: n.report.File, Line: line, Column: column, Path: n.shownPath(), Text: fmt.Sprintf(format, args...)}
 	n.report.problems = append(n.report.problems, p)
 	for at := n; at != nil; at = at.parent {
-		at.broken = true
+		at.hasProblem = true
 	}
 }
 
@@ -156,13 +158,13 @@ func (n *Node) at() position {
 
 func (n *Node) refuse(text string) {
 	n.Fail("%s", text)
-	n.kind = refused
+	n.kind = unsupported
 }
 
 // Members gives the members of a mapping with free keys. Of a value that is none it
 // reports it.
 func (n *Node) Members() []*Node {
-	if n == nil || n.kind == empty || n.kind == refused {
+	if n == nil || n.kind == empty || n.kind == unsupported {
 		return nil
 	}
 	if n.kind != mapping {
@@ -193,19 +195,21 @@ func (n *Node) unknownKey(member *Node, names []string) {
 	slices.Sort(names)
 	key := &Node{report: n.report, parent: n, line: member.keyLine, column: member.keyColumn}
 	key.Fail("unknown key %s; %sknown are %s", n.report.Quote(member.name), DidYouMean(names, member.name), strings.Join(names, ", "))
-	member.broken = true
-	n.meant = append(n.meant, Nearest(names, member.name)...)
+	member.hasProblem = true
+	n.suggested = append(n.suggested, Nearest(names, member.name)...)
 }
 
 // Lacks reports whether a mapping does not have a key, and no unknown key either by which it
 // may have been meant.
-func (n *Node) Lacks(key string) bool { return n.Member(key) == nil && !slices.Contains(n.meant, key) }
+func (n *Node) Lacks(key string) bool {
+	return n.Member(key) == nil && !slices.Contains(n.suggested, key)
+}
 
 // Items gives the elements of a list. Anything else is the one element of a list; an empty
 // value has none.
 func (n *Node) Items() []*Node {
 	switch {
-	case n == nil || n.kind == empty || n.kind == refused:
+	case n == nil || n.kind == empty || n.kind == unsupported:
 		return nil
 	case n.kind == list:
 		return slices.Clone(n.children)
@@ -218,7 +222,7 @@ func (n *Node) Text() (string, bool) {
 	switch n.kind {
 	case scalar:
 		return n.text, true
-	case refused:
+	case unsupported:
 	case empty:
 		n.Fail("is empty; write a value, or leave the key out")
 	default:
@@ -233,7 +237,7 @@ func (n *Node) describe() string {
 		return "a mapping"
 	case list:
 		return "a list"
-	case empty, refused:
+	case empty, unsupported:
 		return "nothing"
 	case scalar:
 	}

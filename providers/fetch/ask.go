@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxQuestions is how many questions are under way at once. Whoever holds one
-	// genuine delivery can cause questions, and none is to wait behind his.
+	// genuine delivery can cause questions, and none is to wait behind theirs.
 	maxQuestions = 32
 
 	// maxAnswer is the largest answer, in bytes.
