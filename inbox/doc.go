@@ -1,6 +1,24 @@
-// Package inbox is the domain of Oncegate and its SQL: the gate that records a
-// delivery once, and the life of the effects that follow. It knows PostgreSQL;
-// it knows no web framework, no provider and no queue.
+// Package inbox is the domain of Oncegate and its SQL: the words, and the life of effects from the commit that records
+// them to the state in which they stay. It knows PostgreSQL; it knows no web framework, no provider and no queue.
+//
+// # Where to begin
+//
+// A program that takes and carries out webhooks calls package oncegate, at the module's root, and nothing here. Whoever
+// works on Oncegate itself begins with [Effects]: [NewEffects], [Effects.Claim], [Effects.Settle]. [Lister] reads what
+// people look at, [Operations] waits for results, [Clock] compares clocks. On top of this package stand, one noun each:
+//
+//   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
+//   - replay carries effects out again, prune removes and erases;
+//   - registry writes the configuration's names, node lets processes know of each other;
+//   - receiver and admin are the HTTP sides.
+//
+// Below it stand sequence, which decides about order without a database, seal, which encrypts, and internal, which holds
+// what all stores share.
+//
+// This package has more files and names than any other, for a reason: an effect, its order, its effect key, its result and
+// the decisions of people about it are changed under the same locks, by the same statement ([Effects.SettleLocked]), and
+// must read as one. Half of its exported names are words that are stored or shown: states, reasons, outcomes, actions,
+// and the rows of lists.
 //
 // # The promise
 //
@@ -32,42 +50,6 @@
 // Our tables are the truth; river_job is only a wake-up. Truncating it loses and
 // doubles nothing.
 //
-// # How an event gets in
-//
-// [Gate.Accept] takes a verified [Admission]. Concurrent admissions are
-// committed as one group, without lingering: handlers queue what they have
-// prepared, a flusher takes whatever waits. A group is two round trips. The
-// first inserts the events ON CONFLICT DO NOTHING and reads back all keys of the
-// group, since its first statement's snapshot cannot see a row that committed
-// while it waited for it. The second writes bodies, jobs and effects of the new
-// ones, counts the others, and commits. The unique constraint inbox_event_key
-// decides, nothing else.
-//
-// A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group is run
-// again with the same ids, and finds either room or its own rows. Only an ERROR
-// is a rollback. What one delivery brings (a value, a held key) fails alone: the
-// group is split, and each of its deliveries inherits what is left of its deadline,
-// which counts from when it entered the gate. What every delivery would meet alone
-// (the lock of a table, a cancelled statement) splits nothing: the group is run
-// again until the deadline of its oldest delivery, and then answered at once.
-//
-// A delivery of more events than fit a group is committed in parts, with others
-// beside and between them, and acknowledged when all are committed. The first part
-// with a new event stores the body; each later one locks it before its events point
-// to it. If a part fails, the sender's retry meets the committed ones as duplicates.
-//
-// A delivery whose key is known with other bytes is compared after the commit. If
-// its canonical payload differs too it is a conflict: the event stays as it is, and
-// the payload is stored in the table conflict before it is acknowledged, the newest
-// five different ones of an event. A person may admit one as an event of its own
-// ([AdmitConflict]), under an id that is made of the event's id and the payload's
-// hash. A conflict keeps its event from being pruned. An operation's payload is not
-// kept: its caller is told 409 and the difference.
-//
-// Keys that senders publish and that have verified something are rows ([VerifiedKey]), so
-// that a process which starts need not fetch them beside forgeries that name others. They
-// are copies: a lost row is fetched again.
-//
 // # How an effect gets done
 //
 // An effect is a row with a state ([EffectState]). A River job wakes a worker,
@@ -82,7 +64,7 @@
 // An effect on an idempotent target whose attempts are used up is dead, also if
 // one of them may have reached the target: as long as the target knows the key,
 // sending it again does no harm, and a redelivery or a replay may. A caller is
-// told indeterminate of it and not failed, since he would call under a new key.
+// told indeterminate of it and not failed, since they would call under a new key.
 //
 // Of all effects of a route with one key by recipe, one happens: it owns the key, and
 // the others are its duplicates with its outcome. An owner that is dead and certainly
@@ -147,146 +129,13 @@
 // its rest by decision forgets a result that is no longer true, in the same
 // transaction: resolving ([Effects.Resolve]) one of indeterminate, a replay any
 // that says less than done. Until the effects are at rest again the caller is
-// told that it goes on: told of a failure that is being mended, he would call
+// told that it goes on: told of a failure that is being mended, they would call
 // again under a new key, and it would happen twice.
 //
 // A caller whose operation failed calls again under a new key and names the old event
 // as the new one's parent. From then on the old effects are repeated neither by a
 // redelivery nor by a batch replay, nor by a probe: one wish, one effect. A person may
 // still send one of them, by its id, who says that they know of the later call.
-//
-// SQL callers emit into the outbox in their own transactions; a [Relay] admits
-// the rows through the gate and then deletes them. It looks from the front each
-// time, since rows become visible in another order than their ids. What can never be
-// admitted stays there, refused, until a person discards it.
-//
-// Order of arrival, for sources that have such a route: a deferred trigger gives each
-// row its position when its transaction commits, under a lock that is held until the
-// commit is visible. So positions are in the order of commits, and no row becomes
-// visible behind one that a relay has seen. One relay at a time takes such a source:
-// it admits the rows as one delivery of many events, whose time of receipt is later
-// than all that the source was given before, by a time that the database keeps. The
-// order holds from the process on that first registers such a route. It is that of
-// commits on this server: what a standby shows, or when a caller learns of its
-// commit, may be another.
-//
-// # How a replay goes
-//
-// [Replays.Plan] writes down, item by item, what a run would do: each effect with
-// its state, reason, version and revision, whether it gets fresh attempts or why not, and what the [Judge]
-// says would be sent today. [Replays.Start] takes a plan whose digest, made anew
-// over its rows, is the one that was shown. [Replays.Step] then takes a few items
-// at a time in one transaction under the lock of the replay's row: the effects
-// leave their rest through settle, if they are still as the plan saw them, the items get
-// their outcomes, the wake-ups their lowest priority. So a process may die
-// anywhere, two may work on one replay, and a cancellation leaves each item done
-// or as it was. A replay's rate is kept by the database's clock, in its row. Its
-// job is only a wake-up too: the sweeper finds a running replay that has none.
-//
-// A plan never overrides a decision. Whatever takes an effect out of a state at rest, and
-// whatever is decided about one that stays there (its event is erased, its stream goes on
-// without it, another payload of its event is admitted), moves the effect's revision, in
-// the transaction that does it. A run leaves an effect of another revision alone, and its
-// item says who decided since the plan. The version, by contrast, counts how often an effect
-// was given fresh attempts; attempts are numbered by it, and new keys are made of it.
-//
-// Under its own key an effect sends the bytes that were stored for it, whatever
-// the configuration says today: one key, one body. Under a new key, which is the
-// old one with the version behind it, it is rendered anew. An ordered effect
-// becomes pending like any other, and the claim decides by the policy for late
-// ones. A duplicate is replayed as its owner. A route that is ordered and new to an
-// event gets no effect of it: places in a sequence are given when events come, and an
-// effect without one would pass those that have. The plan says so.
-//
-// # How things go
-//
-// A [Pruner] removes what is past its horizon ([Horizons]) and needed by nothing:
-// whole days of bodies, settled effects with their attempts, then events that have
-// no effect left, keys and streams that nothing can ask for any more, and records.
-// Only one pass runs at a time, but every batch is safe without that: rows are
-// locked with SKIP LOCKED by one statement and looked at again by the next. A walk
-// goes on where the last pass ended and begins anew once a day; what was left
-// behind is found then.
-//
-// A body that is still needed when its day goes is copied to the class "kept", and
-// its event's pointer with it: before the day is detached, and again after, when
-// nobody new can reach it. In between, and if a pass is killed there until the next
-// one, a body that became needed that very moment counts as gone: its effect is
-// dead with that reason, and can be replayed. A body belongs to the class under
-// which it came; if its source keeps bodies for longer since, it is kept.
-//
-// [EraseEvent] removes the content of one event. Its pointer then names the class
-// "erased", which no body has. The sequence keys of the event's streams go with it, also
-// where other events of these streams stay: the key is the same person's. A stream is
-// known by the hash of its key, so it stays where it is, and a later event of the key
-// belongs to it; a fresh stream would start the order over and let an older version
-// through. The gate writes the key that people see only when it makes a stream, so it does
-// not come back. Tombstones outlive the gate's horizon by an hour, so
-// that no event falls between known and too old.
-//
-// # How processes know of each other
-//
-// Every process has a row in the table node ([Node]) with its version, its roles, a
-// fingerprint of its configuration and the sealing keys it holds, and renews it every
-// few seconds. What is only safe if all of them know something asks there first: a
-// sealing key is known to all before one seals with it ([Lacking]), and goes when
-// nobody seals with it any more ([Sealing]). An effect whose key its process lacks
-// waits, without an attempt: another process may have the key.
-//
-// The row also names the routes that a process works. An effect whose route the fetching
-// process does not know is handed over to the live processes that work it, as the last
-// heartbeat saw them ([Peers]): its wake-up gets a kind that only they fetch. If they
-// vanish, the sweeper takes such wake-ups back. With no process that knows the route the
-// effect is put off, for longer and longer, until one starts and recalls it
-// ([Effects.RecallStrays]).
-//
-// # What is kept of refusals
-//
-// A refusal helps a person and promises nothing, but a secret that was rotated too early
-// is mended by admitting what was refused meanwhile ([Reverify]). Nobody needs a secret to
-// be refused, so a source divides its room for refusals ([Refusals]) evenly: first by
-// diagnosis, then by peer. A peer with more than an even share loses its own oldest ones.
-// Most diagnoses are proved by undoing the mistake, which takes the secret, so forgers cannot
-// reach the share of one. A part of each rate, and of the queue in memory, is kept
-// for peers that have hardly used it. Forgers with very many addresses still share
-// one diagnosis with a sender whose secret is simply another one.
-//
-// # How names change
-//
-// A source or route of the configuration is found by its name. [Register] renames a row
-// whose name is among the previous names of the configuration, under a lock on both
-// tables, and writes down each renaming. One that was applied is never applied again, and
-// a name of the past leads to the row that had it, so that a process which starts with an
-// earlier configuration neither makes the old name anew nor renames anything back. An
-// earlier version of the program is stopped from it by a trigger. Keys are made with
-// the first name of a row for ever; no two rows have the same one. [Register] refuses
-// what would make old events new: a new source beside one of its provider that holds keys
-// and is gone from the configuration, and another provider for the keys of a source. It
-// refuses another recipe of keys, too, while there are keys of the old one.
-//
-// Lease tokens say to which targets their process sends ([RegisterRouting]). An effect
-// keeps the token of its first attempt that may have happened, so that a process which has
-// another target for the route does not send it there ([Effects.Elsewhere]).
-//
-// # What a session must be
-//
-// The promise rests on the settings of a session: that a commit waits for the disk, which
-// schema a name means, how long a lock is waited for. A pool sets them by statement on
-// every connection it makes, reads them back, and refuses a connection that differs;
-// package session says how, and how a pooler that shares sessions is found out. A
-// connection that was idle is asked for its session in place of a ping, so none of this
-// costs a delivery or an effect a round trip. After a pooler in session mode is reloaded
-// into transaction mode, up to five seconds may pass before all pools refuse to work; the
-// server's connections keep their settings in that time, unless the pooler opens new ones.
-//
-// # What readiness asks
-//
-// [Writable] asks whether the database takes writes. [CommitProbe] commits every few
-// seconds, as the gate would, so that a database which takes no commits is noticed while
-// nobody delivers; it lets one commit wait for as long as it takes, because one that is
-// given up goes on waiting inside the server. [Gate.Ready] tells a gate that cannot commit
-// from one that has met a bad delivery, and is cleared by [Gate.Committed] when the
-// balancer sends nothing that could.
 //
 // # How clocks and connections fail
 //
@@ -298,7 +147,7 @@
 //
 // A connection may fall silent, without a reset and without an answer. Each statement
 // of claims, settlements, sweeps and checks has a deadline by the lease, those that
-// River makes without one have it from the connection ([OpenPoolWithin]), and a pool
+// River makes without one have it from the connection ([session.OpenPoolWithin]), and a pool
 // one of whose connections owed an answer in vain is renewed, since the others most
 // likely went the same way. The gate sets no deadline of the server's, for a statement
 // timeout would also hit a COMMIT that waits for a standby; nor does the work pool.

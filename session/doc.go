@@ -1,6 +1,8 @@
 // Package session makes connections to PostgreSQL whose sessions are what Oncegate needs, and
 // stays sure of it while they are used.
 //
+// Call [OpenPool] for each [PoolRole], with one [Guard] for all pools of a process ([GuardedBy]).
+//
 // A pooler may stand between a process and its database. Three things go wrong there without a
 // word: the pooler drops what a client asks for in its startup message, so that the session
 // commits asynchronously or resolves names in another schema; the pooler gives the server's
@@ -16,5 +18,7 @@
 //     One that was idle in a pool is asked the same, instead of being pinged.
 //
 // When sessions are shared, the guard has every pool it guards refuse to hand out connections
-// until they are not, with [ErrShared].
+// until they are not, with [ErrShared]. After a pooler in session mode is reloaded into transaction mode, up to five seconds
+// may pass before all pools refuse to work; the server's connections keep their settings in that time, unless the pooler
+// opens new ones.
 package session
