@@ -1,0 +1,119 @@
+package row_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+type state string
+
+type sample struct {
+	id    [16]byte
+	state state
+	note  *string
+	count int32
+	key   *int32
+	job   int64
+	open  bool
+	body  []byte
+	at    *time.Time
+}
+
+func sampleColumns(first int) *row.Columns[sample] {
+	return row.ColumnsFrom(first,
+		row.UUID("id", func(s *sample) [16]byte { return s.id }),
+		row.Text("state", func(s *sample) state { return s.state }),
+		row.OptionalText("note", func(s *sample) *string { return s.note }),
+		row.Int("count", func(s *sample) int32 { return s.count }),
+		row.Int("key_id", func(s *sample) *int32 { return s.key }),
+		row.Bigint("job_id", func(s *sample) int64 { return s.job }),
+		row.Bool("open", func(s *sample) bool { return s.open }),
+		row.Bytes("body", func(s *sample) []byte { return s.body }),
+		row.Time("at", func(s *sample) *time.Time { return s.at }),
+	)
+}
+
+func samples() []sample {
+	note, key, at := "a note", int32(7), time.Unix(1, 0)
+	return []sample{
+		{id: [16]byte{1}, state: "done", note: &note, count: 2, key: &key, job: 3, open: true, body: []byte("x"), at: &at},
+		{id: [16]byte{2}, state: "dead"},
+	}
+}
+
+// The text and the arguments come from the list in one order, and each argument is a slice of the type that the text
+// names.
+func TestColumnsGiveTextAndArgumentsInOneOrder(t *testing.T) {
+	t.Parallel()
+	columns, rows := sampleColumns(3), samples()
+	const arrays = "$3::uuid[], $4::text[], $5::text[], $6::int[], $7::int[], $8::bigint[], $9::boolean[], $10::bytea[], $11::timestamptz[]"
+	if columns.Arrays() != arrays {
+		t.Errorf("the parameters are %s, want %s", columns.Arrays(), arrays)
+	}
+	const names = "id, state, note, count, key_id, job_id, open, body, at"
+	if columns.Names() != names {
+		t.Errorf("the names are %s, want %s", columns.Names(), names)
+	}
+	if columns.Next() != 12 {
+		t.Errorf("the next parameter is %d, want 12", columns.Next())
+	}
+	want := []any{
+		"first", "second", [][16]byte{{1}, {2}}, []string{"done", "dead"}, []*string{rows[0].note, nil}, []int32{2, 0}, []*int32{rows[0].key, nil},
+		[]int64{3, 0}, []bool{true, false}, [][]byte{[]byte("x"), nil}, []*time.Time{rows[0].at, nil},
+	}
+	if got := columns.Append([]any{"first", "second"}, rows); !reflect.DeepEqual(got, want) {
+		t.Errorf("the arguments are %v, want %v", got, want)
+	}
+	if got := columns.AppendEach([]any{"first", "second"}, []*sample{&rows[0], &rows[1]}); !reflect.DeepEqual(got, want) {
+		t.Errorf("the arguments of pointers are %v, want %v", got, want)
+	}
+	if got := sampleColumns(1).Args(rows); !reflect.DeepEqual(got, want[2:]) {
+		t.Errorf("the arguments from the first on are %v, want %v", got, want[2:])
+	}
+}
+
+// A list that no statement could use is found when the program starts, and arguments that would stand at another
+// parameter's place before anything is sent.
+func TestColumnsOutOfStepAreFound(t *testing.T) {
+	t.Parallel()
+	id := row.UUID("id", func(s *sample) [16]byte { return s.id })
+	for name, c := range map[string]struct {
+		do   func()
+		says string
+	}{
+		"two of a name": {
+			func() { row.ColumnsFrom(1, id, row.Bigint("id", func(s *sample) int64 { return s.job })) }, `two columns "id"`,
+		},
+		"no name":             {func() { row.ColumnsFrom(1, row.Bool("", func(s *sample) bool { return s.open })) }, "no name"},
+		"no type":             {func() { row.ColumnsFrom(1, id, row.Column[sample]{}) }, "column 2 has no name or no type"},
+		"no column":           {func() { row.ColumnsFrom[sample](1) }, "without a column"},
+		"from zero":           {func() { row.ColumnsFrom(0, id) }, "count from 1"},
+		"an argument before":  {func() { row.ColumnsFrom(1, id).Append([]any{"node"}, samples()) }, "column id is parameter 1, but 1 arguments"},
+		"an argument missing": {func() { row.ColumnsFrom(3, id).AppendEach([]any{"node"}, nil) }, "column id is parameter 3, but 1 arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, c.says) {
+					t.Errorf("it says %q, want %q in it", said, c.says)
+				}
+			}()
+			c.do()
+		})
+	}
+}
+
+// A group's arguments cost one slice and its header for each column, and the list of them, however many rows there are.
+//
+//nolint:paralleltest // what parallel tests allocate would be counted too
+func TestColumnsAllocateOnceAColumn(t *testing.T) {
+	columns, rows := sampleColumns(1), make([]sample, 500)
+	var args []any
+	if n := testing.AllocsPerRun(20, func() { args = columns.Args(rows) }); n > float64(2*len(args)+1) {
+		t.Errorf("%v allocations for %d columns", n, len(args))
+	}
+}
