@@ -8,116 +8,98 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// columns are the events of a group as arrays, one for each parameter of
-// [insertEvents].
-type columns struct {
-	ids                          []inbox.ID
-	sourceIDs                    []int32
-	eventIDs, types              []string
-	shas, canonicals             [][]byte
-	occurredAt, receivedAt       []*time.Time
-	admissions                   []string
-	details                      []*string
-	classes                      []string
-	bodyIDs                      []inbox.ID
-	items, offsets, lengths, dup []int32
-	traceparents                 []*string
-	unsigned, rearms             []bool
-	parents                      []inbox.ID
-}
+// eventColumns are the columns of the events that a group inserts.
+var eventColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(l *lead) inbox.ID { return l.id }),
+	row.Int("source_id", func(l *lead) int32 { return l.source().ID }),
+	row.Text("event_id", func(l *lead) string { return l.eventID }),
+	row.Text("type", (*lead).storedType),
+	row.Bytes("body_sha256", func(l *lead) []byte { return l.sha[:] }),
+	row.Bytes("canonical_sha256", func(l *lead) []byte { return l.canonical }),
+	row.Time("occurred_at", func(l *lead) *time.Time { return row.Micros(l.event().OccurredAt) }),
+	row.Time("received_at", func(l *lead) *time.Time { return row.Micros(l.delivery.admission.ReceivedAt) }),
+	row.Text("admission", func(l *lead) string { return l.admission }),
+	row.OptionalText("admission_detail", func(l *lead) *string { return row.Optional(l.detail) }),
+	row.Text("class", func(l *lead) string { return l.source().Class }),
+	row.UUID("body_id", func(l *lead) inbox.ID { return l.delivery.bodyID }),
+	row.Int("item", func(l *lead) int32 { return int32(l.item) }),
+	row.Int("body_offset", func(l *lead) int32 { return int32(l.event().Offset) }),
+	row.Int("body_length", func(l *lead) int32 { return int32(l.event().Length) }),
+	row.Int("deliveries", func(l *lead) int32 { return int32(1 + len(l.followers)) }),
+	row.OptionalText("traceparent", func(l *lead) *string { return row.Optional(l.delivery.admission.Traceparent) }),
+	row.Bool("id_unsigned", func(l *lead) bool {
+		return l.delivery.admission.IDUnsigned && l.admission != inbox.AdmissionUnusable
+	}),
+	row.UUID("parent", func(l *lead) inbox.ID { return l.event().Parent }),
+)
 
-func newColumns(leads []*lead) *columns {
-	n := len(leads)
-	c := &columns{
-		ids: make([]inbox.ID, 0, n), sourceIDs: make([]int32, 0, n), eventIDs: make([]string, 0, n), types: make([]string, 0, n),
-		shas: make([][]byte, 0, n), canonicals: make([][]byte, 0, n), occurredAt: make([]*time.Time, 0, n), receivedAt: make([]*time.Time, 0, n),
-		admissions: make([]string, 0, n), details: make([]*string, 0, n), classes: make([]string, 0, n), bodyIDs: make([]inbox.ID, 0, n),
-		items: make([]int32, 0, n), offsets: make([]int32, 0, n), lengths: make([]int32, 0, n), dup: make([]int32, 0, n),
-		traceparents: make([]*string, 0, n), unsigned: make([]bool, 0, n), rearms: make([]bool, 0, n),
-		parents: make([]inbox.ID, 0, n),
+// storedType is the event's type, if it can be stored: that of an unusable event is the sender's text as it came.
+func (l *lead) storedType() string {
+	eventType := l.event().Type
+	if l.admission == inbox.AdmissionUnusable && !row.Storable(eventType) {
+		return ""
 	}
-	for _, l := range leads {
-		a, event := l.delivery.admission, l.event()
-		eventType := event.Type
-		if l.admission == inbox.AdmissionUnusable && !row.Storable(eventType) {
-			eventType = ""
-		}
-		c.ids = append(c.ids, l.id)
-		c.sourceIDs = append(c.sourceIDs, a.Source.ID)
-		c.eventIDs = append(c.eventIDs, l.eventID)
-		c.types = append(c.types, eventType)
-		c.shas = append(c.shas, l.sha[:])
-		c.canonicals = append(c.canonicals, l.canonical)
-		c.occurredAt = append(c.occurredAt, row.Micros(event.OccurredAt))
-		c.receivedAt = append(c.receivedAt, row.Micros(a.ReceivedAt))
-		c.admissions = append(c.admissions, l.admission)
-		c.details = append(c.details, row.Optional(l.detail))
-		c.classes = append(c.classes, a.Source.Class)
-		c.bodyIDs = append(c.bodyIDs, l.delivery.bodyID)
-		c.items = append(c.items, int32(l.item))
-		c.offsets = append(c.offsets, int32(event.Offset))
-		c.lengths = append(c.lengths, int32(event.Length))
-		c.dup = append(c.dup, int32(1+len(l.followers)))
-		c.traceparents = append(c.traceparents, row.Optional(a.Traceparent))
-		c.unsigned = append(c.unsigned, a.IDUnsigned && l.admission != inbox.AdmissionUnusable)
-		c.rearms = append(c.rearms, a.Source.Rearm >= 0 && !a.Source.Strict)
-		c.parents = append(c.parents, event.Parent)
-	}
-	return c
+	return eventType
 }
 
-func (c *columns) insertArgs() []any {
-	return []any{
-		c.ids, c.sourceIDs, c.eventIDs, c.types, c.shas, c.canonicals, c.occurredAt, c.receivedAt, c.admissions, c.details,
-		c.classes, c.bodyIDs, c.items, c.offsets, c.lengths, c.dup, c.traceparents, c.unsigned, c.parents,
-	}
-}
+// keyColumns are the keys by which the events of a group are read back.
+var keyColumns = row.ColumnsFrom(1,
+	row.Int("source_id", func(l *lead) int32 { return l.source().ID }),
+	row.Text("event_id", func(l *lead) string { return l.eventID }),
+	row.UUID("own", func(l *lead) inbox.ID { return l.id }),
+	row.Bool("rearm", func(l *lead) bool { return l.source().Rearm >= 0 && !l.source().Strict }),
+)
 
-type bodyColumns struct {
-	classes         []string
-	ids             []inbox.ID
-	headers, bodies [][]byte
-	keyIDs          []*int32
-}
+// bodyColumns are the columns of the bodies that a group inserts.
+var bodyColumns = row.ColumnsFrom(1,
+	row.Text("class", func(d *delivery) string { return d.admission.Source.Class }),
+	row.UUID("id", func(d *delivery) inbox.ID { return d.bodyID }),
+	row.Bytes("headers", func(d *delivery) []byte { return d.headers }),
+	row.Bytes("body", func(d *delivery) []byte { return d.body }),
+	row.Int("key_id", func(d *delivery) *int32 { return d.keyID }),
+)
 
-// add adds the delivery's body once, however many of its events are new. A
+// addBody adds the delivery's body once, however many of its events are new. A
 // group is at most a few hundred deliveries, but one may carry thousands of
 // events, so the last added is looked at first.
-func (c *bodyColumns) add(d *delivery) {
-	for _, v := range slices.Backward(c.ids) {
-		if v == d.bodyID {
-			return
+func addBody(bodies []*delivery, d *delivery) []*delivery {
+	for _, known := range slices.Backward(bodies) {
+		if known.bodyID == d.bodyID {
+			return bodies
 		}
 	}
-	c.classes = append(c.classes, d.admission.Source.Class)
-	c.ids = append(c.ids, d.bodyID)
-	c.headers = append(c.headers, d.headers)
-	c.bodies = append(c.bodies, d.body)
-	c.keyIDs = append(c.keyIDs, d.keyID)
+	return append(bodies, d)
 }
 
-type effectColumns struct {
-	ids, eventIDs           []inbox.ID
-	routeIDs, routeVersions []int32
-	keys                    []string
-	jobIDs                  []int64
+// newEffect is an effect of a new event, with the job that will wake it.
+type newEffect struct {
+	*effectRow
+	event inbox.ID
+	job   int64
 }
 
-func (c *effectColumns) add(event inbox.ID, e *effectRow, job int64) {
-	c.ids = append(c.ids, e.id)
-	c.eventIDs = append(c.eventIDs, event)
-	c.routeIDs = append(c.routeIDs, e.route.ID)
-	c.routeVersions = append(c.routeVersions, e.route.Version)
-	c.keys = append(c.keys, e.key)
-	c.jobIDs = append(c.jobIDs, job)
+// effectColumns are the columns of the effects of unordered routes.
+var effectColumns = row.ColumnsFrom(1, columnsOfEffect("idempotency_key")...)
+
+// columnsOfEffect are those that each effect has; key is what its idempotency key is called.
+func columnsOfEffect(key string) []row.Column[newEffect] {
+	return []row.Column[newEffect]{
+		row.UUID("id", func(e *newEffect) inbox.ID { return e.id }),
+		row.UUID("event_id", func(e *newEffect) inbox.ID { return e.event }),
+		row.Int("route_id", func(e *newEffect) int32 { return e.route.ID }),
+		row.Int("route_version", func(e *newEffect) int32 { return e.route.Version }),
+		row.Text(key, func(e *newEffect) string { return e.key }),
+		row.Bigint("job_id", func(e *newEffect) int64 { return e.job }),
+	}
 }
 
-type bumpColumns struct {
+// bumps are the events that were delivered again, and how often.
+type bumps struct {
 	ids    []inbox.ID
 	counts []int32
 }
 
-func (c *bumpColumns) add(id inbox.ID, n int) {
+func (c *bumps) add(id inbox.ID, n int) {
 	c.ids = append(c.ids, id)
 	c.counts = append(c.counts, int32(n))
 }

@@ -21,17 +21,12 @@ var errVanished = errors.New("a key was neither inserted nor found")
 // carries a whole group, and two equal keys in it would raise 21000. The search
 // for the same body under another id is best effort, and only for providers
 // that do not sign their ids.
-const insertEvents = `
-INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
-    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent,
-    id_unsigned, parent, suspected_replay)
+var insertEvents = `
+INSERT INTO inbox_event (` + eventColumns.Names() + `, suspected_replay)
 SELECT k.*, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
             AND p.event_id <> k.event_id)
-FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::timestamptz[], $8::timestamptz[],
-    $9::text[], $10::text[], $11::text[], $12::uuid[], $13::int[], $14::int[], $15::int[], $16::int[], $17::text[],
-    $18::boolean[], $19::uuid[]) AS k (id, source_id, event_id, type, body_sha256, canonical_sha256, occurred_at, received_at,
-    admission, admission_detail, class, body_id, item, body_offset, body_length, deliveries, traceparent, id_unsigned, parent)
+FROM unnest(` + eventColumns.Arrays() + `) AS k (` + eventColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
 RETURNING id, suspected_replay`
 
@@ -39,23 +34,23 @@ RETURNING id, suspected_replay`
 // waited for it, so the keys are read by a second one, in the same round trip.
 // A duplicate of an event with dead effects, or with duplicates of dead ones, asks for them to be re-armed; what
 // may be re-armed is decided by the worker, under the effect's lock.
-const readEvents = `
+var readEvents = `
 SELECT k.ord, e.id, e.body_sha256, e.admission,
     e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND (f.state = 'dead'
         OR f.state = 'duplicate' AND EXISTS (SELECT FROM effect o WHERE o.id = f.duplicate_of AND o.state = 'dead')))
-FROM unnest($1::int[], $2::text[], $3::uuid[], $4::boolean[]) WITH ORDINALITY AS k (source_id, event_id, own, rearm, ord)
+FROM unnest(` + keyColumns.Arrays() + `) WITH ORDINALITY AS k (` + keyColumns.Names() + `, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
 
 // One row a delivery, for those of which at least one event is new. A day
 // without a partition raises 23514, is made, and the group is run again.
-const insertBodies = `
-INSERT INTO inbox_body (class, id, headers, body, key_id)
-SELECT * FROM unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[], $5::int[])`
+var insertBodies = `
+INSERT INTO inbox_body (` + bodyColumns.Names() + `)
+SELECT * FROM unnest(` + bodyColumns.Arrays() + `)`
 
-const insertEffects = `
-INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
+var insertEffects = `
+INSERT INTO effect (` + effectColumns.Names() + `, state, next_at)
 SELECT k.*, 'pending', now()
-FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[]) AS k`
+FROM unnest(` + effectColumns.Arrays() + `) AS k`
 
 // Once a key and group. SKIP LOCKED: the count is for people, and a duplicate
 // must not wait for a row that something else holds.
@@ -122,8 +117,7 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
 	}
-	c := newColumns(group.leads)
-	b.Queue(insertEvents, c.insertArgs()...).Query(func(rows pgx.Rows) error {
+	b.Queue(insertEvents, eventColumns.AppendEach(nil, group.leads)...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[inbox.ID]bool, len(group.leads))
 		var id inbox.ID
 		var suspected bool
@@ -139,7 +133,7 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 		}
 		return err
 	})
-	b.Queue(readEvents, c.sourceIDs, c.eventIDs, c.ids, c.rearms).Query(func(rows pgx.Rows) error {
+	b.Queue(readEvents, keyColumns.AppendEach(nil, group.leads)...).Query(func(rows pgx.Rows) error {
 		return readFound(rows, group.leads)
 	})
 	if group.effects > 0 {
@@ -197,10 +191,10 @@ func readFound(rows pgx.Rows, leads []*lead) error {
 // that is something for the workers.
 func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke bool, err error) {
 	var (
-		bodies  bodyColumns
-		effects effectColumns
-		ordered orderedColumns
-		bumps   bumpColumns
+		bodies  []*delivery
+		effects []newEffect
+		ordered []newEffect
+		again   bumps
 		wakes   []inbox.Wake
 		fresh   bool
 	)
@@ -209,7 +203,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		case l.fresh:
 			fresh = true
 			if !l.delivery.stored {
-				bodies.add(l.delivery)
+				bodies = addBody(bodies, l.delivery)
 			}
 			for i := range l.effects {
 				e := &l.effects[i]
@@ -221,14 +215,15 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 					wake.JobID = ids[len(wakes)]
 					wakes = append(wakes, wake)
 				}
+				written := newEffect{effectRow: e, event: l.id, job: wake.JobID}
 				if e.place != nil {
-					ordered.add(l.id, e, wake.JobID)
+					ordered = append(ordered, written)
 				} else {
-					effects.add(l.id, e, wake.JobID)
+					effects = append(effects, written)
 				}
 			}
 		case !l.ours:
-			bumps.add(l.row, 1+len(l.followers))
+			again.add(l.row, 1+len(l.followers))
 		}
 	}
 	wrote = fresh
@@ -240,15 +235,15 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 	if len(wakes) > 0 {
 		g.cfg.Enqueuer.InsertTx(b, wakes)
 	}
-	if len(bodies.ids) > 0 {
-		b.Queue(insertBodies, bodies.classes, bodies.ids, bodies.headers, bodies.bodies, bodies.keyIDs)
+	if len(bodies) > 0 {
+		b.Queue(insertBodies, bodyColumns.AppendEach(nil, bodies)...)
 	}
-	if len(effects.ids) > 0 {
-		b.Queue(insertEffects, effects.ids, effects.eventIDs, effects.routeIDs, effects.routeVersions, effects.keys, effects.jobIDs)
+	if len(effects) > 0 {
+		b.Queue(insertEffects, effectColumns.Args(effects)...)
 	}
-	ordered.queue(b)
-	if len(bumps.ids) > 0 {
-		b.Queue(bumpDeliveries, bumps.ids, bumps.counts)
+	queueOrdered(b, ordered)
+	if len(again.ids) > 0 {
+		b.Queue(bumpDeliveries, again.ids, again.counts)
 	}
 	return wrote, len(wakes) > 0, nil
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // Statements of the gate, for the tests of their plans.
-const (
+var (
 	InsertEvents   = insertEvents
 	ReadEvents     = readEvents
 	BumpDeliveries = bumpDeliveries

@@ -1,14 +1,15 @@
 package gate
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
@@ -103,29 +104,29 @@ func (g *Gate) countPlaces(d *delivery) {
 // The keys of a group, sorted, so that two groups that make the same ones do not
 // wait for each other crosswise. One that is there is not waited for, whoever has
 // locked it.
-const insertStreams = `
+var insertStreams = `
 INSERT INTO stream (route_id, key_hash, key_label, definition_id, key_label_sealed, key_label_key_id)
 SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0), k.sealed, k.key_id
-FROM unnest($1::int[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::int[]) AS k (route_id, hash, label, definition, sealed, key_id)
+FROM unnest(` + streamColumns.Arrays() + `) AS k (` + streamColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
 // Apart from the unordered ones, which have nothing of this to pay for.
-const insertOrdered = `
+var insertOrdered = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
     filtered, reason)
 SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, nullif(k.job_id, 0), k.state, CASE WHEN k.state = 'pending' THEN now() END,
     k.hash, nullif(k.number, '')::numeric, k.filtered, nullif(k.reason, '')
-FROM unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::bytea[], $9::text[], $10::boolean[], $11::text[])
-    AS k (id, event_id, route_id, route_version, key, job_id, state, hash, number, filtered, reason)`
+FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)`
 
-type orderedColumns struct {
-	effectColumns
-	states, numbers, reasons []string
-	hashes                   [][]byte
-	filtered                 []bool
-	streams                  []newStream
-}
+var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
+	row.Text("state", func(e *newEffect) inbox.EffectState { return e.place.state }),
+	row.Bytes("hash", func(e *newEffect) []byte { return e.place.hash }),
+	row.Text("number", func(e *newEffect) string { return e.place.number }),
+	row.Bool("filtered", func(e *newEffect) bool { return e.place.filtered }),
+	row.Text("reason", func(e *newEffect) inbox.Reason { return e.place.reason }),
+)...)
 
+// newStream is the stream of an effect; most are there already.
 type newStream struct {
 	routeID int32
 	hash    []byte
@@ -133,40 +134,35 @@ type newStream struct {
 	series  int64
 }
 
-func (c *orderedColumns) add(event inbox.ID, e *effectRow, job int64) {
-	c.effectColumns.add(event, e, job)
-	p := e.place
-	c.states, c.numbers, c.reasons = append(c.states, string(p.state)), append(c.numbers, p.number), append(c.reasons, string(p.reason))
-	c.hashes, c.filtered = append(c.hashes, p.hash), append(c.filtered, p.filtered)
-	if p.hash != nil {
-		c.streams = append(c.streams, newStream{e.route.ID, p.hash, p.label, e.route.Series.ID})
-	}
-}
+var streamColumns = row.ColumnsFrom(1,
+	row.Int("route_id", func(s *newStream) int32 { return s.routeID }),
+	row.Bytes("hash", func(s *newStream) []byte { return s.hash }),
+	row.OptionalText("label", func(s *newStream) *string { return s.label.Plain }),
+	row.Bigint("definition", func(s *newStream) int64 { return s.series }),
+	row.Bytes("sealed", func(s *newStream) []byte { return s.label.Sealed }),
+	row.Int("key_id", func(s *newStream) *int32 { return s.label.KeyID }),
+)
 
-func (c *orderedColumns) queue(b *pgx.Batch) {
-	if len(c.ids) == 0 {
+// queueOrdered queues the effects of ordered routes, and their streams before them.
+func queueOrdered(b *pgx.Batch, effects []newEffect) {
+	if len(effects) == 0 {
 		return
 	}
-	slices.SortFunc(c.streams, func(x, y newStream) int {
+	streams := make([]newStream, 0, len(effects))
+	for i := range effects {
+		if e := &effects[i]; e.place.hash != nil {
+			streams = append(streams, newStream{e.route.ID, e.place.hash, e.place.label, e.route.Series.ID})
+		}
+	}
+	slices.SortFunc(streams, func(x, y newStream) int {
 		if d := x.routeID - y.routeID; d != 0 {
 			return int(d)
 		}
-		return strings.Compare(string(x.hash), string(y.hash))
+		return bytes.Compare(x.hash, y.hash)
 	})
-	var routes []int32
-	var hashes [][]byte
-	var labels []*string
-	var series []int64
-	var sealed [][]byte
-	var keyIDs []*int32
-	for i, s := range c.streams {
-		if i == 0 || s.routeID != routes[len(routes)-1] || string(s.hash) != string(hashes[len(hashes)-1]) {
-			routes, hashes, series = append(routes, s.routeID), append(hashes, s.hash), append(series, s.series)
-			labels, sealed, keyIDs = append(labels, s.label.Plain), append(sealed, s.label.Sealed), append(keyIDs, s.label.KeyID)
-		}
+	streams = slices.CompactFunc(streams, func(x, y newStream) bool { return x.routeID == y.routeID && bytes.Equal(x.hash, y.hash) })
+	if len(streams) > 0 {
+		b.Queue(insertStreams, streamColumns.Args(streams)...)
 	}
-	if len(routes) > 0 {
-		b.Queue(insertStreams, routes, hashes, labels, series, sealed, keyIDs)
-	}
-	b.Queue(insertOrdered, c.ids, c.eventIDs, c.routeIDs, c.routeVersions, c.keys, c.jobIDs, c.states, c.hashes, c.numbers, c.filtered, c.reasons)
+	b.Queue(insertOrdered, orderedColumns.Args(effects)...)
 }
