@@ -9,7 +9,7 @@ import (
 )
 
 // Statements about effects and streams, for the tests of their plans.
-const (
+var (
 	LockStreams = lockStreams
 	LockAsked   = lockAsked
 	ReadOrder   = readOrder

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -99,7 +100,8 @@ type going struct {
 	floor      string          // from which number on nothing else may wait before next
 	next       *aheadRow
 	token      ID
-	then       *ahead // known when next is claimed
+	lease      time.Duration // of the claim of next
+	then       *ahead        // known when next is claimed
 }
 
 // foresee says what a settlement will do to its stream, if it is done, was read ahead
@@ -133,7 +135,7 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
 	return going{
 		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(order, h.own.number),
-		next: &h.rows[at], token: e.token(), then: then,
+		next: &h.rows[at], token: e.token(), lease: route.Lease, then: then,
 	}, true
 }
 

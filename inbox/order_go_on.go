@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // A settlement that goes on with the next effect of its stream as it was foreseen, in
@@ -13,13 +15,13 @@ import (
 // may not see what came a moment before; but it always leaves an effect claimed, and
 // what ends that one looks again. The order of locks is that of every other decision, and
 // it waits for nothing that another session has locked.
-const goOnInStreams = `
+var goOnInStreams = `
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `,
-        $25::bigint[], $26::text[], $27::text[], $28::text[], $29::uuid[], $30::uuid[], $31::bigint[], $32::bigint[]) WITH ORDINALITY
+        ` + goingColumns.Arrays() + `) WITH ORDINALITY
         AS a (` + settleNames + `,
-            stream, applied, reached, floor, next, next_token, lease, next_job, place)),
+            ` + goingColumns.Names() + `, place)),
 streams AS MATERIALIZED (
     SELECT a.*, s.route_id, s.key_hash
     FROM asked a
@@ -67,12 +69,24 @@ SELECT` + claimColumns + `, NULL::bytea, NULL::bytea, NULL::int, e.place
 FROM claimed e
 JOIN inbox_event v ON v.id = e.event_id`
 
+// goingColumns are what follows in the stream of each settlement.
+var goingColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
+	row.Bigint("stream", func(g *going) int64 { return g.stream }),
+	row.Text("applied", func(g *going) string { return g.applied.String() }),
+	row.Text("reached", func(g *going) string { return g.reached.String() }),
+	row.Text("floor", func(g *going) string { return g.floor }),
+	row.UUID("next", func(g *going) ID { return g.next.id }),
+	row.UUID("next_token", func(g *going) ID { return g.token }),
+	row.Bigint("lease", func(g *going) int64 { return g.lease.Microseconds() }),
+	row.Bigint("next_job", func(g *going) int64 { return g.settlement.Chain }),
+)
+
 // goOn ends attempts whose streams go on as foreseen. What is not as foreseen is left
 // as it is, and answered as not applied.
 func (e *Effects) goOn(ctx context.Context, group []going) ([]Settled, error) {
 	var b pgx.Batch
 	claimed := make([]*claimRow, len(group))
-	b.Queue(e.goOnBy, e.goOnColumns(group)...).Query(func(rows pgx.Rows) error {
+	b.Queue(e.goOnBy, e.goOnArguments(group)...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			row, place := new(claimRow), 0
 			if err := row.scan(rows, &place); err != nil {
@@ -141,17 +155,10 @@ func (e *Effects) bodied(ctx context.Context, g *going, row *claimRow, read clai
 	return &row.claim, nil
 }
 
-func (e *Effects) goOnColumns(group []going) []any {
-	n := len(group)
-	ends := make([]Settlement, n)
-	streams, applied, reached, floors := make([]int64, n), make([]string, n), make([]string, n), make([]string, n)
-	next, tokens, leases, jobs := make([]ID, n), make([]ID, n), make([]int64, n), make([]int64, n)
+func (e *Effects) goOnArguments(group []going) []any {
+	ends := make([]Settlement, len(group))
 	for i := range group {
-		g := &group[i]
-		ends[i] = g.settlement
-		streams[i], applied[i], reached[i], floors[i] = g.stream, g.applied.String(), g.reached.String(), g.floor
-		next[i], tokens[i], jobs[i] = g.next.id, g.token, g.settlement.Chain
-		leases[i] = e.routes[g.settlement.RouteID].Lease.Microseconds()
+		ends[i] = group[i].settlement
 	}
-	return append(e.settleArguments(ends), streams, applied, reached, floors, next, tokens, leases, jobs)
+	return goingColumns.Append(e.settleArguments(ends, 8), group)
 }

@@ -153,23 +153,30 @@ func (o *order) jobs(ctx context.Context, w *orderWrites) error {
 	return nil
 }
 
-const updateStreams = `
+var updateStreams = `
 UPDATE stream s
 SET applied = nullif(a.applied, '')::numeric, in_flight = a.in_flight, gap_since = a.gap_since, warned_at = a.warned_at,
     blocked_by = a.blocked_by, updated_at = now()
-FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::uuid[])
-    AS a (id, applied, in_flight, gap_since, warned_at, blocked_by)
+FROM unnest(` + movedStreamColumns.Arrays() + `) AS a (` + movedStreamColumns.Names() + `)
 WHERE s.id = a.id`
+
+var movedStreamColumns = row.ColumnsFrom(1,
+	row.Bigint("id", func(s *orderStream) int64 { return s.id }),
+	row.Text("applied", func(s *orderStream) string { return s.applied.String() }),
+	row.UUID("in_flight", func(s *orderStream) ID { return s.inFlight }),
+	row.Time("gap_since", func(s *orderStream) *time.Time { return row.Micros(s.gapSince) }),
+	row.Time("warned_at", func(s *orderStream) *time.Time { return row.Micros(s.warnedAt) }),
+	row.UUID("blocked_by", func(s *orderStream) ID { return s.blockedBy }),
+)
 
 // Only what waits is moved, under its stream's lock. One that is superseded or
 // skipped has done nothing, so that there is no attempt to record; one that is
 // dead at once neither. A row that somebody else has locked fails the statement at
 // once, so that it is found by itself and its neighbours do not wait for it.
-const moveEffects = `
+var moveEffects = `
 WITH waiting AS MATERIALIZED (
     SELECT a.*
-    FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
-        AS a (id, state, token, next_at, reason, job_id)
+    FROM unnest(` + moveColumns.Arrays() + `) AS a (` + moveColumns.Names() + `)
     JOIN effect e ON e.id = a.id
     WHERE e.state IN ('pending', 'retry', 'held')
     ORDER BY e.id
@@ -186,6 +193,15 @@ SET state = coalesce(nullif(a.state, ''), e.state),
     reason = CASE WHEN a.state IN ('claimed', 'pending', '') THEN nullif(e.reason, 'sequence_gap') ELSE nullif(a.reason, '') END
 FROM waiting a
 WHERE e.id = a.id AND e.state IN ('pending', 'retry', 'held')`
+
+var moveColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(m *orderMove) ID { return m.id }),
+	row.Text("state", func(m *orderMove) EffectState { return m.state }),
+	row.UUID("token", func(m *orderMove) ID { return m.token }),
+	row.Time("next_at", func(m *orderMove) *time.Time { return row.Micros(m.nextAt) }),
+	row.Text("reason", func(m *orderMove) Reason { return m.reason }),
+	row.Bigint("job_id", func(m *orderMove) int64 { return m.jobID }),
+)
 
 // All that waits below the newest of a key, however many; what is left over is
 // superseded by its own wake-up or the next decision.
@@ -239,33 +255,22 @@ func (w *orderWrites) queue(b *pgx.Batch) {
 }
 
 func (w *orderWrites) queueStreams(b *pgx.Batch) {
-	n := len(w.streams)
-	if n == 0 {
-		return
+	if len(w.streams) > 0 {
+		b.Queue(updateStreams, movedStreamColumns.Args(w.streams)...)
 	}
-	ids, applied, inFlight := make([]int64, n), make([]string, n), make([]ID, n)
-	gaps, warned, blocked := make([]*time.Time, n), make([]*time.Time, n), make([]ID, n)
-	for i, s := range w.streams {
-		ids[i], applied[i], inFlight[i], gaps[i], warned[i], blocked[i] = s.id, s.applied.String(), s.inFlight, row.Micros(s.gapSince), row.Micros(s.warnedAt), s.blockedBy
-	}
-	b.Queue(updateStreams, ids, applied, inFlight, gaps, warned, blocked)
 }
 
 func (w *orderWrites) queueMoves(b *pgx.Batch) {
-	n := len(w.moves)
-	if n == 0 {
+	if len(w.moves) == 0 {
 		return
 	}
-	ids, states, tokens := make([]ID, n), make([]string, n), make([]ID, n)
-	nexts, reasons, jobs := make([]*time.Time, n), make([]string, n), make([]int64, n)
+	b.Queue(moveEffects, moveColumns.Args(w.moves)...)
 	var released []ID
-	for i, m := range w.moves {
-		ids[i], states[i], tokens[i], nexts[i], reasons[i], jobs[i] = m.id, string(m.state), m.token, row.Micros(m.nextAt), string(m.reason), m.jobID
-		if m.state == EffectSuperseded || m.state == EffectSkipped {
+	for i := range w.moves {
+		if m := &w.moves[i]; m.state == EffectSuperseded || m.state == EffectSkipped {
 			released = append(released, m.id)
 		}
 	}
-	b.Queue(moveEffects, ids, states, tokens, nexts, reasons, jobs)
 	if len(released) > 0 {
 		b.Queue(releaseKeys, released)
 	}

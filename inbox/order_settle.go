@@ -17,7 +17,7 @@ import (
 // stream or an effect that somebody else has locked, is not in the answer: it holds
 // up nobody, and its settlement is tried again. A row without a place's answer is a
 // stream's.
-const (
+var (
 	settleInObtainedStreams = settleInStreamsBegin + `
     FOR UPDATE OF s SKIP LOCKED),` + settleInStreamsEnd
 
@@ -30,9 +30,9 @@ const (
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `,
-        $25::int[], $26::bytea[]) WITH ORDINALITY
+        ` + settleStreamColumns.Arrays() + `) WITH ORDINALITY
         AS a (` + settleNames + `,
-            route_id, key_hash, place)),
+            ` + settleStreamColumns.Names() + `, place)),
 streams AS MATERIALIZED (
     SELECT a.*, s.id AS stream_id, s.applied, s.gap_since, s.warned_at, s.in_flight, s.blocked_by,
         s.started_at AS stream_started_at, clock_timestamp() AS locked_at,
@@ -61,6 +61,12 @@ UNION ALL
 SELECT NULL, false, route_id, key_hash, stream_id, coalesce(applied::text, ''), gap_since, warned_at, in_flight, blocked_by,
     stream_started_at, locked_at, definition
 FROM streams`
+)
+
+// settleStreamColumns are the streams of a group of settlements.
+var settleStreamColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
+	row.Int("route_id", func(s *Settlement) int32 { return s.RouteID }),
+	row.Bytes("key_hash", func(s *Settlement) []byte { return s.SequenceKeyHash }),
 )
 
 // streamPatience is how long a settlement by itself waits for its stream.
@@ -129,16 +135,14 @@ func (e *Effects) settleOrderedTx(ctx context.Context, db row.Batcher, group []S
 // obtains.
 func (o *order) queueEnd(b *pgx.Batch, group []Settlement, places []int) {
 	part := make([]Settlement, len(places))
-	routes, hashes := make([]int32, len(places)), make([][]byte, len(places))
 	for i, at := range places {
 		part[i] = group[at]
-		routes[i], hashes[i] = group[at].RouteID, group[at].SequenceKeyHash
 	}
 	statement := settleInObtainedStreams
 	if o.patient {
 		statement = settleInAwaitedStream
 	}
-	args := append(o.store.settleArguments(part), routes, hashes)
+	args := settleStreamColumns.Append(o.store.settleArguments(part, 2), part)
 	b.Queue(statement, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var place *int64

@@ -113,11 +113,10 @@ SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
 // The first one wins, also inside the group. A key that another transaction is
 // about to write is waited for.
-const insertKeys = `
+var insertKeys = `
 INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 SELECT a.route_id, a.hash, a.id, a.received_at, a.received_at + a.keep * interval '1 microsecond'
-FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
-    AS a (id, token, hash, route_id, received_at, keep)
+FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
 JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
 ORDER BY a.route_id, a.hash, a.received_at, a.id
 ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
@@ -145,11 +144,10 @@ const noneHappened = `
 // to an event received after its window (an owner that was pruned was settled), and one
 // that certainly never happened, to any event. Those who are duplicates of it already
 // were told its outcome, and stay.
-const takeOverKeys = `
+var takeOverKeys = `
 WITH heirs AS (
     SELECT DISTINCT ON (k.route_id, k.key_hash) k.route_id, k.key_hash, a.id, a.received_at, a.keep
-    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[])
-        AS a (id, token, hash, route_id, received_at, keep)
+    FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
     JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash
     JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
     LEFT JOIN effect o ON o.id = k.effect_id
@@ -162,21 +160,29 @@ SET effect_id = h.id, received_at = h.received_at, expires_at = h.received_at + 
 FROM heirs h
 WHERE k.route_id = h.route_id AND k.key_hash = h.key_hash`
 
-const readOwners = `
+var readOwners = `
 SELECT a.id, k.effect_id, a.received_at < k.received_at - a.keep * interval '1 microsecond'
-FROM unnest($1::uuid[], $3::bytea[], $4::int[], $5::timestamptz[], $6::bigint[], $2::uuid[])
-    AS a (id, hash, route_id, received_at, keep, token)
+FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
 JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash`
+
+// ownColumns are the columns of those who ask for keys.
+var ownColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(a *ownAsk) ID { return a.effect }),
+	row.UUID("token", func(a *ownAsk) ID { return a.token }),
+	row.Bytes("hash", func(a *ownAsk) []byte { return a.hash }),
+	row.Int("route_id", func(a *ownAsk) int32 { return a.routeID }),
+	row.Time("received_at", func(a *ownAsk) time.Time { return a.receivedAt }),
+	row.Bigint("keep", func(a *ownAsk) int64 { return a.keep.Microseconds() }),
+)
 
 // ownKeys is one round trip; sent to a pool it is its own transaction.
 func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
-	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
-	routes, received, keeps := make([]int32, n), make([]time.Time, n), make([]int64, n)
+	ids, tokens, hashes, routes := make([]ID, n), make([]ID, n), make([][]byte, n), make([]int32, n)
 	for i, a := range asks {
-		ids[i], tokens[i], hashes[i] = a.effect, a.token, a.hash
-		routes[i], received[i], keeps[i] = a.routeID, a.receivedAt, a.keep.Microseconds()
+		ids[i], tokens[i], hashes[i], routes[i] = a.effect, a.token, a.hash, a.routeID
 	}
+	all := ownColumns.Args(asks)
 	var held heldRows
 	owners := make(map[ID]ID, n)
 	var b pgx.Batch
@@ -184,10 +190,10 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 		held, err = collectHeld(rows)
 		return err
 	})
-	b.Queue(insertKeys, ids, tokens, hashes, routes, received, keeps)
+	b.Queue(insertKeys, all...)
 	b.Queue(lockKeys, hashes, routes)
-	b.Queue(takeOverKeys, ids, tokens, hashes, routes, received, keeps)
-	b.Queue(readOwners, ids, tokens, hashes, routes, received, keeps).Query(func(rows pgx.Rows) error {
+	b.Queue(takeOverKeys, all...)
+	b.Queue(readOwners, all...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id, owner ID
 			var beyond bool

@@ -154,16 +154,6 @@ func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settle
 	return e.SettleLocked(ctx, e.pool, group, nil)
 }
 
-// The arrays of a group of settlements, and what they are called. $17 is the node.
-const (
-	settleArrays = `$1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-        $9::text[], $10::bytea[], $11::text[], $12::text[], $13::timestamptz[], $14::boolean[], $15::boolean[],
-        $16::bigint[], $18::uuid[], $19::boolean[], $20::boolean[], $21::int[], $22::bytea[], $23::int[], $24::text[]`
-	settleNames = `id, token, from_state, version, state, after, reason, code, excerpt, result, outcome, trigger,
-            started_at, unfinished, rearm, job_id, duplicate_of, unknown, recognised, result_key_id, excerpt_sealed,
-            excerpt_key_id, failure`
-)
-
 // What ends those whose rows are held, and what is written of it.
 const (
 	endHeld = `
@@ -212,7 +202,7 @@ attempted AS (
 // holds it is heard (hence the place). A row that somebody else has locked is not
 // waited for and not in the answer, so that one row holds up no group. An attempt whose outcome is not given was none: it is taken back
 // from the count.
-const settleEffects = `
+var settleEffects = `
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `) WITH ORDINALITY
@@ -363,7 +353,7 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 // batch has been read, and which were tried: the others are locked by somebody else,
 // or gone.
 func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied, tried []bool) {
-	args := e.settleArguments(group)
+	args := e.settleArguments(group, 0)
 	applied, tried = make([]bool, len(group)), make([]bool, len(group))
 	b.Queue(settleEffects, args...).Query(func(rows pgx.Rows) error {
 		var place int64
@@ -384,8 +374,7 @@ func queueAfterEnd(b *pgx.Batch, group []Settlement, ids any) {
 		b.Queue(releaseKeys, ids)
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectDuplicate }) {
-		duplicates, _ := outcomeColumns(group)
-		b.Queue(followOwners, ids, duplicates)
+		b.Queue(followOwners, ids, duplicatesOf(group))
 	}
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.Token.IsZero() && !s.ResultsForgotten }) {
 		b.Queue(forgetIndeterminate, ids)

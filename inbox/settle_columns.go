@@ -1,70 +1,82 @@
 package inbox
 
 import (
-	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// settleArguments are the parameters of [settleEffects], the effects' ids first.
-func (e *Effects) settleArguments(group []Settlement) []any {
-	cols, sealed := e.settleColumns(group)
-	duplicates, unknown := outcomeColumns(group)
-	return slices.Concat(cols, []any{e.node, duplicates, unknown, recognisedColumn(group)}, sealed, []any{failureColumn(group)})
+// settleRow is a settlement as it is written: with texts that can be stored, and
+// sealed what is to be. A place in a stream and what follows there are given where a
+// statement asks for them.
+type settleRow struct {
+	*Settlement
+	code, excerpt    string
+	result           []byte
+	resultKey        *int32
+	sealedExcerpt    []byte
+	sealedExcerptKey *int32
 }
 
-// outcomeColumns are the arrays that follow the node's name.
-func outcomeColumns(group []Settlement) (duplicates []ID, unknown []bool) {
-	duplicates, unknown = make([]ID, len(group)), make([]bool, len(group))
-	for i := range group {
-		duplicates[i], unknown[i] = group[i].DuplicateOf, group[i].Unknown
-	}
-	return duplicates, unknown
-}
-
-func recognisedColumn(group []Settlement) []bool {
-	out := make([]bool, len(group))
-	for i := range group {
-		out[i] = group[i].Recognised
-	}
-	return out
-}
-
-func failureColumn(group []Settlement) []string {
-	out := make([]string, len(group))
-	for i := range group {
-		out[i] = string(group[i].Failure)
-	}
-	return out
-}
-
-// settleColumns turns the group into the arrays of [settleEffects]; those about
-// what is sealed are the last ones of the statement.
-func (e *Effects) settleColumns(group []Settlement) (columns, sealed []any) {
-	n := len(group)
-	var (
-		ids, tokens                   = make([]ID, n), make([]ID, n)
-		froms, states, reasons, codes = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		excerpts, outcomes, triggers  = make([]string, n), make([]string, n), make([]string, n)
-		versions, afters, jobs        = make([]int32, n), make([]int64, n), make([]int64, n)
-		results                       = make([][]byte, n)
-		starts                        = make([]time.Time, n)
-		unfinished, rearms            = make([]bool, n), make([]bool, n)
-		resultKeys, excerptKeys       = make([]*int32, n), make([]*int32, n)
-		sealedExcerpts                = make([][]byte, n)
+// The columns of a group of settlements, on both sides of the node's name, which is $17.
+var (
+	settleColumns = row.ColumnsFrom(1,
+		row.UUID("id", func(s *settleRow) ID { return s.Effect }),
+		row.UUID("token", func(s *settleRow) ID { return s.Token }),
+		row.Text("from_state", func(s *settleRow) EffectState { return s.From }),
+		row.Int("version", func(s *settleRow) int32 { return int32(s.Version) }),
+		row.Text("state", func(s *settleRow) EffectState { return s.State }),
+		row.Bigint("after", func(s *settleRow) int64 { return s.After.Microseconds() }),
+		row.Text("reason", func(s *settleRow) Reason { return s.Reason }),
+		row.Text("code", func(s *settleRow) string { return s.code }),
+		row.Text("excerpt", func(s *settleRow) string { return s.excerpt }),
+		row.Bytes("result", func(s *settleRow) []byte { return s.result }),
+		row.Text("outcome", func(s *settleRow) AttemptOutcome { return s.Outcome }),
+		row.Text("trigger", func(s *settleRow) Trigger { return s.Trigger }),
+		row.Time("started_at", func(s *settleRow) time.Time { return s.StartedAt }),
+		row.Bool("unfinished", func(s *settleRow) bool { return s.Unfinished }),
+		row.Bool("rearm", func(s *settleRow) bool { return s.Rearm }),
+		row.Bigint("job_id", func(s *settleRow) int64 { return s.JobID }),
 	)
+
+	settleColumnsBehindNode = row.ColumnsFrom(settleColumns.Next()+1,
+		row.UUID("duplicate_of", func(s *settleRow) ID { return s.DuplicateOf }),
+		row.Bool("unknown", func(s *settleRow) bool { return s.Unknown }),
+		row.Bool("recognised", func(s *settleRow) bool { return s.Recognised }),
+		row.Int("result_key_id", func(s *settleRow) *int32 { return s.resultKey }),
+		row.Bytes("excerpt_sealed", func(s *settleRow) []byte { return s.sealedExcerpt }),
+		row.Int("excerpt_key_id", func(s *settleRow) *int32 { return s.sealedExcerptKey }),
+		row.Text("failure", func(s *settleRow) Reason { return s.Failure }),
+	)
+)
+
+// What a statement that settles unnests, and the names of it.
+var (
+	settleArrays = settleColumns.Arrays() + `, ` + settleColumnsBehindNode.Arrays()
+	settleNames  = settleColumns.Names() + `, ` + settleColumnsBehindNode.Names()
+)
+
+// settleArguments are the parameters of [settleEffects], the effects' ids first; more is
+// how many a statement has behind them.
+func (e *Effects) settleArguments(group []Settlement, more int) []any {
+	rows := make([]settleRow, len(group))
 	for i := range group {
-		s := &group[i]
-		ids[i], tokens[i], versions[i] = s.Effect, s.Token, int32(s.Version)
-		froms[i], states[i], afters[i] = string(s.From), string(s.State), s.After.Microseconds()
-		reasons[i], codes[i], excerpts[i] = string(s.Reason), pgtext.Clean(s.Code, 64), pgtext.Clean(s.Excerpt, 2048)
-		outcomes[i], triggers[i] = string(s.Outcome), string(s.Trigger)
-		results[i], resultKeys[i] = e.keys.Seal(place.Result(s.Effect), s.Result)
-		excerpts[i], sealedExcerpts[i], excerptKeys[i] = place.SealExcerpt(e.keys, s.Effect, excerpts[i])
-		starts[i], unfinished[i], rearms[i], jobs[i] = s.StartedAt, s.Unfinished, s.Rearm, s.JobID
+		s, r := &group[i], &rows[i]
+		r.Settlement, r.code = s, pgtext.Clean(s.Code, 64)
+		r.result, r.resultKey = e.keys.Seal(place.Result(s.Effect), s.Result)
+		r.excerpt, r.sealedExcerpt, r.sealedExcerptKey = place.SealExcerpt(e.keys, s.Effect, pgtext.Clean(s.Excerpt, 2048))
 	}
-	return []any{ids, tokens, froms, versions, states, afters, reasons, codes, excerpts, results, outcomes, triggers,
-		starts, unfinished, rearms, jobs}, []any{resultKeys, sealedExcerpts, excerptKeys}
+	args := make([]any, 0, settleColumnsBehindNode.Next()-1+more)
+	args = append(settleColumns.Append(args, rows), e.node)
+	return settleColumnsBehindNode.Append(args, rows)
+}
+
+func duplicatesOf(group []Settlement) []ID {
+	out := make([]ID, len(group))
+	for i := range group {
+		out[i] = group[i].DuplicateOf
+	}
+	return out
 }
