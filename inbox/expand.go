@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -24,12 +25,32 @@ WHERE id = $1 AND lease_token = $2 AND lease_until > now()
 RETURNING id`
 
 // An item that is there already was written by a run that did not end.
-const insertItems = `
+var insertItems = `
 INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, rendered, rendered_key_id, job_id, state, next_at)
 SELECT a.id, e.event_id, e.route_id, e.route_version, a.item, a.key, a.rendered, a.key_id, a.job_id, 'pending', now()
-FROM unnest($2::uuid[], $3::int[], $4::text[], $5::bytea[], $6::bigint[], $7::int[]) AS a (id, item, key, rendered, job_id, key_id)
+FROM unnest(` + itemColumns.Arrays() + `) AS a (` + itemColumns.Names() + `)
 CROSS JOIN (SELECT event_id, route_id, route_version FROM effect WHERE id = $1) e
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING`
+
+// newItem is an effect that another one becomes.
+type newItem struct {
+	id       ID
+	item     int32
+	key      string
+	rendered []byte
+	keyID    *int32
+	job      int64
+}
+
+// itemColumns stand behind the effect that becomes them.
+var itemColumns = row.ColumnsFrom(2,
+	row.UUID("id", func(i *newItem) ID { return i.id }),
+	row.Int("item", func(i *newItem) int32 { return i.item }),
+	row.Text("key", func(i *newItem) string { return i.key }),
+	row.Bytes("rendered", func(i *newItem) []byte { return i.rendered }),
+	row.Bigint("job_id", func(i *newItem) int64 { return i.job }),
+	row.Int("key_id", func(i *newItem) *int32 { return i.keyID }),
+)
 
 // ItemKey is the idempotency key of one of the items that an effect became; they
 // count from 1.
@@ -55,15 +76,16 @@ func (e *Effects) Expand(ctx context.Context, claim *Claim, n int, render func(i
 
 func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int, render func(int) ([]byte, error)) (held bool, err error) {
 	n := last - first + 1
-	ids, items, keys, rendered := make([]ID, n), make([]int32, n), make([]string, n), make([][]byte, n)
-	wakes, keyIDs := make([]Wake, n), make([]*int32, n)
+	items, wakes := make([]newItem, n), make([]Wake, n)
 	for i := range n {
 		item := first + i
-		ids[i], items[i], keys[i] = NewID(claim.StartedAt), int32(item), ItemKey(claim, item)
-		if rendered[i], err = render(item); err != nil {
+		rendered, err := render(item)
+		if err != nil {
 			return false, err
 		}
-		rendered[i], keyIDs[i] = e.keys.Seal(place.Rendered(ids[i]), rendered[i])
+		it := &items[i]
+		it.id, it.item, it.key = NewID(claim.StartedAt), int32(item), ItemKey(claim, item)
+		it.rendered, it.keyID = e.keys.Seal(place.Rendered(it.id), rendered)
 	}
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		var hold pgx.Batch
@@ -78,10 +100,11 @@ func (e *Effects) expandChunk(ctx context.Context, claim *Claim, first, last int
 			return err
 		}
 		for i := range n {
-			wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: ids[i]}
+			items[i].job = jobIDs[i]
+			wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: items[i].id}
 		}
 		var b pgx.Batch
-		b.Queue(insertItems, claim.Effect, ids, items, keys, rendered, jobIDs, keyIDs)
+		b.Queue(insertItems, itemColumns.Append([]any{claim.Effect}, items)...)
 		e.enqueuer.EnqueueTx(&b, wakes)
 		return tx.SendBatch(ctx, &b).Close()
 	})

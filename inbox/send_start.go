@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 type sendStart struct {
@@ -37,10 +38,10 @@ func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, 
 
 // What was rendered first stays: every attempt sends the same bytes. A row that
 // somebody else has locked is not waited for, and not in the answer.
-const startSends = `
+var startSends = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.rendered, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
-    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[], $5::int[]) AS a (id, token, rendered, started, key_id)
+    FROM unnest(` + startColumns.Arrays() + `) AS a (` + startColumns.Names() + `)
     JOIN effect e ON e.id = a.id
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED),
@@ -56,17 +57,20 @@ SELECT lease_token, true FROM started
 UNION ALL
 SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
+var startColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(a *sendStart) ID { return a.effect }),
+	row.UUID("token", func(a *sendStart) ID { return a.token }),
+	row.Bytes("rendered", func(a *sendStart) []byte { return a.rendered }),
+	row.Bool("started", func(a *sendStart) bool { return a.started }),
+	row.Int("key_id", func(a *sendStart) *int32 { return a.keyID }),
+)
+
 // heldRow says of a claimed effect's row whether the claim holds it still; locked, that
 // this is not known, since somebody else has locked it.
 type heldRow struct{ held, locked bool }
 
 func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]heldRow, error) {
-	ids, tokens := make([]ID, len(asks)), make([]ID, len(asks))
-	rendered, started, keyIDs := make([][]byte, len(asks)), make([]bool, len(asks)), make([]*int32, len(asks))
-	for i, a := range asks {
-		ids[i], tokens[i], rendered[i], started[i], keyIDs[i] = a.effect, a.token, a.rendered, a.started, a.keyID
-	}
-	rows, err := e.pool.Query(ctx, startSends, ids, tokens, rendered, started, keyIDs)
+	rows, err := e.pool.Query(ctx, startSends, startColumns.Args(asks)...)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // refusalRecount is how long a writer trusts what it believes a source holds;
@@ -90,34 +91,47 @@ func (r *Refusal) diagnose(logger *slog.Logger) {
 }
 
 // One statement for a batch: refusals come in floods.
-const insertRefusals = `
-INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size, key_id, peer, finding)
-SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[],
-    $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::int[], $13::int[], $14::text[], $15::text[])`
+var insertRefusals = `
+INSERT INTO refusal (` + refusalColumns.Names() + `)
+SELECT * FROM unnest(` + refusalColumns.Arrays() + `)`
+
+// refusalRow is a refusal as it is written: with what is sealed in place of what is not.
+type refusalRow struct {
+	*Refusal
+	id            inbox.ID
+	headers, body []byte // of whole refusals
+	keyID         *int32
+}
+
+var refusalColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(r *refusalRow) inbox.ID { return r.id }),
+	row.Int("source_id", func(r *refusalRow) int32 { return r.SourceID }),
+	row.Time("received_at", func(r *refusalRow) time.Time { return r.ReceivedAt }),
+	row.Text("cause", func(r *refusalRow) string { return r.Cause }),
+	row.Text("diagnosis", func(r *refusalRow) string { return r.Diagnosis }),
+	row.Bool("whole", func(r *refusalRow) bool { return r.Whole }),
+	row.Text("method", func(r *refusalRow) string { return r.Method }),
+	row.Text("url", func(r *refusalRow) string { return r.URL }),
+	row.Text("remote", func(r *refusalRow) string { return r.Remote }),
+	row.Bytes("headers", func(r *refusalRow) []byte { return r.headers }),
+	row.Bytes("body", func(r *refusalRow) []byte { return r.body }),
+	row.Int("size", func(r *refusalRow) int32 { return int32(r.size) }),
+	row.Int("key_id", func(r *refusalRow) *int32 { return r.keyID }),
+	row.Text("peer", func(r *refusalRow) string { return r.peer }),
+	row.Text("finding", func(r *refusalRow) string { return r.finding }),
+)
 
 func (r *Store) insert(ctx context.Context, batch []Refusal) error {
-	n := len(batch)
-	ids, sources, times := make([]inbox.ID, n), make([]int32, n), make([]time.Time, n)
-	causes, diagnoses, whole := make([]string, n), make([]string, n), make([]bool, n)
-	methods, urls, remotes := make([]string, n), make([]string, n), make([]string, n)
-	peers, findings := make([]string, n), make([]string, n)
-	headers, bodies, sizes, keys := make([][]byte, n), make([][]byte, n), make([]int32, n), make([]*int32, n)
+	rows := make([]refusalRow, len(batch))
 	for i := range batch {
-		refusal := &batch[i]
-		ids[i] = inbox.NewID(refusal.ReceivedAt)
-		sources[i], times[i], whole[i] = refusal.SourceID, refusal.ReceivedAt, refusal.Whole
-		causes[i], diagnoses[i] = refusal.Cause, refusal.Diagnosis
-		methods[i], urls[i], remotes[i] = refusal.Method, refusal.URL, refusal.Remote
-		sizes[i] = int32(refusal.size)
-		peers[i], findings[i] = refusal.peer, refusal.finding
+		refusal, written := &batch[i], &rows[i]
+		written.Refusal, written.id = refusal, inbox.NewID(refusal.ReceivedAt)
 		if refusal.Whole {
-			headers[i], bodies[i], keys[i] = place.SealRefusal(r.cfg.Keyring, ids[i], refusal.Headers, refusal.Body)
+			written.headers, written.body, written.keyID = place.SealRefusal(r.cfg.Keyring, written.id, refusal.Headers, refusal.Body)
 		}
 	}
-	_, err := r.cfg.Pool.Exec(ctx, insertRefusals,
-		ids, sources, times, causes, diagnoses, whole, methods, urls, remotes, headers, bodies, sizes, keys, peers, findings)
-	if err != nil {
-		return fmt.Errorf("writing %d refusals: %w", n, err)
+	if _, err := r.cfg.Pool.Exec(ctx, insertRefusals, refusalColumns.Args(rows)...); err != nil {
+		return fmt.Errorf("writing %d refusals: %w", len(batch), err)
 	}
 	return nil
 }

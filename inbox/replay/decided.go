@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // decisions are the entries of the audit that a plan gives way to, and how they are told
@@ -38,9 +39,9 @@ func decisions() map[inbox.AuditAction]string {
 // are not as they were planned are looked up, so a decision that is taken for a later
 // one only changes how that is told. By OFFSET each object is looked up by itself: the
 // planner would else walk the audit back from its end, to be spared the sorting of a few.
-const readDecisions = `
+var readDecisions = `
 SELECT a.position, d.action, d.actor, d.at, coalesce(d.reason, '')
-FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[]) AS a (position, effect_id, event_id, revision)
+FROM unnest(` + doubtedColumns.Arrays() + `) AS a (` + doubtedColumns.Names() + `)
 LEFT JOIN effect e ON e.id = a.effect_id
 CROSS JOIN LATERAL (
     SELECT u.action, u.actor, u.at, u.reason
@@ -57,6 +58,22 @@ CROSS JOIN LATERAL (
         OFFSET 0) u
     ORDER BY u.id DESC
     LIMIT 1) d`
+
+// doubtedColumns are the items that are not as they were planned.
+var doubtedColumns = row.ColumnsFrom(1,
+	row.Bigint("position", func(i *stepItem) int64 { return i.position }),
+	row.UUID("effect_id", func(i *stepItem) inbox.ID { return i.effect }),
+	row.UUID("event_id", func(i *stepItem) inbox.ID { return i.event }),
+	row.Int("revision", (*stepItem).plannedRevision),
+)
+
+// plannedRevision is the effect's revision as the plan saw it, or -1 if that is not known.
+func (i *stepItem) plannedRevision() int32 {
+	if i.state == "" || i.effect.IsZero() {
+		return -1
+	}
+	return int32(i.revision)
+}
 
 // reserveDecidedTx reserves jobs for so many effects and, in the same round trip, looks up
 // who decided about the items that are not as they were planned.
@@ -79,18 +96,13 @@ func queueDecided(b *pgx.Batch, replay *Replay, items []*stepItem) {
 	if len(items) == 0 {
 		return
 	}
-	n := len(items)
-	positions, effects, events, revisions := make([]int64, n), make([]inbox.ID, n), make([]inbox.ID, n), make([]int32, n)
-	at := make(map[int64]*stepItem, n)
-	for i, it := range items {
-		positions[i], effects[i], events[i], revisions[i] = it.position, it.effect, it.event, int32(it.revision)
-		if it.state == "" || it.effect.IsZero() {
-			revisions[i] = -1
-		}
+	at := make(map[int64]*stepItem, len(items))
+	for _, it := range items {
 		at[it.position] = it
 	}
 	told := decisions()
-	b.Queue(readDecisions, positions, effects, events, revisions, slices.Collect(maps.Keys(told)), replay.CreatedAt).Query(func(rows pgx.Rows) error {
+	args := append(doubtedColumns.AppendEach(nil, items), slices.Collect(maps.Keys(told)), replay.CreatedAt)
+	b.Queue(readDecisions, args...).Query(func(rows pgx.Rows) error {
 		var (
 			position      int64
 			action        inbox.AuditAction

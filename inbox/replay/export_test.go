@@ -1,7 +1,7 @@
 package replay
 
 // Statements of replays, for the tests of their plans.
-const (
+var (
 	ScopeEffects  = scopeEffects
 	ReadChunk     = readChunk
 	ReadDecisions = readDecisions

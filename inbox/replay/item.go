@@ -43,34 +43,48 @@ func (i *planItem) digest(h hash.Hash) {
 }
 
 // Written once: what becomes of an item is a row of its own.
-const insertPlanItems = `
+var insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
     diff_key_id, effect_state, effect_reason, effect_revision)
 SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
     nullif(a.verdict, ''), a.diff, a.diff_key_id, nullif(a.state, ''), nullif(a.reason, ''), CASE WHEN a.state <> '' THEN a.revision END
-FROM unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-    $12::int[], $13::text[], $14::text[], $15::int[])
-    AS a (position, effect_id, asked_id, event_id, route_id, version, action, left_out, verdict, diff, diff_key_id, state, reason, revision)`
+FROM unnest(` + planItemColumns.Arrays() + `) AS a (` + planItemColumns.Names() + `)`
+
+// planItemRow is an item as it is written: with its diff sealed, if it has one.
+type planItemRow struct {
+	*planItem
+	sealedDiff []byte
+	diffKey    *int32
+}
+
+// planItemColumns stand behind the replay's id.
+var planItemColumns = row.ColumnsFrom(2,
+	row.Bigint("position", func(i *planItemRow) int64 { return i.position }),
+	row.UUID("effect_id", func(i *planItemRow) inbox.ID { return i.effect }),
+	row.UUID("asked_id", func(i *planItemRow) inbox.ID { return i.asked }),
+	row.UUID("event_id", func(i *planItemRow) inbox.ID { return i.event }),
+	row.Int("route_id", func(i *planItemRow) int32 { return i.route }),
+	row.Int("version", func(i *planItemRow) int32 { return int32(i.version) }),
+	row.Text("action", func(i *planItemRow) Action { return i.action }),
+	row.Text("left_out", func(i *planItemRow) LeftOut { return i.leftOut }),
+	row.Text("verdict", func(i *planItemRow) Verdict { return i.verdict }),
+	row.Bytes("diff", func(i *planItemRow) []byte { return i.sealedDiff }),
+	row.Int("diff_key_id", func(i *planItemRow) *int32 { return i.diffKey }),
+	row.Text("state", func(i *planItemRow) inbox.EffectState { return i.state }),
+	row.Text("reason", func(i *planItemRow) inbox.Reason { return i.reason }),
+	row.Int("revision", func(i *planItemRow) int32 { return int32(i.revision) }),
+)
 
 func queueItems(b *pgx.Batch, keys *seal.Keyring, replay inbox.ID, items []planItem) {
-	n := len(items)
-	positions, effects, asked, events := make([]int64, n), make([]inbox.ID, n), make([]inbox.ID, n), make([]inbox.ID, n)
-	routes, versions := make([]int32, n), make([]int32, n)
-	actions, leftOut, verdicts, diffs := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
-	diffKeys, ring := make([]*int32, n), keys.Ring()
-	states, reasons, revisions := make([]string, n), make([]string, n), make([]int32, n)
+	rows, ring := make([]planItemRow, len(items)), keys.Ring()
 	for i := range items {
 		it := &items[i]
-		positions[i], effects[i], asked[i], events[i] = it.position, it.effect, it.asked, it.event
-		routes[i], versions[i] = it.route, int32(it.version)
-		actions[i], leftOut[i], verdicts[i], diffs[i] = string(it.action), string(it.leftOut), string(it.verdict), it.diff
-		states[i], reasons[i], revisions[i] = string(it.state), string(it.reason), int32(it.revision)
+		rows[i].planItem = it
 		if it.diff != nil {
-			diffs[i], diffKeys[i] = ring.Seal(place.Diff(replay, it.position), it.diff)
+			rows[i].sealedDiff, rows[i].diffKey = ring.Seal(place.Diff(replay, it.position), it.diff)
 		}
 	}
-	b.Queue(insertPlanItems, replay, positions, effects, asked, events, routes, versions, actions, leftOut, verdicts, diffs, diffKeys,
-		states, reasons, revisions)
+	b.Queue(insertPlanItems, planItemColumns.Append([]any{replay}, rows)...)
 }
 
 // ItemFilter narrows the items of a replay; a zero field does not.

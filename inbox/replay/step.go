@@ -184,10 +184,26 @@ func collectItems(rows pgx.Rows, err error) ([]stepItem, error) {
 	})
 }
 
-const recordOutcomes = `
+var recordOutcomes = `
 INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id)
 SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
-FROM unnest($2::bigint[], $3::text[], $4::text[], $5::uuid[]) AS a (position, outcome, detail, made_id)`
+FROM unnest(` + outcomeColumns.Arrays() + `) AS a (` + outcomeColumns.Names() + `)`
+
+// outcomeColumns stand behind the replay's id.
+var outcomeColumns = row.ColumnsFrom(2,
+	row.Bigint("position", func(i *stepItem) int64 { return i.position }),
+	row.Text("outcome", func(i *stepItem) ItemOutcome { return i.outcome }),
+	row.Text("detail", func(i *stepItem) string { return i.detail }),
+	row.UUID("made_id", (*stepItem).madeID),
+)
+
+// madeID is the effect that was made for the item, if one was.
+func (i *stepItem) madeID() inbox.ID {
+	if i.outcome == ItemCreated {
+		return i.effect
+	}
+	return inbox.ID{}
+}
 
 // applyTx gives each item its turn, all of them within a time, and its outcome. What
 // comes last it queues. Those that somebody else has locked are left for later.
@@ -231,19 +247,13 @@ func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *
 		return err
 	}
 	acted := slices.Concat(moved, made)
-	n := len(acted)
-	positions, outcomes, details, madeIDs := make([]int64, n), make([]string, n), make([]string, n), make([]inbox.ID, n)
 	if replay.Summary.Outcomes == nil {
 		replay.Summary.Outcomes = map[ItemOutcome]int{}
 	}
-	for i, it := range acted {
-		positions[i], outcomes[i], details[i] = it.position, string(it.outcome), it.detail
-		if it.outcome == ItemCreated {
-			madeIDs[i] = it.effect
-		}
+	for _, it := range acted {
 		replay.Summary.Outcomes[it.outcome]++
 	}
-	end.Queue(recordOutcomes, replay.ID, positions, outcomes, details, madeIDs)
+	end.Queue(recordOutcomes, outcomeColumns.AppendEach([]any{replay.ID}, acted)...)
 	return nil
 }
 
