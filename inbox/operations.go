@@ -288,11 +288,26 @@ WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
 ORDER BY id FOR NO KEY UPDATE`
 
 // Whoever comes first renders; its bytes stand.
-const insertResults = `
+var insertResults = `
 INSERT INTO operation_result (event_id, status, document, key_id, rendered_at)
 SELECT a.event_id, a.status, a.document, a.key_id, now()
-FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::int[]) AS a (event_id, status, document, key_id)
+FROM unnest(` + resultColumns.Arrays() + `) AS a (` + resultColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
+
+// renderedResult is an operation's result as it is written.
+type renderedResult struct {
+	event    ID
+	status   string
+	document []byte
+	keyID    *int32
+}
+
+var resultColumns = row.ColumnsFrom(1,
+	row.UUID("event_id", func(r *renderedResult) ID { return r.event }),
+	row.Text("status", func(r *renderedResult) string { return r.status }),
+	row.Bytes("document", func(r *renderedResult) []byte { return r.document }),
+	row.Int("key_id", func(r *renderedResult) *int32 { return r.keyID }),
+)
 
 // documents gives the stored results of the events, after rendering those that
 // are at rest and have none.
@@ -342,12 +357,7 @@ func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error
 	if err != nil {
 		return err
 	}
-	var (
-		ids       []ID
-		statuses  []string
-		documents [][]byte
-		keys      []*int32
-	)
+	var results []renderedResult
 	for id, f := range found {
 		if f.document != nil || !f.AtRest || f.sealed != nil {
 			continue
@@ -357,13 +367,12 @@ func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error
 			return err
 		}
 		stored, key := o.cfg.Keyring.Seal(place.Document(id), document)
-		ids, statuses = append(ids, id), append(statuses, string(status))
-		documents, keys = append(documents, stored), append(keys, key)
+		results = append(results, renderedResult{event: id, status: string(status), document: stored, keyID: key})
 	}
-	if len(ids) == 0 {
+	if len(results) == 0 {
 		return nil
 	}
-	_, err = tx.Exec(ctx, insertResults, ids, statuses, documents, keys)
+	_, err = tx.Exec(ctx, insertResults, resultColumns.Args(results)...)
 	return err
 }
 

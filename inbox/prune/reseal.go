@@ -142,13 +142,9 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 			return err
 		}
 		var (
-			outIDs   []inbox.ID
-			outItems []int64
-			keys     []*int32
-			ones     [][]byte
-			twos     [][]byte
-			lost     int64
-			missing  []int32
+			out     []resealed
+			lost    int64
+			missing []int32
 		)
 		for rows.Next() {
 			var (
@@ -178,18 +174,17 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 			if !readable {
 				continue
 			}
-			outIDs, outItems, keys = append(outIDs, id), append(outItems, item), append(keys, key)
-			ones, twos = append(ones, values[0]), append(twos, values[1])
+			out = append(out, resealed{row: id, item: item, keyID: key, one: values[0], two: values[1]})
 		}
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		if len(outIDs) > 0 {
-			if _, err := tx.Exec(ctx, s.write, outIDs, outItems, keys, ones, twos, class); err != nil {
+		if len(out) > 0 {
+			if _, err := tx.Exec(ctx, s.write, append(resealedColumns.Args(out), class)...); err != nil {
 				return err
 			}
 		}
-		p.Resealed, p.Unreadable = p.Resealed+int64(len(outIDs)), p.Unreadable+lost
+		p.Resealed, p.Unreadable = p.Resealed+int64(len(out)), p.Unreadable+lost
 		for _, id := range missing {
 			if !slices.Contains(p.MissingKeys, id) {
 				p.MissingKeys = append(slices.Clip(p.MissingKeys), id)

@@ -1,5 +1,10 @@
 package prune
 
+import (
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
 // shelf is a table with what is sealed in it: the columns that share one key.
 type shelf struct {
 	table   string
@@ -18,6 +23,25 @@ type shelf struct {
 	read, write string
 }
 
+// resealed is a row that is sealed again, as it is written.
+type resealed struct {
+	row      inbox.ID
+	item     int64
+	keyID    *int32
+	one, two []byte
+}
+
+var resealedColumns = row.ColumnsFrom(1,
+	row.UUID("id", func(r *resealed) inbox.ID { return r.row }),
+	row.Bigint("item", func(r *resealed) int64 { return r.item }),
+	row.Int("key_id", func(r *resealed) *int32 { return r.keyID }),
+	row.Bytes("one", func(r *resealed) []byte { return r.one }),
+	row.Bytes("two", func(r *resealed) []byte { return r.two }),
+)
+
+// resealedRows is what each write begins with; $6 is the class.
+var resealedRows = `unnest(` + resealedColumns.Arrays() + `) AS a (` + resealedColumns.Names() + `)`
+
 // Everything that is sealed. A page is by primary key and not by key id, since
 // no index is kept for what is done once a year.
 var shelves = []shelf{
@@ -28,7 +52,7 @@ WHERE class = $1 AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 		read: `SELECT b.id, 0::bigint, b.id, 0::bigint, b.key_id, b.headers, b.body FROM inbox_body b
 WHERE b.class = $3 AND b.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 ORDER BY b.id FOR UPDATE OF b SKIP LOCKED`,
 		write: `UPDATE inbox_body b SET headers = a.one, body = a.two, key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE b.class = $6 AND b.id = a.id`,
 	},
 	{
@@ -39,7 +63,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 WHERE e.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' AND e.rendered IS NOT NULL
 ORDER BY e.id FOR UPDATE OF e SKIP LOCKED`,
 		write: `UPDATE effect e SET rendered = a.one, rendered_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND e.id = a.id`,
 	},
 	{
@@ -50,7 +74,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 WHERE e.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' AND e.result IS NOT NULL
 ORDER BY e.id FOR UPDATE OF e SKIP LOCKED`,
 		write: `UPDATE effect e SET result = a.one, result_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND e.id = a.id`,
 	},
 	{
@@ -64,7 +88,7 @@ JOIN effect_attempt t ON t.effect_id = a.id AND t.version = (a.item >> 32)::int 
 WHERE $3::text = '' AND (t.excerpt IS NOT NULL OR t.excerpt_sealed IS NOT NULL)
 ORDER BY t.effect_id, t.version, t.attempt FOR UPDATE OF t SKIP LOCKED`,
 		write: `UPDATE effect_attempt t SET excerpt = NULL, excerpt_sealed = a.one, excerpt_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND t.effect_id = a.id AND t.version = (a.item >> 32)::int AND t.attempt = (a.item & 4294967295)::int`,
 	},
 	{
@@ -74,7 +98,7 @@ WHERE $1::text = '' AND event_id > $2 AND $3::bigint >= 0 ORDER BY event_id LIMI
 		read: `SELECT d.event_id, 0::bigint, d.event_id, 0::bigint, d.key_id, d.document, NULL::bytea FROM operation_result d
 WHERE d.event_id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY d.event_id FOR UPDATE OF d SKIP LOCKED`,
 		write: `UPDATE operation_result d SET document = a.one, key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND d.event_id = a.id`,
 	},
 	{
@@ -84,7 +108,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 		read: `SELECT r.id, 0::bigint, r.id, 0::bigint, r.key_id, r.headers, r.body FROM refusal r
 WHERE r.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' AND r.whole ORDER BY r.id FOR UPDATE OF r SKIP LOCKED`,
 		write: `UPDATE refusal r SET headers = a.one, body = a.two, key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND r.id = a.id`,
 	},
 	{
@@ -94,7 +118,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 		read: `SELECT c.id, 0::bigint, c.id, 0::bigint, c.key_id, c.headers, c.body FROM conflict c
 WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY c.id FOR UPDATE OF c SKIP LOCKED`,
 		write: `UPDATE conflict c SET headers = a.one, body = a.two, key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND c.id = a.id`,
 	},
 	{
@@ -107,7 +131,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = ''
     AND (c.sequence_sealed IS NOT NULL OR c.sequence_key <> '' OR c.sequence_number <> '') ORDER BY c.id FOR UPDATE OF c SKIP LOCKED`,
 		write: `UPDATE conflict c SET sequence_key = '', sequence_number = '', sequence_sealed = a.one, sequence_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND c.id = a.id`,
 	},
 	{
@@ -120,7 +144,7 @@ WHERE $1::text = '' AND $2::uuid IS NOT NULL AND id > $3 ORDER BY id LIMIT $4`,
 WHERE cardinality($1::uuid[]) >= 0 AND s.id = ANY ($2::bigint[]) AND $3::text = '' AND (s.key_label IS NOT NULL OR s.key_label_sealed IS NOT NULL)
 ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`,
 		write: `UPDATE stream s SET key_label = NULL, key_label_sealed = a.one, key_label_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND s.id = a.item`,
 	},
 	{
@@ -130,7 +154,7 @@ WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
 		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.secret, NULL::bytea FROM order_secret x
 WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
 		write: `UPDATE order_secret x SET secret = a.one, key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND x.id = a.id`,
 	},
 	{
@@ -142,7 +166,7 @@ FROM unnest($1::uuid[], $2::bigint[]) AS a (id, item)
 JOIN replay_item i ON i.replay_id = a.id AND i.position = a.item
 WHERE $3::text = '' AND i.diff IS NOT NULL ORDER BY i.replay_id, i.position FOR UPDATE OF i SKIP LOCKED`,
 		write: `UPDATE replay_item i SET diff = a.one, diff_key_id = a.key_id
-FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::bytea[], $5::bytea[]) AS a (id, item, key_id, one, two)
+FROM ` + resealedRows + `
 WHERE $6::text = '' AND i.replay_id = a.id AND i.position = a.item`,
 	},
 }
