@@ -20,15 +20,15 @@ const (
 
 // left is how much of its deadline a delivery has left. It is measured by the
 // machine's own clock, which is not corrected while the delivery waits.
-func (g *Gate) left(d *delivery) time.Duration {
+func (g *Gate) timeLeft(d *delivery) time.Duration {
 	return min(g.cfg.Deadline-g.cfg.Clock.Local().Sub(d.entered), g.cfg.Deadline)
 }
 
-// leftOf is the least that a delivery of the group has left.
-func (g *Gate) leftOf(deliveries []*delivery) time.Duration {
+// groupTimeLeft is the least that a delivery of the group has left.
+func (g *Gate) groupTimeLeft(deliveries []*delivery) time.Duration {
 	least := g.cfg.Deadline
 	for _, d := range deliveries {
-		least = min(least, g.left(d))
+		least = min(least, g.timeLeft(d))
 	}
 	return least
 }
@@ -39,7 +39,7 @@ func (g *Gate) leftOf(deliveries []*delivery) time.Duration {
 func (g *Gate) commit(deliveries []*delivery) {
 	live := deliveries[:0]
 	for _, d := range deliveries {
-		if g.left(d) < g.cfg.Deadline/8 {
+		if g.timeLeft(d) < g.cfg.Deadline/8 {
 			g.stats.failed.Add(1)
 			g.health.failed(g.cfg.Clock.Local(), "commits take longer than a delivery may")
 			d.answer(fmt.Errorf("%w: the delivery waited for almost all of its deadline of %s", ErrUnavailable, g.cfg.Deadline))
@@ -48,14 +48,14 @@ func (g *Gate) commit(deliveries []*delivery) {
 		live = append(live, d)
 	}
 	if len(live) > 0 {
-		g.attempt(live)
+		g.commitOrSplit(live)
 	}
 }
 
 // attempt commits the deliveries as one group, or takes it apart if one of them is
 // at fault. What concerns all of them is waited for until the group's deadline, and
 // then answered to all at once.
-func (g *Gate) attempt(deliveries []*delivery) {
+func (g *Gate) commitOrSplit(deliveries []*delivery) {
 	group := newGroup(deliveries)
 	wait := 5 * time.Millisecond
 	for again := 0; ; again++ {
@@ -64,8 +64,8 @@ func (g *Gate) attempt(deliveries []*delivery) {
 			return
 		}
 		switch fault := classify(err); {
-		case fault == faultShared && g.leftOf(deliveries) > wait:
-			rest(wait) // a statement that is cancelled at once must not be run in a tight loop
+		case fault == faultShared && g.groupTimeLeft(deliveries) > wait:
+			sleep(wait) // a statement that is cancelled at once must not be run in a tight loop
 			wait = min(2*wait, 100*time.Millisecond)
 			continue
 		case fault == faultSplit && len(deliveries) > 1:
@@ -86,17 +86,17 @@ func (g *Gate) attempt(deliveries []*delivery) {
 func (g *Gate) split(deliveries []*delivery) {
 	var blocked []*delivery
 	for i, d := range deliveries {
-		lock := min(g.left(d)/time.Duration(len(deliveries)-i), aloneLockTimeout)
+		lock := min(g.timeLeft(d)/time.Duration(len(deliveries)-i), aloneLockTimeout)
 		switch err := g.commitGroup(newGroup([]*delivery{d}), lock); {
 		case err == nil:
-		case g.left(d) > 0 && (classify(err) == faultSplit || classify(err) == faultShared):
+		case g.timeLeft(d) > 0 && (classify(err) == faultSplit || classify(err) == faultShared):
 			blocked = append(blocked, d)
 		default:
 			g.fail([]*delivery{d}, err)
 		}
 	}
 	for i, d := range blocked {
-		lock := min(g.left(d)/time.Duration(len(blocked)-i), gateLockTimeout)
+		lock := min(g.timeLeft(d)/time.Duration(len(blocked)-i), gateLockTimeout)
 		if err := g.commitGroup(newGroup([]*delivery{d}), lock); err != nil {
 			g.fail([]*delivery{d}, err)
 		}
@@ -107,8 +107,8 @@ func (g *Gate) split(deliveries []*delivery) {
 // partition is made, and what may have been committed without our seeing it is run
 // once more. lock bounds each wait for a lock.
 func (g *Gate) commitGroup(group *group, lock time.Duration) error {
-	err := g.try(group, lock, false)
-	for ambiguous, partitions := 0, 0; err != nil; err = g.try(group, lock, true) {
+	err := g.tryGroup(group, lock, false)
+	for ambiguous, partitions := 0, 0; err != nil; err = g.tryGroup(group, lock, true) {
 		switch classify(err) {
 		case faultPartition:
 			if partitions++; partitions > 2 {
@@ -118,7 +118,7 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 				return made
 			}
 		case faultAmbiguous:
-			if ambiguous++; ambiguous > 1 || g.leftOf(group.deliveries) <= 0 {
+			if ambiguous++; ambiguous > 1 || g.groupTimeLeft(group.deliveries) <= 0 {
 				return err
 			}
 		default:
@@ -136,21 +136,21 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 
 // try runs the group once, on a connection of its own, within what is left of its
 // deadline. After an error the connection goes back only if a ROLLBACK was answered.
-func (g *Gate) try(group *group, lock time.Duration, again bool) error {
-	left := g.leftOf(group.deliveries)
+func (g *Gate) tryGroup(group *group, lock time.Duration, again bool) error {
+	left := g.groupTimeLeft(group.deliveries)
 	ctx, cancel := context.WithTimeout(context.Background(), left)
 	defer cancel()
 	conn, err := g.cfg.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("getting a connection for the gate: %w", err)
 	}
-	for _, l := range group.leads {
-		l.row, l.fresh, l.ours, l.rearm = inbox.ID{}, false, false, false
+	for _, l := range group.keyEntries {
+		l.row, l.inserted, l.insertedEarlier, l.rearm = inbox.ID{}, false, false, false
 	}
 	// The server is to give up a little before we do: an error in time is a rollback,
 	// where a connection that is given up may still commit.
 	group.lock = max(min(lock, left-left/8), time.Millisecond)
-	sent, err := g.run(ctx, conn, group)
+	sent, err := g.runGroup(ctx, conn, group)
 	if err == nil {
 		conn.Release(false)
 		return nil
@@ -166,7 +166,7 @@ func (g *Gate) try(group *group, lock time.Duration, again bool) error {
 	return err
 }
 
-func rest(d time.Duration) {
+func sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C

@@ -10,31 +10,31 @@ import (
 
 // eventColumns are the columns of the events that a group inserts.
 var eventColumns = row.ColumnsFrom(1,
-	row.UUID("id", func(l *lead) inbox.ID { return l.id }),
-	row.Int("source_id", func(l *lead) int32 { return l.source().ID }),
-	row.Text("event_id", func(l *lead) string { return l.eventID }),
-	row.Text("type", (*lead).storedType),
-	row.Bytes("body_sha256", func(l *lead) []byte { return l.sha[:] }),
-	row.Bytes("canonical_sha256", func(l *lead) []byte { return l.canonical }),
-	row.Time("occurred_at", func(l *lead) *time.Time { return row.Micros(l.event().OccurredAt) }),
-	row.Time("received_at", func(l *lead) *time.Time { return row.Micros(l.delivery.admission.ReceivedAt) }),
-	row.Text("admission", func(l *lead) string { return l.admission }),
-	row.OptionalText("admission_detail", func(l *lead) *string { return row.Optional(l.detail) }),
-	row.Text("class", func(l *lead) string { return l.source().Class }),
-	row.UUID("body_id", func(l *lead) inbox.ID { return l.delivery.bodyID }),
-	row.Int("item", func(l *lead) int32 { return int32(l.item) }),
-	row.Int("body_offset", func(l *lead) int32 { return int32(l.event().Offset) }),
-	row.Int("body_length", func(l *lead) int32 { return int32(l.event().Length) }),
-	row.Int("deliveries", func(l *lead) int32 { return int32(1 + len(l.followers)) }),
-	row.OptionalText("traceparent", func(l *lead) *string { return row.Optional(l.delivery.admission.Traceparent) }),
-	row.Bool("id_unsigned", func(l *lead) bool {
+	row.UUID("id", func(l *keyEntry) inbox.ID { return l.id }),
+	row.Int("source_id", func(l *keyEntry) int32 { return l.source().ID }),
+	row.Text("event_id", func(l *keyEntry) string { return l.eventID }),
+	row.Text("type", (*keyEntry).storedType),
+	row.Bytes("body_sha256", func(l *keyEntry) []byte { return l.sha[:] }),
+	row.Bytes("canonical_sha256", func(l *keyEntry) []byte { return l.canonical }),
+	row.Time("occurred_at", func(l *keyEntry) *time.Time { return row.Micros(l.event().OccurredAt) }),
+	row.Time("received_at", func(l *keyEntry) *time.Time { return row.Micros(l.delivery.admission.ReceivedAt) }),
+	row.Text("admission", func(l *keyEntry) string { return l.admission }),
+	row.OptionalText("admission_detail", func(l *keyEntry) *string { return row.Optional(l.detail) }),
+	row.Text("class", func(l *keyEntry) string { return l.source().Class }),
+	row.UUID("body_id", func(l *keyEntry) inbox.ID { return l.delivery.bodyID }),
+	row.Int("item", func(l *keyEntry) int32 { return int32(l.item) }),
+	row.Int("body_offset", func(l *keyEntry) int32 { return int32(l.event().Offset) }),
+	row.Int("body_length", func(l *keyEntry) int32 { return int32(l.event().Length) }),
+	row.Int("deliveries", func(l *keyEntry) int32 { return int32(1 + len(l.followers)) }),
+	row.OptionalText("traceparent", func(l *keyEntry) *string { return row.Optional(l.delivery.admission.Traceparent) }),
+	row.Bool("id_unsigned", func(l *keyEntry) bool {
 		return l.delivery.admission.IDUnsigned && l.admission != inbox.AdmissionUnusable
 	}),
-	row.UUID("parent", func(l *lead) inbox.ID { return l.event().Parent }),
+	row.UUID("parent", func(l *keyEntry) inbox.ID { return l.event().Parent }),
 )
 
 // storedType is the event's type, if it can be stored: that of an unusable event is the sender's text as it came.
-func (l *lead) storedType() string {
+func (l *keyEntry) storedType() string {
 	eventType := l.event().Type
 	if l.admission == inbox.AdmissionUnusable && !row.Storable(eventType) {
 		return ""
@@ -44,10 +44,10 @@ func (l *lead) storedType() string {
 
 // keyColumns are the keys by which the events of a group are read back.
 var keyColumns = row.ColumnsFrom(1,
-	row.Int("source_id", func(l *lead) int32 { return l.source().ID }),
-	row.Text("event_id", func(l *lead) string { return l.eventID }),
-	row.UUID("own", func(l *lead) inbox.ID { return l.id }),
-	row.Bool("rearm", func(l *lead) bool { return l.source().Rearm >= 0 && !l.source().Strict }),
+	row.Int("source_id", func(l *keyEntry) int32 { return l.source().ID }),
+	row.Text("event_id", func(l *keyEntry) string { return l.eventID }),
+	row.UUID("own", func(l *keyEntry) inbox.ID { return l.id }),
+	row.Bool("rearm", func(l *keyEntry) bool { return l.source().Rearm >= 0 && !l.source().Strict }),
 )
 
 // bodyColumns are the columns of the bodies that a group inserts.

@@ -15,7 +15,7 @@ import (
 // errVanished: a key was neither inserted nor found. The row that stood in the
 // way went while we looked (erased, or its transaction rolled back); a new run
 // settles it.
-var errVanished = errors.New("a key was neither inserted nor found")
+var errKeyNotFound = errors.New("a key was neither inserted nor found")
 
 // The unique constraint is the gate. DO NOTHING, never DO UPDATE: one statement
 // carries a whole group, and two equal keys in it would raise 21000. The search
@@ -54,7 +54,7 @@ FROM unnest(` + effectColumns.Arrays() + `) AS k`
 
 // Once a key and group. SKIP LOCKED: the count is for people, and a duplicate
 // must not wait for a row that something else holds.
-const bumpDeliveries = `
+const countDeliveries = `
 UPDATE inbox_event e SET deliveries = e.deliveries + k.n, last_delivery_at = now()
 FROM (SELECT i.id, u.n FROM unnest($1::uuid[], $2::int[]) AS u (id, n) JOIN inbox_event i ON i.id = u.id
       FOR NO KEY UPDATE OF i SKIP LOCKED) AS k
@@ -63,14 +63,14 @@ WHERE e.id = k.id`
 // Where a synchronous standby is configured, a group that wrote nothing must
 // still make its COMMIT wait for it: else a duplicate is acknowledged before its
 // original is replicated.
-const emitNothing = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
+const emitMessage = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
 
 // A group that has little time waits less for locks than its connection allows.
 const setLockTimeout = `SELECT set_config('lock_timeout', $1, true)`
 
 // run admits the group in one transaction. sent reports whether COMMIT may have
 // reached the server: only then is a lost connection ambiguous.
-func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
+func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
 	var ids []int64
 	if err := g.insert(ctx, conn, group, &ids); err != nil {
 		return false, err
@@ -81,7 +81,7 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 		return false, err
 	}
 	if !wrote && g.standby {
-		b.Queue(emitNothing)
+		b.Queue(emitMessage)
 	}
 	committed := false
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
@@ -91,7 +91,7 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 	if woke {
 		g.cfg.Enqueuer.Notify(b)
 	}
-	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && refused(err)) {
+	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && isRefused(err)) {
 		return true, err
 	}
 	if !committed {
@@ -105,7 +105,7 @@ func (g *Gate) run(ctx context.Context, conn Conn, group *group) (sent bool, err
 
 // refused reports whether the server is there and refused a statement. Behind the
 // COMMIT that is the notification, without which the workers come a little later.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.SeverityUnlocalized == "ERROR"
 }
@@ -117,29 +117,29 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
 	}
-	b.Queue(insertEvents, eventColumns.AppendEach(nil, group.leads)...).Query(func(rows pgx.Rows) error {
-		fresh := make(map[inbox.ID]bool, len(group.leads))
+	b.Queue(insertEvents, eventColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+		fresh := make(map[inbox.ID]bool, len(group.keyEntries))
 		var id inbox.ID
 		var suspected bool
 		_, err := pgx.ForEachRow(rows, []any{&id, &suspected}, func() error {
 			fresh[id] = suspected
 			return nil
 		})
-		for _, l := range group.leads {
-			l.suspected, l.fresh = fresh[l.id], false
+		for _, l := range group.keyEntries {
+			l.suspected, l.inserted = fresh[l.id], false
 			if _, ok := fresh[l.id]; ok {
-				l.fresh, l.row, l.rowSHA, l.admittedAs = true, l.id, l.sha[:], l.admission
+				l.inserted, l.row, l.rowSHA, l.admittedAs = true, l.id, l.sha[:], l.admission
 			}
 		}
 		return err
 	})
-	b.Queue(readEvents, keyColumns.AppendEach(nil, group.leads)...).Query(func(rows pgx.Rows) error {
-		return readFound(rows, group.leads)
+	b.Queue(readEvents, keyColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+		return readFoundEvents(rows, group.keyEntries)
 	})
 	if group.effects > 0 {
 		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
 	}
-	classes, bodies, gone := group.stored()
+	classes, bodies, gone := group.storedBodies()
 	if len(bodies) > 0 {
 		b.Queue(lockBodies, classes, bodies).Query(func(rows pgx.Rows) error {
 			var id inbox.ID
@@ -156,15 +156,15 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 		}
 		return errBodyGone
 	}
-	for _, l := range group.leads {
+	for _, l := range group.keyEntries {
 		if l.row.IsZero() {
-			return errVanished
+			return errKeyNotFound
 		}
 	}
 	return nil
 }
 
-func readFound(rows pgx.Rows, leads []*lead) error {
+func readFoundEvents(rows pgx.Rows, leads []*keyEntry) error {
 	var (
 		ord       int64
 		id        inbox.ID
@@ -174,12 +174,12 @@ func readFound(rows pgx.Rows, leads []*lead) error {
 	)
 	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &sha, &admission, &rearm}, func() error {
 		l := leads[ord-1]
-		if l.fresh {
+		if l.inserted {
 			return nil
 		}
 		// Our own id, though this run did not insert it: a run of ours committed and
 		// the answer was lost.
-		l.ours = id == l.id
+		l.insertedEarlier = id == l.id
 		l.row, l.rowSHA, l.admittedAs, l.rearm = id, append([]byte(nil), sha...), admission, rearm
 		return nil
 	})
@@ -198,9 +198,9 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		wakes   []inbox.Wake
 		fresh   bool
 	)
-	for _, l := range group.leads {
+	for _, l := range group.keyEntries {
 		switch {
-		case l.fresh:
+		case l.inserted:
 			fresh = true
 			if !l.delivery.stored {
 				bodies = addBody(bodies, l.delivery)
@@ -222,12 +222,12 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 					effects = append(effects, written)
 				}
 			}
-		case !l.ours:
+		case !l.insertedEarlier:
 			again.add(l.row, 1+len(l.followers))
 		}
 	}
 	wrote = fresh
-	for _, l := range group.leads {
+	for _, l := range group.keyEntries {
 		if l.rearm {
 			wakes, wrote = append(wakes, inbox.Wake{Kind: inbox.WakeRearm, ID: l.row}), true
 		}
@@ -243,7 +243,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 	}
 	queueOrdered(b, ordered)
 	if len(again.ids) > 0 {
-		b.Queue(bumpDeliveries, again.ids, again.counts)
+		b.Queue(countDeliveries, again.ids, again.counts)
 	}
 	return wrote, len(wakes) > 0, nil
 }

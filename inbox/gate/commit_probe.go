@@ -81,7 +81,7 @@ func NewCommitProbe(cfg CommitProbeConfig) (*CommitProbe, error) {
 func (p *CommitProbe) Start(ctx context.Context) error {
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.done.Go(func() { p.run(ctx) })
-	p.done.Go(func() { p.look(ctx) })
+	p.done.Go(func() { p.watchCommit(ctx) })
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (p *CommitProbe) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.note(ctx, began, err)
+		p.recordResult(ctx, began, err)
 		pause := CommitProbeEvery
 		if err != nil {
 			pause = commitRetry
@@ -133,7 +133,7 @@ func (p *CommitProbe) run(ctx context.Context) {
 }
 
 // note keeps what came of a try, and logs the first that fails.
-func (p *CommitProbe) note(ctx context.Context, began time.Time, err error) {
+func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err error) {
 	p.mu.Lock()
 	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
 	first := p.failing.IsZero()
@@ -185,7 +185,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	b.Queue("BEGIN")
 	b.Queue("SET LOCAL statement_timeout = 0")
 	b.Queue(lockGate)
-	b.Queue(emitNothing)
+	b.Queue(emitMessage)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"
 		return nil
@@ -211,7 +211,7 @@ SELECT coalesce(wait_event, ''), state IS DISTINCT FROM 'idle' FROM pg_stat_acti
 
 // look asks the server about a commit that does not come. One of which the server knows nothing
 // any more was lost with its connection: it is given up, and the next one is tried.
-func (p *CommitProbe) look(ctx context.Context) {
+func (p *CommitProbe) watchCommit(ctx context.Context) {
 	ticker := time.NewTicker(commitRetry)
 	defer ticker.Stop()
 	for {

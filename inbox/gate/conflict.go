@@ -54,7 +54,7 @@ SELECT count(*) FROM marked`
 func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemReceipt) error {
 	within := g.cfg.Deadline // of a batch, each conflict has its own
 	if d := e.delivery; len(d.entries) == 1 {
-		within = g.left(d)
+		within = g.timeLeft(d)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -79,7 +79,7 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 }
 
 // conflicting is a payload that differs from the recorded one.
-type conflicting struct {
+type conflictingPayload struct {
 	body  []byte
 	sum   [sha256.Size]byte // of the canonical form, or of the bytes where there is none
 	paths []string
@@ -87,9 +87,9 @@ type conflicting struct {
 
 // compareFirst compares the entry with the event that was recorded under its key.
 // It returns nil if the payloads are the same.
-func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflicting, error) {
+func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflictingPayload, error) {
 	source, event := e.source(), e.event()
-	other := &conflicting{body: e.delivery.admission.Body[event.Offset : event.Offset+event.Length], sum: e.sha, paths: []string{}}
+	other := &conflictingPayload{body: e.delivery.admission.Body[event.Offset : event.Offset+event.Length], sum: e.sha, paths: []string{}}
 	var (
 		canonical, body []byte
 		offset, length  int

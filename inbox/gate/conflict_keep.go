@@ -16,7 +16,7 @@ import (
 
 // keptConflicts is how many different payloads of one event are kept, beside those
 // that somebody admitted.
-const keptConflicts = 5
+const maxConflictPayloads = 5
 
 // The same payload is kept once and counted. Its first bytes stay, since its id and
 // what may have been admitted of it are made from them.
@@ -40,7 +40,7 @@ WHERE c.id IN (
 // keepConflict records the conflict and keeps its payload, in one transaction and
 // one round trip. A caller that has its own document of the key, an operation, is
 // told the difference, and nothing of its payload is kept.
-func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error {
+func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflictingPayload) error {
 	now := g.cfg.Clock.Now()
 	conn, err := g.cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflicting) error
 	return nil
 }
 
-func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflicting, now time.Time) *pgx.QueuedQuery {
+func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflictingPayload, now time.Time) *pgx.QueuedQuery {
 	event, id := e.event(), inbox.NewID(now)
 	headers, body, keyID := place.SealConflict(g.cfg.Keyring, id, e.delivery.admission.Headers, c.body)
 	eventType := event.Type
@@ -79,5 +79,5 @@ func (g *Gate) queueConflict(b *pgx.Batch, e *entry, c *conflicting, now time.Ti
 	sequence, sealed, sequenceKey := place.SealSequence(g.cfg.Keyring, id, event.SequenceKey, event.SequenceNumber)
 	b.Queue(insertConflict, id, e.row, c.sum[:], e.sha[:], c.paths, eventType, row.Micros(event.OccurredAt), sequence.Key, sequence.Number,
 		e.delivery.admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey)
-	return b.Queue(displaceConflicts, e.row, keptConflicts)
+	return b.Queue(displaceConflicts, e.row, maxConflictPayloads)
 }

@@ -95,7 +95,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	if a.Source.Strict && a.Source.Canonical != nil {
 		e.canonical = canonicalSum(a.Source, bytes)
 	}
-	if beyond(a.Source, event, now) {
+	if isBeyondRetention(a.Source, event, now) {
 		// Still a duplicate, if its key is known after all; never taken for new.
 		e.admission = inbox.AdmissionBeyondRetention
 		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
@@ -120,7 +120,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 }
 
 // beyond reports whether the event is older than the source's keys are kept.
-func beyond(s *inbox.Source, event *inbox.NewEvent, now time.Time) bool {
+func isBeyondRetention(s *inbox.Source, event *inbox.NewEvent, now time.Time) bool {
 	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
 }
 

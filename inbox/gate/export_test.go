@@ -8,7 +8,7 @@ import (
 var (
 	InsertEvents   = insertEvents
 	ReadEvents     = readEvents
-	BumpDeliveries = bumpDeliveries
+	BumpDeliveries = countDeliveries
 	ReadFirst      = readFirst
 	InsertStreams  = insertStreams
 )

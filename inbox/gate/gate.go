@@ -103,10 +103,10 @@ func (c *Config) withDefaults() Config {
 // and their jobs. Concurrent admissions are committed together; a lone one is
 // committed at once.
 type Gate struct {
-	cfg   Config
-	queue chan *delivery
-	spare chan *delivery // taken, but they did not fit a group
-	turn  chan struct{}  // held by the flusher that commits
+	cfg      Config
+	queue    chan *delivery
+	overflow chan *delivery // taken, but they did not fit a group
+	turn     chan struct{}  // held by the flusher that commits
 
 	queuedBytes atomic.Int64
 	compare     chan struct{} // bounds concurrent conflict comparisons
@@ -115,8 +115,8 @@ type Gate struct {
 	mu      sync.RWMutex // guards stopped against sends on queue
 	stopped bool
 	running sync.WaitGroup
-	stats   gateCounters
-	health  gateHealth
+	stats   counters
+	health  health
 	order   inbox.OrderCounters
 }
 
@@ -146,11 +146,11 @@ func New(cfg Config) (*Gate, error) {
 	}
 	cfg = cfg.withDefaults()
 	return &Gate{
-		cfg:     cfg,
-		queue:   make(chan *delivery, cfg.QueueEvents),
-		spare:   make(chan *delivery, cfg.Flushers),
-		turn:    make(chan struct{}, 1),
-		compare: make(chan struct{}, 2),
+		cfg:      cfg,
+		queue:    make(chan *delivery, cfg.QueueEvents),
+		overflow: make(chan *delivery, cfg.Flushers),
+		turn:     make(chan struct{}, 1),
+		compare:  make(chan struct{}, 2),
 	}, nil
 }
 
@@ -261,9 +261,9 @@ func (g *Gate) flush() {
 			return
 		}
 		mine := g.takeTurn()
-		group, rest := g.fill(first)
+		group, rest := g.fillGroup(first)
 		if rest != nil {
-			g.spare <- rest // there is room for one of each flusher
+			g.overflow <- rest // there is room for one of each flusher
 		}
 		bytes := 0
 		for _, d := range group {
@@ -282,12 +282,12 @@ func (g *Gate) flush() {
 // left a delivery over comes back for it, if no other one has taken it.
 func (g *Gate) take() *delivery {
 	select {
-	case d := <-g.spare:
+	case d := <-g.overflow:
 		return d
 	default:
 	}
 	select {
-	case d := <-g.spare:
+	case d := <-g.overflow:
 		return d
 	case d, open := <-g.queue:
 		if open {
@@ -295,7 +295,7 @@ func (g *Gate) take() *delivery {
 		}
 	}
 	select {
-	case d := <-g.spare:
+	case d := <-g.overflow:
 		return d
 	default:
 		return nil
@@ -304,7 +304,7 @@ func (g *Gate) take() *delivery {
 
 // stall is how long a flusher waits for the one that commits: longer than a
 // group takes, shorter than a person notices.
-const stall = 10 * time.Millisecond
+const turnTimeout = 10 * time.Millisecond
 
 // takeTurn waits until no other flusher commits, or until that has taken so long
 // that it must be waiting for a lock. Groups that are committed one after the
@@ -315,7 +315,7 @@ func (g *Gate) takeTurn() (taken bool) {
 		return true
 	default:
 	}
-	timer := time.NewTimer(stall)
+	timer := time.NewTimer(turnTimeout)
 	defer timer.Stop()
 	select {
 	case g.turn <- struct{}{}:
@@ -327,7 +327,7 @@ func (g *Gate) takeTurn() (taken bool) {
 
 // fill adds to first what waits and fits; rest is one that was taken and did
 // not fit.
-func (g *Gate) fill(first *delivery) (group []*delivery, rest *delivery) {
+func (g *Gate) fillGroup(first *delivery) (group []*delivery, rest *delivery) {
 	group = append(group, first)
 	events, bytes := len(first.entries), first.size()
 	for {

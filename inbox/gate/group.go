@@ -12,7 +12,7 @@ import (
 // others of that key are duplicates of it.
 type group struct {
 	deliveries []*delivery
-	leads      []*lead
+	keyEntries []*keyEntry
 	effects    int // that need a job
 
 	// lock bounds each wait for a lock.
@@ -20,17 +20,17 @@ type group struct {
 }
 
 // lead is the first of the group's entries for one key.
-type lead struct {
+type keyEntry struct {
 	*entry
 	followers []*entry
 
 	// What the run found:
-	fresh      bool // inserted by this run
-	ours       bool // inserted by an earlier run of ours that committed
-	rowSHA     []byte
-	rearm      bool
-	suspected  bool
-	admittedAs string
+	inserted        bool // inserted by this run
+	insertedEarlier bool // inserted by an earlier run of ours that committed
+	rowSHA          []byte
+	rearm           bool
+	suspected       bool
+	admittedAs      string
 }
 
 type key struct {
@@ -42,7 +42,7 @@ type key struct {
 // groups that hold the same keys then lock them in the same order.
 func newGroup(deliveries []*delivery) *group {
 	g := &group{deliveries: deliveries}
-	leads := make(map[key]*lead)
+	leads := make(map[key]*keyEntry)
 	for _, d := range deliveries {
 		for i := range d.entries {
 			e := &d.entries[i]
@@ -52,8 +52,8 @@ func newGroup(deliveries []*delivery) *group {
 				first.followers = append(first.followers, e)
 				continue
 			}
-			leads[k] = &lead{entry: e}
-			g.leads = append(g.leads, leads[k])
+			leads[k] = &keyEntry{entry: e}
+			g.keyEntries = append(g.keyEntries, leads[k])
 			for i := range e.effects {
 				if e.effects[i].pending() {
 					g.effects++
@@ -61,7 +61,7 @@ func newGroup(deliveries []*delivery) *group {
 			}
 		}
 	}
-	slices.SortFunc(g.leads, func(a, b *lead) int {
+	slices.SortFunc(g.keyEntries, func(a, b *keyEntry) int {
 		if d := a.source().ID - b.source().ID; d != 0 {
 			return int(d)
 		}
@@ -76,8 +76,8 @@ func (e *entry) event() *inbox.NewEvent { return &e.delivery.admission.Events[e.
 
 // resolve writes what the run found into the deliveries' receipts.
 func (g *group) resolve() {
-	for _, l := range g.leads {
-		first := l.fresh || l.ours
+	for _, l := range g.keyEntries {
+		first := l.inserted || l.insertedEarlier
 		l.delivery.stored = l.delivery.stored || first
 		l.receipt(first, l)
 		for _, follower := range l.followers {
@@ -86,7 +86,7 @@ func (g *group) resolve() {
 	}
 }
 
-func (e *entry) receipt(first bool, l *lead) {
+func (e *entry) receipt(first bool, l *keyEntry) {
 	out := &e.delivery.receipt.Items[e.item]
 	*out = inbox.ItemReceipt{
 		ID: l.row, Outcome: inbox.Duplicate, Unusable: l.admittedAs == inbox.AdmissionUnusable, BeyondRetention: l.admittedAs == inbox.AdmissionBeyondRetention,

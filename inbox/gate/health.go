@@ -21,14 +21,14 @@ const (
 // server's, a lock of a whole table, a commit that does not come. What a delivery brought itself
 // (a value that cannot be stored, a row that somebody else has locked, a conflict) does not count,
 // nor does an overload.
-type gateHealth struct {
+type health struct {
 	mu     sync.Mutex
 	first  time.Time // of the failures since the last success; zero if there is none
 	last   time.Time
 	reason string
 }
 
-func (h *gateHealth) failed(now time.Time, reason string) {
+func (h *health) failed(now time.Time, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.first.IsZero() {
@@ -37,7 +37,7 @@ func (h *gateHealth) failed(now time.Time, reason string) {
 	h.last, h.reason = now, reason
 }
 
-func (h *gateHealth) succeeded() {
+func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.first = time.Time{}

@@ -46,7 +46,7 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 		if filtered {
 			return nil
 		}
-		p.stands(policy.NoKey, inbox.ReasonNoKey)
+		p.applyChoice(policy.NoKey, inbox.ReasonNoKey)
 		return p
 	}
 	p.key, p.hash = pgtext.Clean(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
@@ -63,12 +63,12 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	if filtered {
 		return nil
 	}
-	p.stands(policy.NoNumber, inbox.ReasonNoNumber)
+	p.applyChoice(policy.NoNumber, inbox.ReasonNoNumber)
 	return p
 }
 
 // stands is what becomes of an effect whose place is not known.
-func (p *sequencePlace) stands(choice sequence.Choice, reason inbox.Reason) {
+func (p *sequencePlace) applyChoice(choice sequence.Choice, reason inbox.Reason) {
 	p.reason = reason
 	switch choice {
 	case sequence.Hold:

@@ -61,7 +61,7 @@ JOIN inbox_body b ON b.class = k.class AND b.id = k.id
 FOR KEY SHARE OF b`
 
 // stored are the bodies that earlier parts stored.
-func (g *group) stored() (classes []string, ids []inbox.ID, whole map[inbox.ID]*delivery) {
+func (g *group) storedBodies() (classes []string, ids []inbox.ID, whole map[inbox.ID]*delivery) {
 	for _, d := range g.deliveries {
 		if d.partOf == nil || !d.partOf.stored {
 			continue

@@ -29,13 +29,13 @@ type Stats struct {
 	QueuedBytes  int64
 }
 
-type gateCounters struct {
+type counters struct {
 	groups, events, duplicates, conflicts, displaced, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
 
 	waited atomic.Int64 // nanoseconds
 }
 
-func (c *gateCounters) count(r *inbox.Receipt) {
+func (c *counters) count(r *inbox.Receipt) {
 	for i := range r.Items {
 		switch r.Items[i].Outcome {
 		case inbox.Recorded:

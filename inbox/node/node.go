@@ -23,10 +23,10 @@ const (
 	Silence = 30 * time.Second
 
 	// nodeForgotten is how long a silent process is still listed.
-	nodeForgotten = 24 * time.Hour
+	forgetAfter = 24 * time.Hour
 
 	// nodeDeadline bounds one heartbeat.
-	nodeDeadline = 3 * time.Second
+	statementTimeout = 3 * time.Second
 )
 
 // Config describes a process. Pool, Name and Version are required.
@@ -112,7 +112,7 @@ DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'
 // Beat writes that the process lives, which keys it holds and which routes it works, forgets processes that
 // have been silent for a day, and returns all that are left, this one among them.
 func (n *Node) Beat(ctx context.Context) ([]Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	}
 	var b pgx.Batch
 	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown)
-	b.Queue(forgetNodes, nodeForgotten.Microseconds())
+	b.Queue(forgetNodes, forgetAfter.Microseconds())
 	var nodes []Row
 	b.Queue(readNodes, Silence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
 		nodes, err = pgx.CollectRows(rows, scanNode)
@@ -135,7 +135,7 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	if err := n.cfg.Pool.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, fmt.Errorf("writing the heartbeat of node %s: %w", n.cfg.Name, err)
 	}
-	n.peers.saw(nodes)
+	n.peers.update(nodes)
 	return nodes, nil
 }
 
@@ -145,7 +145,7 @@ DELETE FROM node WHERE id = $1`
 // Leave removes the process's row when it stops. A process that cannot is silent, and
 // no longer counts after [Silence].
 func (n *Node) Leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	if _, err := n.cfg.Pool.Exec(ctx, removeNode, n.id); err != nil {
 		return fmt.Errorf("removing node %s: %w", n.cfg.Name, err)

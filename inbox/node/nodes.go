@@ -102,7 +102,7 @@ func Lacking(nodes []Row, key seal.Key) (out []Row) {
 
 // sealingSettles is how long what was sealed with a key may still be on its way to the database when its process has
 // changed to another key.
-const sealingSettles = time.Minute
+const sealingDelay = time.Minute
 
 // Sealing are the processes that seal with the key, or may have a moment ago. A key is
 // lost for ever once it is removed, so a process that went silent without a stop counts
@@ -112,7 +112,7 @@ func Sealing(nodes []Row, key int32) (out []Row) {
 		if n.Silent > inbox.SealingReturns {
 			continue
 		}
-		changed := n.ActiveSince != nil && n.Heartbeat.Add(n.Silent).Sub(*n.ActiveSince) < sealingSettles
+		changed := n.ActiveSince != nil && n.Heartbeat.Add(n.Silent).Sub(*n.ActiveSince) < sealingDelay
 		held := slices.ContainsFunc(n.Keys, func(k Key) bool { return k.ID == key })
 		if n.ActiveKey == key || changed && held {
 			out = append(out, n)

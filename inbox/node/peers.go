@@ -19,9 +19,9 @@ type Peers struct {
 	pool *pgxpool.Pool
 	self inbox.ID
 
-	mu     sync.RWMutex
-	routes map[int32]struct{}
-	alike  bool // all of them have the configuration of this process
+	mu                sync.RWMutex
+	routes            map[int32]struct{}
+	sameConfiguration bool // all of them have the configuration of this process
 }
 
 // Works reports whether another live process works the route.
@@ -53,7 +53,7 @@ func (p *Peers) Alike() bool {
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.alike
+	return p.sameConfiguration
 }
 
 // Look reads the table of processes now, instead of with the next heartbeat.
@@ -61,17 +61,17 @@ func (p *Peers) Look(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, nodeDeadline)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	nodes, err := List(ctx, p.pool)
 	if err != nil {
 		return fmt.Errorf("looking for the routes of other processes: %w", err)
 	}
-	p.saw(nodes)
+	p.update(nodes)
 	return nil
 }
 
-func (p *Peers) saw(nodes []Row) {
+func (p *Peers) update(nodes []Row) {
 	routes := map[int32]struct{}{}
 	configurations := map[string]struct{}{}
 	found := false
@@ -90,6 +90,6 @@ func (p *Peers) saw(nodes []Row) {
 		}
 	}
 	p.mu.Lock()
-	p.routes, p.alike = routes, found && len(configurations) == 1
+	p.routes, p.sameConfiguration = routes, found && len(configurations) == 1
 	p.mu.Unlock()
 }

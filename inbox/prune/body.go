@@ -91,7 +91,7 @@ func (s *pass) bodies(ctx context.Context) error {
 		// An interrupted detach stands in the way of the next one of its class.
 		if p := &all[i]; p.pending {
 			err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" FINALIZE")
-			if err != nil && !s.gaveWay(ctx, err) {
+			if err != nil && !s.isBlocked(ctx, err) {
 				return err
 			}
 			stuck[p.class], p.attached = err != nil, err != nil
@@ -99,14 +99,14 @@ func (s *pass) bodies(ctx context.Context) error {
 	}
 	for i := range all {
 		p := &all[i]
-		if stuck[p.class] || !s.keep.due(p) {
+		if stuck[p.class] || !s.retention.due(p) {
 			continue
 		}
-		if s.over(ctx) {
-			return errPassOver
+		if s.timeIsUp(ctx) {
+			return errTimeIsUp
 		}
 		if err := s.drop(ctx, p); err != nil {
-			if !s.gaveWay(ctx, err) {
+			if !s.isBlocked(ctx, err) {
 				return err
 			}
 			stuck[p.class] = true
@@ -115,10 +115,10 @@ func (s *pass) bodies(ctx context.Context) error {
 	return nil
 }
 
-// gaveWay reports whether a step ended because of somebody else's locks, and not
+// isBlocked reports whether a step ended because of somebody else's locks, and not
 // because its time was over.
-func (s *pass) gaveWay(ctx context.Context, err error) bool {
-	return errors.Is(err, errPassOver) && !s.over(ctx)
+func (s *pass) isBlocked(ctx context.Context, err error) bool {
+	return errors.Is(err, errTimeIsUp) && !s.timeIsUp(ctx)
 }
 
 // drop keeps what is still needed, takes the day off its class and drops it. What
@@ -126,7 +126,7 @@ func (s *pass) gaveWay(ctx context.Context, err error) bool {
 // nobody new can reach the day.
 func (s *pass) drop(ctx context.Context, p *partition) error {
 	if p.attached {
-		if err := s.keepNeeded(ctx, p); err != nil {
+		if err := s.copyNeededBodies(ctx, p); err != nil {
 			return err
 		}
 		s.cfg.Progress(Progress{Step: p.name, Removed: s.report.Removed()})
@@ -135,11 +135,11 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 		}
 		p.attached = false
 	}
-	if err := s.keepNeeded(ctx, p); err != nil {
+	if err := s.copyNeededBodies(ctx, p); err != nil {
 		return err
 	}
 	// Before the table goes, and not after: another of its name is looked through anew.
-	if _, err := s.conn.Exec(ctx, forgetLooks, p.looks()); err != nil {
+	if _, err := s.conn.Exec(ctx, deleteCopyPositions, p.copyWalkNames()); err != nil {
 		return fmt.Errorf("forgetting how far %s is: %w", p.name, err)
 	}
 	if err := s.ddl(ctx, p, "DROP TABLE "+p.name); err != nil {
@@ -160,10 +160,10 @@ func (s *pass) ddl(ctx context.Context, p *partition, sql string) error {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return errPassOver
-		case contended(err) && tries < 5 && !s.over(ctx):
-			if s.rest(ctx, 100*time.Millisecond<<tries) != nil {
-				return errPassOver
+			return errTimeIsUp
+		case isLockConflict(err) && tries < 5 && !s.timeIsUp(ctx):
+			if s.sleep(ctx, 100*time.Millisecond<<tries) != nil {
+				return errTimeIsUp
 			}
 			// A detach that was interrupted half way is finished, not begun again.
 			if strings.HasSuffix(sql, "CONCURRENTLY") {
@@ -176,10 +176,10 @@ func (s *pass) ddl(ctx context.Context, p *partition, sql string) error {
 				}
 			}
 			continue
-		case contended(err):
+		case isLockConflict(err):
 			s.report.Contended = append(s.report.Contended, p.name)
 			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", p.name), slog.String("error", row.ErrorText(err)))
-			return errPassOver
+			return errTimeIsUp
 		}
 		return fmt.Errorf("removing %s: %w", p.name, err)
 	}
@@ -207,7 +207,7 @@ const neededEvent = `(
 // The events of a day are those whose ids are of the day: the gate makes the ids
 // of a delivery's events and of its body in the same millisecond. The event's
 // pointer moves with its body. %[1]s is the day's table, attached or not.
-const keepBodies = `
+const copyBodies = `
 WITH page AS MATERIALIZED (
     SELECT id FROM inbox_event WHERE id > $3::uuid AND id < $4::uuid ORDER BY id LIMIT $5),
 needed AS MATERIALIZED (
@@ -229,46 +229,46 @@ moved AS (
 SELECT (SELECT count(*) FROM page), (SELECT id FROM page ORDER BY id DESC LIMIT 1),
     (SELECT count(*) FROM copied), (SELECT count(*) FROM moved)`
 
-// keepNeeded copies the bodies that are still needed out of a day.
-func (s *pass) keepNeeded(ctx context.Context, p *partition) error {
-	query := fmt.Sprintf(keepBodies, p.name)
-	sources, since := s.keepers()
+// copyNeededBodies copies the bodies that are still needed out of a day.
+func (s *pass) copyNeededBodies(ctx context.Context, p *partition) error {
+	query := fmt.Sprintf(copyBodies, p.name)
+	sources, since := s.longerKeepingSources()
 	until := inbox.FirstID(p.ends())
-	w := &walk{name: p.name, table: "inbox_body", batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+	w := &walk{name: p.name, table: "inbox_body", batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 		after, err := inbox.ParseID(position)
 		if err != nil {
-			return stretch{}, err
+			return batchResult{}, err
 		}
 		var (
-			got           stretch
+			got           batchResult
 			last          inbox.ID
 			copied, moved int64
 		)
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
-			return stretch{}, err
+			return batchResult{}, err
 		}
 		err = tx.QueryRow(ctx, query, sources, since, floor(after), until, n, p.class).Scan(&got.examined, &last, &copied, &moved)
 		got.last = positionOf(last)
 		s.report.Kept += copied
 		return got, err
-	}, done: through(inbox.FirstID(p.day), until)}
-	look := p.looks()[0]
+	}, fractionDone: fractionBetween(inbox.FirstID(p.day), until)}
+	look := p.copyWalkNames()[0]
 	if !p.attached {
-		look = p.looks()[1]
+		look = p.copyWalkNames()[1]
 	}
 	position := inbox.FirstID(p.day.Add(-time.Millisecond)).String()
-	if err := s.conn.QueryRow(ctx, readLook, look, position).Scan(&position); err != nil {
+	if err := s.conn.QueryRow(ctx, readCopyPosition, look, position).Scan(&position); err != nil {
 		return fmt.Errorf("reading how far %s is: %w", look, err)
 	}
 	before := len(s.report.Contended)
 	_, err := s.batches(ctx, w, &position)
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if _, saved := s.conn.Exec(save, writeWalk, look, position, s.keep.now, nil); saved != nil && err == nil {
+	if _, saved := s.conn.Exec(save, writeWalk, look, position, s.retention.now, nil); saved != nil && err == nil {
 		err = fmt.Errorf("noting how far %s is: %w", look, saved)
 	}
 	if err == nil && len(s.report.Contended) > before {
-		return errPassOver // not every body that is needed has been kept
+		return errTimeIsUp // not every body that is needed has been kept
 	}
 	return err
 }
@@ -277,20 +277,22 @@ func (s *pass) keepNeeded(ctx context.Context, p *partition) error {
 // go. What the first look has left behind it and has become needed since, the second
 // finds; when that begins nobody can reach the day any more, so that nothing does.
 const (
-	readLook = `SELECT coalesce((SELECT position FROM prune_walk WHERE name = $1), $2)`
+	readCopyPosition = `SELECT coalesce((SELECT position FROM prune_walk WHERE name = $1), $2)`
 
-	forgetLooks = `DELETE FROM prune_walk WHERE name = ANY ($1::text[])`
+	deleteCopyPositions = `DELETE FROM prune_walk WHERE name = ANY ($1::text[])`
 )
 
 // looks are the names under which it is noted how far each of the two looks is. Stored:
 // never change.
-func (p *partition) looks() []string { return []string{p.name + " attached", p.name + " detached"} }
+func (p *partition) copyWalkNames() []string {
+	return []string{p.name + " attached", p.name + " detached"}
+}
 
 // keepers are the sources and the ids from which their bodies are kept.
-func (s *pass) keepers() (sources []int32, since []inbox.ID) {
-	for _, source := range s.keep.sources {
+func (s *pass) longerKeepingSources() (sources []int32, since []inbox.ID) {
+	for _, source := range s.retention.sources {
 		if source.Keep.Body > 0 {
-			sources, since = append(sources, source.ID), append(since, s.keep.cutoff(source.Keep.Body))
+			sources, since = append(sources, source.ID), append(since, s.retention.cutoff(source.Keep.Body))
 		}
 	}
 	return sources, since
@@ -309,28 +311,28 @@ WHERE b.class = 'kept' AND b.id = k.id AND NOT EXISTS (
 
 // keptBodies removes those that were kept and are no longer needed.
 func (s *pass) keptBodies(ctx context.Context) error {
-	sources, since := s.keepers()
-	return s.take(ctx, &walk{
-		name: "inbox_body/kept", table: "inbox_body", first: inbox.ID{}.String(), every: anew, patient: true,
-		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+	sources, since := s.longerKeepingSources()
+	return s.runWalk(ctx, &walk{
+		name: "inbox_body/kept", table: "inbox_body", first: inbox.ID{}.String(), restartAfter: restartEvery, patient: true,
+		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 			after, err := inbox.ParseID(position)
 			if err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			rows, err := tx.Query(ctx, lockKeptBodies, floor(after), n)
 			if err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
 			if err != nil || len(ids) == 0 {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			firsts, afters := make([]inbox.ID, len(ids)), make([]inbox.ID, len(ids))
 			for i, id := range ids {
 				firsts[i], afters[i] = sameMillisecond(id)
 			}
 			tag, err := tx.Exec(ctx, deleteKeptBodies, sources, since, ids, firsts, afters)
-			return stretch{examined: len(ids), due: len(ids), removed: tag.RowsAffected(), last: ids[len(ids)-1].String()}, err
+			return batchResult{examined: len(ids), due: len(ids), removed: tag.RowsAffected(), last: ids[len(ids)-1].String()}, err
 		},
 	})
 }

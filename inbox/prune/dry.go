@@ -148,7 +148,7 @@ FROM inbox_body_kept b`
 // DryRun counts exactly what [Pruner.Run] would remove now, by class, and removes
 // nothing. It reads whole tables: it is for people, not for monitoring.
 func (p *Pruner) DryRun(ctx context.Context, run Run) (counts []Count, err error) {
-	if err := run.known(); err != nil {
+	if err := run.checkInclude(); err != nil {
 		return nil, err
 	}
 	err = pgx.BeginTxFunc(ctx, p.cfg.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -159,7 +159,7 @@ func (p *Pruner) DryRun(ctx context.Context, run Run) (counts []Count, err error
 		if err != nil {
 			return err
 		}
-		s := &pass{Pruner: p, run: run, keep: keep}
+		s := &pass{Pruner: p, run: run, retention: keep}
 		counts, err = s.counts(ctx, tx)
 		return err
 	})
@@ -174,14 +174,14 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounds, ok, err := s.keep.keyBounds(ctx, tx, s.run.states())
+	bounds, ok, err := s.retention.keyBounds(ctx, tx, s.run.states())
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
 		bounds = keyBounds{}
 	}
-	args := newPruneColumns(s.keep, bounds)
+	args := newPruneColumns(s.retention, bounds)
 	rows, err := tx.Query(ctx, countPrunable, args.routes, args.effects, args.effectIDs, args.routeTombstones, args.asked,
 		args.sources, args.tombstones, args.tombstoneIDs, args.refusalIDs, s.run.states(), s.run.includes(Replay), args.bodies)
 	if err != nil {
@@ -196,8 +196,8 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 		return nil, err
 	}
 	var replays, items, audits int64
-	err = tx.QueryRow(ctx, countRecords, s.keep.cutoff(replayHorizon), s.keep.cutoff(s.keep.longest.Audit)).Scan(&replays, &items, &audits)
-	if s.keep.longest.Audit == 0 {
+	err = tx.QueryRow(ctx, countRecords, s.retention.cutoff(replayRetention), s.retention.cutoff(s.retention.longest.Audit)).Scan(&replays, &items, &audits)
+	if s.retention.longest.Audit == 0 {
 		audits = 0
 	}
 	for _, c := range []Count{{Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
@@ -213,10 +213,10 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []Count, err err
 	if err != nil {
 		return nil, err
 	}
-	sources, since := s.keepers()
+	sources, since := s.longerKeepingSources()
 	for i := range all {
 		p := &all[i]
-		if !s.keep.due(p) {
+		if !s.retention.due(p) {
 			continue
 		}
 		c := Count{Class: p.class, Table: p.name, Bytes: p.bytes}

@@ -58,34 +58,34 @@ SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM attempts)`
 func (s *pass) effects(ctx context.Context) error {
 	for _, g := range s.byRoute(func(h Horizons) time.Duration { return h.Effects }) {
 		w := &walk{
-			name: "effect/" + g.horizon.String(), table: "effect", first: inbox.ID{}.String(), every: anew,
-			done: through(s.keep.cutoff(2*g.horizon), s.keep.cutoff(g.horizon)),
-			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+			name: "effect/" + g.horizon.String(), table: "effect", first: inbox.ID{}.String(), restartAfter: restartEvery,
+			fractionDone: fractionBetween(s.retention.cutoff(2*g.horizon), s.retention.cutoff(g.horizon)),
+			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 				return s.effectBatch(ctx, tx, g, position, n)
 			},
 		}
-		if err := s.take(ctx, w); err != nil {
+		if err := s.runWalk(ctx, w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *pass) effectBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, position string, n int) (stretch, error) {
+func (s *pass) effectBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, position string, n int) (batchResult, error) {
 	after, err := inbox.ParseID(position)
 	if err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	var (
-		got  stretch
+		got  batchResult
 		last inbox.ID
 		ids  []inbox.ID
 	)
-	before, replay := s.keep.now.Add(-g.horizon), s.run.includes(Replay)
-	err = tx.QueryRow(ctx, lockDueEffects, before, replay, floor(after), s.keep.cutoff(g.horizon), n, g.ids).
+	before, replay := s.retention.now.Add(-g.horizon), s.run.includes(Replay)
+	err = tx.QueryRow(ctx, lockDueEffects, before, replay, floor(after), s.retention.cutoff(g.horizon), n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	got.last = positionOf(last)
 	if len(ids) == 0 {
@@ -93,7 +93,7 @@ func (s *pass) effectBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, posit
 	}
 	var attempts int64
 	if err := tx.QueryRow(ctx, deleteEffects, before, replay, ids).Scan(&got.removed, &attempts); err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	s.report.Rows["effect_attempt"] += attempts
 	return got, nil

@@ -207,11 +207,11 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err != nil {
 		return 0, err
 	}
-	ids := make([]inbox.ID, len(d.going))
-	for i := range d.going {
-		ids[i] = d.going[i].id
+	ids := make([]inbox.ID, len(d.erase))
+	for i := range d.erase {
+		ids[i] = d.erase[i].id
 	}
-	out.Others = len(d.going) - 1
+	out.Others = len(d.erase) - 1
 	rows, err := tx.Query(ctx, lockErasedStreams, ids)
 	if err != nil {
 		return 0, err
@@ -271,10 +271,10 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 
 // torn are the events of one delivery: those that go, those that keep their
 // bytes, and those that went before, perhaps without being blanked.
-type torn struct{ going, left, gone []erased }
+type deliveryEvents struct{ erase, keep, erasedBefore []erased }
 
 // siblings finds the events of the delivery.
-func siblings(ctx context.Context, tx pgx.Tx, id, body inbox.ID) (d torn, err error) {
+func siblings(ctx context.Context, tx pgx.Tx, id, body inbox.ID) (d deliveryEvents, err error) {
 	first, after := sameMillisecond(body)
 	rows, err := tx.Query(ctx, lockSiblings, first, after, body)
 	if err != nil {
@@ -291,16 +291,16 @@ func siblings(ctx context.Context, tx pgx.Tx, id, body inbox.ID) (d torn, err er
 	if i < 0 {
 		return d, inbox.ErrNotFound // pruned while it was looked for
 	}
-	d.going = []erased{all[i]}
+	d.erase = []erased{all[i]}
 	for _, e := range all {
 		switch {
 		case e.id == id:
 		case e.class == row.ErasedClass:
-			d.gone = append(d.gone, e)
+			d.erasedBefore = append(d.erasedBefore, e)
 		case e.overlaps(&all[i]):
-			d.going = append(d.going, e)
+			d.erase = append(d.erase, e)
 		default:
-			d.left = append(d.left, e)
+			d.keep = append(d.keep, e)
 		}
 	}
 	return d, nil

@@ -27,9 +27,9 @@ const (
 // eraseBody blanks the bytes of the events, or removes the body if no other event
 // needs it. A body may be there twice: of one that was kept beyond its day, only
 // the events that needed it point at the copy.
-func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *torn, body inbox.ID, out *Erased) error {
+func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *deliveryEvents, body inbox.ID, out *Erased) error {
 	var classes []string
-	for _, e := range slices.Concat(d.going, d.left) {
+	for _, e := range slices.Concat(d.erase, d.keep) {
 		if e.class != row.ErasedClass && !slices.Contains(classes, e.class) {
 			classes = append(classes, e.class)
 		}
@@ -47,7 +47,7 @@ func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *torn, body inbox.ID
 		classes = append(classes, others...)
 	}
 	for _, class := range classes {
-		stays := slices.ContainsFunc(d.left, func(e erased) bool { return e.class == class })
+		stays := slices.ContainsFunc(d.keep, func(e erased) bool { return e.class == class })
 		if !stays {
 			tag, err := tx.Exec(ctx, deleteBody, class, body)
 			if err != nil {
@@ -66,7 +66,7 @@ func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *torn, body inbox.ID
 }
 
 // blank puts spaces where the events were, and seals the delivery again.
-func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id inbox.ID, d *torn, out *Erased) (found bool, err error) {
+func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id inbox.ID, d *deliveryEvents, out *Erased) (found bool, err error) {
 	var keyID *int32
 	var headers, content []byte
 	err = tx.QueryRow(ctx, readErasedBody, class, id).Scan(&keyID, &headers, &content)
@@ -83,7 +83,7 @@ func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id inbox.ID,
 		}
 	}
 	content = bytes.Clone(content)
-	for _, e := range slices.Concat(d.going, d.gone) {
+	for _, e := range slices.Concat(d.erase, d.erasedBefore) {
 		if e.offset < 0 || e.length < 0 || e.offset+e.length > len(content) {
 			return false, errors.New("the event lies outside its body")
 		}

@@ -15,7 +15,7 @@ import (
 
 // leastID is the shortest event id that refusals are searched for: a shorter one
 // stands in too much that has nothing to do with it.
-const leastID = 4
+const minSearchLength = 4
 
 const (
 	readSourceRefusals = `
@@ -29,7 +29,7 @@ WHERE r.source_id = $1 AND r.id > $2::uuid ORDER BY r.id LIMIT 50`
 // event's id in them as it is written. One that writes it another way, or that is
 // under a lost key, cannot be known.
 func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source int32, out *Erased) error {
-	if len(r.EventID) < leastID {
+	if len(r.EventID) < minSearchLength {
 		out.NotSearched = true
 		return nil
 	}

@@ -55,15 +55,15 @@ SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results)`
 // long one must not be looked at again and again by the walk of a short one.
 func (s *pass) events(ctx context.Context) error {
 	for _, g := range s.bySource(tombstones) {
-		cutoff := s.reached(s.keep.cutoff(g.horizon))
+		cutoff := s.behindEffects(s.retention.cutoff(g.horizon))
 		w := &walk{
-			name: eventWalk(g.horizon), table: "inbox_event", first: inbox.ID{}.String(), every: anew, partial: cutoff != s.keep.cutoff(g.horizon),
-			done: through(s.keep.cutoff(2*g.horizon), cutoff),
-			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+			name: eventWalk(g.horizon), table: "inbox_event", first: inbox.ID{}.String(), restartAfter: restartEvery, partial: cutoff != s.retention.cutoff(g.horizon),
+			fractionDone: fractionBetween(s.retention.cutoff(2*g.horizon), cutoff),
+			batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 				return s.eventBatch(ctx, tx, g, cutoff, position, n)
 			},
 		}
-		if err := s.take(ctx, w); err != nil {
+		if err := s.runWalk(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -73,8 +73,8 @@ func (s *pass) events(ctx context.Context) error {
 // reached keeps the walk over events behind that over effects, where that did
 // not come to its end in this pass: events whose effects are still there would be
 // passed by, and found again only a day later.
-func (s *pass) reached(cutoff inbox.ID) inbox.ID {
-	for _, position := range s.short["effect"] {
+func (s *pass) behindEffects(cutoff inbox.ID) inbox.ID {
+	for _, position := range s.unfinished["effect"] {
 		if at, err := inbox.ParseID(position); err == nil {
 			if at = inbox.FirstID(at.Time()); bytes.Compare(at[:], cutoff[:]) < 0 {
 				cutoff = at
@@ -84,21 +84,21 @@ func (s *pass) reached(cutoff inbox.ID) inbox.ID {
 	return cutoff
 }
 
-func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff inbox.ID, position string, n int) (stretch, error) {
+func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff inbox.ID, position string, n int) (batchResult, error) {
 	after, err := inbox.ParseID(position)
 	if err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	var (
-		got  stretch
+		got  batchResult
 		last inbox.ID
 		ids  []inbox.ID
 	)
-	before, dead, replay := s.keep.now.Add(-g.horizon), s.run.includes(Dead), s.run.includes(Replay)
+	before, dead, replay := s.retention.now.Add(-g.horizon), s.run.includes(Dead), s.run.includes(Replay)
 	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	got.last = positionOf(last)
 	if len(ids) == 0 {
@@ -106,7 +106,7 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 	}
 	var results int64
 	if err := tx.QueryRow(ctx, deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results); err != nil {
-		return stretch{}, err
+		return batchResult{}, err
 	}
 	s.report.Rows["operation_result"] += results
 	return got, nil
@@ -120,19 +120,19 @@ type horizonGroup struct {
 
 func (s *pass) bySource(of func(Horizons) time.Duration) []horizonGroup {
 	all := map[int32]Horizons{}
-	for _, source := range s.keep.sources {
+	for _, source := range s.retention.sources {
 		all[source.ID] = source.Keep
 	}
-	return grouping(all, of)
+	return groupByHorizon(all, of)
 }
 
 func (s *pass) byRoute(of func(Horizons) time.Duration) []horizonGroup {
-	return grouping(s.keep.routes, of)
+	return groupByHorizon(s.retention.routes, of)
 }
 
 // grouping puts together what has the same horizon, the shortest first. What has
 // none was never registered, and stays.
-func grouping(all map[int32]Horizons, of func(Horizons) time.Duration) []horizonGroup {
+func groupByHorizon(all map[int32]Horizons, of func(Horizons) time.Duration) []horizonGroup {
 	groups := map[time.Duration][]int32{}
 	for id, h := range all {
 		if h == (Horizons{}) {

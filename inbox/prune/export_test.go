@@ -7,10 +7,10 @@ const PrepareSession = prepareSession
 // plans; %[1]s is a day of bodies.
 var PruneStatements = map[string]string{
 	"lock events": lockDueEvents, "delete events": deleteEvents, "lock effects": lockDueEffects, "delete effects": deleteEffects,
-	"lock keys": lockDueKeys, "delete keys": deleteKeys, "under way": underWay, "oldest at rest": oldestAtRest,
-	"lock streams": lockDueStreams, "delete streams": deleteStreams, "at rest": dueAtRest, "held": dueHeld,
+	"lock keys": lockDueKeys, "delete keys": deleteKeys, "under way": readUnsettledEffects, "oldest at rest": readOldestAtRest,
+	"lock streams": lockDueStreams, "delete streams": deleteStreams, "at rest": findDueAtRest, "held": findDueHeld,
 	"refusals": deleteRefusals, "replay items": deleteReplayItems, "replays": deleteReplays, "audits": deleteAudits,
-	"keep bodies": keepBodies, "lock kept": lockKeptBodies, "delete kept": deleteKeptBodies, "backlog": countBacklog,
+	"keep bodies": copyBodies, "lock kept": lockKeptBodies, "delete kept": deleteKeptBodies, "backlog": countBacklog,
 	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,
 	"erase attempts": eraseAttempts, "erase duplicates": eraseDuplicates, "erase results": eraseResults, "erase diffs": eraseDiffs,
 	"erase events": eraseEvents, "conflicts": deleteConflicts, "erase conflicts": eraseConflicts, "source refusals": readSourceRefusals,

@@ -56,13 +56,13 @@ WHERE k.route_id = d.route_id AND k.key_hash = d.key_hash AND ` + removableKey
 // The effects that are under way, through the index of what is due. With more of
 // them than this, keys can wait.
 const (
-	underWay     = `SELECT route_id, event_id FROM effect WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 20000`
-	mostUnderWay = 20000
+	readUnsettledEffects = `SELECT route_id, event_id FROM effect WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 20000`
+	maxUnsettledEffects  = 20000
 )
 
 // The oldest of each route that is at rest or held, but for those that are named
 // ($3) and past their horizon ($2): they are about to go.
-const oldestAtRest = `
+const readOldestAtRest = `
 SELECT r.id, f.event_id
 FROM unnest($1::int[], $2::uuid[]) AS r (id, cutoff)
 CROSS JOIN LATERAL (
@@ -83,19 +83,19 @@ type keyBounds struct {
 
 // keys removes effect keys.
 func (s *pass) keys(ctx context.Context) error {
-	b, ok, err := s.keep.keyBounds(ctx, s.conn, []string{})
+	b, ok, err := s.retention.keyBounds(ctx, s.conn, []string{})
 	if err != nil || !ok {
 		return err
 	}
-	return s.take(ctx, &walk{
-		name: "effect_key", table: "effect_key", every: anew,
-		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+	return s.runWalk(ctx, &walk{
+		name: "effect_key", table: "effect_key", restartAfter: restartEvery,
+		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 			after, err := parseKeyPosition(position)
 			if err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			var (
-				got       stretch
+				got       batchResult
 				last      *time.Time
 				lastRoute *int32
 				lastHash  []byte
@@ -105,7 +105,7 @@ func (s *pass) keys(ctx context.Context) error {
 			err = tx.QueryRow(ctx, lockDueKeys, b.routes, b.received, b.asked, after.expires, after.route, row.NotNil(after.hash), n).
 				Scan(&got.examined, &last, &lastRoute, &lastHash, &dueRoutes, &dueHashes)
 			if err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			got.due = got.examined
 			if last != nil {
@@ -135,15 +135,15 @@ func (r *retention) keyBounds(ctx context.Context, db row.Querier, included []st
 		}
 		return nil
 	}
-	rows, err := db.Query(ctx, underWay)
+	rows, err := db.Query(ctx, readUnsettledEffects)
 	if err != nil {
 		return b, false, err
 	}
-	if _, err = pgx.ForEachRow(rows, []any{&route, &event}, note); err != nil || seen >= mostUnderWay {
+	if _, err = pgx.ForEachRow(rows, []any{&route, &event}, note); err != nil || seen >= maxUnsettledEffects {
 		return b, false, err
 	}
 	routes, cutoffs := r.routeCutoffs()
-	if rows, err = db.Query(ctx, oldestAtRest, routes, cutoffs, included); err != nil {
+	if rows, err = db.Query(ctx, readOldestAtRest, routes, cutoffs, included); err != nil {
 		return b, false, err
 	}
 	if _, err = pgx.ForEachRow(rows, []any{&route, &event}, note); err != nil {

@@ -73,7 +73,7 @@ func (p *Pruner) Sample(ctx context.Context) (Sample, error) {
 	if err := rows.Err(); err != nil {
 		return out, fmt.Errorf("reading where the walks are: %w", err)
 	}
-	s := &pass{Pruner: p, keep: keep}
+	s := &pass{Pruner: p, retention: keep}
 	for _, g := range s.bySource(tombstones) {
 		at := places[eventWalk(g.horizon)]
 		if !at.short {

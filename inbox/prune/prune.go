@@ -163,21 +163,21 @@ func New(cfg Config) (*Pruner, error) {
 // pass is one run over everything.
 type pass struct {
 	*Pruner
-	run    Run
-	conn   *pgx.Conn
-	keep   *retention
-	report Report
+	run       Run
+	conn      *pgx.Conn
+	retention *retention
+	report    Report
 
-	budget time.Time // the end of the pass; zero is never
-	ends   time.Time // the end of the step
-	pause  time.Duration
+	passDeadline time.Time // the end of the pass; zero is never
+	stepDeadline time.Time // the end of the step
+	pause        time.Duration
 
 	// short are the places, by table, at which walks ended before their end.
-	short map[string][]string
+	unfinished map[string][]string
 }
 
 // errPassOver: the budget ended, or the context did; what is left is for the next pass.
-var errPassOver = errors.New("the pass is over")
+var errTimeIsUp = errors.New("the pass is over")
 
 // What is left over after a lost connection is a lock that went with it.
 const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(coalesce(current_schema(), '')))`
@@ -200,10 +200,10 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if err := p.checkRun(&run); err != nil {
 		return Report{}, err
 	}
-	s := &pass{Pruner: p, run: run, report: Report{Rows: map[string]int64{}, Partitions: []string{}}, short: map[string][]string{}}
+	s := &pass{Pruner: p, run: run, report: Report{Rows: map[string]int64{}, Partitions: []string{}}, unfinished: map[string][]string{}}
 	began := p.cfg.Now()
 	if p.cfg.Budget > 0 {
-		s.budget = began.Add(p.cfg.Budget)
+		s.passDeadline = began.Add(p.cfg.Budget)
 	}
 	acquired, err := p.cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -228,15 +228,15 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if _, err := s.conn.Exec(ctx, prepareSession); err != nil {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
-	if s.keep, err = readRetention(ctx, s.conn); err != nil {
+	if s.retention, err = readRetention(ctx, s.conn); err != nil {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
-	err = s.everything(ctx)
-	for errors.Is(err, errPassOver) && s.left(ctx) {
-		err = s.everything(ctx) // a step that was short of time has some more
+	err = s.runSteps(ctx)
+	for errors.Is(err, errTimeIsUp) && s.hasTimeLeft(ctx) {
+		err = s.runSteps(ctx) // a step that was short of time has some more
 	}
 	s.report.Complete = err == nil && len(s.report.Contended) == 0
-	if errors.Is(err, errPassOver) {
+	if errors.Is(err, errTimeIsUp) {
 		err = nil
 	}
 	s.report.Elapsed = p.cfg.Now().Sub(began)
@@ -254,7 +254,7 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 var ErrInclude = errors.New("not something prune can include: dead, indeterminate, held, replay")
 
 // known returns [ErrInclude] for a name that is not known.
-func (r *Run) known() error {
+func (r *Run) checkInclude() error {
 	for _, name := range r.Include {
 		if !slices.Contains(Prunables(), name) {
 			return fmt.Errorf("%q: %w", string(name), ErrInclude)
@@ -264,7 +264,7 @@ func (r *Run) known() error {
 }
 
 func (p *Pruner) checkRun(run *Run) error {
-	if err := run.known(); err != nil || len(run.Include) == 0 {
+	if err := run.checkInclude(); err != nil || len(run.Include) == 0 {
 		return err
 	}
 	if p.cfg.Effects == nil {
@@ -276,40 +276,40 @@ func (p *Pruner) checkRun(run *Run) error {
 // everything takes one step after the other: what others point at goes after
 // what points at it. Each step may use its share of what is left of the budget,
 // so that a long one does not starve those behind it.
-func (s *pass) everything(ctx context.Context) error {
+func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.bodies, s.keptBodies, s.conflicts, s.atRest, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
+		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.replays, s.audits,
 	}
-	ends, short := s.budget, false
-	clear(s.short)
+	ends, short := s.passDeadline, false
+	clear(s.unfinished)
 	for i, step := range steps {
 		if !ends.IsZero() {
 			left := ends.Sub(s.cfg.Now())
-			s.ends = s.cfg.Now().Add(left / time.Duration(len(steps)-i))
+			s.stepDeadline = s.cfg.Now().Add(left / time.Duration(len(steps)-i))
 		}
 		err := step(ctx)
 		switch {
-		case errors.Is(err, errPassOver) && ctx.Err() == nil:
+		case errors.Is(err, errTimeIsUp) && ctx.Err() == nil:
 			short = true
 		case err != nil:
 			return err
 		}
 	}
 	if short {
-		return errPassOver
+		return errTimeIsUp
 	}
 	return nil
 }
 
 // left reports whether the budget allows another round, and locks did not end the
 // last one.
-func (s *pass) left(ctx context.Context) bool {
-	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.budget.IsZero() || s.budget.Sub(s.cfg.Now()) > s.cfg.Budget/10)
+func (s *pass) hasTimeLeft(ctx context.Context) bool {
+	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.passDeadline.IsZero() || s.passDeadline.Sub(s.cfg.Now()) > s.cfg.Budget/10)
 }
 
 // over reports whether the step has to end.
-func (s *pass) over(ctx context.Context) bool {
-	return ctx.Err() != nil || !s.ends.IsZero() && !s.cfg.Now().Before(s.ends)
+func (s *pass) timeIsUp(ctx context.Context) bool {
+	return ctx.Err() != nil || !s.stepDeadline.IsZero() && !s.cfg.Now().Before(s.stepDeadline)
 }
 
 // audit says who had what taken that is otherwise left alone.
@@ -319,7 +319,7 @@ func (s *pass) audit(ctx context.Context) error {
 			return err
 		}
 		return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
-			At: s.keep.now, Actor: s.run.Actor, Action: inbox.AuditPrune, Object: "prune", Reason: s.run.Reason,
+			At: s.retention.now, Actor: s.run.Actor, Action: inbox.AuditPrune, Object: "prune", Reason: s.run.Reason,
 			Before: map[string]any{"include": s.run.Include}, After: map[string]any{"rows": s.report.Rows},
 		})
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // replayHorizon is how long plans and what became of them are kept.
-const replayHorizon = 90 * 24 * time.Hour
+const replayRetention = 90 * 24 * time.Hour
 
 // Refusals point at nothing and nothing points at them: the oldest of each source
 // go first.
@@ -73,10 +73,10 @@ DELETE FROM audit a USING due WHERE a.id = due.id`
 // drain removes from the front of a table, where everything past its horizon may
 // go: there is nothing to remember between passes.
 func (s *pass) drain(ctx context.Context, table, sql string, args ...any) error {
-	w := &walk{name: table, table: table, batch: func(ctx context.Context, tx pgx.Tx, _ string, n int) (stretch, error) {
+	w := &walk{name: table, table: table, batch: func(ctx context.Context, tx pgx.Tx, _ string, n int) (batchResult, error) {
 		tag, err := tx.Exec(ctx, sql, append(slices.Clip(args), n)...)
 		removed := tag.RowsAffected()
-		return stretch{examined: int(removed), due: int(removed), removed: removed}, err
+		return batchResult{examined: int(removed), due: int(removed), removed: removed}, err
 	}}
 	_, err := s.batches(ctx, w, new(string))
 	return err
@@ -85,9 +85,9 @@ func (s *pass) drain(ctx context.Context, table, sql string, args ...any) error 
 func (s *pass) refusals(ctx context.Context) error {
 	var sources []int32
 	var cutoffs []inbox.ID
-	for _, source := range s.keep.sources {
+	for _, source := range s.retention.sources {
 		if source.Keep.Refusals > 0 {
-			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.keep.cutoff(source.Keep.Refusals))
+			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.retention.cutoff(source.Keep.Refusals))
 		}
 	}
 	return s.drain(ctx, "refusal", deleteRefusals, sources, cutoffs)
@@ -96,16 +96,16 @@ func (s *pass) refusals(ctx context.Context) error {
 func (s *pass) conflicts(ctx context.Context) error {
 	var sources []int32
 	var cutoffs []time.Time
-	for _, source := range s.keep.sources {
+	for _, source := range s.retention.sources {
 		if source.Keep.Body > 0 {
-			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.keep.now.Add(-source.Keep.Body))
+			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.retention.now.Add(-source.Keep.Body))
 		}
 	}
 	return s.drain(ctx, "conflict", deleteConflicts, sources, cutoffs)
 }
 
 func (s *pass) replays(ctx context.Context) error {
-	cutoff := s.keep.cutoff(replayHorizon)
+	cutoff := s.retention.cutoff(replayRetention)
 	if err := s.drain(ctx, "replay_item", deleteReplayItems, cutoff); err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func (s *pass) replays(ctx context.Context) error {
 // audits has no class: what was decided about a source outlives it, for the
 // longest horizon that any class asks for.
 func (s *pass) audits(ctx context.Context) error {
-	if s.keep.longest.Audit == 0 {
+	if s.retention.longest.Audit == 0 {
 		return nil
 	}
-	return s.drain(ctx, "audit", deleteAudits, s.keep.cutoff(s.keep.longest.Audit))
+	return s.drain(ctx, "audit", deleteAudits, s.retention.cutoff(s.retention.longest.Audit))
 }

@@ -17,7 +17,7 @@ const restChunk = 100
 // What an operator named, past its horizon counted from admission, the oldest of
 // each route first. What is settled leaves the indexes, so there is no cursor.
 const (
-	dueAtRest = `
+	findDueAtRest = `
 SELECT f.id, f.event_id, f.state, f.route_id, f.version, f.sequence_key_hash
 FROM unnest($1::int[], $2::uuid[]) AS r (id, cutoff)
 CROSS JOIN LATERAL (
@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
     LIMIT $5) f
 LIMIT $5`
 
-	dueHeld = `
+	findDueHeld = `
 SELECT f.id, f.event_id, f.state, f.route_id, f.version, f.sequence_key_hash
 FROM unnest($1::int[], $2::uuid[]) AS r (id, cutoff)
 CROSS JOIN LATERAL (
@@ -46,19 +46,19 @@ CROSS JOIN LATERAL (
 LIMIT $4`
 )
 
-// atRest settles what an operator named as skipped, through settle, like every
+// settleIncluded settles what an operator named as skipped, through settle, like every
 // other way out of a state at rest: streams move on. The walk over effects then
 // removes it.
-func (s *pass) atRest(ctx context.Context) error {
+func (s *pass) settleIncluded(ctx context.Context) error {
 	states, replay := s.run.states(), s.run.includes(Replay)
-	routes, cutoffs := s.keep.routeCutoffs()
+	routes, cutoffs := s.retention.routeCutoffs()
 	if s.run.includes(Dead) || s.run.includes(Indeterminate) {
-		if err := s.settleAll(ctx, dueAtRest, routes, cutoffs, states, replay, restChunk); err != nil {
+		if err := s.settleAll(ctx, findDueAtRest, routes, cutoffs, states, replay, restChunk); err != nil {
 			return err
 		}
 	}
 	if s.run.includes(Held) {
-		return s.settleAll(ctx, dueHeld, routes, cutoffs, replay, restChunk)
+		return s.settleAll(ctx, findDueHeld, routes, cutoffs, replay, restChunk)
 	}
 	return nil
 }
@@ -78,8 +78,8 @@ func (r *Run) states() []string {
 // can be settled now.
 func (s *pass) settleAll(ctx context.Context, query string, args ...any) error {
 	for {
-		if s.over(ctx) {
-			return errPassOver
+		if s.timeIsUp(ctx) {
+			return errTimeIsUp
 		}
 		settled := 0
 		err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) (err error) {
@@ -87,7 +87,7 @@ func (s *pass) settleAll(ctx context.Context, query string, args ...any) error {
 			return err
 		})
 		if ctx.Err() != nil {
-			return errPassOver
+			return errTimeIsUp
 		}
 		if err != nil {
 			return fmt.Errorf("settling what is pruned: %w", err)

@@ -41,7 +41,7 @@ const deleteStreams = `DELETE FROM stream s WHERE s.id = ANY ($3::bigint[]) AND 
 
 // The key of a stream that stays is kept for people no longer than an effect of it: with the
 // last one went what could name the stream when an event is erased.
-const forgetKeys = `
+const eraseIdleStreamKeys = `
 WITH idle AS MATERIALIZED (
     SELECT s.id
     FROM stream s
@@ -62,28 +62,28 @@ WHERE s.id = i.id`
 func (s *pass) streams(ctx context.Context) error {
 	var routes []int32
 	var idle []time.Time
-	for id, h := range s.keep.routes {
+	for id, h := range s.retention.routes {
 		if h != (Horizons{}) {
-			routes, idle = append(routes, id), append(idle, s.keep.now.Add(-h.Tombstone-tombstoneSlack))
+			routes, idle = append(routes, id), append(idle, s.retention.now.Add(-h.Tombstone-tombstoneSlack))
 		}
 	}
-	return s.take(ctx, &walk{
-		name: "stream", table: "stream", first: "0", every: anew, patient: true,
-		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error) {
+	return s.runWalk(ctx, &walk{
+		name: "stream", table: "stream", first: "0", restartAfter: restartEvery, patient: true,
+		batch: func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error) {
 			after, err := strconv.ParseInt(position, 10, 64)
 			if err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
-			var got stretch
+			var got batchResult
 			var last *int64
 			var ids []int64
 			if err := tx.QueryRow(ctx, lockDueStreams, routes, idle, after, n).Scan(&got.examined, &last, &ids); err != nil {
-				return stretch{}, err
+				return batchResult{}, err
 			}
 			if last != nil {
 				got.last = strconv.FormatInt(*last, 10)
-				if _, err := tx.Exec(ctx, forgetKeys, routes, idle, after, *last); err != nil {
-					return stretch{}, err
+				if _, err := tx.Exec(ctx, eraseIdleStreamKeys, routes, idle, after, *last); err != nil {
+					return batchResult{}, err
 				}
 			}
 			if len(ids) == 0 {

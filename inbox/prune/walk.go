@@ -27,7 +27,7 @@ type walk struct {
 	first string
 
 	// every is how often it begins anew, once it has come to the end.
-	every time.Duration
+	restartAfter time.Duration
 
 	// patient walks do not begin before every has passed; others look at what has
 	// become due since, each pass.
@@ -38,14 +38,14 @@ type walk struct {
 	partial bool
 
 	// batch looks at up to n rows after position and removes those it may.
-	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (stretch, error)
+	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error)
 
 	// done is how far position is through what may be due; nil is not known.
-	done func(position string) float64
+	fractionDone func(position string) float64
 }
 
 // stretch is what one batch looked at.
-type stretch struct {
+type batchResult struct {
 	examined int    // rows, of whatever walk they were
 	due      int    // of them past their horizon
 	removed  int64  // rows of the table
@@ -53,14 +53,14 @@ type stretch struct {
 }
 
 // anew is how often most walks begin from the start again.
-const anew = 24 * time.Hour
+const restartEvery = 24 * time.Hour
 
 // The sizes of a batch. Small ones, evenly apart, are felt less by deliveries
 // than large ones with long pauses.
 const (
-	leastBatch = 50
+	minBatch   = 50
 	firstBatch = 500
-	mostBatch  = 2000
+	maxBatch   = 2000
 )
 
 const (
@@ -74,7 +74,7 @@ SET position = excluded.position, began_at = excluded.began_at, completed_at = e
 )
 
 // take walks until the end, or until the step has to end.
-func (s *pass) take(ctx context.Context, w *walk) error {
+func (s *pass) runWalk(ctx context.Context, w *walk) error {
 	var (
 		position  string
 		began     time.Time
@@ -86,18 +86,18 @@ func (s *pass) take(ctx context.Context, w *walk) error {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("reading where walk %s is: %w", w.name, err)
 	case err != nil, s.run.Anew, len(s.run.Include) > 0: // what is named lies anywhere behind the walk
-		position, began, completed = w.first, s.keep.now, nil
-	case completed != nil && now.Sub(began) >= w.every:
+		position, began, completed = w.first, s.retention.now, nil
+	case completed != nil && now.Sub(began) >= w.restartAfter:
 		position, began, completed = w.first, now, nil
 	case completed != nil && w.patient:
 		return nil
 	}
 	ended, err := s.batches(ctx, w, &position)
 	if ended && !w.partial {
-		completed = &s.keep.now
+		completed = &s.retention.now
 	} else {
 		completed = nil
-		s.short[w.table] = append(s.short[w.table], position)
+		s.unfinished[w.table] = append(s.unfinished[w.table], position)
 	}
 	// Also when it is told to stop: the next pass is to go on from here.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -112,11 +112,11 @@ func (s *pass) take(ctx context.Context, w *walk) error {
 func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bool, err error) {
 	size := firstBatch
 	for tries := 0; ; {
-		if s.over(ctx) {
-			return false, errPassOver
+		if s.timeIsUp(ctx) {
+			return false, errTimeIsUp
 		}
 		began := s.cfg.Now()
-		var got stretch
+		var got batchResult
 		err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) (err error) {
 			got, err = w.batch(ctx, tx, *position, size)
 			return err
@@ -126,15 +126,15 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 		case err == nil:
 			tries = 0
 		case ctx.Err() != nil:
-			return false, errPassOver
-		case contended(err) && tries < 5:
+			return false, errTimeIsUp
+		case isLockConflict(err) && tries < 5:
 			tries++
 			size = max(size/2, 1)
-			if s.rest(ctx, 100*time.Millisecond<<tries) != nil {
-				return false, errPassOver
+			if s.sleep(ctx, 100*time.Millisecond<<tries) != nil {
+				return false, errTimeIsUp
 			}
 			continue
-		case contended(err):
+		case isLockConflict(err):
 			s.report.Contended = append(s.report.Contended, w.name)
 			s.cfg.Logger.WarnContext(ctx, "pruning gave way to locks", slog.String("walk", w.name), slog.String("error", row.ErrorText(err)))
 			return false, nil
@@ -146,21 +146,21 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 			*position = got.last
 		}
 		progress := Progress{Step: w.table, Removed: s.report.Removed()}
-		if w.done != nil {
-			progress.Done = w.done(*position)
+		if w.fractionDone != nil {
+			progress.Done = w.fractionDone(*position)
 		}
 		s.cfg.Progress(progress)
 		if got.examined < size {
 			return true, nil
 		}
 		size = s.resize(size, took)
-		if err := s.space(ctx, got, took); err != nil {
-			return false, errPassOver
+		if err := s.pauseAfterBatch(ctx, got, took); err != nil {
+			return false, errTimeIsUp
 		}
 	}
 }
 
-func (s *pass) count(w *walk, got stretch) {
+func (s *pass) count(w *walk, got batchResult) {
 	s.report.Batches++
 	s.report.Rows[w.table] += got.removed
 	s.report.Left += max(int64(got.due)-got.removed, 0)
@@ -172,22 +172,22 @@ func (s *pass) resize(size int, took time.Duration) int {
 		fit := float64(size) * float64(s.cfg.Batch) / float64(took)
 		size = int(min(max(fit, float64(size)/2), float64(size)*2))
 	}
-	return min(max(size, leastBatch), mostBatch)
+	return min(max(size, minBatch), maxBatch)
 }
 
 // space makes the pause after a batch that removed something: as long as it
 // takes to stay within the rate, and at least half as long as the batch took, so
 // that what it shares is never prune's alone.
-func (s *pass) space(ctx context.Context, got stretch, took time.Duration) error {
+func (s *pass) pauseAfterBatch(ctx context.Context, got batchResult, took time.Duration) error {
 	if got.removed == 0 || s.cfg.Rate < 0 {
 		return ctx.Err()
 	}
 	slot := time.Duration(float64(got.removed) / float64(s.cfg.Rate) * float64(time.Second))
-	return s.rest(ctx, max(slot-took, min(took, s.cfg.Batch)/2))
+	return s.sleep(ctx, max(slot-took, min(took, s.cfg.Batch)/2))
 }
 
 // rest waits, or returns ctx's error.
-func (s *pass) rest(ctx context.Context, d time.Duration) error {
+func (s *pass) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	s.pause += d
@@ -201,7 +201,7 @@ func (s *pass) rest(ctx context.Context, d time.Duration) error {
 
 // contended reports whether somebody else's locks, or a statement that took too
 // long, stopped a batch: a smaller one, later, may pass.
-func contended(err error) bool {
+func isLockConflict(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pg.SeverityUnlocalized != "ERROR" {
 		return false
@@ -214,7 +214,7 @@ func contended(err error) bool {
 }
 
 // through is how far an id lies between the first and a cutoff.
-func through(first, cutoff inbox.ID) func(position string) float64 {
+func fractionBetween(first, cutoff inbox.ID) func(position string) float64 {
 	return func(position string) float64 {
 		at, err := inbox.ParseID(position)
 		if err != nil {

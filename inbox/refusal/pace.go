@@ -49,19 +49,19 @@ func newRate(perSecond, burst, least float64) rate {
 }
 
 // refusalPace is how fast one source may fill the store.
-type refusalPace struct {
+type sourceRates struct {
 	whole, bytes, samples, diagnoses rate
 
-	lanes map[refusalLane]*laneFill
-	rest  *laneFill // of those for whom there was no room
+	lanes map[laneKey]*laneShares
+	rest  *laneShares // of those for whom there was no room
 	swept time.Time
 }
 
 // refusalLane is one peer's refusals for one cause.
-type refusalLane struct{ peer, cause string }
+type laneKey struct{ peer, cause string }
 
 // laneFill is what one lane has left of its shares.
-type laneFill struct {
+type laneShares struct {
 	whole, bytes, samples, diagnoses bucket
 	usedAt                           time.Time
 }
@@ -72,13 +72,13 @@ const (
 	sweepLanes = time.Second     // the pause between two searches for idle lanes
 )
 
-func newRefusalPace(cfg *Config) *refusalPace {
-	return &refusalPace{
+func newRefusalPace(cfg *Config) *sourceRates {
+	return &sourceRates{
 		whole:     newRate(cfg.WholePerSecond, 5*cfg.WholePerSecond, 1),
 		bytes:     newRate(cfg.BytesPerSecond, 4*cfg.BytesPerSecond, 0),
 		samples:   newRate(cfg.SamplesPerSecond, 10*cfg.SamplesPerSecond, 1),
 		diagnoses: newDiagnosisRate(cfg.DiagnosesPerSecond),
-		lanes:     make(map[refusalLane]*laneFill),
+		lanes:     make(map[laneKey]*laneShares),
 	}
 }
 
@@ -89,13 +89,13 @@ func newDiagnosisRate(perSecond float64) rate {
 	return newRate(perSecond, 5*perSecond, 1)
 }
 
-func (p *refusalPace) take(r *Refusal, now time.Time) bool {
+func (p *sourceRates) take(r *Refusal, now time.Time) bool {
 	if !r.Whole {
-		return p.pay(r, now, []price{{&p.samples, 1, func(l *laneFill) *bucket { return &l.samples }}})
+		return p.pay(r, now, []price{{&p.samples, 1, func(l *laneShares) *bucket { return &l.samples }}})
 	}
 	return p.pay(r, now, []price{
-		{&p.whole, 1, func(l *laneFill) *bucket { return &l.whole }},
-		{&p.bytes, float64(len(r.Body) + len(r.Headers)), func(l *laneFill) *bucket { return &l.bytes }},
+		{&p.whole, 1, func(l *laneShares) *bucket { return &l.whole }},
+		{&p.bytes, float64(len(r.Body) + len(r.Headers)), func(l *laneShares) *bucket { return &l.bytes }},
 	})
 }
 
@@ -103,15 +103,15 @@ func (p *refusalPace) take(r *Refusal, now time.Time) bool {
 type price struct {
 	of   *rate
 	n    float64
-	lane func(l *laneFill) *bucket
+	lane func(l *laneShares) *bucket
 }
 
 // pay takes all prices or none, from the common part or from the reserve.
-func (p *refusalPace) pay(r *Refusal, now time.Time, prices []price) bool {
+func (p *sourceRates) pay(r *Refusal, now time.Time, prices []price) bool {
 	if spendAll(now, prices, func(c price) []*bucket { return []*bucket{&c.of.common} }) {
 		return true
 	}
-	lane := p.laneOf(refusalLane{peer: r.peer, cause: r.Cause}, now)
+	lane := p.laneOf(laneKey{peer: r.peer, cause: r.Cause}, now)
 	return spendAll(now, prices, func(c price) []*bucket { return []*bucket{&c.of.reserve, c.lane(lane)} })
 }
 
@@ -133,7 +133,7 @@ func spendAll(now time.Time, prices []price, from func(c price) []*bucket) bool 
 
 // laneOf finds the lane, or makes it. When there are too many, those that were not used
 // for a while are forgotten, and who finds no room even then shares one lane with the rest.
-func (p *refusalPace) laneOf(of refusalLane, now time.Time) *laneFill {
+func (p *sourceRates) laneOf(of laneKey, now time.Time) *laneShares {
 	lane := p.lanes[of]
 	if lane == nil && len(p.lanes) >= maxLanes && now.Sub(p.swept) >= sweepLanes {
 		p.swept = now
@@ -158,12 +158,12 @@ func (p *refusalPace) laneOf(of refusalLane, now time.Time) *laneFill {
 	return lane
 }
 
-func (p *refusalPace) newLane() *laneFill {
-	return &laneFill{whole: p.whole.lane, bytes: p.bytes.lane, samples: p.samples.lane, diagnoses: p.diagnoses.lane}
+func (p *sourceRates) newLane() *laneShares {
+	return &laneShares{whole: p.whole.lane, bytes: p.bytes.lane, samples: p.samples.lane, diagnoses: p.diagnoses.lane}
 }
 
 // diagnose takes a diagnosis from the source's share and from everybody's.
-func (p *refusalPace) diagnose(r *Refusal, all *rate, now time.Time) bool {
+func (p *sourceRates) diagnose(r *Refusal, all *rate, now time.Time) bool {
 	if p.diagnoses.lane.burst == 0 {
 		return false
 	}
@@ -172,7 +172,7 @@ func (p *refusalPace) diagnose(r *Refusal, all *rate, now time.Time) bool {
 		all.common.spend(1)
 		return true
 	}
-	lane := &p.laneOf(refusalLane{peer: r.peer, cause: r.Cause}, now).diagnoses
+	lane := &p.laneOf(laneKey{peer: r.peer, cause: r.Cause}, now).diagnoses
 	if !p.diagnoses.reserve.holds(1, now) || !all.reserve.holds(1, now) || !lane.holds(1, now) {
 		return false
 	}

@@ -5,7 +5,7 @@ import "net/netip"
 // refusalPeer names whoever sent a refused delivery, as far as shares are concerned: an
 // IPv4 address, or the /64 network of an IPv6 address, because a single host usually has
 // all addresses of one. Everything that is no address is one peer.
-func refusalPeer(remote string) string {
+func peerOf(remote string) string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {
 		return ""

@@ -17,7 +17,7 @@ const peerQueuePart = 16
 // enter reserves room in the queue, and reports whether there is any. The half that is
 // filled first is anybody's. Of the other half each peer gets a sixteenth of the queue, so
 // that one that floods while the database is slow does not keep the others out.
-func (r *Store) enter(refusal *Refusal, cost int64) bool {
+func (r *Store) reserve(refusal *Refusal, cost int64) bool {
 	queued, rows := r.queued.Load()+cost, len(r.queue)+1
 	if queued > r.cfg.QueueBytes || rows > cap(r.queue) {
 		return false
@@ -36,20 +36,20 @@ func (r *Store) enter(refusal *Refusal, cost int64) bool {
 }
 
 // leave gives back what a written batch had reserved.
-func (r *Store) leave(batch []Refusal) {
+func (r *Store) release(batch []Refusal) {
 	var cost int64
 	r.mu.Lock()
 	for i := range batch {
 		share := queueShare{source: batch[i].SourceID, peer: batch[i].peer}
 		fill := r.shares[share]
 		fill.rows--
-		fill.bytes -= batch[i].cost()
+		fill.bytes -= batch[i].memorySize()
 		if fill.rows == 0 {
 			delete(r.shares, share)
 		} else {
 			r.shares[share] = fill
 		}
-		cost += batch[i].cost()
+		cost += batch[i].memorySize()
 	}
 	r.mu.Unlock()
 	r.queued.Add(-cost)

@@ -130,10 +130,10 @@ type Config struct {
 }
 
 const (
-	refusalQueue    = 4096
-	refusalBatch    = 256
-	refusalOverhead = 512 // what a row costs in memory beside its content
-	refusalTimeout  = 5 * time.Second
+	queueLength  = 4096
+	batchRows    = 256
+	rowOverhead  = 512 // what a row costs in memory beside its content
+	writeTimeout = 5 * time.Second
 )
 
 // Store keeps refused deliveries. [Store.Add] never waits: a bounded
@@ -144,20 +144,20 @@ type Store struct {
 	cfg   Config
 	queue chan Refusal
 
-	mu     sync.Mutex
-	paces  map[int32]*refusalPace
-	looks  rate // diagnoses of all sources
-	shares map[queueShare]queueFill
-	closed bool
+	mu            sync.Mutex
+	paces         map[int32]*sourceRates
+	diagnosisRate rate // diagnoses of all sources
+	shares        map[queueShare]queueFill
+	closed        bool
 
 	// fill belongs to the writer alone.
-	fill map[refusalShelf]*refusalFill
+	fill map[shelf]*shelfSize
 
 	queued                                     atomic.Int64
 	written, limited, dropped, failed, evicted atomic.Uint64
 
-	done chan struct{}
-	halt context.CancelFunc
+	done         chan struct{}
+	cancelWrites context.CancelFunc
 }
 
 // New checks the configuration and makes a store that is not started.
@@ -179,26 +179,26 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	fallback(&cfg.MaxRows, 10_000)
-	fallback(&cfg.MaxBytes, 64<<20)
-	fallback(&cfg.MaxSamples, 1_000)
-	fallback(&cfg.QueueBytes, 8<<20)
-	fallback(&cfg.WholePerSecond, 200)
-	fallback(&cfg.BytesPerSecond, 2<<20)
-	fallback(&cfg.SamplesPerSecond, 1)
-	fallback(&cfg.DiagnosesPerSecond, 1)
+	setDefault(&cfg.MaxRows, 10_000)
+	setDefault(&cfg.MaxBytes, 64<<20)
+	setDefault(&cfg.MaxSamples, 1_000)
+	setDefault(&cfg.QueueBytes, 8<<20)
+	setDefault(&cfg.WholePerSecond, 200)
+	setDefault(&cfg.BytesPerSecond, 2<<20)
+	setDefault(&cfg.SamplesPerSecond, 1)
+	setDefault(&cfg.DiagnosesPerSecond, 1)
 	cfg.DiagnosesPerSecond = max(cfg.DiagnosesPerSecond, 0)
 	return &Store{
-		cfg:    cfg,
-		looks:  newDiagnosisRate(5 * cfg.DiagnosesPerSecond),
-		queue:  make(chan Refusal, refusalQueue),
-		paces:  make(map[int32]*refusalPace),
-		shares: make(map[queueShare]queueFill),
-		fill:   make(map[refusalShelf]*refusalFill),
+		cfg:           cfg,
+		diagnosisRate: newDiagnosisRate(5 * cfg.DiagnosesPerSecond),
+		queue:         make(chan Refusal, queueLength),
+		paces:         make(map[int32]*sourceRates),
+		shares:        make(map[queueShare]queueFill),
+		fill:          make(map[shelf]*shelfSize),
 	}, nil
 }
 
-func fallback[T int | int64 | float64](v *T, standard T) {
+func setDefault[T int | int64 | float64](v *T, standard T) {
 	if *v == 0 {
 		*v = standard
 	}
@@ -211,7 +211,7 @@ func (r *Store) Start(ctx context.Context) error {
 	if r.done != nil || r.closed {
 		return errors.New("starting refusals: already started or stopped")
 	}
-	ctx, r.halt = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, r.cancelWrites = context.WithCancel(context.WithoutCancel(ctx))
 	r.done = make(chan struct{})
 	go r.write(ctx, r.done)
 	return nil
@@ -225,7 +225,7 @@ func (r *Store) Stop(ctx context.Context) error {
 		r.closed = true
 		close(r.queue)
 	}
-	done, halt := r.done, r.halt
+	done, halt := r.done, r.cancelWrites
 	r.mu.Unlock()
 	if done == nil {
 		return nil
@@ -254,19 +254,19 @@ func (r *Store) Add(refusal Refusal) bool {
 		pace = newRefusalPace(&r.cfg)
 		r.paces[refusal.SourceID] = pace
 	}
-	refusal.peer = strings.Clone(refusalPeer(refusal.Remote))
+	refusal.peer = strings.Clone(peerOf(refusal.Remote))
 	if !pace.take(&refusal, r.cfg.Now()) {
 		r.limited.Add(1)
 		return false
 	}
-	if !r.enter(&refusal, refusal.cost()) {
+	if !r.reserve(&refusal, refusal.memorySize()) {
 		r.dropped.Add(1)
 		return false
 	}
-	if refusal.Diagnose != nil && !(refusal.Whole && pace.diagnose(&refusal, &r.looks, r.cfg.Now())) {
+	if refusal.Diagnose != nil && !(refusal.Whole && pace.diagnose(&refusal, &r.diagnosisRate, r.cfg.Now())) {
 		refusal.Diagnose = nil
 	}
-	r.queue <- refusal.keep() // never blocks: this lock is the only way in, and there was room
+	r.queue <- refusal.storedCopy() // never blocks: this lock is the only way in, and there was room
 	return true
 }
 
@@ -282,16 +282,16 @@ func (r *Store) Stats() Stats {
 	}
 }
 
-func (r *Refusal) cost() int64 {
+func (r *Refusal) memorySize() int64 {
 	if !r.Whole {
-		return refusalOverhead
+		return rowOverhead
 	}
-	return refusalOverhead + int64(len(r.Body)+len(r.Headers))
+	return rowOverhead + int64(len(r.Body)+len(r.Headers))
 }
 
 // keep is the refusal as it will be stored: its own copy of the content, and
 // texts that PostgreSQL can hold.
-func (r *Refusal) keep() Refusal {
+func (r *Refusal) storedCopy() Refusal {
 	kept := *r
 	kept.size = len(r.Body)
 	kept.Cause = storable(r.Cause, 64)

@@ -153,7 +153,7 @@ func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyR
 	var admitted []inbox.ID
 	var failed error
 	for _, id := range ids {
-		taken, err := r.one(ctx, lister, id, &page)
+		taken, err := r.reverifyOne(ctx, lister, id, &page)
 		if err != nil {
 			failed = err
 			break
@@ -167,7 +167,7 @@ func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyR
 		return failed
 	}
 	err := pgx.BeginFunc(context.WithoutCancel(ctx), r.Pool, func(tx pgx.Tx) error {
-		return r.takeAwayTx(ctx, tx, admitted, page)
+		return r.deleteAdmittedTx(ctx, tx, admitted, page)
 	})
 	if err != nil {
 		err = fmt.Errorf("taking away refusals of %s that were admitted: %w", r.Name, err)
@@ -176,7 +176,7 @@ func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyR
 }
 
 // one verifies one refusal and admits it; taken is false if it stays.
-func (r *Reverify) one(ctx context.Context, lister *inbox.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
+func (r *Reverify) reverifyOne(ctx context.Context, lister *inbox.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
 	refusal, err := lister.Refusal(ctx, id)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
@@ -202,7 +202,7 @@ func (r *Reverify) one(ctx context.Context, lister *inbox.Lister, id inbox.ID, p
 	}
 	page.Verified++
 	if r.DryRun {
-		return false, r.foresee(ctx, admission, page)
+		return false, r.predict(ctx, admission, page)
 	}
 	if len(admission.Events) == 0 {
 		return true, nil // an empty batch, as the receiver acknowledges one
@@ -233,7 +233,7 @@ const countKnown = `SELECT count(*) FROM inbox_event WHERE source_id = $1 AND ev
 
 // foresee counts which events of an admission the gate knows already, or will from
 // an earlier refusal of this run: senders repeat what is refused.
-func (r *Reverify) foresee(ctx context.Context, a *inbox.Admission, page *ReverifyReport) error {
+func (r *Reverify) predict(ctx context.Context, a *inbox.Admission, page *ReverifyReport) error {
 	var ids []string
 	for i := range a.Events {
 		e := &a.Events[i]
@@ -261,7 +261,7 @@ func (r *Reverify) foresee(ctx context.Context, a *inbox.Admission, page *Reveri
 
 const deleteReadmitted = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
 
-func (r *Reverify) takeAwayTx(ctx context.Context, tx pgx.Tx, ids []inbox.ID, page ReverifyReport) error {
+func (r *Reverify) deleteAdmittedTx(ctx context.Context, tx pgx.Tx, ids []inbox.ID, page ReverifyReport) error {
 	ctx = context.WithoutCancel(ctx) // the gate has them: this is to be finished
 	if _, err := tx.Exec(ctx, deleteReadmitted, ids); err != nil {
 		return err

@@ -14,28 +14,28 @@ import (
 
 // refusalRecount is how long a writer trusts what it believes a source holds;
 // other nodes fill the same source.
-const refusalRecount = time.Minute
+const recountAfter = time.Minute
 
 // refusalShelf is what has limits of its own: the whole refusals of a source
 // and its samples.
-type refusalShelf struct {
+type shelf struct {
 	source int32
 	whole  bool
 }
 
 // refusalFill is what a shelf is believed to hold.
-type refusalFill struct {
+type shelfSize struct {
 	rows, bytes int64
 	countedAt   time.Time
 }
 
 func (r *Store) write(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
-	batch := make([]Refusal, 0, refusalBatch)
+	batch := make([]Refusal, 0, batchRows)
 	for first := range r.queue {
 		batch = append(batch[:0], first)
 	gather:
-		for len(batch) < refusalBatch {
+		for len(batch) < batchRows {
 			select {
 			case next, open := <-r.queue:
 				if !open {
@@ -47,7 +47,7 @@ func (r *Store) write(ctx context.Context, done chan<- struct{}) {
 			}
 		}
 		r.flush(ctx, batch)
-		r.leave(batch)
+		r.release(batch)
 		clear(batch)
 	}
 }
@@ -56,7 +56,7 @@ func (r *Store) flush(ctx context.Context, batch []Refusal) {
 	for i := range batch {
 		batch[i].diagnose(r.cfg.Logger)
 	}
-	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := r.insert(ctx, batch); err != nil {
 		r.failed.Add(uint64(len(batch)))
@@ -142,9 +142,9 @@ func (r *Store) insert(ctx context.Context, batch []Refusal) error {
 func (r *Store) evict(ctx context.Context, batch []Refusal) error {
 	var errs []error
 	now := r.cfg.Now()
-	touched := make(map[refusalShelf]bool, 4)
+	touched := make(map[shelf]bool, 4)
 	for i := range batch {
-		shelf := refusalShelf{source: batch[i].SourceID, whole: batch[i].Whole}
+		shelf := shelf{source: batch[i].SourceID, whole: batch[i].Whole}
 		touched[shelf] = true
 		if fill := r.fill[shelf]; fill != nil {
 			fill.rows++
@@ -154,11 +154,11 @@ func (r *Store) evict(ctx context.Context, batch []Refusal) error {
 	for shelf := range touched {
 		fill := r.fill[shelf]
 		rows, bytes := r.limits(shelf)
-		if fill != nil && fill.rows <= rows && fill.bytes <= bytes && now.Sub(fill.countedAt) < refusalRecount {
+		if fill != nil && fill.rows <= rows && fill.bytes <= bytes && now.Sub(fill.countedAt) < recountAfter {
 			continue
 		}
 		if fill == nil {
-			fill = new(refusalFill)
+			fill = new(shelfSize)
 		}
 		if err := r.evictShelf(ctx, shelf, fill); err != nil {
 			errs = append(errs, err)
@@ -170,7 +170,7 @@ func (r *Store) evict(ctx context.Context, batch []Refusal) error {
 	return errors.Join(errs...)
 }
 
-func (r *Store) limits(shelf refusalShelf) (rows, bytes int64) {
+func (r *Store) limits(shelf shelf) (rows, bytes int64) {
 	if shelf.whole {
 		return int64(r.cfg.MaxRows), r.cfg.MaxBytes
 	}
@@ -209,7 +209,7 @@ FROM shelf`
 
 // evictAtOnce bounds one eviction. More is found only after a limit was lowered, and then
 // goes with the next batches.
-const evictAtOnce = 5_000
+const maxEvicted = 5_000
 
 // SKIP LOCKED: another node may be emptying the same shelf.
 const evictRefusals = `
@@ -221,10 +221,10 @@ WITH evicted AS (
 )
 SELECT count(*), coalesce(sum(bytes), 0) FROM evicted`
 
-func (r *Store) evictShelf(ctx context.Context, shelf refusalShelf, fill *refusalFill) error {
+func (r *Store) evictShelf(ctx context.Context, shelf shelf, fill *shelfSize) error {
 	rows, bytes := r.limits(shelf)
 	var over []inbox.ID
-	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20, evictAtOnce).
+	err := r.cfg.Pool.QueryRow(ctx, findEvicted, shelf.source, shelf.whole, rows, bytes, rows-rows/20, bytes-bytes/20, maxEvicted).
 		Scan(&fill.rows, &fill.bytes, &over)
 	if err != nil {
 		return fmt.Errorf("counting refusals of source %d: %w", shelf.source, err)

@@ -86,7 +86,7 @@ func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, so
 				if k.keys > 0 && k.Version == r.Key.Version {
 					errs = append(errs, fmt.Errorf("%w: that of route %s/%s is %s, and was %s, under which it holds %s: what happened under an old key would happen again under the new one. "+
 						"Raise the key's version if that is wanted, or write the old one",
-						ErrRecipe, s.Name, r.Name, r.Key, k.KeyRecipe, capped(k.keys, "key", "keys")))
+						ErrRecipe, s.Name, r.Name, r.Key, k.KeyRecipe, countText(k.keys, "key", "keys")))
 					break
 				}
 			}
@@ -99,7 +99,7 @@ const upsertRecipe = `
 INSERT INTO key_recipe (route_id, digest, version, words) VALUES ($1, $2, $3, $4)
 ON CONFLICT ON CONSTRAINT key_recipe_key DO UPDATE SET used_at = now()`
 
-func (r *registering) recipe(ctx context.Context, route int32, k *KeyRecipe) error {
+func (r *registrar) recipe(ctx context.Context, route int32, k *KeyRecipe) error {
 	if k == nil {
 		return nil
 	}

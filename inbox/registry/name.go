@@ -84,7 +84,7 @@ func newNames(what string, rows []namedRow, past []pastName, wanted []wantedName
 }
 
 // formerly gives the row that had the name last, if no row has it now.
-func (n *names) formerly(name string) (row namedRow, at time.Time, ok bool) {
+func (n *names) rowOfPastName(name string) (row namedRow, at time.Time, ok bool) {
 	if _, taken := n.rows[name]; taken {
 		return namedRow{}, time.Time{}, false
 	}
@@ -97,12 +97,12 @@ func (n *names) formerly(name string) (row namedRow, at time.Time, ok bool) {
 }
 
 // had reports whether the row is known to have had the name.
-func (n *names) had(id int32, name string) bool {
+func (n *names) hadName(id int32, name string) bool {
 	return slices.ContainsFunc(n.past, func(p pastName) bool { return p.id == id && p.name == name })
 }
 
 // applied reports whether the row was renamed from one name to the other before.
-func (n *names) applied(id int32, from, into string) bool {
+func (n *names) wasRenamed(id int32, from, into string) bool {
 	return slices.ContainsFunc(n.past, func(p pastName) bool { return p.id == id && p.name == from && p.into == into })
 }
 
@@ -113,7 +113,7 @@ func (n *names) decide() (map[string]nameDecision, error) {
 	sorted := slices.Sorted(maps.Keys(n.wanted))
 	leaving := map[string]bool{}
 	for _, name := range sorted {
-		from, learned, err := n.from(n.wanted[name])
+		from, learned, err := n.findRenamedRow(n.wanted[name])
 		out[name] = nameDecision{learned: learned}
 		if err != nil {
 			errs = append(errs, err)
@@ -125,13 +125,13 @@ func (n *names) decide() (map[string]nameDecision, error) {
 	for _, name := range sorted {
 		if d := out[name]; d.renamed == "" {
 			var err error
-			if out[name], err = n.keeps(n.wanted[name], d.learned, leaving[name]); err != nil {
+			if out[name], err = n.decideKnown(n.wanted[name], d.learned, leaving[name]); err != nil {
 				errs = append(errs, err)
 			}
 		}
 	}
 	if len(errs) == 0 {
-		errs = n.check(out, leaving)
+		errs = n.checkConflicts(out, leaving)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -142,14 +142,14 @@ func (n *names) decide() (map[string]nameDecision, error) {
 
 // from gives the name under which the database has a row that the configuration renames,
 // and the previous names that it does not know.
-func (n *names) from(w wantedName) (from string, learned []string, err error) {
+func (n *names) findRenamedRow(w wantedName) (from string, learned []string, err error) {
 	current, exists := n.rows[w.name]
 	var found []string
 	for _, p := range w.previous {
 		row, known := n.rows[p]
 		switch {
-		case p == w.name || exists && n.had(current.id, p):
-		case known && n.applied(row.id, p, w.name):
+		case p == w.name || exists && n.hadName(current.id, p):
+		case known && n.wasRenamed(row.id, p, w.name):
 			// It has its earlier name again: this configuration is the older one.
 		case known:
 			found = append(found, p)
@@ -169,30 +169,30 @@ func (n *names) from(w wantedName) (from string, learned []string, err error) {
 
 // keeps decides about a name that takes nothing over. leaves reports that another name
 // takes over the row that has it.
-func (n *names) keeps(w wantedName, learned []string, leaves bool) (nameDecision, error) {
+func (n *names) decideKnown(w wantedName, learned []string, leaves bool) (nameDecision, error) {
 	current, exists := n.rows[w.name]
 	switch {
 	case !exists:
-		return n.unknown(w, learned)
+		return n.decideUnknown(w, learned)
 	case leaves:
-		return n.fresh(w), nil
+		return n.newRow(w), nil
 	}
 	for _, p := range learned {
-		if row, at, ok := n.formerly(p); ok && row.id != current.id {
-			return nameDecision{}, n.became(w.name, p, row.name, at)
+		if row, at, ok := n.rowOfPastName(p); ok && row.id != current.id {
+			return nameDecision{}, n.renamedError(w.name, p, row.name, at)
 		}
 	}
 	return nameDecision{row: current.id, learned: learned}, nil
 }
 
-func (n *names) became(name, previous, into string, at time.Time) error {
+func (n *names) renamedError(name, previous, into string, at time.Time) error {
 	return n.errorf("%s %s cannot have been %s, which became %s on %s: take %s out of previous_names of %s",
 		n.what, name, previous, into, day(at), previous, name)
 }
 
 // unknown decides about a name that no row has now.
-func (n *names) unknown(w wantedName, learned []string) (d nameDecision, err error) {
-	if row, at, ok := n.formerly(w.name); ok {
+func (n *names) decideUnknown(w wantedName, learned []string) (d nameDecision, err error) {
+	if row, at, ok := n.rowOfPastName(w.name); ok {
 		_, both := n.wanted[row.name]
 		switch {
 		case !both:
@@ -202,34 +202,34 @@ func (n *names) unknown(w wantedName, learned []string) (d nameDecision, err err
 			return d, n.errorf("%s %s became %s on %s, and both are configured: write previous_names: [] at %s if it is a new %s",
 				n.what, w.name, row.name, day(at), w.name, n.what)
 		}
-		return n.fresh(w), nil
+		return n.newRow(w), nil
 	}
 	for _, p := range w.previous {
-		if row, known := n.rows[p]; known && n.applied(row.id, p, w.name) {
+		if row, known := n.rows[p]; known && n.wasRenamed(row.id, p, w.name) {
 			return nameDecision{row: row.id, now: row.name}, nil
 		}
 	}
 	for _, p := range learned {
-		row, at, ok := n.formerly(p)
+		row, at, ok := n.rowOfPastName(p)
 		if !ok {
 			continue
 		}
 		if _, both := n.wanted[row.name]; both {
-			return d, n.became(w.name, p, row.name, at)
+			return d, n.renamedError(w.name, p, row.name, at)
 		}
 		return nameDecision{row: row.id, renamed: row.name, learned: learned}, nil
 	}
-	return n.fresh(w), nil
+	return n.newRow(w), nil
 }
 
 // fresh is a new row. What the configuration says of its previous names is written down, so
 // that it is not asked again.
-func (n *names) fresh(w wantedName) nameDecision {
+func (n *names) newRow(w wantedName) nameDecision {
 	return nameDecision{learned: slices.DeleteFunc(slices.Clone(w.previous), func(p string) bool { return p == w.name })}
 }
 
 // check refuses what cannot all be true.
-func (n *names) check(decisions map[string]nameDecision, leaving map[string]bool) (errs []error) {
+func (n *names) checkConflicts(decisions map[string]nameDecision, leaving map[string]bool) (errs []error) {
 	owner := map[int32]string{}
 	for _, name := range slices.Sorted(maps.Keys(decisions)) {
 		d := decisions[name]
@@ -279,7 +279,7 @@ func (n *names) keyNames(decisions map[string]nameDecision) {
 
 // reused gives the names that one row loses and another row, or a new one, gets by the
 // same decisions: a process that still runs means the first of them.
-func reused(decisions map[string]nameDecision) (out []string) {
+func reusedNames(decisions map[string]nameDecision) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(decisions)) {
 		if d := decisions[name]; d.renamed != "" {
 			if _, ok := decisions[d.renamed]; ok {

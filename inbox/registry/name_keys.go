@@ -57,24 +57,24 @@ func checkKeys(decided *decidedNames, sources []Source, holders []keyHolder) err
 	for _, s := range sources {
 		d := decided.sources[s.Name]
 		if d.row == 0 && !s.Separate {
-			errs = append(errs, newBeside(s, gone))
+			errs = append(errs, checkNewSource(s, gone))
 		}
 		h, known := byID[d.row]
 		if known && h.Keys > 0 && h.Provider != s.Provider && !slices.Contains(h.Providers, s.Provider) && !slices.Contains(s.PreviousNames, s.Name) {
 			errs = append(errs, fmt.Errorf("%w: source %s is of provider %s, and %s was of provider %s and holds %s of its events: "+
 				"if both name an event by the same id, write %s itself among its previous_names; if not, give it another name, or old events would be new again and new ones duplicates",
-				ErrNames, s.Name, s.Provider, h.Name, h.Provider, capped(h.Keys, "key", "keys"), s.Name))
+				ErrNames, s.Name, s.Provider, h.Name, h.Provider, countText(h.Keys, "key", "keys"), s.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func newBeside(s Source, gone map[int32]keyHolder) error {
+func checkNewSource(s Source, gone map[int32]keyHolder) error {
 	var holders []string
 	example := ""
 	for _, id := range slices.Sorted(maps.Keys(gone)) {
 		if h := gone[id]; h.Provider == s.Provider && h.Keys > 0 {
-			holders = append(holders, fmt.Sprintf("%s (%s)", h.Name, capped(h.Keys, "key", "keys")))
+			holders = append(holders, fmt.Sprintf("%s (%s)", h.Name, countText(h.Keys, "key", "keys")))
 			example = h.Name
 		}
 	}
@@ -87,7 +87,7 @@ func newBeside(s Source, gone map[int32]keyHolder) error {
 }
 
 // capped is a count that stops at [MaxCounted], as a person reads it.
-func capped(n int, one, many string) string {
+func countText(n int, one, many string) string {
 	switch {
 	case n == 1:
 		return "1 " + one

@@ -110,7 +110,7 @@ func (r Registration) Write(ctx context.Context) (out map[string]Registered, err
 		if _, err := tx.Exec(ctx, lockNames); err != nil {
 			return fmt.Errorf("registering sources: %w", err)
 		}
-		w := &registering{Registration: r, tx: tx}
+		w := &registrar{Registration: r, tx: tx}
 		out, err = w.write(ctx)
 		return err
 	})
@@ -125,12 +125,12 @@ LOCK TABLE source, route IN SHARE ROW EXCLUSIVE MODE;
 SELECT set_config('oncegate.names', 'known', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)`
 
 // registering is a registration under way.
-type registering struct {
+type registrar struct {
 	Registration
 	tx pgx.Tx
 }
 
-func (r *registering) write(ctx context.Context) (map[string]Registered, error) {
+func (r *registrar) write(ctx context.Context) (map[string]Registered, error) {
 	decided, err := r.names(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (r *registering) write(ctx context.Context) (map[string]Registered, error) 
 		if err != nil {
 			return nil, fmt.Errorf("registering source %s: %w", source.Name, err)
 		}
-		if err := r.learn(ctx, row.ID, nil, d, source.Name); err != nil {
+		if err := r.writePastNames(ctx, row.ID, nil, d, source.Name); err != nil {
 			return nil, fmt.Errorf("registering source %s: %w", source.Name, err)
 		}
 		for _, route := range source.Routes {
@@ -156,7 +156,7 @@ func (r *registering) write(ctx context.Context) (map[string]Registered, error) 
 			err := r.tx.QueryRow(ctx, upsertRoute, row.ID, cmp.Or(d.now, route.Name), route.Target, route.Kind, bytes.Clone(route.Digest),
 				route.Definition, keyNameOf(d, route.Name)).Scan(&to.ID, &to.Version, &to.Name, &to.KeyName)
 			if err == nil {
-				err = r.learn(ctx, row.ID, &to.ID, d, route.Name)
+				err = r.writePastNames(ctx, row.ID, &to.ID, d, route.Name)
 			}
 			if err == nil {
 				err = r.recipe(ctx, to.ID, route.Key)

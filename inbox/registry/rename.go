@@ -104,9 +104,9 @@ func (k *knownNames) decide(sources []Source) (*decidedNames, error) {
 
 // reused gives the names that change hands, as a person reads them.
 func (d *decidedNames) reused() []string {
-	out := reused(d.sources)
+	out := reusedNames(d.sources)
 	for source, routes := range d.routes {
-		for _, route := range reused(routes) {
+		for _, route := range reusedNames(routes) {
 			out = append(out, source+"/"+route)
 		}
 	}
@@ -120,7 +120,7 @@ WHERE heartbeat > now() - $1::bigint * interval '1 microsecond' AND configuratio
 ORDER BY name LIMIT 3`
 
 // names decides about the names of the configuration, under the lock.
-func (r *registering) names(ctx context.Context) (*decidedNames, error) {
+func (r *registrar) names(ctx context.Context) (*decidedNames, error) {
 	known, err := readNames(ctx, r.tx)
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ ON CONFLICT ON CONSTRAINT past_name_key DO NOTHING`
 )
 
 // rename gives the rows their new names.
-func (r *registering) rename(ctx context.Context, decided *decidedNames) error {
+func (r *registrar) rename(ctx context.Context, decided *decidedNames) error {
 	var b pgx.Batch
 	queue := func(leave, take string, decisions map[string]nameDecision) {
 		for _, d := range decisions {
@@ -199,7 +199,7 @@ func (r *registering) rename(ctx context.Context, decided *decidedNames) error {
 
 // learn writes down the names that a row had before: the one it has just lost, and those
 // that the configuration names.
-func (r *registering) learn(ctx context.Context, source int32, route *int32, d nameDecision, name string) error {
+func (r *registrar) writePastNames(ctx context.Context, source int32, route *int32, d nameDecision, name string) error {
 	if d.now != "" {
 		return nil // the configuration is older than what is known
 	}

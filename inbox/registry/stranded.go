@@ -53,7 +53,7 @@ type StrandedSource struct {
 // String says what there is and what ends it.
 func (s StrandedSource) String() string {
 	return fmt.Sprintf("source %s is not configured and holds %s: should it have another name now, write previous_names: [%s] there, or its old events would be new again",
-		s.Source, capped(s.Keys, "key", "keys"), s.Source)
+		s.Source, countText(s.Keys, "key", "keys"), s.Source)
 }
 
 // StrandedRoute is a route that a configuration does not have, with its unsettled
@@ -86,11 +86,11 @@ func (r StrandedRoute) String() string {
 		what string
 	}{{r.Pending, "pending"}, {r.Retry, "in retry"}, {r.Claimed, "claimed"}, {r.Held, "held"}, {r.Dead, "dead"}, {r.Indeterminate, "indeterminate"}} {
 		if of.n > 0 {
-			has = append(has, capped(of.n, of.what, of.what))
+			has = append(has, countText(of.n, of.what, of.what))
 		}
 	}
 	if r.Streams > 0 {
-		has = append(has, "in "+capped(r.Streams, "stream", "streams"))
+		has = append(has, "in "+countText(r.Streams, "stream", "streams"))
 	}
 	if r.Waiting() > 0 {
 		ends = append(ends, "`oncegate routes move "+name+" --to ...` or `routes discard "+name+"`")
@@ -134,10 +134,10 @@ GROUP BY d.route_id`
 
 const (
 	// strandedDue is how many of what is due are looked at.
-	strandedDue = 100_000
+	maxDueExamined = 100_000
 
 	// checkBudget bounds each statement of a check.
-	checkBudget = 10 * time.Second
+	checkTimeout = 10 * time.Second
 )
 
 const checkSession = `
@@ -149,7 +149,7 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 	out := &RegistrationCheck{Renames: []Rename{}, Exchanged: []string{}, Unknown: []string{}, Sources: []StrandedSource{}, Routes: []StrandedRoute{}}
 	err := pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, checkSession, fmt.Sprint(checkBudget.Milliseconds())); err != nil {
+		if _, err := tx.Exec(ctx, checkSession, fmt.Sprint(checkTimeout.Milliseconds())); err != nil {
 			return fmt.Errorf("checking names: %w", err)
 		}
 		known, err := readNames(ctx, tx)
@@ -170,9 +170,9 @@ func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 		if err := checkRecipes(ctx, tx, decided, r.Sources); err != nil {
 			return err
 		}
-		out.name(r.Sources, decided)
+		out.addRenames(r.Sources, decided)
 		out.Exchanged = append(out.Exchanged, decided.reused()...)
-		return out.strand(ctx, tx, known, decided, holders)
+		return out.addStranded(ctx, tx, known, decided, holders)
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 }
 
 // name says which names change.
-func (c *RegistrationCheck) name(sources []Source, decided *decidedNames) {
+func (c *RegistrationCheck) addRenames(sources []Source, decided *decidedNames) {
 	for _, s := range sources {
 		d := decided.sources[s.Name]
 		if d.renamed != "" {
@@ -203,7 +203,7 @@ func (c *RegistrationCheck) name(sources []Source, decided *decidedNames) {
 }
 
 // strand counts what the configuration leaves behind.
-func (c *RegistrationCheck) strand(ctx context.Context, tx pgx.Tx, known *knownNames, decided *decidedNames, holders []keyHolder) error {
+func (c *RegistrationCheck) addStranded(ctx context.Context, tx pgx.Tx, known *knownNames, decided *decidedNames, holders []keyHolder) error {
 	kept := map[int32]string{} // source rows by their name to be
 	keptRoutes := map[int32]bool{}
 	for name, d := range decided.sources {
@@ -262,7 +262,7 @@ func countStranded(ctx context.Context, tx pgx.Tx, ids []int32, routes map[int32
 	if err != nil {
 		return err
 	}
-	if rows, err = tx.Query(ctx, readStrandedDue, ids, strandedDue); err != nil {
+	if rows, err = tx.Query(ctx, readStrandedDue, ids, maxDueExamined); err != nil {
 		return err
 	}
 	_, err = pgx.ForEachRow(rows, []any{&id, &rest.Pending, &rest.Retry, &rest.Claimed}, func() error {
@@ -281,7 +281,7 @@ func countStranded(ctx context.Context, tx pgx.Tx, ids []int32, routes map[int32
 func ReadStrandedEffects(ctx context.Context, pool *pgxpool.Pool) ([]StrandedRoute, error) {
 	var out []StrandedRoute
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, checkSession, fmt.Sprint(checkBudget.Milliseconds())); err != nil {
+		if _, err := tx.Exec(ctx, checkSession, fmt.Sprint(checkTimeout.Milliseconds())); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, readGoneRoutes)

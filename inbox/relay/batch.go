@@ -36,7 +36,7 @@ const deleteOutbox = `DELETE FROM outbox WHERE id = ANY ($1::bigint[])`
 
 // mostEmitted is the largest payload that is relayed, in bytes: the most that
 // source.emit_limit may be.
-const mostEmitted = 64 << 20
+const maxPayload = 64 << 20
 
 type outboxRow struct {
 	ID        int64
@@ -51,9 +51,9 @@ type outboxRow struct {
 // batch admits and deletes the rows after last. The rows are locked meanwhile, so
 // that no other relay takes them; should the lock be lost, the gate still admits
 // each once.
-func (r *Relay) batch(ctx context.Context, last *int64) (seen, deleted int, err error) {
+func (r *Relay) relayBatch(ctx context.Context, last *int64) (seen, deleted int, err error) {
 	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, takeOutbox, *last, r.names, r.cfg.Batch, r.cfg.Bytes, mostEmitted)
+		rows, err := tx.Query(ctx, takeOutbox, *last, r.names, r.cfg.Batch, r.cfg.Bytes, maxPayload)
 		if err != nil {
 			return err
 		}
@@ -104,12 +104,12 @@ func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
 		r.count(ctx, &rows[i], &receipts[i].Items[0])
 	}
 	if failure != nil {
-		r.left(ctx, len(rows)-len(admitted), failure)
+		r.logLeft(ctx, len(rows)-len(admitted), failure)
 	}
 	return admitted
 }
 
-func (r *Relay) left(ctx context.Context, events int, err error) {
+func (r *Relay) logLeft(ctx context.Context, events int, err error) {
 	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", row.ErrorText(err)))
 }
 

@@ -73,7 +73,7 @@ func (r *Relay) orderedBatch(ctx context.Context, source string) (deleted int, m
 		if err := tx.QueryRow(ctx, tryRelayLock, advisory.Relay, source).Scan(&obtained); err != nil || !obtained {
 			return err
 		}
-		rows, err := tx.Query(ctx, takeOrdered, source, r.cfg.Batch, r.cfg.Bytes, mostEmitted)
+		rows, err := tx.Query(ctx, takeOrdered, source, r.cfg.Batch, r.cfg.Bytes, maxPayload)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *Relay) orderedBatch(ctx context.Context, source string) (deleted int, m
 		}
 		if err != nil {
 			r.failed.Add(uint64(len(taken)))
-			r.left(ctx, len(taken), err)
+			r.logLeft(ctx, len(taken), err)
 			more = false
 			return nil // what was refused stays refused
 		}

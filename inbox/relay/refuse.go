@@ -63,7 +63,7 @@ func (r *Relay) sweep(ctx context.Context) error {
 		counts[source]++
 	}
 	for source, n := range counts {
-		r.warn(ctx, source, outboxSource, n)
+		r.logRefused(ctx, source, outboxSource, n)
 	}
 	if len(sources) < 1000 {
 		r.sweepAt = now.Add(sweepEvery)
@@ -86,7 +86,7 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 		event := &rows[i]
 		why := ""
 		switch {
-		case event.Bytes > mostEmitted:
+		case event.Bytes > maxPayload:
 			why = outboxTooLarge
 		case !row.Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
 			why = outboxEventID
@@ -98,7 +98,7 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 			continue
 		}
 		ids, refusals = append(ids, event.ID), append(refusals, why)
-		r.warn(ctx, event.Source, why, 1)
+		r.logRefused(ctx, event.Source, why, 1)
 	}
 	if len(ids) == 0 {
 		return rows, nil
@@ -109,7 +109,7 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 	return left, nil
 }
 
-func (r *Relay) warn(ctx context.Context, source, why string, n int) {
+func (r *Relay) logRefused(ctx context.Context, source, why string, n int) {
 	r.refused.Add(uint64(n))
 	r.cfg.Logger.WarnContext(ctx, "emitted events refused; `oncegate outbox list --refused` shows them",
 		slog.String("source", source), slog.String("reason", why), slog.Int("events", n))

@@ -72,7 +72,7 @@ type Relay struct {
 
 // mostRelayed is the most rows of one batch: so many arrivals fit a microsecond, the
 // precision in which times are stored.
-const mostRelayed = 1000
+const maxBatch = 1000
 
 // Stats are the counters of a [Relay] since it was made.
 type Stats struct {
@@ -87,8 +87,8 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Pool == nil || cfg.Gate == nil && len(cfg.Sources) > 0 || cfg.Clock == nil || cfg.Logger == nil {
 		return nil, errors.New("relay: Pool, Gate, Clock and Logger are required")
 	}
-	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Batch > mostRelayed || cfg.Bytes < 0 || cfg.Grace < 0 {
-		return nil, fmt.Errorf("relay: Every, Batch, Bytes and Grace must not be negative, and Batch not over %d", mostRelayed)
+	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Batch > maxBatch || cfg.Bytes < 0 || cfg.Grace < 0 {
+		return nil, fmt.Errorf("relay: Every, Batch, Bytes and Grace must not be negative, and Batch not over %d", maxBatch)
 	}
 	cfg.Every = cmp.Or(cfg.Every, 500*time.Millisecond)
 	cfg.Batch = cmp.Or(cfg.Batch, 256)
@@ -165,7 +165,7 @@ func (r *Relay) Run(ctx context.Context) (int, error) {
 	}
 	total, last := 0, int64(0)
 	for {
-		seen, deleted, err := r.batch(ctx, &last)
+		seen, deleted, err := r.relayBatch(ctx, &last)
 		total += deleted
 		if err != nil {
 			return total, fmt.Errorf("relaying the outbox: %w", err)

@@ -96,7 +96,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	if err != nil {
 		return err
 	}
-	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(news), decided)
+	jobIDs, err := r.reserveAndReadDecisionsTx(ctx, tx, replay, len(news), decided)
 	if err != nil || len(news) == 0 {
 		return err
 	}

@@ -42,7 +42,7 @@ LEFT JOIN LATERAL (
     LIMIT 1) l ON true
 ORDER BY a.place`
 
-func (p *planning) candidates(ctx context.Context, ids []inbox.ID) ([]candidate, error) {
+func (p *plan) candidates(ctx context.Context, ids []inbox.ID) ([]candidate, error) {
 	rows, err := p.pool.Query(ctx, readCandidates, ids, p.id)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (p *planning) candidates(ctx context.Context, ids []inbox.ID) ([]candidate,
 }
 
 // effects plans one page of effects.
-func (p *planning) effects(ctx context.Context, ids []inbox.ID) error {
+func (p *plan) effects(ctx context.Context, ids []inbox.ID) error {
 	found, err := p.candidates(ctx, ids)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (p *planning) effects(ctx context.Context, ids []inbox.ID) error {
 	var events, effects []inbox.ID
 	for i := range found {
 		c := &found[i]
-		c.listed = c.listed || taken[c.effect] || p.taken[c.effect]
+		c.listed = c.listed || taken[c.effect] || p.listed[c.effect]
 		c.action, c.leftOut = p.decide(c)
 		if c.leftOut == LeftOutDone {
 			c.verdict = VerdictDone
@@ -95,12 +95,12 @@ func (p *planning) effects(ctx context.Context, ids []inbox.ID) error {
 			return err
 		}
 	}
-	p.taken = taken
+	p.listed = taken
 	return p.write(ctx, items)
 }
 
 // decide says what a run would do with an effect, but for what the judge says.
-func (p *planning) decide(c *candidate) (Action, LeftOut) {
+func (p *plan) decide(c *candidate) (Action, LeftOut) {
 	o := &p.ask.Options
 	action := ActionReplay
 	if o.NewKey {
@@ -144,7 +144,7 @@ func (p *planning) decide(c *candidate) (Action, LeftOut) {
 }
 
 // judgeEffects has the judge say what would be sent; some of it cannot be.
-func (p *planning) judgeEffects(ctx context.Context, items []planItem, places map[inbox.ID]int, events, effects []inbox.ID) error {
+func (p *plan) judgeEffects(ctx context.Context, items []planItem, places map[inbox.ID]int, events, effects []inbox.ID) error {
 	return p.eachRecorded(ctx, events, effects, func(_ *RecordedEvent, judgements []Judgement) {
 		for _, j := range judgements {
 			i, ok := places[j.Effect]

@@ -15,7 +15,7 @@ import (
 
 // decisions are the entries of the audit that a plan gives way to, and how they are told
 // in the detail of an item.
-func decisions() map[inbox.AuditAction]string {
+func decisionTexts() map[inbox.AuditAction]string {
 	return map[inbox.AuditAction]string{
 		inbox.AuditResolveDone:   "resolved as done",
 		inbox.AuditResolveResend: "resolved to be sent again",
@@ -75,15 +75,15 @@ func (i *stepItem) plannedRevision() int32 {
 	return int32(i.revision)
 }
 
-// reserveDecidedTx reserves jobs for so many effects and, in the same round trip, looks up
+// reserveAndReadDecisionsTx reserves jobs for so many effects and, in the same round trip, looks up
 // who decided about the items that are not as they were planned.
-func (r *Store) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
+func (r *Store) reserveAndReadDecisionsTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
 	var jobIDs []int64
 	var b pgx.Batch
 	if n > 0 {
 		r.store.Enqueuer().ReserveTx(&b, n, &jobIDs)
 	}
-	queueDecided(&b, replay, items)
+	queueReadDecisions(&b, replay, items)
 	if b.Len() == 0 {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (r *Store) reserveDecidedTx(ctx context.Context, tx pgx.Tx, replay *Replay,
 
 // queueDecided queues looking up who decided about items that are not as they were
 // planned; those of whom there is no decision stay as they are.
-func queueDecided(b *pgx.Batch, replay *Replay, items []*stepItem) {
+func queueReadDecisions(b *pgx.Batch, replay *Replay, items []*stepItem) {
 	if len(items) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ func queueDecided(b *pgx.Batch, replay *Replay, items []*stepItem) {
 	for _, it := range items {
 		at[it.position] = it
 	}
-	told := decisions()
+	told := decisionTexts()
 	args := append(doubtedColumns.AppendEach(nil, items), slices.Collect(maps.Keys(told)), replay.CreatedAt)
 	b.Queue(readDecisions, args...).Query(func(rows pgx.Rows) error {
 		var (
@@ -120,13 +120,13 @@ func queueDecided(b *pgx.Batch, replay *Replay, items []*stepItem) {
 }
 
 // unmade is what a plan saw of an effect that is to be made. Stored: never change.
-const unmade = "unmade"
+const stateToCreate = "unmade"
 
-// asPlanned reports whether an effect, which is locked, is as the plan saw it: nothing
+// isUnchanged reports whether an effect, which is locked, is as the plan saw it: nothing
 // has moved it since, and nobody has decided anything about it. Of an item that does not
 // tell what the plan saw only that is known which a plan takes in by its options; what
 // has ended since then, or before, is not as planned, because a person may have ended it.
-func (i *planItem) asPlanned(h *inbox.LockedEffect, o *Options) bool {
+func (i *planItem) isUnchanged(h *inbox.LockedEffect, o *Options) bool {
 	if i.state == "" {
 		return h.Version == i.version && (h.State == inbox.EffectDead || h.State == inbox.EffectIndeterminate && o.IncludeIndeterminate)
 	}

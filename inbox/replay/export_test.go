@@ -3,7 +3,7 @@ package replay
 // Statements of replays, for the tests of their plans.
 var (
 	ScopeEffects  = scopeEffects
-	ReadChunk     = readChunk
+	ReadChunk     = readNextItems
 	ReadDecisions = readDecisions
-	MarkFresh     = markFresh
+	MarkFresh     = resetEffects
 )

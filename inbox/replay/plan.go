@@ -30,7 +30,7 @@ type PlanRequest struct {
 }
 
 // planning is one plan in the making.
-type planning struct {
+type plan struct {
 	*Store
 	ask      PlanRequest
 	id       inbox.ID
@@ -41,7 +41,7 @@ type planning struct {
 
 	// taken are the effects of the page that is being written, while the next one is
 	// read already.
-	taken   map[inbox.ID]bool
+	listed  map[inbox.ID]bool
 	writing chan error // nil, or how the page that is being written ends
 }
 
@@ -84,12 +84,12 @@ func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 		return nil, err
 	}
 	ask.Scope.Named = len(ask.Scope.IDs)
-	p := &planning{Store: r, ask: ask, digest: sha256.New()}
+	p := &plan{Store: r, ask: ask, digest: sha256.New()}
 	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
 	err := p.items(ctx)
-	if err = errors.Join(err, p.written()); err == nil {
+	if err = errors.Join(err, p.waitForWrite()); err == nil {
 		err = p.finish(ctx)
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1 AND sta
 
 const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target, r.created_at FROM route r JOIN source s ON s.id = r.source_id`
 
-func (p *planning) begin(ctx context.Context) error {
+func (p *plan) begin(ctx context.Context) error {
 	rows, err := p.pool.Query(ctx, readPlanRoutes)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *planning) begin(ctx context.Context) error {
 }
 
 // items walks the scope in one snapshot and writes what it finds.
-func (p *planning) items(ctx context.Context) error {
+func (p *plan) items(ctx context.Context) error {
 	if err := p.missing(ctx); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (p *planning) items(ctx context.Context) error {
 // maxMissing bounds how many of the ids that name nothing are told.
 const maxMissing = 10
 
-func (p *planning) missing(ctx context.Context) error {
+func (p *plan) missing(ctx context.Context) error {
 	if len(p.ask.Scope.IDs) == 0 {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (p *planning) missing(ctx context.Context) error {
 
 // walk reads ids as they are sent, on a connection of its own, and hands them on
 // page by page. The server sorts, so it may take its time.
-func (p *planning) walk(ctx context.Context, sql string, args []any, do func(context.Context, []inbox.ID) error) error {
+func (p *plan) walk(ctx context.Context, sql string, args []any, do func(context.Context, []inbox.ID) error) error {
 	return pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
@@ -212,7 +212,7 @@ RETURNING now()`
 
 var errPlanCancelled = errors.New("it was cancelled while it was being planned")
 
-func (p *planning) finish(ctx context.Context) error {
+func (p *plan) finish(ctx context.Context) error {
 	summary, err := json.Marshal(p.summary)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ const markPlanning = `
 UPDATE replay SET summary = $2 WHERE id = $1 AND state = 'planning' RETURNING id`
 
 // written waits for the page that is being written.
-func (p *planning) written() error {
+func (p *plan) waitForWrite() error {
 	if p.writing == nil {
 		return nil
 	}
@@ -249,11 +249,11 @@ func (p *planning) written() error {
 
 // write begins to write one page of items, unless the plan was cancelled, and comes
 // back as soon as the one before it is written: meanwhile the next one is judged.
-func (p *planning) write(ctx context.Context, items []planItem) error {
+func (p *plan) write(ctx context.Context, items []planItem) error {
 	if len(items) == 0 {
 		return nil
 	}
-	if err := p.written(); err != nil {
+	if err := p.waitForWrite(); err != nil {
 		return err
 	}
 	for i := range items {
@@ -276,7 +276,7 @@ func (p *planning) write(ctx context.Context, items []planItem) error {
 	return nil
 }
 
-func (p *planning) writePage(ctx context.Context, items []planItem, summary []byte) error {
+func (p *plan) writePage(ctx context.Context, items []planItem, summary []byte) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		var b pgx.Batch
 		going := false
@@ -297,12 +297,12 @@ func (p *planning) writePage(ctx context.Context, items []planItem, summary []by
 }
 
 // events plans the effects that the events of a page would get today.
-func (p *planning) events(ctx context.Context, events []inbox.ID) error {
+func (p *plan) events(ctx context.Context, events []inbox.ID) error {
 	var items []planItem
 	err := p.eachRecorded(ctx, events, nil, func(r *RecordedEvent, judgements []Judgement) {
 		for _, j := range judgements {
-			if j.Effect.IsZero() && (j.Verdict == VerdictNewRoute || j.Verdict == VerdictCannotRender) && p.wanted(j.RouteID) {
-				items = append(items, p.created(r, j))
+			if j.Effect.IsZero() && (j.Verdict == VerdictNewRoute || j.Verdict == VerdictCannotRender) && p.inScope(j.RouteID) {
+				items = append(items, p.newEffectItem(r, j))
 			}
 		}
 	})
@@ -319,8 +319,8 @@ func (p *planning) events(ctx context.Context, events []inbox.ID) error {
 	return nil
 }
 
-func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
-	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: unmade}
+func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
+	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: stateToCreate}
 	if r.Discarded {
 		it.reason = inbox.ReasonDiscarded
 	}
@@ -344,12 +344,12 @@ func (p *planning) created(r *RecordedEvent, j Judgement) planItem {
 // effectsPruned reports whether a route may have had an effect of the event that was
 // pruned: not if the event is younger than effects are kept, nor if the route is, nor of
 // an event that never has effects.
-func (p *planning) effectsPruned(r *RecordedEvent, route int32) bool {
+func (p *plan) effectsPruned(r *RecordedEvent, route int32) bool {
 	return r.EffectsSince.After(r.Event.ReceivedAt) && r.EffectsSince.After(p.routes[route].createdAt) && !r.DeadLetter
 }
 
 // wanted says that the filter takes the route.
-func (p *planning) wanted(route int32) bool {
+func (p *plan) inScope(route int32) bool {
 	f, r := &p.ask.Scope, p.routes[route]
 	return (f.Route == "" || f.Route == r.name) && (f.Target == "" || f.Target == r.target)
 }

@@ -53,7 +53,7 @@ ORDER BY v.id`
 // eachRecorded has the judge judge each of the events with its effects, and gives do
 // what it says. Several are judged at once, each with the bytes of one delivery at a
 // time; do is called by one at a time, in no order.
-func (p *planning) eachRecorded(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
+func (p *plan) eachRecorded(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
 	events = slices.SortedFunc(slices.Values(events), func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -72,11 +72,11 @@ func (p *planning) eachRecorded(ctx context.Context, events, effects []inbox.ID,
 
 // judges is how many judge at once: each has a connection and may ask for a second
 // one, beside that of the walk and that of the writing.
-func (p *planning) judges() int {
+func (p *plan) judges() int {
 	return max(min(runtime.GOMAXPROCS(0), (int(p.pool.Config().MaxConns)-2)/2), 1)
 }
 
-func (p *planning) judgeChunk(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
+func (p *plan) judgeChunk(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
 	recorded, err := recordedEffects(ctx, p.pool, p.store.Keyring(), events, effects)
 	if err != nil {
 		return err

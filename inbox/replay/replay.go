@@ -193,7 +193,7 @@ func oneReplay(ctx context.Context, db row.Querier, sql string, id inbox.ID) (*R
 	return &r, err
 }
 
-const readStands = `
+const countStates = `
 SELECT e.state, count(*)
 FROM replay_outcome o
 JOIN replay_item i ON i.replay_id = o.replay_id AND i.position = o.position
@@ -203,7 +203,7 @@ GROUP BY e.state`
 
 // Standings counts by state where the effects stand now that a replay has moved on.
 func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
-	rows, err := r.pool.Query(ctx, readStands, id)
+	rows, err := r.pool.Query(ctx, countStates, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
 	}

@@ -81,7 +81,7 @@ func (r *Store) startTx(ctx context.Context, tx pgx.Tx, s StartRequest) (expired
 	if err != nil {
 		return false, err
 	}
-	if err := matches(replay.Digest, s.Digest); err != nil {
+	if err := checkDigest(replay.Digest, s.Digest); err != nil {
 		return false, err
 	}
 	switch {
@@ -125,7 +125,7 @@ func (r *Store) startTx(ctx context.Context, tx pgx.Tx, s StartRequest) (expired
 }
 
 // matches compares a digest with as much of it as was given.
-func matches(digest, given string) error {
+func checkDigest(digest, given string) error {
 	given = strings.ToLower(strings.TrimSpace(given))
 	switch {
 	case given == "":

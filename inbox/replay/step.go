@@ -60,7 +60,7 @@ func (r *Store) step(ctx context.Context, db interface {
 // Items are taken in their order, so that none before the last one taken is open. By
 // coalesce the index of what a plan took in is not taken for one of a replay: it is by
 // effect, and each step would read all of the plan.
-const readChunk = `
+const readNextItems = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
     coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
 FROM replay_item i
@@ -68,7 +68,7 @@ WHERE i.replay_id = $1 AND i.position > $3 AND coalesce(i.left_out, '') = ''
 ORDER BY i.position
 LIMIT $2`
 
-const readLater = `
+const readPostponedItems = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
     coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
 FROM replay_item i
@@ -78,8 +78,8 @@ ORDER BY i.position`
 // maxLater is how many items a replay leaves for later before it waits for one of them,
 // and laterEvery how long it waits where nothing else is left.
 const (
-	maxLater   = 1000
-	laterEvery = time.Second
+	maxPostponed   = 1000
+	postponedPause = time.Second
 )
 
 // A step that was late is not made up for by more than so many microseconds' worth: a
@@ -108,9 +108,9 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 			step.Wait = replay.wait
 			return step, nil
 		}
-		limit = min(limit, pacedStep(rate))
+		limit = min(limit, itemsPerStep(rate))
 	}
-	if len(replay.Summary.Later) >= maxLater {
+	if len(replay.Summary.Later) >= maxPostponed {
 		limit = 0
 	}
 	items, err := readItemsTx(ctx, tx, replay, limit)
@@ -122,7 +122,7 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 		position = items[fresh-1].position
 	}
 	if later := replay.Summary.Later; len(later) > 0 {
-		again, err := collectItems(tx.Query(ctx, readLater, id, later))
+		again, err := collectItems(tx.Query(ctx, readPostponedItems, id, later))
 		if err != nil {
 			return step, err
 		}
@@ -143,7 +143,7 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	case len(replay.Summary.Later) == 0 && fresh < limit:
 		step.State = Done
 	case step.Items == 0:
-		step.Wait = laterEvery
+		step.Wait = postponedPause
 	}
 	summary, err := json.Marshal(replay.Summary)
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 
 // pacedStep is how many items are taken at once at a rate: few, but in no more steps a
 // second than it takes.
-func pacedStep(rate float32) int {
+func itemsPerStep(rate float32) int {
 	const perSecond, small = 20, 10
 	return max(int(rate/perSecond), min(int(rate/4), small), 1)
 }
@@ -171,7 +171,7 @@ func readItemsTx(ctx context.Context, tx pgx.Tx, replay *Replay, limit int) ([]s
 	if limit == 0 {
 		return nil, nil
 	}
-	return collectItems(tx.Query(ctx, readChunk, replay.ID, limit, replay.position))
+	return collectItems(tx.Query(ctx, readNextItems, replay.ID, limit, replay.position))
 }
 
 func collectItems(rows pgx.Rows, err error) ([]stepItem, error) {
@@ -260,7 +260,7 @@ func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *
 // Under a new key nothing is known of the old one, and the request is rendered
 // anew; who includes what is indeterminate has decided that the target knows
 // nothing of the attempts so far.
-const markFresh = `
+const resetEffects = `
 UPDATE effect e
 SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL, unknown_lease = NULL,
     unknown_before = e.unknown_before OR e.unknown_since IS NOT NULL,
@@ -268,15 +268,15 @@ SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_si
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
-// sortOut gives the items whose effects get fresh attempts, and those of which is to be
+// classify gives the items whose effects get fresh attempts, and those of which is to be
 // looked up whether somebody has decided about them since the plan.
-func (r *Store) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
+func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
 		switch {
 		case h == nil:
 			it.outcome = ItemGone
-		case !it.asPlanned(h, &replay.Options):
+		case !it.isUnchanged(h, &replay.Options):
 			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.State, h.Version)
 			doubted = append(doubted, it)
 		case h.CalledAgain && !replay.Options.IncludeCalledAgain:
@@ -296,8 +296,8 @@ func (r *Store) sortOut(replay *Replay, items []*stepItem, held map[inbox.ID]*in
 // replayTx gives the effects, which are locked, fresh attempts, one after the other
 // within a time: what goes out at once is in the way of what is delivered meanwhile.
 func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
-	going, doubted := r.sortOut(replay, items, held)
-	jobIDs, err := r.reserveDecidedTx(ctx, tx, replay, len(going), doubted)
+	going, doubted := r.classify(replay, items, held)
+	jobIDs, err := r.reserveAndReadDecisionsTx(ctx, tx, replay, len(going), doubted)
 	if err != nil {
 		return err
 	}
@@ -335,17 +335,17 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 		it.outcome = ItemReplayed
 	}
 	if len(fresh) > 0 {
-		end.Queue(markFresh, fresh, keys)
+		end.Queue(resetEffects, fresh, keys)
 	}
 	end.Queue(inbox.ForgetResults, events, ids)
 	return nil
 }
 
-var freshSuffix = regexp.MustCompile(`~v[0-9]+$`)
+var versionSuffix = regexp.MustCompile(`~v[0-9]+$`)
 
 // FreshKey derives an effect's key for the version that a replay begins: the
 // first key with the version behind it, so that the same step, made again, gives
 // the same one.
 func FreshKey(key string, version int) string {
-	return freshSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
+	return versionSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
 }
