@@ -145,8 +145,8 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 // the documents of operations. The sequence keys of its effects go from their streams, which
 // are known by hashes from then on.
 // Its key and hashes stay, so that a redelivery is still a duplicate, and so does
-// what was decided about it. It cannot be undone. It returns [ErrNotFound], [ErrInFlight]
-// while an effect is not at rest, or [ErrLocked] if somebody else keeps one of its streams locked.
+// what was decided about it. It cannot be undone. It returns [inbox.ErrNotFound], [ErrInFlight]
+// while an effect is not at rest, or [inbox.ErrLocked] if somebody else keeps one of its streams locked.
 //
 // Where a delivery carried several events, the bytes of this one are blanked
 // inside the body and the others keep theirs at the same places; a signature over

@@ -51,13 +51,13 @@ type Prunable string
 
 // What prune leaves alone unless it is named.
 const (
-	// PruneDead: dead effects, and events that are dead letters.
+	// Dead: dead effects, and events that are dead letters.
 	Dead Prunable = "dead"
-	// PruneIndeterminate: effects whose outcome is not known.
+	// Indeterminate: effects whose outcome is not known.
 	Indeterminate Prunable = "indeterminate"
-	// PruneHeld: effects that wait behind a predecessor.
+	// Held: effects that wait behind a predecessor.
 	Held Prunable = "held"
-	// PruneReplay: what an open replay lists.
+	// Replay: what an open replay lists.
 	Replay Prunable = "replay"
 )
 

@@ -90,7 +90,7 @@ type Registration struct {
 	Pool    *pgxpool.Pool
 	Sources []Source
 
-	// Configuration is the fingerprint of the configuration, as in [NodeConfig]. A name
+	// Configuration is the fingerprint of the configuration, as in [node.Config]. A name
 	// that one source loses and another one gets is only changed while no process with
 	// another configuration lives, since that one means the first of them.
 	Configuration string

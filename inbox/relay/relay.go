@@ -32,8 +32,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Sources are those open to emit, by the name that emit writes: that of
-	// [Registered.KeyName]. Rows of others are left to a process
-	// that knows them.
+	// registry.Registered.KeyName. Rows of others are left to a process that knows them.
 	Sources map[string]*inbox.Source
 
 	// Every is how often the outbox is looked at; it needs no notification. It

@@ -125,7 +125,7 @@ type Store struct {
 	chunk  int
 }
 
-// New makes a Replays, or reports what is wrong with cfg.
+// New makes a Store, or reports what is wrong with cfg.
 func New(cfg Config) (*Store, error) {
 	if cfg.Pool == nil || cfg.Store == nil {
 		return nil, errors.New("replays need a pool and the store of effects")
@@ -219,7 +219,7 @@ func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, err
 	return out, nil
 }
 
-// Status gives a replay. It returns [ErrNotFound] if there is none.
+// Status gives a replay. It returns [inbox.ErrNotFound] if there is none.
 func (r *Store) Status(ctx context.Context, id inbox.ID) (*Replay, error) {
 	out, err := oneReplay(ctx, r.pool, readReplay, id)
 	if err != nil {

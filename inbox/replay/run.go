@@ -53,7 +53,7 @@ const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 // Start sets a planned replay going, if it is the one that was shown and has not
 // expired, and gives how it stands. A replay that is running already gets a new
 // job, since its own may be lost: whoever asks, each item is taken once. It
-// returns [ErrNotFound], [ErrDigest], [ErrUnexplained], or [ErrState] if the
+// returns [ErrNotFound], [ErrDigest], [inbox.ErrUnexplained], or [ErrState] if the
 // replay can no longer be run.
 func (r *Store) Start(ctx context.Context, s StartRequest) (*Replay, error) {
 	if err := inbox.CheckExplanation(s.Actor, s.Reason); err != nil {
@@ -224,7 +224,7 @@ const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now(
 
 // Cancel ends a replay that is planned or running: what it has done stays done,
 // everything else stays as it was. It waits for the step under way. It returns
-// [ErrNotFound], or [ErrState] if the replay has ended.
+// [inbox.ErrNotFound], or [ErrState] if the replay has ended.
 func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 	err := inbox.CheckExplanation(c.Actor, c.Reason)
 	if err == nil {

@@ -5,17 +5,17 @@ type State string
 
 // The states of a replay. Stored: never change.
 const (
-	// ReplayPlanning: its items are being written.
+	// Planning: its items are being written.
 	Planning State = "planning"
-	// ReplayPlanned: it waits to be run, until it expires.
+	// Planned: it waits to be run, until it expires.
 	Planned State = "planned"
-	// ReplayRunning: its items are being carried out.
+	// Running: its items are being carried out.
 	Running State = "running"
-	// ReplayCancelled: what is not done stays as it was.
+	// Cancelled: what is not done stays as it was.
 	Cancelled State = "cancelled"
-	// ReplayDone: every item has had its turn.
+	// Done: every item has had its turn.
 	Done State = "done"
-	// ReplayExpired: it was not run in time.
+	// Expired: it was not run in time.
 	Expired State = "expired"
 )
 

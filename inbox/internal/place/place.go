@@ -10,13 +10,17 @@ import (
 // Where what is sealed is stored. The names are authenticated with the content.
 // Stored: never change.
 
+// Body is the place of the body of a delivery, by its id.
 func Body(id [16]byte) seal.Place {
 	return seal.Place{Table: "inbox_body", Column: "body", Row: id}
 }
+
+// Headers is the place of the headers of a delivery, by the id of its body.
 func Headers(id [16]byte) seal.Place {
 	return seal.Place{Table: "inbox_body", Column: "headers", Row: id}
 }
 
+// Rendered is the place of the request of an effect, as rendered before its first attempt.
 func Rendered(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "rendered", Row: effect}
 }
@@ -27,14 +31,17 @@ func Result(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "result", Row: effect}
 }
 
+// Excerpt is the place of the excerpt of an attempt's answer, by its effect.
 func Excerpt(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect_attempt", Column: "excerpt", Row: effect}
 }
 
+// Document is the place of the result of an operation, by its event.
 func Document(event [16]byte) seal.Place {
 	return seal.Place{Table: "operation_result", Column: "document", Row: event}
 }
 
+// Diff is the place of the diff of a replay's item.
 func Diff(replay [16]byte, position int64) seal.Place {
 	return seal.Place{Table: "replay_item", Column: "diff", Row: replay, Item: position}
 }
@@ -43,6 +50,7 @@ func refusalPlace(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "refusal", Column: column, Row: id}
 }
 
+// Conflict is the place of a column of a conflict's row ("headers" or "body").
 func Conflict(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "conflict", Column: column, Row: id}
 }
@@ -65,6 +73,7 @@ type Label struct {
 	KeyID  *int32
 }
 
+// SealLabel seals the key of a stream for people, or keeps it in plain where ring is nil.
 func SealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) Label {
 	if ring == nil {
 		return Label{Plain: &key}
@@ -73,7 +82,7 @@ func SealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) Label {
 	return Label{Sealed: sealed, KeyID: keyID}
 }
 
-// open gives the key for people. missing is the sealing key without which it cannot be
+// Open gives the key for people. missing is the sealing key without which it cannot be
 // read.
 func (l *Label) Open(keys *seal.Keyring, routeID int32, hash []byte) (key string, missing int32) {
 	switch {
@@ -105,6 +114,7 @@ func OpenPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, 
 	return body[offset : offset+length], nil
 }
 
+// SealRefusal seals the headers and body of a refusal with one key. keyID is nil where there is no keyring.
 func SealRefusal(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
 	sealedHeaders, _ = ring.Seal(refusalPlace(id, "headers"), headers)
@@ -112,6 +122,7 @@ func SealRefusal(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedH
 	return sealedHeaders, sealedBody, keyID
 }
 
+// OpenRefusal opens what [SealRefusal] sealed.
 func OpenRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
 	if openHeaders, err = keys.Open(refusalPlace(id, "headers"), keyID, headers); err != nil {
 		return nil, nil, err
@@ -120,6 +131,7 @@ func OpenRefusal(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []
 	return openHeaders, openBody, err
 }
 
+// SealConflict seals the headers and body of a conflict with one key. keyID is nil where there is no keyring.
 func SealConflict(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealedHeaders, sealedBody []byte, keyID *int32) {
 	ring := keys.Ring()
 	sealedHeaders, _ = ring.Seal(Conflict(id, "headers"), row.NotNil(headers))
@@ -143,7 +155,7 @@ func SealSequence(keys *seal.Keyring, id [16]byte, key, number string) (plain Co
 	return ConflictSequence{Key: []byte{}, Number: []byte{}}, sealed, keyID
 }
 
-// open replaces what is empty in the plain columns by what was sealed.
+// Open replaces what is empty in the plain columns by what was sealed.
 func (s *ConflictSequence) Open(keys *seal.Keyring, id [16]byte, keyID *int32, sealed []byte) error {
 	if sealed == nil {
 		return nil
@@ -155,6 +167,7 @@ func (s *ConflictSequence) Open(keys *seal.Keyring, id [16]byte, keyID *int32, s
 	return json.Unmarshal(text, s)
 }
 
+// OpenConflict opens what [SealConflict] sealed.
 func OpenConflict(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body []byte) (openHeaders, openBody []byte, err error) {
 	if openHeaders, err = keys.Open(Conflict(id, "headers"), keyID, headers); err != nil {
 		return nil, nil, err

@@ -40,7 +40,7 @@ const callsOf = `ARRAY (
         UNION ALL
         SELECT d.event_id FROM effect d WHERE d.duplicate_of = x.id AND d.duplicate_of IS NOT NULL)`
 
-// clock_timestamp is the instant of the call, where now() would be the start of
+// ReadClock reads the database's clock: clock_timestamp is the instant of the call, where now() would be the start of
 // the transaction.
 const ReadClock = `SELECT clock_timestamp()`
 
@@ -64,7 +64,7 @@ CROSS JOIN LATERAL (
         ORDER BY e.route_id, e.id
         LIMIT $2) x) i`
 
-// An item i that its plan may still act on: what is needed for it must not go. A plan that
+// OpenItem says of an item i that its plan may still act on: what is needed for it must not go. A plan that
 // has expired cannot be run any more, whether or not anybody has marked it yet; one that
 // runs has no end but its own, even if nobody works on it.
 const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position)))
@@ -73,7 +73,7 @@ const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.sum
 // GoneRoute says of a route r that the server that started last does not have it, and no
 // process that lives works it: in a rolling deploy an old process may start last, and the
 // routes of the new ones are not gone. Each server registers all its sources and routes in
-// one transaction, whose time they get. The interval is [NodeSilence].
+// one transaction, whose time they get. The interval is node.Silence.
 const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
     AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
 

@@ -11,7 +11,7 @@ import (
 
 // Group commits what concurrent callers ask for together: whatever waits when
 // a flush begins goes into it. A caller who comes alone does not wait for company,
-// unless a group of several has just begun ([Group.apart]).
+// unless a group of several has just begun ([Group.Apart]).
 type Group[In, Out any] struct {
 	// Run does a group in one transaction; it answers in the order of in.
 	Run func(ctx context.Context, in []In) ([]Out, error)
@@ -40,7 +40,7 @@ type waiter[In, Out any] struct {
 	done chan struct{}
 }
 
-// do returns when in was committed, or failed, or ctx ended; in the last case
+// Do returns when in was committed, or failed, or ctx ended; in the last case
 // the commit may still happen.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	w := &waiter[In, Out]{in: in, done: make(chan struct{})}
@@ -60,7 +60,7 @@ func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	}
 }
 
-// resize changes how large the next groups may be.
+// Resize changes how large the next groups may be.
 func (g *Group[In, Out]) Resize(change func(size int) int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

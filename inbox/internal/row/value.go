@@ -2,6 +2,7 @@ package row
 
 import "time"
 
+// Optional is a pointer to s, or nil for an empty s, which is stored as NULL.
 func Optional(s string) *string {
 	if s == "" {
 		return nil

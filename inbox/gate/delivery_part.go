@@ -53,7 +53,7 @@ func (d *delivery) part(from, to int) *delivery {
 }
 
 // A share lock keeps the body from being erased until the events that point to it
-// are committed; [EraseEvent] locks the body before it looks for its events.
+// are committed; prune.EraseEvent locks the body before it looks for its events.
 const lockBodies = `
 SELECT b.id
 FROM unnest($1::text[], $2::uuid[]) AS k (class, id)
