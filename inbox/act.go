@@ -78,15 +78,15 @@ const groupBound = 500 * time.Millisecond
 // A group grows while it is quick and shrinks when it is not: what it locks is
 // locked until all of it has acted, and what waits for it holds a worker.
 const (
-	leastTogether = 8
-	mostTogether  = 64
-	quickGroup    = 100 * time.Millisecond
+	minGroup       = 8
+	maxGroup       = 64
+	quickGroupTime = 100 * time.Millisecond
 )
 
 // together runs a group of one route in one transaction, on a connection of its own:
 // run says whether a COMMIT was on its way when it failed. What fails otherwise is
 // given up whole.
-func together[In, Out any](e *Effects, group *row.Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
+func runTogether[In, Out any](e *Effects, group *row.Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
 	group.Run = func(ctx context.Context, asks []In) ([]Out, error) {
 		conn, err := e.pool.Acquire(ctx)
 		if err != nil {
@@ -96,12 +96,12 @@ func together[In, Out any](e *Effects, group *row.Group[In, Out], run func(ctx c
 		began := e.now()
 		outs, sent, err := run(ctx, conn.Conn(), asks)
 		switch took := e.now().Sub(began); {
-		case err != nil || took > 4*quickGroup:
+		case err != nil || took > 4*quickGroupTime:
 			group.Resize(func(n int) int { return max(n/2, 1) })
-		case took < quickGroup && len(asks) > 1:
-			group.Resize(func(n int) int { return min(n*2, mostTogether) })
-		case took < quickGroup:
-			group.Resize(func(n int) int { return max(n, leastTogether) })
+		case took < quickGroupTime && len(asks) > 1:
+			group.Resize(func(n int) int { return min(n*2, maxGroup) })
+		case took < quickGroupTime:
+			group.Resize(func(n int) int { return max(n, minGroup) })
 		}
 		if err == nil {
 			return outs, nil

@@ -153,7 +153,7 @@ LIMIT $6`
 
 // Audit gives one page of what was done, newest first.
 func (l *Lister) Audit(ctx context.Context, f AuditFilter) ([]AuditRow, error) {
-	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, since(f.Since), f.Before, row.PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listAudit, f.Actor, f.Action, f.Object, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the audit: %w", err)
 	}

@@ -72,7 +72,7 @@ func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer,
 		}
 		age := e.locked.report(ctx, e.pool, ask.routeID, ask.hash)
 		if pause > 50*time.Millisecond || age > time.Second {
-			answer.standing.Locked = stayAway(age)
+			answer.standing.Locked = avoidFor(age)
 			return answer, nil
 		}
 		select {
@@ -124,7 +124,7 @@ func (e *Effects) FenceTx(ctx context.Context, tx pgx.Tx, claim *Claim) (bool, e
 	var held bool
 	fence := fenceEffect
 	if e.routes[claim.RouteID].Order.Ordered() {
-		fence = lookAtEffect
+		fence = readEffectStanding
 	}
 	if err := tx.QueryRow(ctx, fence, claim.Effect, claim.Token).Scan(&held); err != nil {
 		return false, fmt.Errorf("fencing effect %s: %w", claim.Effect, err)
@@ -138,7 +138,7 @@ WITH held AS MATERIALIZED (
     SELECT id FROM effect WHERE id = $1 AND lease_token = $2 FOR UPDATE)
 SELECT count(*) = 1 FROM held`
 
-const lookAtEffect = `
+const readEffectStanding = `
 SELECT count(*) = 1 FROM effect WHERE id = $1 AND lease_token = $2`
 
 func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {

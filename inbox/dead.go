@@ -144,7 +144,7 @@ func (f *DeadFilter) Args() []any {
 		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
 	}
 	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), since(f.Since), until,
+		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), firstIDSince(f.Since), until,
 	}
 }
 
@@ -245,7 +245,7 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 // sealed can be exported, which opens it, and searched there.
 var ErrSealed = errors.New("what targets said is sealed and cannot be searched; export the dead letters and search there")
 
-const anySealed = `
+const hasSealedText = `
 SELECT EXISTS (
     SELECT
     FROM effect e
@@ -258,7 +258,7 @@ func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 		return nil
 	}
 	var sealed bool
-	if err := pool.QueryRow(ctx, anySealed).Scan(&sealed); err != nil {
+	if err := pool.QueryRow(ctx, hasSealedText).Scan(&sealed); err != nil {
 		return fmt.Errorf("searching dead letters: %w", err)
 	}
 	if sealed {

@@ -153,7 +153,7 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 		seen []Seen
 		do   func(context.Context, pgx.Tx, Discard, []Seen) (n int, missed []ID, err error)
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
-		err := inChunks(ctx, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+		err := forEachChunk(ctx, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 			var n int
 			err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 				n, missed, err = part.do(ctx, tx, d, chunk)

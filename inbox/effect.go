@@ -165,7 +165,7 @@ type Claim struct {
 
 	Event ClaimedEvent
 
-	ahead *ahead // nil if nothing was read ahead
+	ahead *followers // nil if nothing was read ahead
 }
 
 // ClaimedEvent is what a claim knows about its event.

@@ -78,10 +78,10 @@ const (
 	DefaultKeyKeep = 30 * 24 * time.Hour
 )
 
-// claimsApart is the least time between two groups of claims while several come at a
+// claimInterval is the least time between two groups of claims while several come at a
 // time. An effect waits for it once, for 5 ms in the mean; `./scripts/bench replay` shows
 // what the processors do.
-const claimsApart = 10 * time.Millisecond
+const claimInterval = 10 * time.Millisecond
 
 // EffectsConfig configures an [Effects]. Pool, Enqueuer and Node are required.
 type EffectsConfig struct {
@@ -149,7 +149,7 @@ type Effects struct {
 	patience  chan struct{} // of those that wait a moment for their streams
 
 	claims    row.Group[claimAsk, claimAnswer]
-	starts    row.Group[sendStart, heldRow]
+	starts    row.Group[sendStart, sendStartRow]
 	owns      row.Group[ownAsk, Owner]
 	postpones row.Group[postponement, struct{}]
 	acts      map[int32]*row.Group[GroupedAct, GroupedEnd] // by route
@@ -160,11 +160,11 @@ type Effects struct {
 	heldMu sync.Mutex // guards heldAt
 	heldAt heldCursor
 
-	unnumbered     row.Group[claimAsk, claimAnswer]
-	ordered        row.Group[orderAsk, claimAnswer]
-	orderedSettles row.Group[Settlement, Settled]
-	goings         row.Group[going, Settled]
-	goOnBy         string // the statement
+	unnumbered        row.Group[claimAsk, claimAnswer]
+	ordered           row.Group[orderAsk, claimAnswer]
+	orderedSettles    row.Group[Settlement, Settled]
+	continuations     row.Group[continuation, Settled]
+	continueStatement string // the statement
 }
 
 // NewEffects makes an Effects, or reports everything that is wrong with cfg.
@@ -227,8 +227,8 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 		}
 	}
 	// What is claimed together is settled together, or nearly so.
-	e.claims = row.Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimsApart, Timeout: timeout}
-	e.starts = row.Group[sendStart, heldRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
+	e.claims = row.Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimInterval, Timeout: timeout}
+	e.starts = row.Group[sendStart, sendStartRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	e.postpones = row.Group[postponement, struct{}]{Run: e.postponeGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	e.owns = row.Group[ownAsk, Owner]{Run: e.ownGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	e.acts, e.orderedActs = map[int32]*row.Group[GroupedAct, GroupedEnd]{}, map[int32]*row.Group[OrderedAct, Settled]{}
@@ -238,12 +238,12 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 			limit := max(timeout, r.Lease/2)
 			var known knownRoutes
 			known.add(id, r.Lease)
-			acts := &row.Group[GroupedAct, GroupedEnd]{Size: leastTogether, Flushers: 2, Timeout: limit}
-			together(e, acts, func(ctx context.Context, conn *pgx.Conn, asks []GroupedAct) ([]GroupedEnd, bool, error) {
+			acts := &row.Group[GroupedAct, GroupedEnd]{Size: minGroup, Flushers: 2, Timeout: limit}
+			runTogether(e, acts, func(ctx context.Context, conn *pgx.Conn, asks []GroupedAct) ([]GroupedEnd, bool, error) {
 				return e.actTogether(ctx, conn, known, asks)
 			})
-			ordered := &row.Group[OrderedAct, Settled]{Size: leastTogether, Flushers: 2, Timeout: limit}
-			together(e, ordered, e.actInStreams)
+			ordered := &row.Group[OrderedAct, Settled]{Size: minGroup, Flushers: 2, Timeout: limit}
+			runTogether(e, ordered, e.actInStreams)
 			e.acts[id], e.orderedActs[id] = acts, ordered
 		}
 	}
@@ -253,7 +253,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}}
 	e.ordered = row.Group[orderAsk, claimAnswer]{Run: e.claimOrdered, Size: size, Flushers: flushers, Timeout: timeout}
 	e.orderedSettles = row.Group[Settlement, Settled]{Run: e.settleOrderedGroup, Size: size, Flushers: flushers, Timeout: timeout}
-	e.goOnBy, e.goings = goOnInStreams, row.Group[going, Settled]{Run: e.goOn, Size: size, Flushers: flushers, Timeout: timeout}
+	e.continueStatement, e.continuations = continueInStreams, row.Group[continuation, Settled]{Run: e.continueGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	return e, errors.Join(errs...)
 }
 

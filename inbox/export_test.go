@@ -20,7 +20,7 @@ var (
 	SupersedeBelow      = supersedeBelowNumber
 	PageHeld            = pageHeld
 	ReadAhead           = readAhead
-	GoOnInStreams       = goOnInStreams
+	GoOnInStreams       = continueInStreams
 	SettleInStreams     = settleInObtainedStreams
 )
 
@@ -38,7 +38,7 @@ func DeadArgs(f DeadFilter, more ...any) []any { return append(f.Args(), more...
 // their plans.
 var WorkStatements = map[string]string{
 	"claim": claimDue, "read claims": readClaims, "start sends": startSends, "postpone": postponeEffects, "mark unfinished": markUnfinished,
-	"fence": fenceEffect, "settle": settleEffects, "read standings": readStandings, "hold for key": holdForKey, "insert keys": insertKeys,
+	"fence": fenceEffect, "settle": settleEffects, "read standings": readStandings, "hold for key": holdBehindOwner, "insert keys": insertKeys,
 	"take over keys": takeOverKeys, "lock asked": lockAsked, "move": moveEffects, "lock effects": lockEffects,
 }
 
@@ -60,13 +60,13 @@ const (
 // GoOnWith makes a store go on in its streams with another condition instead of one.
 // It reports false if there is no such condition.
 func (e *Effects) GoOnWith(condition, instead string) bool {
-	e.goOnBy = strings.Replace(goOnInStreams, condition, instead, 1)
-	return strings.Contains(goOnInStreams, condition)
+	e.continueStatement = strings.Replace(continueInStreams, condition, instead, 1)
+	return strings.Contains(continueInStreams, condition)
 }
 
 // Foreseen reports whether a settlement would go on by what was read ahead.
 func (e *Effects) Foreseen(s *Settlement) bool {
-	_, ok := e.foresee(s)
+	_, ok := e.planContinuation(s)
 	return ok
 }
 

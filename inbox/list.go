@@ -97,7 +97,7 @@ ORDER BY e.id DESC`
 // Events gives one page of events, newest first.
 func (l *Lister) Events(ctx context.Context, f EventFilter) ([]EventRow, error) {
 	rows, err := l.pool.Query(ctx, listEvents,
-		f.Source, f.Type, f.State, f.Route, since(f.Since), f.Before, row.PageSize(f.Limit))
+		f.Source, f.Type, f.State, f.Route, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing events: %w", err)
 	}
@@ -213,7 +213,7 @@ func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 
 // since turns an instant into the smallest id made then: ids are made at
 // admission, so the primary key serves as the index of received_at.
-func since(at time.Time) pgtype.UUID {
+func firstIDSince(at time.Time) pgtype.UUID {
 	if at.IsZero() {
 		return pgtype.UUID{}
 	}

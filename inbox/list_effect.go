@@ -67,7 +67,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, erro
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
 	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, since(f.Since), f.Before, event, row.PageSize(f.Limit))
+		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing effects: %w", err)
 	}

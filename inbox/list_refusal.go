@@ -58,7 +58,7 @@ LIMIT $6`
 
 // Refusals gives one page of refused deliveries, newest first.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) ([]RefusalRow, error) {
-	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, since(f.Since), f.Before, row.PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing refusals: %w", err)
 	}

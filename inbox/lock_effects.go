@@ -149,11 +149,11 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 			streamless = append(streamless, id)
 		}
 	}
-	missed, err = those(ctx, tx, readEffectsThere, absent)
+	missed, err = readIDs(ctx, tx, readEffectsThere, absent)
 	if err != nil {
 		return nil, nil, err
 	}
-	behind, err := those(ctx, tx, readStreamsOfEffects, streamless)
+	behind, err := readIDs(ctx, tx, readStreamsOfEffects, streamless)
 	for _, id := range behind {
 		delete(held, id)
 	}
@@ -163,22 +163,22 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 // Effects that somebody else has locked, or whose stream is, are tried again so often,
 // so long apart.
 const (
-	lockedTries = 20
-	lockedPause = 100 * time.Millisecond
+	lockTries = 20
+	lockPause = 100 * time.Millisecond
 )
 
-// inChunks does something with all items, so many at a time. Those that it missed,
+// forEachChunk does something with all items, so many at a time. Those that it missed,
 // because somebody else had locked them, are tried again in the end, a few times.
-func inChunks[T any](ctx context.Context, all []T, size int, effect func(T) ID, do func(chunk []T) (missed []ID, err error)) error {
+func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) ID, do func(chunk []T) (missed []ID, err error)) error {
 	for try := 0; len(all) > 0; try++ {
-		if try > lockedTries {
+		if try > lockTries {
 			return fmt.Errorf("%w: %d effects, the first is %s; end the session that has it, or make the call again", ErrLocked, len(all), effect(all[0]))
 		}
 		if try > 0 {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(lockedPause):
+			case <-time.After(lockPause):
 			}
 		}
 		var later []T
@@ -199,7 +199,7 @@ func inChunks[T any](ctx context.Context, all []T, size int, effect func(T) ID, 
 }
 
 // those gives the ids that a statement finds among some; none are not asked for.
-func those(ctx context.Context, tx pgx.Tx, statement string, ids []ID) ([]ID, error) {
+func readIDs(ctx context.Context, tx pgx.Tx, statement string, ids []ID) ([]ID, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

@@ -141,9 +141,9 @@ func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
 		case <-ctx.Done():
 			return
 		case <-o.kick:
-			o.look(ctx, o.takeSettled())
+			o.checkWaiting(ctx, o.takeSettled())
 		case <-ticker.C:
-			o.look(ctx, o.waiting())
+			o.checkWaiting(ctx, o.waiting())
 		}
 		if somebody := len(o.waiting()) > 0; somebody && !ticking {
 			ticker.Reset(o.cfg.Poll)
@@ -173,14 +173,14 @@ func (o *Operations) waiting() []ID {
 	return out
 }
 
-// lookAt bounds the events of one statement.
-const lookAt = 256
+// maxChecked bounds the events of one statement.
+const maxChecked = 256
 
 // look renders those of the events that are at rest and hands the results to who
 // waits for them. What fails is asked again: by the next poll or the next caller.
-func (o *Operations) look(ctx context.Context, events []ID) {
+func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
 	slices.SortFunc(events, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
-	for chunk := range slices.Chunk(slices.Compact(events), lookAt) {
+	for chunk := range slices.Chunk(slices.Compact(events), maxChecked) {
 		documents, err := o.documents(ctx, chunk)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -221,10 +221,10 @@ func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) 
 		return o.Result(ctx, event)
 	}
 	w := make(chan []byte, 1)
-	if !o.enter(event, w) {
+	if !o.addWaiter(event, w) {
 		return o.Result(ctx, event)
 	}
-	defer o.leave(event, w)
+	defer o.removeWaiter(event, w)
 	// Once it is entered: what settles from here on is told to w.
 	if document, ok, err = o.Result(ctx, event); err != nil || ok {
 		return document, ok, err
@@ -240,7 +240,7 @@ func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) 
 	return nil, false, nil
 }
 
-func (o *Operations) enter(event ID, w chan []byte) bool {
+func (o *Operations) addWaiter(event ID, w chan []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.released || o.done == nil {
@@ -251,7 +251,7 @@ func (o *Operations) enter(event ID, w chan []byte) bool {
 	return true
 }
 
-func (o *Operations) leave(event ID, w chan []byte) {
+func (o *Operations) removeWaiter(event ID, w chan []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	rest := slices.DeleteFunc(o.waiters[event], func(other chan []byte) bool { return other == w })

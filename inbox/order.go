@@ -48,7 +48,7 @@ func (e *Effects) newOrder(send func(context.Context, *pgx.Batch) error) *order 
 }
 
 // stream names a stream that the transaction touches.
-func (o *order) stream(routeID int32, hash []byte) *orderStream {
+func (o *order) streamFor(routeID int32, hash []byte) *orderStream {
 	key := streamName(routeID, hash)
 	if s := o.byKey[key]; s != nil {
 		return s
@@ -232,12 +232,12 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 	s.sort()
 	route, known := o.store.routes[s.routeID]
 	if !known {
-		o.delegate(s, w)
+		o.wakeUnknown(s, w)
 		return false
 	}
 	now := s.now
 	if o.checking {
-		now = s.still()
+		now = s.checkTime()
 	}
 	plan := sequence.Decide(s.ordered(route), s.view(), now)
 	if o.checking && s.unfinished(&plan) {
@@ -287,7 +287,7 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 
 // delegate sets a stream going whose policy is not known here: the worker that
 // knows it decides when it claims what is woken.
-func (o *order) delegate(s *orderStream, w *orderWrites) {
+func (o *order) wakeUnknown(s *orderStream, w *orderWrites) {
 	next := *s
 	if !s.busy {
 		next.inFlight = ID{}
@@ -313,7 +313,7 @@ func (o *order) count(f func()) { o.counts = append(o.counts, f) }
 
 // committed counts what has happened.
 func (o *order) committed() {
-	o.store.locked.free(o.streams)
+	o.store.locked.recordFree(o.streams)
 	for _, f := range o.counts {
 		f()
 	}

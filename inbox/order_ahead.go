@@ -19,7 +19,7 @@ const (
 // ahead is what is known of the stream of a claimed effect, as the decision left it
 // that made the claim. It is no more than a forecast: whoever acts on it looks under
 // the stream's lock whether it still holds.
-type ahead struct {
+type followers struct {
 	stream orderStream
 	own    orderRow
 	rows   []aheadRow // not before own, in their order
@@ -77,13 +77,13 @@ func (e *Effects) queueReadAhead(b *pgx.Batch, claimed []ID) map[ID][]aheadRow {
 
 // aheadOf is what is known ahead when an effect of the stream was claimed; nil if
 // nothing follows.
-func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *ahead {
+func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *followers {
 	if len(rows) == 0 {
 		return nil
 	}
 	slices.SortFunc(rows, func(a, b aheadRow) int { return compareRows(a.orderRow, b.orderRow) })
 	number, _ := sequence.ParseNumber(claim.SequenceNumber)
-	return &ahead{
+	return &followers{
 		stream: orderStream{routeID: s.routeID, hash: s.hash, id: s.id, applied: s.applied, startedAt: s.startedAt, definition: s.definition, policy: s.policy},
 		own:    orderRow{id: claim.Effect, number: number, state: EffectClaimed},
 		rows:   rows, cut: len(rows) == aheadEffects,
@@ -92,7 +92,7 @@ func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *ahead {
 
 // going is a settlement that is foreseen to do no more to its stream than to go on
 // with the next effect.
-type going struct {
+type continuation struct {
 	settlement Settlement
 	stream     int64
 	applied    sequence.Number // as it should be
@@ -101,12 +101,12 @@ type going struct {
 	next       *aheadRow
 	token      ID
 	lease      time.Duration // of the claim of next
-	then       *ahead        // known when next is claimed
+	then       *followers    // known when next is claimed
 }
 
 // foresee says what a settlement will do to its stream, if it is done, was read ahead
 // and has nothing to do but to claim the effect that follows.
-func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
+func (e *Effects) planContinuation(s *Settlement) (g continuation, ok bool) {
 	route, known := e.routes[s.RouteID]
 	if s.Of == nil || s.Of.ahead == nil || s.State != EffectDone || s.Chain == 0 || !known {
 		return g, false
@@ -131,17 +131,17 @@ func (e *Effects) foresee(s *Settlement) (g going, ok bool) {
 		return g, false
 	}
 	at := slices.IndexFunc(h.rows, func(r aheadRow) bool { return r.id == view.rows[run].id })
-	then := &ahead{stream: h.stream, own: h.rows[at].orderRow, rows: h.rows[at+1:], cut: h.cut}
+	then := &followers{stream: h.stream, own: h.rows[at].orderRow, rows: h.rows[at+1:], cut: h.cut}
 	then.stream.applied, then.own.state = plan.Applied, EffectClaimed
-	return going{
-		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: floorOf(order, h.own.number),
+	return continuation{
+		settlement: *s, stream: h.stream.id, applied: h.stream.applied, reached: plan.Applied, floor: leastNumber(order, h.own.number),
 		next: &h.rows[at], token: e.token(), lease: route.Lease, then: then,
 	}, true
 }
 
-// floorOf is the number from which on an effect that has come in between goes before
+// leastNumber is the number from which on an effect that has come in between goes before
 // the next one. A late one that the policy does not let run decides by itself.
-func floorOf(p sequence.Policy, own sequence.Number) string {
+func leastNumber(p sequence.Policy, own sequence.Number) string {
 	if p.Mode == sequence.Contiguous && p.Late != sequence.LateApply {
 		return own.String()
 	}

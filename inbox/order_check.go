@@ -65,7 +65,7 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 	o.checking = true
 	_, err = pgx.ForEachRow(rows, []any{&examined, &last.routeID, &last.id, &routeID, &hash}, func() error {
 		if e.routes[routeID].Order.Ordered() {
-			o.stream(routeID, append([]byte(nil), hash...))
+			o.streamFor(routeID, append([]byte(nil), hash...))
 		}
 		return nil
 	})
@@ -105,7 +105,7 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 
 // still is the time at which a check decides: nothing that only time brings about is
 // the check's to do.
-func (s *orderStream) still() time.Time {
+func (s *orderStream) checkTime() time.Time {
 	switch {
 	case !s.gapSince.IsZero():
 		return s.gapSince

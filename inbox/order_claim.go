@@ -18,7 +18,7 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 			a := &asks[i]
 			*a = orderAsk{effect: a.effect, token: a.token, jobID: a.jobID, routeID: a.routeID, hash: a.hash}
 			ids[i] = a.effect
-			s := o.stream(a.routeID, a.hash)
+			s := o.streamFor(a.routeID, a.hash)
 			s.asks = append(s.asks, a)
 		}
 		var first, last pgx.Batch
@@ -45,7 +45,7 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		answers = make([]claimAnswer, len(asks))
 		for i := range asks {
 			answers[i] = rows.answer(asks[i].effect, asks[i].token)
-			answers[i].locked = o.stream(asks[i].routeID, asks[i].hash).id == 0
+			answers[i].locked = o.streamFor(asks[i].routeID, asks[i].hash).id == 0
 			if answers[i].claim != nil {
 				answers[i].claim.Late = asks[i].late
 			}

@@ -52,17 +52,17 @@ type lockedStreams struct {
 	count atomic.Int64 // of streams, so that as long as there is none nothing is locked
 
 	mu sync.Mutex
-	by map[string]*missedStream
+	by map[string]*lockedSighting
 }
 
-type missedStream struct{ since, seen, told time.Time }
+type lockedSighting struct{ since, seen, told time.Time }
 
 // lockedForgotten is how long a stream is remembered that nobody asks for any more.
 const lockedForgotten = 5 * time.Minute
 
 // missed notes that a stream was found locked. It says for how long that has been so,
 // and whether it is to be told.
-func (l *lockedStreams) missed(name string) (since time.Time, age time.Duration, tell bool) {
+func (l *lockedStreams) recordLocked(name string) (since time.Time, age time.Duration, tell bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,9 +73,9 @@ func (l *lockedStreams) missed(name string) (since time.Time, age time.Duration,
 				delete(l.by, other)
 			}
 		}
-		s = &missedStream{since: now}
+		s = &lockedSighting{since: now}
 		if l.by == nil {
-			l.by = map[string]*missedStream{}
+			l.by = map[string]*lockedSighting{}
 		}
 		l.by[name] = s
 		l.count.Store(int64(len(l.by)))
@@ -88,7 +88,7 @@ func (l *lockedStreams) missed(name string) (since time.Time, age time.Duration,
 }
 
 // free notes that streams were obtained.
-func (l *lockedStreams) free(streams []*orderStream) {
+func (l *lockedStreams) recordFree(streams []*orderStream) {
 	if l.count.Load() == 0 {
 		return
 	}
@@ -102,8 +102,8 @@ func (l *lockedStreams) free(streams []*orderStream) {
 	l.count.Store(int64(len(l.by)))
 }
 
-// stayAway is how long an effect stays away from a stream that has been locked for a time.
-func stayAway(age time.Duration) time.Duration {
+// avoidFor is how long an effect stays away from a stream that has been locked for a time.
+func avoidFor(age time.Duration) time.Duration {
 	const least, most = 250 * time.Millisecond, 5 * time.Second
 	return min(max(age/2, least), most)
 }
@@ -127,7 +127,7 @@ func (l *lockedStreams) report(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, routeID int32, hash []byte,
 ) time.Duration {
-	since, age, tell := l.missed(streamName(routeID, hash))
+	since, age, tell := l.recordLocked(streamName(routeID, hash))
 	if !tell || l.tell == nil {
 		return age
 	}

@@ -169,7 +169,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	ids, places := make([]ID, len(group)), make([]int, len(group))
 	for i := range group {
 		ids[i], places[i] = group[i].Effect, i
-		s := o.stream(group[i].RouteID, group[i].SequenceKeyHash)
+		s := o.streamFor(group[i].RouteID, group[i].SequenceKeyHash)
 		if group[i].Chain != 0 && s.chain == nil {
 			s.chain = &orderAsk{token: o.store.token(), jobID: group[i].Chain, routeID: group[i].RouteID}
 		}
@@ -195,7 +195,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 	}
 	var next, tokens []ID
 	for i := range group {
-		if c := o.stream(group[i].RouteID, group[i].SequenceKeyHash).chain; c != nil && !c.claimed.IsZero() {
+		if c := o.streamFor(group[i].RouteID, group[i].SequenceKeyHash).chain; c != nil && !c.claimed.IsZero() {
 			next, tokens = append(next, c.claimed), append(tokens, c.token)
 		}
 	}
@@ -210,7 +210,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 		for i, s := range group {
 			out[i] = Settled{Applied: o.applied[i], Standing: standings[s.Effect]}
 			out[i].locked = !o.tried[i] && out[i].Standing.Found
-			stream := o.stream(s.RouteID, s.SequenceKeyHash)
+			stream := o.streamFor(s.RouteID, s.SequenceKeyHash)
 			if c := stream.chain; c != nil && s.Chain != 0 && !c.claimed.IsZero() {
 				out[i].Next = claims.answer(c.claimed, c.token).claim
 				if out[i].Next != nil {
@@ -233,7 +233,7 @@ func (o *order) settleMissed(ctx context.Context, group []Settlement, ids []ID) 
 	}
 	var places []int
 	for i := range group {
-		if o.stream(group[i].RouteID, group[i].SequenceKeyHash).id == 0 {
+		if o.streamFor(group[i].RouteID, group[i].SequenceKeyHash).id == 0 {
 			places = append(places, i)
 		}
 	}
@@ -255,7 +255,7 @@ func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool,
 		if applied[i] && !s.State.Waiting() {
 			continue
 		}
-		o.stream(s.RouteID, s.SequenceKeyHash).chain = nil
+		o.streamFor(s.RouteID, s.SequenceKeyHash).chain = nil
 		if applied[i] && s.NewJob {
 			w.moves = append(w.moves, orderMove{id: s.Effect, newJob: true})
 		}

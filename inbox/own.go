@@ -52,7 +52,7 @@ func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, er
 		})
 		return owner, err
 	}
-	owner, err := untilUnlocked(ctx, func() (Owner, bool, error) {
+	owner, err := retryWhileLocked(ctx, func() (Owner, bool, error) {
 		owner, err := e.owns.Do(ctx, e.ownAsk(claim, hash))
 		return owner, owner.locked, err
 	})
@@ -66,7 +66,7 @@ func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, er
 func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byte) (owner Owner, err error) {
 	ask := e.ownAsk(claim, hash)
 	if within := e.routes[claim.RouteID].KeyWithin; within > 0 {
-		owner, err = ownWithin(ctx, tx, ask, within)
+		owner, err = ownWithDeadline(ctx, tx, ask, within)
 	} else {
 		var owners []Owner
 		if owners, err = ownKeys(ctx, tx, []ownAsk{ask}); err == nil {
@@ -95,7 +95,7 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 
 // The order of locks: effects by id, then their keys. An effect that somebody else has
 // locked is not waited for, and not in the answer.
-const holdForKey = `
+const holdBehindOwner = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.hash, e.lease_token = a.token AND e.lease_until > now() AS held
     FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS a (id, token, hash)
@@ -183,11 +183,11 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 		ids[i], tokens[i], hashes[i], routes[i] = a.effect, a.token, a.hash, a.routeID
 	}
 	all := ownColumns.Args(asks)
-	var held heldRows
+	var held sendStartRows
 	owners := make(map[ID]ID, n)
 	var b pgx.Batch
-	b.Queue(holdForKey, ids, tokens, hashes).Query(func(rows pgx.Rows) (err error) {
-		held, err = collectHeld(rows)
+	b.Queue(holdBehindOwner, ids, tokens, hashes).Query(func(rows pgx.Rows) (err error) {
+		held, err = collectSendStarts(rows)
 		return err
 	})
 	b.Queue(insertKeys, all...)
@@ -261,7 +261,7 @@ func StoredKeyHash(hash []byte, within time.Duration, receivedAt time.Time) []by
 	if within <= 0 {
 		return hash
 	}
-	return stretchHash(hash, receivedAt.UnixMicro()/within.Microseconds())
+	return periodHash(hash, receivedAt.UnixMicro()/within.Microseconds())
 }
 
 const readKeyOwner = `SELECT effect_id FROM effect_key WHERE route_id = $1 AND key_hash = $2`
@@ -283,15 +283,15 @@ func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byt
 	return owners[0], nil
 }
 
-func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
+func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
 	stretch := a.receivedAt.UnixMicro() / within.Microseconds()
-	hashes := [][]byte{stretchHash(a.hash, stretch-1), stretchHash(a.hash, stretch), stretchHash(a.hash, stretch+1)}
+	hashes := [][]byte{periodHash(a.hash, stretch-1), periodHash(a.hash, stretch), periodHash(a.hash, stretch+1)}
 	lock := sha256.Sum256(binary.BigEndian.AppendUint32(bytes.Clone(a.hash), uint32(a.routeID)))
 	var owner Owner
 	var b pgx.Batch
 	b.Queue(lockKey, int64(binary.BigEndian.Uint64(lock[:])))
-	b.Queue(holdForKey, []ID{a.effect}, []ID{a.token}, hashes[1:2]).Query(func(rows pgx.Rows) error {
-		held, err := collectHeld(rows)
+	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, hashes[1:2]).Query(func(rows pgx.Rows) error {
+		held, err := collectSendStarts(rows)
 		row := held.of(a.token)
 		owner.Held, owner.locked = row.held, row.locked
 		return err
@@ -308,7 +308,7 @@ func ownWithin(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (
 	return owner, tx.SendBatch(ctx, &b).Close()
 }
 
-func stretchHash(hash []byte, stretch int64) []byte {
+func periodHash(hash []byte, stretch int64) []byte {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(bytes.Clone(hash), uint64(stretch)))
 	return sum[:]
 }

@@ -63,7 +63,7 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
-	err := inChunks(ctx, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
+	err := forEachChunk(ctx, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			missed, err = e.resolveTx(ctx, tx, r)
 			return err

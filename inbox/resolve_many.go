@@ -53,7 +53,7 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
-	err := inChunks(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
+	err := forEachChunk(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
 		var n, again, gone int
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)

@@ -116,7 +116,7 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	if c.DryRun {
 		return out, nil
 	}
-	err = inChunks(ctx, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+	err = forEachChunk(ctx, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 		var n int
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			if c.To == "" {

@@ -26,7 +26,7 @@ type sendStart struct {
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
 	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), rendered)
 	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started}
-	ok, err := untilUnlocked(ctx, func() (bool, bool, error) {
+	ok, err := retryWhileLocked(ctx, func() (bool, bool, error) {
 		out, err := e.starts.Do(ctx, start)
 		return out.held, out.locked, err
 	})
@@ -65,31 +65,31 @@ var startColumns = row.ColumnsFrom(1,
 	row.Int("key_id", func(a *sendStart) *int32 { return a.keyID }),
 )
 
-// heldRow says of a claimed effect's row whether the claim holds it still; locked, that
+// sendStartRow says of a claimed effect's row whether the claim holds it still; locked, that
 // this is not known, since somebody else has locked it.
-type heldRow struct{ held, locked bool }
+type sendStartRow struct{ held, locked bool }
 
-func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]heldRow, error) {
+func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]sendStartRow, error) {
 	rows, err := e.pool.Query(ctx, startSends, startColumns.Args(asks)...)
 	if err != nil {
 		return nil, err
 	}
-	held, err := collectHeld(rows)
+	held, err := collectSendStarts(rows)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]heldRow, len(asks))
+	out := make([]sendStartRow, len(asks))
 	for i, a := range asks {
 		out[i] = held.of(a.token)
 	}
 	return out, nil
 }
 
-// heldRows are the answers about claims, by their tokens.
-type heldRows map[ID]bool
+// sendStartRows are the answers about claims, by their tokens.
+type sendStartRows map[ID]bool
 
-func collectHeld(rows pgx.Rows) (heldRows, error) {
-	out := heldRows{}
+func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {
+	out := sendStartRows{}
 	var token ID
 	var held bool
 	_, err := pgx.ForEachRow(rows, []any{&token, &held}, func() error {
@@ -101,17 +101,17 @@ func collectHeld(rows pgx.Rows) (heldRows, error) {
 
 // of is the answer about one claim. A row that is gone is taken for locked: there is
 // none while it is claimed.
-func (h heldRows) of(token ID) heldRow {
+func (h sendStartRows) of(token ID) sendStartRow {
 	held, known := h[token]
-	return heldRow{held: held, locked: !known}
+	return sendStartRow{held: held, locked: !known}
 }
 
 // lockPatience is how long an attempt waits for the row of its own effect.
 const lockPatience = 2 * time.Second
 
-// untilUnlocked asks again as long as somebody else has locked what is asked about,
+// retryWhileLocked asks again as long as somebody else has locked what is asked about,
 // for a while: then it returns [ErrLocked].
-func untilUnlocked[T any](ctx context.Context, ask func() (out T, locked bool, err error)) (T, error) {
+func retryWhileLocked[T any](ctx context.Context, ask func() (out T, locked bool, err error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

@@ -119,8 +119,8 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	var out Settled
 	var err error
 	if e.inStream(&s) {
-		if going, ok := e.foresee(&s); ok {
-			out, err = e.goings.Do(ctx, going)
+		if going, ok := e.planContinuation(&s); ok {
+			out, err = e.continuations.Do(ctx, going)
 		}
 		group = &e.orderedSettles
 	}
@@ -197,7 +197,7 @@ attempted AS (
 )
 
 // The only way in which an effect is taken out of an unfinished attempt or of a
-// state at rest; [goOnInStreams] is the same with what follows in a stream. Its fence
+// state at rest; [continueInStreams] is the same with what follows in a stream. Its fence
 // is read under the row's lock, and of two that ask in one group only the one that
 // holds it is heard (hence the place). A row that somebody else has locked is not
 // waited for and not in the answer, so that one row holds up no group. An attempt whose outcome is not given was none: it is taken back

@@ -89,13 +89,13 @@ func RetryLocked(ctx context.Context, transaction func() error) error {
 		switch {
 		case err == nil || !row.IsLocked(err):
 			return err
-		case try >= lockedTries:
+		case try >= lockTries:
 			return ErrLocked
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lockedPause):
+		case <-time.After(lockPause):
 		}
 	}
 }
@@ -244,7 +244,7 @@ func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, 
 		return err
 	}
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() })
-	o.stream(s.route, s.hash)
+	o.streamFor(s.route, s.hash)
 	var first, last pgx.Batch
 	o.queueLock(&first, o.streams)
 	o.queueRead(&first, o.streams)

@@ -46,7 +46,7 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 		return 0, fmt.Errorf("ending the wait of effects: %w", err)
 	}
-	err = inChunks(ctx, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+	err = forEachChunk(ctx, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 		n := 0
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 			n, missed, err = e.endUndecidedTx(ctx, tx, d, chunk)

@@ -15,7 +15,7 @@ import (
 // may not see what came a moment before; but it always leaves an effect claimed, and
 // what ends that one looks again. The order of locks is that of every other decision, and
 // it waits for nothing that another session has locked.
-var goOnInStreams = `
+var continueInStreams = `
 WITH asked AS (
     SELECT *
     FROM unnest(` + settleArrays + `,
@@ -71,22 +71,22 @@ JOIN inbox_event v ON v.id = e.event_id`
 
 // goingColumns are what follows in the stream of each settlement.
 var goingColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
-	row.Bigint("stream", func(g *going) int64 { return g.stream }),
-	row.Text("applied", func(g *going) string { return g.applied.String() }),
-	row.Text("reached", func(g *going) string { return g.reached.String() }),
-	row.Text("floor", func(g *going) string { return g.floor }),
-	row.UUID("next", func(g *going) ID { return g.next.id }),
-	row.UUID("next_token", func(g *going) ID { return g.token }),
-	row.Bigint("lease", func(g *going) int64 { return g.lease.Microseconds() }),
-	row.Bigint("next_job", func(g *going) int64 { return g.settlement.Chain }),
+	row.Bigint("stream", func(g *continuation) int64 { return g.stream }),
+	row.Text("applied", func(g *continuation) string { return g.applied.String() }),
+	row.Text("reached", func(g *continuation) string { return g.reached.String() }),
+	row.Text("floor", func(g *continuation) string { return g.floor }),
+	row.UUID("next", func(g *continuation) ID { return g.next.id }),
+	row.UUID("next_token", func(g *continuation) ID { return g.token }),
+	row.Bigint("lease", func(g *continuation) int64 { return g.lease.Microseconds() }),
+	row.Bigint("next_job", func(g *continuation) int64 { return g.settlement.Chain }),
 )
 
-// goOn ends attempts whose streams go on as foreseen. What is not as foreseen is left
+// continueGroup ends attempts whose streams go on as foreseen. What is not as foreseen is left
 // as it is, and answered as not applied.
-func (e *Effects) goOn(ctx context.Context, group []going) ([]Settled, error) {
+func (e *Effects) continueGroup(ctx context.Context, group []continuation) ([]Settled, error) {
 	var b pgx.Batch
 	claimed := make([]*claimRow, len(group))
-	b.Queue(e.goOnBy, e.goOnArguments(group)...).Query(func(rows pgx.Rows) error {
+	b.Queue(e.continueStatement, e.goOnArguments(group)...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			row, place := new(claimRow), 0
 			if err := row.scan(rows, &place); err != nil {
@@ -116,7 +116,7 @@ func (e *Effects) goOn(ctx context.Context, group []going) ([]Settled, error) {
 			continue
 		}
 		g := &group[i]
-		next, err := e.bodied(ctx, g, row, read)
+		next, err := e.claimWithBody(ctx, g, row, read)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (e *Effects) goOn(ctx context.Context, group []going) ([]Settled, error) {
 
 // bodied gives a claim the body of its event, which was read ahead, or is in read; one
 // that has been moved since is read where it is now.
-func (e *Effects) bodied(ctx context.Context, g *going, row *claimRow, read claimRows) (*Claim, error) {
+func (e *Effects) claimWithBody(ctx context.Context, g *continuation, row *claimRow, read claimRows) (*Claim, error) {
 	known := &g.next.stored
 	if known.body != nil && known.class == row.stored.class && known.id == row.stored.id {
 		row.stored = *known
@@ -155,7 +155,7 @@ func (e *Effects) bodied(ctx context.Context, g *going, row *claimRow, read clai
 	return &row.claim, nil
 }
 
-func (e *Effects) goOnArguments(group []going) []any {
+func (e *Effects) goOnArguments(group []continuation) []any {
 	ends := make([]Settlement, len(group))
 	for i := range group {
 		ends[i] = group[i].settlement
