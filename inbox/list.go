@@ -130,7 +130,7 @@ type EventDetail struct {
 	EffectRows []EffectRow `json:"effect_rows"`
 }
 
-// Erased reports whether [EraseEvent] took the content of the event.
+// Erased reports whether [prune.EraseEvent] took the content of the event.
 func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 
 // Either by our id or by the event's key: both are unique indexes.

@@ -10,7 +10,7 @@ import (
 )
 
 // Source is a configured endpoint as the gate needs it. The wiring makes one
-// for each source of the configuration, after [Register] has given it and its
+// for each source of the configuration, after [registry.Register] has given it and its
 // routes their ids, and never changes it afterwards.
 type Source struct {
 	// ID is the row of the source table; never renumbered.

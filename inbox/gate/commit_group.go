@@ -10,7 +10,7 @@ import (
 
 const (
 	// gateLockTimeout is how long a statement of the gate waits for a lock: the
-	// lock_timeout of [inbox.PoolGate].
+	// lock_timeout of [session.PoolGate].
 	gateLockTimeout = time.Second
 
 	// aloneLockTimeout is how long one delivery of a group that was taken apart waits

@@ -46,7 +46,7 @@ type Acquire func(ctx context.Context) (Conn, error)
 
 // Config configures a [Gate]. Pool, Enqueuer and Clock are required.
 type Config struct {
-	// Pool is the gate's own pool, opened as [inbox.PoolGate], so that no other load can
+	// Pool is the gate's own pool, opened as [session.PoolGate], so that no other load can
 	// starve it. It needs Flushers connections and two more for conflicts.
 	Pool *pgxpool.Pool
 

@@ -125,7 +125,7 @@ WHERE $6::text = '' AND c.id = a.id`,
 		table: "conflict", columns: []string{"sequence"},
 		page: `SELECT id, 0::bigint, (sequence_sealed IS NOT NULL OR sequence_key <> '' OR sequence_number <> '') AND sequence_key_id IS DISTINCT FROM $5, 256 FROM conflict
 WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
-		// What is plain becomes the JSON of [ConflictSequence]; its reader passes over the line breaks of base64.
+		// What is plain becomes the JSON of [place.ConflictSequence]; its reader passes over the line breaks of base64.
 		read: `SELECT c.id, 0::bigint, c.id, 0::bigint, c.sequence_key_id, coalesce(c.sequence_sealed,
     convert_to(json_build_object('Key', encode(c.sequence_key, 'base64'), 'Number', encode(c.sequence_number, 'base64'))::text, 'UTF8')), NULL::bytea FROM conflict c
 WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = ''

@@ -19,14 +19,14 @@ import (
 )
 
 // Accepter is the gate. It answers only after the commit; any error but
-// [inbox.ErrOverloaded] is a fault of ours. When it returns without an error or
+// [gate.ErrOverloaded] is a fault of ours. When it returns without an error or
 // with ErrOverloaded, it has let go of the admission's body.
 type Accepter interface {
 	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 }
 
 // RefusalKeeper keeps refused deliveries for the operator. Add must not wait,
-// and must copy what it keeps. [inbox.Refusals] is one.
+// and must copy what it keeps. [refusal.Store] is one.
 type RefusalKeeper interface {
 	Add(r refusal.Refusal) bool
 }

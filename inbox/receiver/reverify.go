@@ -16,8 +16,8 @@ var ErrNotKept = errors.New("what proves a caller of an operation is not kept, s
 
 // Readmit verifies a kept refusal with the source's secrets of today, at the time
 // at which it was received, and makes the admission that the receiver would have
-// made of it then. A refusal that does not verify is [inbox.ErrStillRefused], one whose key
-// cannot be got now [inbox.ErrUndecided].
+// made of it then. A refusal that does not verify is [refusal.ErrStillRefused], one whose key
+// cannot be got now [refusal.ErrUndecided].
 //
 // Of the address only the path was kept: a scheme that signs more of it needs the
 // source's ExternalURL.

@@ -86,7 +86,7 @@ func checkNewSource(s Source, gone map[int32]keyHolder) error {
 		ErrNames, s.Name, strings.Join(holders, ", "), example, s.Name)
 }
 
-// capped is a count that stops at [MaxCounted], as a person reads it.
+// capped is a count that stops at [row.MaxCounted], as a person reads it.
 func countText(n int, one, many string) string {
 	switch {
 	case n == 1:

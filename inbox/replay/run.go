@@ -53,7 +53,7 @@ const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 // Start sets a planned replay going, if it is the one that was shown and has not
 // expired, and gives how it stands. A replay that is running already gets a new
 // job, since its own may be lost: whoever asks, each item is taken once. It
-// returns [ErrNotFound], [ErrDigest], [inbox.ErrUnexplained], or [ErrState] if the
+// returns [inbox.ErrNotFound], [ErrDigest], [inbox.ErrUnexplained], or [ErrState] if the
 // replay can no longer be run.
 func (r *Store) Start(ctx context.Context, s StartRequest) (*Replay, error) {
 	if err := inbox.CheckExplanation(s.Actor, s.Reason); err != nil {

@@ -51,7 +51,7 @@ func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.Admi
 }
 
 // PayloadChanges are what differs between two payloads of a source, at most
-// [inbox.MaxChanges], with what stands there. Members whose names say that they are
+// [replay.MaxChanges], with what stands there. Members whose names say that they are
 // secret are masked, and so are those that the source redacts; settings may be nil.
 func PayloadChanges(settings *config.Config, source string, first, other []byte) []replay.Change {
 	var redact []string

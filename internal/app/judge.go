@@ -155,7 +155,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	return j, nil
 }
 
-// Judge implements [inbox.Judge].
+// Judge implements [replay.Judge].
 func (j *Judge) Judge(ctx context.Context, r *replay.RecordedEvent) ([]replay.Judgement, error) {
 	source := j.sources[r.SourceID]
 	event := judgedEvent{RecordedEvent: r, source: source}

@@ -26,7 +26,7 @@ type ReverifyConfig struct {
 	// Source is the name of a source of the configuration.
 	Source string
 
-	// The others are those of [inbox.Reverify].
+	// The others are those of [refusal.Reverify].
 	Cause         string
 	Since         time.Time
 	DryRun        bool

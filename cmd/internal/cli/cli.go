@@ -1,5 +1,8 @@
 // Package cli is what a person types: the verbs, their output and their exit
 // codes. It holds no logic of its own beyond asking and showing.
+//
+// [Main] runs a command line. There is a file for each command, named after its words: dead_discard.go is
+// `oncegate dead discard`. That makes them many, and each easy to find.
 package cli
 
 import (
