@@ -27,7 +27,7 @@ func TestGate(t *testing.T) {
 	for _, name := range inboxtest.TestNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.ExerciseOne(t, name, storetest.Queue, newGate)
+			inboxtest.Exercise(t, name, storetest.Queue, newGate)
 		})
 	}
 }

@@ -17,7 +17,7 @@ func TestMuseum(t *testing.T) {
 			t.Parallel()
 			failures := inboxtest.Record(t, func(tb testing.TB) {
 				tb.Helper()
-				inboxtest.ExerciseOne(tb, piece.Test, storetest.Queue, piece.Make)
+				inboxtest.Exercise(tb, piece.Test, storetest.Queue, piece.Make)
 			})
 			if all := strings.Join(failures, "\n"); !strings.Contains(all, piece.Says) {
 				t.Errorf("the suite passed a gate that is known to be wrong: want %q, its failures were:\n%s", piece.Says, all)
@@ -33,7 +33,7 @@ func TestMuseumSkeleton(t *testing.T) {
 	for _, name := range inboxtest.TestNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.ExerciseOne(t, name, storetest.Queue, inboxtest.Flawless)
+			inboxtest.Exercise(t, name, storetest.Queue, inboxtest.Flawless)
 		})
 	}
 }

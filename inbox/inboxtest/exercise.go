@@ -33,16 +33,6 @@ type Bench struct {
 // Make builds a gate that is running, and registers its end with tb.
 type Make func(tb testing.TB, b Bench) Gate
 
-// Exercise runs every test of the gate's promise against gates that newGate
-// builds. It must pass the gate and fail each of the museum.
-func Exercise(tb testing.TB, queue func() inbox.Enqueuer, newGate Make) {
-	tb.Helper()
-	e := &exercise{TB: tb, queue: queue, newGate: newGate}
-	for name, test := range e.tests() {
-		e.run(name, test)
-	}
-}
-
 // TestNames are the names of the suite's tests.
 func TestNames() []string {
 	var names []string
@@ -52,8 +42,8 @@ func TestNames() []string {
 	return names
 }
 
-// ExerciseOne runs one test of the suite, by its name.
-func ExerciseOne(tb testing.TB, name string, queue func() inbox.Enqueuer, newGate Make) {
+// Exercise runs one test of the suite, by its name.
+func Exercise(tb testing.TB, name string, queue func() inbox.Enqueuer, newGate Make) {
 	tb.Helper()
 	e := &exercise{TB: tb, queue: queue, newGate: newGate}
 	test, ok := e.tests()[name]
