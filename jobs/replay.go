@@ -45,7 +45,7 @@ func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) err
 
 func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) error {
 	c := w.client
-	held, err := c.cfg.Replays.Hold(ctx, job.Args.Replay)
+	held, err := c.cfg.Replays.Acquire(ctx, job.Args.Replay)
 	if err != nil {
 		return c.retryLater(ctx, "holding a replay", err)
 	}

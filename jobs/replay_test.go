@@ -374,7 +374,7 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	}
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now()`)
 	sweep(0)
-	held, err := r.Hold(t.Context(), p.ID)
+	held, err := r.Acquire(t.Context(), p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestALostReplayJobIsFoundAgain(t *testing.T) {
 	})
 	sweep(0)
 	b.exec(`UPDATE river_job SET state = 'running', attempted_at = now() - interval '1 min'`)
-	if held, err = r.Hold(t.Context(), p.ID); err != nil {
+	if held, err = r.Acquire(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
 	sweep(1) // a host that is gone may hold it for hours

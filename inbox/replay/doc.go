@@ -1,7 +1,7 @@
 // Package replay carries effects at rest out again, as a batch that a person has seen before: plan, then run.
 //
 // Call [New], then [Store.Plan] with a [PlanRequest], show the plan's [Summary] and [Store.Items], and call [Store.Start] with
-// its digest. A worker of package jobs then calls [Store.Hold] and [Held.Step] until the replay is done. [Store.Cancel] ends
+// its digest. A worker of package jobs then calls [Store.Acquire] and [Runner.Step] until the replay is done. [Store.Cancel] ends
 // one at any time; what is not done stays as it was.
 //
 // Effects leave their rest through [inbox.Effects.SettleLocked] only, which fences them; this package has no statement of its

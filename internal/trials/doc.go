@@ -1,7 +1,7 @@
-// Package trials holds the programs that try to break Oncegate, and those that measure it. Nothing of the product
-// imports them, and none of them is shipped.
+// Package trials holds the programs that try to break Oncegate, and those that measure it. None of them is shipped, and
+// nothing that is shipped imports them.
 //
-// Each folder is named after the script that runs it, so that who has run ./scripts/kills finds internal/trials/kills:
+// Each folder is named after the script that runs it, so that whoever has run ./scripts/kills finds internal/trials/kills:
 //
 //	crash      kills the binary and PostgreSQL while deliveries are recorded
 //	kills      kills workers at chosen points of an attempt
@@ -11,6 +11,7 @@
 //	attack     attacks the public address without a secret
 //	soak       looks for what grows under a steady load
 //	bench      measures throughput and cost
+//	wrong      breaks a promise on purpose, to show that a trial notices
 //
 // What they share is in the package rig. What is checked at the end, and against which ledger, is in each of them.
 package trials

@@ -11,10 +11,10 @@ import (
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-// Held is a replay that a process works on, step by step, on a connection of
+// Runner is a replay that a process works on, step by step, on a connection of
 // its own. The connection has a session lock, so that a process that dies is missed
 // at once; that a step is made once does not depend on it.
-type Held struct {
+type Runner struct {
 	replays *Store
 	conn    *pgx.Conn
 	id      inbox.ID
@@ -24,14 +24,14 @@ type Held struct {
 // on without it.
 const holdReplay = `SELECT pg_try_advisory_lock($1::int, hashtext($2::uuid::text))`
 
-// Hold opens a connection for the steps of a replay, until Release. It is none of
+// Acquire opens a connection for the steps of a replay, until Release. It is none of
 // the pool's, since it is kept while the replay's rate says to wait.
-func (r *Store) Hold(ctx context.Context, id inbox.ID) (*Held, error) {
+func (r *Store) Acquire(ctx context.Context, id inbox.ID) (*Runner, error) {
 	conn, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
 	}
-	h := &Held{replays: r, conn: conn, id: id}
+	h := &Runner{replays: r, conn: conn, id: id}
 	if _, err := conn.Exec(ctx, holdReplay, advisory.Replay, id); err != nil {
 		h.Release()
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
@@ -41,7 +41,7 @@ func (r *Store) Hold(ctx context.Context, id inbox.ID) (*Held, error) {
 
 // Step is [Store.Step] on the held connection, at no more than so many items a second;
 // 0 leaves it to the replay's own rate.
-func (h *Held) Step(ctx context.Context, atMost float32) (Step, error) {
+func (h *Runner) Step(ctx context.Context, atMost float32) (Step, error) {
 	return h.replays.step(ctx, h.conn, h.id, atMost)
 }
 
@@ -49,7 +49,7 @@ func (h *Held) Step(ctx context.Context, atMost float32) (Step, error) {
 const releaseTimeout = 5 * time.Second
 
 // Release closes the connection, and with it the lock.
-func (h *Held) Release() {
+func (h *Runner) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	_ = h.conn.Close(ctx) // nothing is lost with it: each step has committed
