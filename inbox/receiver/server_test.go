@@ -250,7 +250,9 @@ func TestSlowSenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Metrics = metrics
-	address := serve(t, cfg, receiver.ServerConfig{ReadHeaderTimeout: 300 * time.Millisecond})
+	// Headers get longer than bodies, so that a machine that is slow to look at a connection cuts off none whose headers have
+	// come.
+	address := serve(t, cfg, receiver.ServerConfig{ReadHeaderTimeout: 3 * time.Second})
 
 	large := strings.Repeat("x", maxBody)
 	type end struct {

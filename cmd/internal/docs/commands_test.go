@@ -31,10 +31,10 @@ var prelude string
 var configuration string
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(m, withCurl(map[string]func(){
 		"oncegate": func() { os.Exit(cli.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
 		"run-sql":  runSQL,
-	})
+	}))
 }
 
 // runSQL runs the statements of its only argument, and takes them back unless told "commit".
