@@ -104,7 +104,7 @@ type continuation struct {
 	then       *followers    // known when next is claimed
 }
 
-// foresee says what a settlement will do to its stream, if it is done, was read ahead
+// planContinuation says what a settlement will do to its stream, if it is done, was read ahead
 // and has nothing to do but to claim the effect that follows.
 func (e *Effects) planContinuation(s *Settlement) (g continuation, ok bool) {
 	route, known := e.routes[s.RouteID]

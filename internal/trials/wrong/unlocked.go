@@ -25,14 +25,20 @@ func Unlocked(dial Dial) Dial {
 
 type unlocked struct{ net.Conn }
 
-// Blanks are as long as what they replace, since a message says how long it is. pgx writes whole messages.
-var lockClauses = [][]byte{[]byte("FOR UPDATE OF s SKIP LOCKED"), []byte("FOR UPDATE OF s")}
+// replacements are as long as what they replace, since a message says how long it is. pgx writes whole messages. The last
+// one has a worker find nothing of what it read ahead, so that each settlement decides anew: what goes on by itself locks
+// every effect that it changes, and would hide that streams are not locked.
+var replacements = []struct{ text, instead []byte }{
+	{[]byte("FOR UPDATE OF s SKIP LOCKED"), []byte("                           ")},
+	{[]byte("FOR UPDATE OF s"), []byte("               ")},
+	{[]byte("s.in_flight = a.id"), []byte("false             ")},
+}
 
 // Write implements [net.Conn].
 func (c unlocked) Write(b []byte) (int, error) {
-	for _, clause := range lockClauses {
-		if bytes.Contains(b, clause) {
-			b = bytes.ReplaceAll(b, clause, bytes.Repeat([]byte(" "), len(clause)))
+	for _, r := range replacements {
+		if bytes.Contains(b, r.text) {
+			b = bytes.ReplaceAll(b, r.text, r.instead)
 		}
 	}
 	return c.Conn.Write(b)
