@@ -20,7 +20,8 @@ const (
 
 // ExplainFailure explains why a campaign could not be run to its end, so that a failure on another machine can be
 // understood. It adds to the cause how to repeat the campaign, and the ends of the newest logs. patterns name the logs.
-// They are copied whole into a directory that the error names, because a campaign removes its own. A nil cause stays nil.
+// They are copied whole into a directory that the error names, because a campaign removes its own. The cause is repeated
+// at the end, since whoever shows only a part of a long output shows the end of it. A nil cause stays nil.
 func ExplainFailure(cause error, repeat string, patterns ...string) error {
 	if cause == nil {
 		return nil
@@ -29,8 +30,8 @@ func ExplainFailure(cause error, repeat string, patterns ...string) error {
 	fmt.Fprintf(&text, "it ended early; to repeat it: %s\n", repeat)
 	logs, err := findLogs(patterns)
 	if err != nil || len(logs) == 0 {
-		fmt.Fprintf(&text, "no process has written a log (%v)", err)
-		return fmt.Errorf("%w\n%s", cause, text.String())
+		fmt.Fprintf(&text, "no process has written a log (%v)\n", err)
+		return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause)
 	}
 	kept, err := copyLogs(logs)
 	if err != nil {
@@ -46,7 +47,7 @@ func ExplainFailure(cause error, repeat string, patterns ...string) error {
 		}
 		fmt.Fprintf(&text, "--- %s, the last %d of %d bytes\n%s\n", filepath.Base(log), len(end), size, end)
 	}
-	return fmt.Errorf("%w\n%s", cause, strings.TrimSuffix(text.String(), "\n"))
+	return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause)
 }
 
 // findLogs returns the logs that patterns name, the newest first.

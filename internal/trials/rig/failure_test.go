@@ -36,6 +36,9 @@ func TestExplainFailureQuotesTheLogs(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
+	if !strings.HasSuffix(text, "\nthe cause: cycle 7: waiting in vain") {
+		t.Errorf("the end of a long output does not hold the cause:\n%s", text)
+	}
 	if strings.Contains(text, "of another campaign") || len(text) > 10_000 {
 		t.Errorf("%d bytes: it is not bounded, or quotes what is not its own:\n%s", len(text), text)
 	}

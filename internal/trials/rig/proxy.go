@@ -57,14 +57,10 @@ func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
 		return nil, "", errors.New("starting a proxy: the connection string is no URL")
 	}
 	p := &Proxy{server: u.Host, words: words, conns: map[*proxyConn]struct{}{}, statements: map[string][]byte{}, closed: make(chan struct{})}
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, "", err
-	}
-	if p.listener, err = net.Listen("tcp", address); err != nil { //nolint:noctx // binds at once or fails
+	if p.listener, err = Listen(); err != nil {
 		return nil, "", fmt.Errorf("starting a proxy: %w", err)
 	}
-	u.Host = address
+	u.Host = p.listener.Addr().String()
 	query := u.Query()
 	query.Set("sslmode", "disable") // the proxy must be able to read
 	u.RawQuery = query.Encode()

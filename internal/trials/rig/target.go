@@ -1,8 +1,6 @@
 package rig
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"time"
 )
@@ -30,16 +28,3 @@ func StartTarget(handler http.Handler) (*Target, error) {
 
 // Close closes the target and all its connections.
 func (t *Target) Close() error { return t.server.Close() }
-
-// Listen listens on a free port of 127.0.0.1 below 32768.
-func Listen() (net.Listener, error) {
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", address) //nolint:noctx // binds at once or fails
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	return listener, nil
-}
