@@ -31,7 +31,7 @@ func ExplainFailure(cause error, repeat string, patterns ...string) error {
 	logs, err := findLogs(patterns)
 	if err != nil || len(logs) == 0 {
 		fmt.Fprintf(&text, "no process has written a log (%v)\n", err)
-		return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause)
+		return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause.Error())
 	}
 	kept, err := copyLogs(logs)
 	if err != nil {
@@ -47,7 +47,7 @@ func ExplainFailure(cause error, repeat string, patterns ...string) error {
 		}
 		fmt.Fprintf(&text, "--- %s, the last %d of %d bytes\n%s\n", filepath.Base(log), len(end), size, end)
 	}
-	return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause)
+	return fmt.Errorf("%w\n%sthe cause: %s", cause, text.String(), cause.Error())
 }
 
 // findLogs returns the logs that patterns name, the newest first.
