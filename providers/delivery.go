@@ -46,9 +46,14 @@ func (r *Request) bodiless() bool { return r.Method == http.MethodGet && len(r.B
 
 // Secret is a signing secret that cannot print itself.
 type Secret struct {
-	// Name tells secrets of one source apart in metrics and, for operations, names
-	// the credential. It is not secret.
+	// Name tells the secrets of one source apart in metrics. For operations it also names
+	// the credential, unless Credential does. It is not secret.
 	Name string
+
+	// Credential is the name of the credential that the secret belongs to, for operations.
+	// The name is part of every key, and the secret is not: several secrets of one credential
+	// make the same keys. Empty takes Name.
+	Credential string
 
 	// Value is the secret as configured, before the provider's key decoding.
 	Value []byte
@@ -84,6 +89,10 @@ type Delivery struct {
 
 	// Secret is the name of the secret that matched, for the rotation metric.
 	Secret string
+
+	// Credential is the name of the credential whose secret matched, for operations. It leads
+	// the event's id.
+	Credential string
 
 	// IDUnsigned says that the event ids are not covered by the signature, so
 	// that somebody holding one delivery could present its body under new ids.

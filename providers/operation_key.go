@@ -141,9 +141,9 @@ func (p *Provider) Caller(req *Request, secrets []Secret) (credential string, er
 	if !p.IsOperation() {
 		return "", refuse(ReasonUnsigned, "the provider has no callers")
 	}
-	name, refusal := p.verifyCredential(req, secrets)
+	_, credential, refusal := p.verifyCredential(req, secrets)
 	if refusal != nil {
 		return "", refusal
 	}
-	return name, nil
+	return credential, nil
 }

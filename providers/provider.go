@@ -304,10 +304,10 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	made := &struct {
 		d   Delivery
 		one [1]Item
-	}{d: Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, SignedAt: proof.signedAt}}
+	}{d: Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, Credential: proof.credential, SignedAt: proof.signedAt}}
 	d := &made.d
 	if p.IsOperation() {
-		item, err := p.operation(req, d.Secret)
+		item, err := p.operation(req, d.Credential)
 		if err != nil {
 			return nil, err
 		}
@@ -337,7 +337,7 @@ func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {
 		_, err := p.ready()
 		return out, err
 	default:
-		out.secret, refusal = p.verifyCredential(req, secrets)
+		out.secret, out.credential, refusal = p.verifyCredential(req, secrets)
 	}
 	if refusal != nil {
 		return proof{}, refusal

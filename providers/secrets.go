@@ -7,8 +7,10 @@ import (
 )
 
 // CheckSecrets refuses secrets with which the provider could not verify: none,
-// more than [MaxSecrets], empty ones, ones that do not decode. It names a secret
-// by its place and name, never by its value.
+// more than [MaxSecrets], empty ones, ones that do not decode. Of a provider of operations it
+// also refuses two credentials that share a value, since the value would not say who calls, and
+// each credential may have [MaxSecrets]. It names a secret by its place and name, never by its
+// value.
 func (p *Provider) CheckSecrets(secrets []Secret) error {
 	if p.secretless() && len(secrets) == 0 {
 		return nil
@@ -17,8 +19,11 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 		return fmt.Errorf("provider %s: needs at least one secret", p.name)
 	}
 	var errs []error
-	if len(secrets) > MaxSecrets {
-		errs = append(errs, fmt.Errorf("provider %s: %d secrets, at most %d are tried", p.name, len(secrets), MaxSecrets))
+	if most := p.maxSecrets(); len(secrets) > most {
+		errs = append(errs, fmt.Errorf("provider %s: %d secrets, at most %d are tried", p.name, len(secrets), most))
+	}
+	if p.IsOperation() {
+		errs = append(errs, p.checkCredentials(secrets)...)
 	}
 	keys := 0
 	names := make(map[string]bool, len(secrets))
@@ -39,7 +44,7 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 			fail(err.Error())
 		}
 		if p.IsOperation() {
-			if !operationName.MatchString(s.Name) {
+			if !operationName.MatchString(s.credentialName()) {
 				fail("names a credential: a-z, 0-9, ., _ and -, at most 64")
 			}
 			// Old and new value of one credential share its name: that is rotation.

@@ -12,8 +12,12 @@ import (
 
 // Bounds of the work an unauthenticated request can cause.
 const (
-	// MaxSecrets is how many secrets of a source are tried.
+	// MaxSecrets is how many secrets of a source are tried, and how many secrets one credential
+	// of a source of operations may have.
 	MaxSecrets = 8
+	// MaxCredentialSecrets is how many secrets of a source of operations are tried, of all its
+	// credentials together. Each of them costs one digest for each request.
+	MaxCredentialSecrets = 256
 	// maxSignatures is how many signatures of a request are tried.
 	maxSignatures = 8
 	// maxHeader is the longest signature header that is read, in bytes.
@@ -294,7 +298,9 @@ func offered(signatures []signature, scheme int) bool {
 }
 
 // live leaves out the secrets that are over, and those beyond the bound.
-func live(secrets []Secret, now time.Time) []Secret {
+func live(secrets []Secret, now time.Time) []Secret { return liveAtMost(secrets, now, MaxSecrets) }
+
+func liveAtMost(secrets []Secret, now time.Time, limit int) []Secret {
 	expired := 0
 	for i := range secrets {
 		if over(&secrets[i], now) {
@@ -310,7 +316,7 @@ func live(secrets []Secret, now time.Time) []Secret {
 		}
 		secrets = out
 	}
-	return secrets[:min(len(secrets), MaxSecrets)]
+	return secrets[:min(len(secrets), limit)]
 }
 
 func over(s *Secret, now time.Time) bool {

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -74,31 +75,43 @@ func (c *CredentialSpec) header() string {
 }
 
 // verifyCredential compares digests, so that neither content nor length of a
-// secret shows in the time it takes.
-func (p *Provider) verifyCredential(req *Request, secrets []Secret) (string, *Refusal) {
+// secret shows in the time it takes. It returns the names of the secret that matched and of
+// the credential that the secret belongs to.
+func (p *Provider) verifyCredential(req *Request, secrets []Secret) (secret, credential string, err *Refusal) {
 	value, name, err := p.credential(req)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if name == "" {
 		for i := range p.spec.Verify.Credential {
 			h := p.spec.Verify.Credential[i].header()
 			if req.Header.Get(h) != "" {
-				return "", refuse(ReasonMalformed, "header "+h+" has no credential of the scheme expected")
+				return "", "", refuse(ReasonMalformed, "header "+h+" has no credential of the scheme expected")
 			}
 		}
-		return "", refuse(ReasonUnsigned, "the credential is missing")
+		return "", "", refuse(ReasonUnsigned, "the credential is missing")
 	}
 	got := sha256.Sum256([]byte(value))
-	matched, found := "", false
-	for _, secret := range live(secrets, req.ReceivedAt) {
-		want := sha256.Sum256(secret.Value)
+	found := false
+	for _, known := range liveAtMost(secrets, req.ReceivedAt, p.maxSecrets()) {
+		want := sha256.Sum256(known.Value)
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && !found {
-			matched, found = secret.Name, true
+			secret, credential, found = known.Name, known.credentialName(), true
 		}
 	}
 	if !found {
-		return "", refuse(ReasonMismatch, "no live secret matches "+name)
+		return "", "", refuse(ReasonMismatch, "no live secret matches "+name)
 	}
-	return matched, nil
+	return secret, credential, nil
+}
+
+// credentialName is the name of the credential that the secret belongs to.
+func (s *Secret) credentialName() string { return cmp.Or(s.Credential, s.Name) }
+
+// maxSecrets is how many secrets of a source are tried.
+func (p *Provider) maxSecrets() int {
+	if p.IsOperation() {
+		return MaxCredentialSecrets
+	}
+	return MaxSecrets
 }

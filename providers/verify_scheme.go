@@ -30,10 +30,11 @@ func (p *Provider) input(req *Request, secrets []Secret) (*schemes.Input, error)
 
 // proof is what verification found.
 type proof struct {
-	secret   string
-	signedAt time.Time
-	values   url.Values
-	covered  int // events of a batch that the signature reaches; 0 is all
+	secret     string
+	credential string // of operations: whose secret it is
+	signedAt   time.Time
+	values     url.Values
+	covered    int // events of a batch that the signature reaches; 0 is all
 }
 
 // verifyScheme authenticates a request by a scheme. A scheme's refusal becomes
@@ -50,7 +51,7 @@ func (p *Provider) verifyScheme(req *Request, secrets []Secret) (proof, error) {
 	if err != nil {
 		return proof{}, translate(err)
 	}
-	return proof{result.Secret, result.SignedAt, result.Values, result.Covered}, nil
+	return proof{secret: result.Secret, signedAt: result.SignedAt, values: result.Values, covered: result.Covered}, nil
 }
 
 func translate(err error) error {

@@ -79,7 +79,9 @@ const (
 	reasonTruncated reason = "truncated"
 	// reasonSlow means that the body arrived too slowly.
 	reasonSlow reason = "slow"
-	// reasonQuota means that the credential has used up its new keys of this minute.
+	// reasonNotAllowed means that the credential may not call the operation.
+	reasonNotAllowed reason = "operation_not_allowed"
+	// reasonQuota means that the source, the credential or the tenant has used up its new keys for now.
 	reasonQuota reason = "quota"
 	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
@@ -89,7 +91,7 @@ const (
 
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
-	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
+	reasonTooLarge, reasonTruncated, reasonSlow, reasonNotAllowed, reasonQuota, reasonParent, reasonUnknownEvent,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
 }
@@ -201,6 +203,10 @@ func refuse(source *endpoint, res *result) providers.Reply {
 			after = strconv.Itoa(res.retryAfter)
 		}
 		return bare(http.StatusTooManyRequests, "Retry-After", after)
+	case reasonNotAllowed:
+		return problem(http.StatusForbidden, map[string]any{
+			"title": "the credential may not call the operation", "status": http.StatusForbidden, "code": string(reasonNotAllowed), "detail": res.detail,
+		})
 	case reasonParent:
 		return badRequest("the parent is not known", res.detail)
 	case reasonUnknownEvent:

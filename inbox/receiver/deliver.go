@@ -23,7 +23,11 @@ type request struct {
 	started time.Time
 	id      string
 
-	// tookKey: a new key was taken from the quota for it.
+	// caller is who calls, once the request is verified. A sender that is no caller of
+	// operations has only a tenant.
+	caller caller
+
+	// tookKey: a new key was taken from the caller's quotas for it.
 	tookKey bool
 }
 
@@ -149,6 +153,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		connectionOf(req.http.Context()).prove()
 	}
 	r.metrics.secret(source.name, delivery.Secret)
+	req.caller = source.callers.find(delivery.Credential)
 	if !source.quota.take(req.started) {
 		return r.refuse(req, nil, reasonQuota, ""), false
 	}
@@ -172,7 +177,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	}
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
 	if req.tookKey && (err != nil || len(receipt.Items) != 1 || receipt.Items[0].Outcome != inbox.Recorded) {
-		source.newKeys.give() // it was no new key
+		req.caller.giveKey() // it was no new key
 	}
 	switch {
 	case errors.Is(err, gate.ErrOverloaded):

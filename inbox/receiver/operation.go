@@ -48,7 +48,10 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	source := req.source
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
-	credential := delivery.Secret
+	if !req.caller.mayCall(event.Type) {
+		return r.refuse(req, nil, reasonNotAllowed, "credential "+req.caller.credential+" may not call operation "+event.Type), false
+	}
+	credential := req.caller.credential
 	if parents := req.http.Header[http.CanonicalHeaderKey(HeaderParent)]; len(parents) > 0 {
 		if len(parents) > 1 || r.cfg.Outcomes == nil {
 			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" is not one value"), false
@@ -63,15 +66,16 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		}
 		event.Parent = parent
 	}
-	if source.newKeys.take(req.started) {
-		req.tookKey = source.newKeys != nil
+	taken, after := req.caller.takeKey(req.started)
+	if taken {
+		req.tookKey = len(req.caller.quotas) > 0
 		return result{}, true
 	}
 	// Only new keys are refused: who repeats a call gets his answer.
 	switch _, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, event.EventID); {
 	case errors.Is(err, inbox.ErrNotFound):
 		res := r.refuse(req, nil, reasonQuota, "too many new keys in a minute")
-		res.retryAfter = source.newKeys.next()
+		res.retryAfter = after
 		return res, false
 	case err != nil:
 		r.logUnrecorded(req, err)

@@ -55,6 +55,11 @@ func (o *outcomes) Find(_ context.Context, source int32, credential, ref string)
 // operations serves the catalogue's operations at /in/agents.
 func operations(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change func(*receiver.Source)) http.Handler {
 	t.Helper()
+	return newReceiver(t, operationsConfig(t, g, o, change))
+}
+
+func operationsConfig(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change func(*receiver.Source)) receiver.Config {
+	t.Helper()
 	cat, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -70,12 +75,18 @@ func operations(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change f
 		change(source)
 	}
 	cfg.Sources, cfg.Outcomes = map[string]*receiver.Source{"agents": source}, o
-	return newReceiver(t, cfg)
+	return cfg
 }
 
 func operate(t *testing.T, h http.Handler, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/agents", strings.NewReader(`{"n":1}`))
+	return operateAt(t, h, "agents", headers...)
+}
+
+// operateAt calls an operation of another source than agents.
+func operateAt(t *testing.T, h http.Handler, source string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/"+source, strings.NewReader(`{"n":1}`))
 	req.Header.Set("Authorization", "Bearer one")
 	req.Header.Set("Oncegate-Operation", "charge")
 	req.Header.Set("Idempotency-Key", "k1")

@@ -24,12 +24,7 @@ func newQuota(perSecond float64) *quota {
 }
 
 // newMinuteQuota is a quota of n a minute, all of which may come at once.
-func newMinuteQuota(n int) *quota {
-	if n <= 0 {
-		return nil
-	}
-	return &quota{perSecond: float64(n) / 60, burst: float64(n), tokens: float64(n)}
-}
+func newMinuteQuota(n int) *quota { return KeyQuota{Keys: n, Per: time.Minute}.bucket() }
 
 // give takes back what was not used.
 func (q *quota) give() {

@@ -67,6 +67,13 @@ type Source struct {
 	// process (429 beyond it); repeated calls are always answered. 0 is no limit.
 	NewKeys int
 
+	// Tenant is who the source's events belong to; empty is nobody in particular.
+	Tenant string
+
+	// Credentials say, by name, what the callers of an operation source may do. A credential
+	// whose secret the source has and that is not named here may call everything, for Tenant.
+	Credentials map[string]Credential
+
 	// LongestWait is how long a caller of an operation may wait for its result. 0
 	// is the default of 30 s, -1 is not at all. It must be less than the server's
 	// WriteTimeout by the gate's deadline.
@@ -92,9 +99,13 @@ type Config struct {
 	// Sources are served at /in/ followed by their key, or by one of their previous names.
 	Sources map[string]*Source
 
+	// TenantKeys are, by the tenant's name, how many new keys operations may take for it in
+	// this process, in all sources together.
+	TenantKeys map[string]KeyQuota
+
 	// Outcomes answers operations and duplicates with what became of them. It may
-	// be nil: operations are then acknowledged like any delivery, and sources have
-	// neither NewKeys nor AnswerOutcome.
+	// be nil: operations are then acknowledged like any delivery, and there are no quotas of
+	// new keys and no AnswerOutcome.
 	Outcomes Outcomes
 
 	// Refusals may be nil: refused deliveries are then only counted.
@@ -164,11 +175,15 @@ func New(cfg Config) (*Receiver, error) {
 		}
 		cfg.Metrics = metrics
 	}
+	tenantQuotas, err := newTenantQuotas(cfg.TenantKeys)
+	if err != nil {
+		errs = append(errs, err)
+	}
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
-		e, err := newEndpoint(name, source, &limits, cfg.Metrics)
-		if source != nil && (source.NewKeys > 0 || source.AnswerOutcome) && cfg.Outcomes == nil {
-			errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys and AnswerOutcome need Outcomes", name))
+		e, err := newEndpoint(name, source, &limits, tenantQuotas, cfg.Metrics)
+		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
+			errs = append(errs, fmt.Errorf("receiver: source %q: AnswerOutcome and quotas of new keys need Outcomes", name))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -268,7 +283,7 @@ type endpoint struct {
 	unproved     bool // anybody can deliver to it
 	keep         []string
 	quota        *quota
-	newKeys      *quota
+	callers      *callers
 	longestWait  time.Duration
 	logs         *quota
 	faults       *quota
@@ -276,7 +291,7 @@ type endpoint struct {
 	share        *share
 }
 
-func newEndpoint(name string, s *Source, limits *bodyLimits, metrics *Metrics) (*endpoint, error) {
+func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]*quota, metrics *Metrics) (*endpoint, error) {
 	if s == nil || s.Inbox == nil || s.Provider == nil || s.Secrets == nil {
 		return nil, fmt.Errorf("receiver: source %q: Inbox, Provider and Secrets are required", name)
 	}
@@ -294,12 +309,15 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, metrics *Metrics) (
 		operation:    s.Provider.IsOperation(),
 		keep:         keptHeaders(s.Provider, s.Keep),
 		quota:        newQuota(s.PerSecond),
-		newKeys:      newMinuteQuota(s.NewKeys),
 		longestWait:  s.LongestWait,
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		count:        metrics.source(name),
 		share:        &share{reserve: limits.sourceReserve},
+	}
+	var err error
+	if e.callers, err = newCallers(s, tenants); err != nil {
+		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
 	for _, secret := range s.Secrets() {
 		metrics.secrets.WithLabelValues(name, secret.Name) // with 0, so that its first match is an increase
@@ -333,6 +351,18 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, metrics *Metrics) (
 		}
 	}
 	return e, errors.Join(errs...)
+}
+
+// limitsKeys reports whether a quota bounds the new keys of the endpoint.
+func (e *endpoint) limitsKeys() bool {
+	if e == nil || !e.operation {
+		return false
+	}
+	limited := len(e.callers.quotas) > 0
+	for _, known := range e.callers.named {
+		limited = limited || len(known.quotas) > 0
+	}
+	return limited
 }
 
 func set(values []string, fold func(string) string) map[string]bool {

@@ -113,7 +113,7 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 	r.logRefusal(req, why, detail)
 	return result{
 		outcome: outcomeRefused, reason: why, detail: detail,
-		unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota && why != reasonParent,
+		unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota && why != reasonParent && why != reasonNotAllowed,
 	}
 }
 

@@ -1,0 +1,158 @@
+package receiver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Credential says what a caller of a source of operations may do who has proved to hold one of
+// the credential's secrets.
+type Credential struct {
+	// Tenant is who the calls are made for. Empty is the source's.
+	Tenant string
+
+	// Operations are the names of those that it may call (403 for others, and no key is
+	// spent). nil is all, and an empty list is none.
+	Operations []string
+
+	// NewKeys is how many new keys the credential may take in this process. Zero is no limit.
+	NewKeys KeyQuota
+}
+
+// KeyQuota says how many new keys are taken in a time, all of which may come at once. What is
+// over it is answered 429; repeated calls never count, and are always answered. The zero
+// KeyQuota is no limit.
+type KeyQuota struct {
+	Keys int
+	Per  time.Duration
+}
+
+func (q KeyQuota) check() error {
+	if q.Keys < 0 || q.Per < 0 || (q.Keys > 0) != (q.Per > 0) {
+		return errors.New("a quota's Keys and Per must both be positive, or both 0")
+	}
+	return nil
+}
+
+func (q KeyQuota) bucket() *quota {
+	if q.Keys <= 0 {
+		return nil
+	}
+	return &quota{perSecond: float64(q.Keys) / q.Per.Seconds(), burst: float64(q.Keys), tokens: float64(q.Keys)}
+}
+
+// maxQuotas is how many quotas bound a caller at most: the source's, the credential's, the
+// tenant's and an agent session's.
+const maxQuotas = 4
+
+// caller is who makes a call, as far as a verified credential proves it.
+type caller struct {
+	// credential is the name of the credential, which leads every key.
+	credential string
+
+	// tenant is who the call is made for; empty is nobody in particular.
+	tenant string
+
+	// operations are the names of those that the caller may call; nil is all.
+	operations []string
+
+	// quotas bound the new keys that the caller takes, each shared with whoever else it bounds.
+	quotas []*quota
+}
+
+// mayCall reports whether the caller may call the operation.
+func (c *caller) mayCall(operation string) bool {
+	return c.operations == nil || slices.Contains(c.operations, operation)
+}
+
+// takeKey takes a new key from every quota of the caller, or from none: it then returns false and
+// how many seconds it takes until each of them has one.
+func (c *caller) takeKey(now time.Time) (taken bool, after int) {
+	var lacking [maxQuotas]bool
+	for i, q := range c.quotas {
+		if lacking[i] = !q.take(now); lacking[i] {
+			after = max(after, q.next())
+		}
+	}
+	if after == 0 {
+		return true, 0
+	}
+	for i, q := range c.quotas {
+		if !lacking[i] {
+			q.give()
+		}
+	}
+	return false, after
+}
+
+// giveKey gives back what takeKey took, because the key was not new after all.
+func (c *caller) giveKey() {
+	for _, q := range c.quotas {
+		q.give()
+	}
+}
+
+// callers are those that a source knows.
+type callers struct {
+	named map[string]caller // by their credential
+
+	// tenant and quotas are of every credential that is not named.
+	tenant string
+	quotas []*quota
+}
+
+// newCallers makes the callers of a source. tenants are the quotas of the tenants, which all
+// sources share.
+func newCallers(s *Source, tenants map[string]*quota) (*callers, error) {
+	var errs []error
+	all := &callers{named: make(map[string]caller, len(s.Credentials)), tenant: s.Tenant}
+	source := newMinuteQuota(s.NewKeys)
+	all.quotas = joinQuotas(source, tenants[s.Tenant])
+	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[name]
+		if err := c.NewKeys.check(); err != nil {
+			errs = append(errs, fmt.Errorf("credential %q: NewKeys: %w", name, err))
+			continue
+		}
+		tenant := cmp.Or(c.Tenant, s.Tenant)
+		all.named[name] = caller{
+			credential: name, tenant: tenant, operations: slices.Clone(c.Operations),
+			quotas: joinQuotas(source, c.NewKeys.bucket(), tenants[tenant]),
+		}
+	}
+	if len(s.Credentials) > 0 && !s.Provider.IsOperation() {
+		errs = append(errs, errors.New("only sources of operations have Credentials"))
+	}
+	return all, errors.Join(errs...)
+}
+
+// find gives the caller with the credential.
+func (c *callers) find(credential string) caller {
+	if known, ok := c.named[credential]; ok {
+		return known
+	}
+	return caller{credential: credential, tenant: c.tenant, quotas: c.quotas}
+}
+
+// joinQuotas leaves out those that are none.
+func joinQuotas(quotas ...*quota) []*quota {
+	return slices.DeleteFunc(quotas, func(q *quota) bool { return q == nil })
+}
+
+// newTenantQuotas makes the quotas of the tenants.
+func newTenantQuotas(tenants map[string]KeyQuota) (map[string]*quota, error) {
+	var errs []error
+	out := make(map[string]*quota, len(tenants))
+	for _, name := range slices.Sorted(maps.Keys(tenants)) {
+		if err := tenants[name].check(); err != nil {
+			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
+			continue
+		}
+		out[name] = tenants[name].bucket()
+	}
+	return out, errors.Join(errs...)
+}
