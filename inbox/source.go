@@ -46,6 +46,10 @@ type Source struct {
 	// values, at most 20.
 	Differences func(first, other []byte) []string
 
+	// Comparisons are how payloads of declared operations are compared, by the event's type;
+	// others are compared by Canonical and Differences.
+	Comparisons map[string]*Comparison
+
 	Routes []Route
 }
 
@@ -198,7 +202,36 @@ type ItemReceipt struct {
 
 	// Paths are the JSON paths a conflict differs in.
 	Paths []string
+
+	// Intent is the hash of the payload that was sent, in its canonical form if it has one:
+	// two calls with one hash say the same. Only for operations.
+	Intent []byte
+
+	// Original is the canonical form of the payload that was recorded, where an operation's
+	// conflicts with it; OriginalGone says why it is not there. Only the credential that owns the
+	// key may see it.
+	Original     []byte
+	OriginalGone OriginalGone
 }
+
+// OriginalGone says why a payload that was recorded cannot be shown. It is part of answers: never
+// change.
+type OriginalGone string
+
+// Why a recorded payload cannot be shown.
+const (
+	// OriginalPruned: it is not kept any more.
+	OriginalPruned OriginalGone = "pruned"
+	// OriginalSealed: it is sealed with a key that this process does not have, or damaged.
+	OriginalSealed OriginalGone = "sealed"
+	// OriginalNotJSON: it is not JSON.
+	OriginalNotJSON OriginalGone = "not_json"
+	// OriginalTooLarge: its canonical form is longer than [MaxOriginal].
+	OriginalTooLarge OriginalGone = "too_large"
+)
+
+// MaxOriginal is the longest recorded payload that is shown, in bytes.
+const MaxOriginal = 64 << 10
 
 // Accepter is the gate, to whoever admits beside the receiver.
 type Accepter interface {

@@ -1,13 +1,6 @@
 package providers
 
-import (
-	"bytes"
-
-	"github.com/oncegate/oncegate/internal/jsonspan"
-)
-
-// maxDifferences is how many paths Differences names.
-const maxDifferences = 20
+import "github.com/oncegate/oncegate/internal/jsonspan"
 
 // Canonical gives the one form of a JSON payload in which order of keys, white
 // space and spelling of texts do not matter, after RFC 8785 but with numbers as
@@ -20,18 +13,5 @@ func (p *Provider) Canonical(body []byte) (canonical []byte, ok bool) {
 // Differences names the JSON paths in which two payloads differ, sorted, at most
 // 20; never their values. "$" is the whole, where one of them is not JSON.
 func (p *Provider) Differences(a, b []byte) []string {
-	ta, okA := jsonspan.ParseTree(a, p.volatile)
-	tb, okB := jsonspan.ParseTree(b, p.volatile)
-	if !okA || !okB {
-		if bytes.Equal(a, b) {
-			return nil
-		}
-		return []string{"$"}
-	}
-	var out []string
-	jsonspan.Compare(ta, tb, "", func(path string, _, _ *jsonspan.Tree) bool {
-		out = append(out, path)
-		return len(out) < maxDifferences
-	})
-	return out
+	return (&Comparison{volatile: p.volatile}).Differences(a, b)
 }

@@ -74,7 +74,7 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 	if err := g.keepConflict(ctx, e, c); err != nil {
 		return fmt.Errorf("%w: keeping the conflicting payload of %s/%s: %s", ErrUnavailable, e.source().Name, e.eventID, row.ErrorText(err))
 	}
-	out.Outcome, out.Paths = inbox.Conflict, c.paths
+	out.Outcome, out.Paths, out.Original, out.OriginalGone = inbox.Conflict, c.paths, c.original, c.gone
 	return nil
 }
 
@@ -83,6 +83,11 @@ type conflictingPayload struct {
 	body  []byte
 	sum   [sha256.Size]byte // of the canonical form, or of the bytes where there is none
 	paths []string
+
+	// original is the canonical form of the recorded payload, and gone why it cannot be
+	// shown. Only operations are told.
+	original []byte
+	gone     inbox.OriginalGone
 }
 
 // compareFirst compares the entry with the event that was recorded under its key.
@@ -103,32 +108,54 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflictingPayload,
 	case err != nil:
 		return nil, err
 	}
-	if canonical != nil && bytes.Equal(canonical, e.canonical) {
+	comparison := source.Comparison(event.Type)
+	if source.Strict && comparison.Recognizes(canonical, other.body) {
 		return nil, nil
 	}
-	if source.Canonical == nil {
+	if comparison.Canonical == nil {
+		other.gone = inbox.OriginalNotJSON
 		return other, nil
 	}
-	b, okB := source.Canonical(other.body)
+	b, okB := comparison.Canonical(other.body)
 	if okB {
 		other.sum = sha256.Sum256(b)
 	}
-	// A body under a lost key opens as nil: it counts as pruned, and nothing can be compared.
+	// A body under a lost key counts as pruned: nothing can be compared.
+	pruned := body == nil
 	if body, _ = g.cfg.Keyring.Open(place.Body(bodyID), keyID, body); body == nil {
+		other.gone = inbox.OriginalSealed
+		if pruned {
+			other.gone = inbox.OriginalPruned
+		}
 		return other, nil
 	}
 	first := body[offset : offset+length]
-	a, okA := source.Canonical(first)
+	a, okA := comparison.Canonical(first)
 	if okA && okB && bytes.Equal(a, b) {
 		return nil, nil
 	}
-	if source.Differences != nil && okA && okB {
-		for _, path := range source.Differences(first, other.body) {
+	if comparison.Differences != nil && okA && okB {
+		for _, path := range comparison.Differences(first, other.body) {
 			if len(other.paths) == maxPaths {
 				break
 			}
 			other.paths = append(other.paths, pgtext.Clean(path, maxPath))
 		}
 	}
+	if source.Strict {
+		other.show(a, okA)
+	}
 	return other, nil
+}
+
+// show has the caller told what was recorded under their key.
+func (c *conflictingPayload) show(original []byte, json bool) {
+	switch {
+	case !json:
+		c.gone = inbox.OriginalNotJSON
+	case len(original) > inbox.MaxOriginal:
+		c.gone = inbox.OriginalTooLarge
+	default:
+		c.original = original
+	}
 }

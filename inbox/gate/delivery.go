@@ -92,8 +92,8 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		}
 		return e
 	}
-	if a.Source.Strict && a.Source.Canonical != nil {
-		e.canonical = canonicalSum(a.Source, bytes)
+	if a.Source.Strict {
+		e.canonical = a.Source.Comparison(event.Type).Sum(bytes)
 	}
 	if isBeyondRetention(a.Source, event, now) {
 		// Still a duplicate, if its key is known after all; never taken for new.
@@ -122,16 +122,6 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 // beyond reports whether the event is older than the source's keys are kept.
 func isBeyondRetention(s *inbox.Source, event *inbox.NewEvent, now time.Time) bool {
 	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
-}
-
-// canonicalSum hashes the payload's canonical form; nil if it has none.
-func canonicalSum(s *inbox.Source, body []byte) []byte {
-	canonical, ok := s.Canonical(body)
-	if !ok {
-		return nil
-	}
-	sum := sha256.Sum256(canonical)
-	return sum[:]
 }
 
 // size is what the delivery costs in memory and on the wire, roughly: the body

@@ -92,9 +92,20 @@ func (e *entry) receipt(first bool, l *keyEntry) {
 		ID: l.row, Outcome: inbox.Duplicate, Unusable: l.admittedAs == inbox.AdmissionUnusable, BeyondRetention: l.admittedAs == inbox.AdmissionBeyondRetention,
 	}
 	e.row = l.row
+	if e.source().Strict {
+		out.Intent = e.intent()
+	}
 	if first {
 		out.Outcome, out.Effects, out.SuspectedReplay = inbox.Recorded, len(e.effects), l.suspected
 		return
 	}
 	e.differs = string(e.sha[:]) != string(l.rowSHA)
+}
+
+// intent is the hash of what the event says: of its canonical form or, where it has none, of its bytes.
+func (e *entry) intent() []byte {
+	if e.canonical != nil {
+		return e.canonical
+	}
+	return e.sha[:]
 }
