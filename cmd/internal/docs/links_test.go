@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -181,38 +182,45 @@ func testFunctions(t *testing.T) map[string]bool {
 	return out
 }
 
-// The Go code of the pages is that of the examples, which are compiled and run.
-func TestGoCodeIsThatOfExamples(t *testing.T) {
+// The code of the pages is that of the examples, which are compiled and run: Go's own examples, and the files of
+// scripts/examples.
+func TestCodeIsThatOfExamples(t *testing.T) {
 	t.Parallel()
-	var examples strings.Builder
+	extensions := map[string]string{".go": "go", ".mjs": "js", ".py": "python"}
+	examples := map[string]string{}
 	err := filepath.WalkDir(docs.Root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != docs.Root {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, "_test.go") || !strings.Contains(entry.Name(), "example") {
+		language := extensions[filepath.Ext(path)]
+		example := strings.HasSuffix(path, "_test.go") && strings.Contains(entry.Name(), "example") ||
+			strings.HasPrefix(path, filepath.Join(docs.Root, "scripts", "examples")+string(filepath.Separator))
+		if language == "" || !example {
 			return nil
 		}
 		content, err := os.ReadFile(path)
-		examples.WriteString(unindented(string(content)))
+		examples[language] += unindented(string(content))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
+	found := map[string]int{}
 	for from, content := range pages(t) {
 		for _, b := range blocksOf(content) {
-			if b.language != "go" || from == "CONTRIBUTING.md" {
+			if !slices.Contains([]string{"go", "js", "python"}, b.language) || from == "CONTRIBUTING.md" {
 				continue
 			}
-			found++
-			if !strings.Contains(examples.String(), unindented(b.text)) {
+			found[b.language]++
+			if !strings.Contains(examples[b.language], unindented(b.text)) {
 				t.Errorf("%s:%d: no example has this code:\n%s", from, b.line, b.text)
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no page shows Go code")
+	for _, language := range []string{"go", "js", "python"} {
+		if found[language] == 0 {
+			t.Errorf("no page shows code in %s", language)
+		}
 	}
 }
 
