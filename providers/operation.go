@@ -15,13 +15,13 @@ func (p *Provider) operation(req *Request, credential string) (Item, *Refusal) {
 	spec := &p.spec.Verify.Operation
 	name, present, err := header(req, []string{spec.Name})
 	if err != nil {
-		return Item{}, refuse(ReasonUnidentified, err.Detail)
+		return Item{}, unidentified(ProblemInvalidOperation, err.Detail)
 	}
 	if present == "" {
-		return Item{}, refuse(ReasonUnidentified, "header "+spec.Name+" is missing")
+		return Item{}, unidentified(ProblemMissingOperation, "header "+spec.Name+" is missing")
 	}
 	if !operationName.MatchString(name) {
-		return Item{}, refuse(ReasonUnidentified, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
+		return Item{}, unidentified(ProblemInvalidOperation, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
 	}
 	scope := credential + ":" + name + ":"
 	var key string
@@ -35,7 +35,7 @@ func (p *Provider) operation(req *Request, credential string) (Item, *Refusal) {
 	}
 	id := scope + key
 	if len(id) > maxID {
-		return Item{}, refuse(ReasonUnidentified, "credential, operation and key are longer than "+strconv.Itoa(maxID)+" bytes together")
+		return Item{}, unidentified(ProblemInvalidKey, "credential, operation and key are longer than "+strconv.Itoa(maxID)+" bytes together")
 	}
 	return Item{EventID: id, Type: name, Length: len(req.Body)}, nil
 }
@@ -45,14 +45,14 @@ func (p *Provider) givenKey(req *Request) (string, *Refusal) {
 	name := p.spec.Verify.Operation.Key
 	key, present, err := header(req, []string{name})
 	if err != nil {
-		return "", refuse(ReasonUnidentified, err.Detail)
+		return "", unidentified(ProblemInvalidKey, err.Detail)
 	}
 	if present == "" {
-		return "", refuse(ReasonUnidentified, "header "+name+" is missing")
+		return "", unidentified(ProblemMissingKey, "header "+name+" is missing")
 	}
 	for i := range len(key) {
 		if key[i] <= 0x20 || key[i] >= 0x7f {
-			return "", refuse(ReasonUnidentified, "header "+name+" has characters other than visible ASCII")
+			return "", unidentified(ProblemInvalidKey, "header "+name+" has characters other than visible ASCII")
 		}
 	}
 	return key, nil

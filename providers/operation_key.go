@@ -95,17 +95,17 @@ func recipeField(name string) (Field, error) {
 func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 	s := source{req: req, envelope: req.Body}
 	if err := r.read.open(&s); err != nil {
-		return "", refuse(ReasonUnidentified, "body: "+err.Error())
+		return "", unidentified(ProblemInvalidKey, "body: "+err.Error())
 	}
 	s.item, s.itemSpans = s.envelope, s.envelopeSpans
 	var b strings.Builder
 	for i := range r.fields {
 		value, ok, err := r.fields[i].read(&s, false)
 		if err != nil {
-			return "", refuse(ReasonUnidentified, "field "+r.names[i]+" of the key: "+err.Error())
+			return "", unidentified(ProblemInvalidKey, "field "+r.names[i]+" of the key: "+err.Error())
 		}
 		if !ok || value == "" {
-			return "", refuse(ReasonUnidentified, "field "+r.names[i]+" of the key is missing")
+			return "", unidentified(ProblemMissingKey, "field "+r.names[i]+" of the key is missing")
 		}
 		if i > 0 {
 			b.WriteByte(':')

@@ -30,6 +30,8 @@ type Refusal struct {
 	Reason Reason
 	// Detail is one line for the operator, such as "header Stripe-Signature has no v1 entry".
 	Detail string
+	// Problem says what a caller of operations has to mend; empty if the reason says enough.
+	Problem Problem
 	// Reply is the answer that the provider asks for in this case; nil for that of
 	// [Provider.Answer].
 	Reply *Reply

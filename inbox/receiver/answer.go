@@ -1,13 +1,11 @@
 package receiver
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // outcome says what became of a request. It is a metric label: the set is closed.
@@ -85,13 +83,22 @@ const (
 	reasonQuota reason = "quota"
 	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
+	// reasonUnknownOperation means that the source declares its operations, and this is none of them.
+	reasonUnknownOperation reason = "unknown_operation"
+	// reasonContractVersion means that the operation does not accept the contract version of the call.
+	reasonContractVersion reason = "contract_version"
+	// reasonSchema means that the payload does not fit the operation's JSON Schema.
+	reasonSchema reason = "schema"
+	// reasonSuspectedRepeat means that the same call was made a moment ago under another key.
+	reasonSuspectedRepeat reason = "suspected_repeat"
 	// reasonUnknownEvent means that the status of an event was asked that is none of the credential's.
 	reasonUnknownEvent reason = "unknown_event"
 )
 
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
-	reasonTooLarge, reasonTruncated, reasonSlow, reasonNotAllowed, reasonQuota, reasonParent, reasonUnknownEvent,
+	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
+	reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
 }
@@ -122,14 +129,13 @@ type result struct {
 	// single: the delivery carried one event.
 	single bool
 
-	// paths are where a conflicting operation differs.
-	paths []string
+	// code is what the caller of an operation is answered with if it has no result; empty takes
+	// that of the outcome and the reason.
+	code Code
 
-	// detail is for the caller of an operation, who has been verified.
-	detail string
-
-	// retryAfter is in seconds; 0 is the reason's own.
-	retryAfter int
+	// problem is what else a verified caller of an operation is told. Its retryAfter is for
+	// providers' senders too.
+	problem problem
 
 	// unread: the body was not read to its end, so the connection cannot go on.
 	unread bool
@@ -149,13 +155,11 @@ const (
 // a hint; whatever is not recognised is a fault of ours, which asks the sender
 // to deliver again.
 func answer(source *endpoint, res *result) providers.Reply {
+	if source.operation {
+		return answerCaller(source, res)
+	}
 	switch res.outcome {
-	case outcomeRecorded, outcomeDuplicate, outcomeUnusable, outcomeBeyondRetention:
-		return acknowledge(source, res)
-	case outcomeConflict:
-		if source.Inbox.Strict {
-			return conflict(res.paths)
-		}
+	case outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention:
 		return acknowledge(source, res)
 	case outcomeEmpty:
 		return source.Provider.Answer(providers.Accepted, "", string(outcomeEmpty))
@@ -169,8 +173,8 @@ func answer(source *endpoint, res *result) providers.Reply {
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterDoubt)
 	case outcomeKeyAwaited:
 		after := afterFault
-		if res.retryAfter > 0 {
-			after = strconv.Itoa(res.retryAfter)
+		if res.problem.retryAfter > 0 {
+			after = strconv.Itoa(res.problem.retryAfter)
 		}
 		return bare(http.StatusServiceUnavailable, "Retry-After", after)
 	case outcomeUnavailable:
@@ -199,57 +203,16 @@ func refuse(source *endpoint, res *result) providers.Reply {
 		return bare(http.StatusRequestTimeout, "", "")
 	case reasonQuota:
 		after := afterQuota
-		if res.retryAfter > 0 {
-			after = strconv.Itoa(res.retryAfter)
+		if res.problem.retryAfter > 0 {
+			after = strconv.Itoa(res.problem.retryAfter)
 		}
 		return bare(http.StatusTooManyRequests, "Retry-After", after)
-	case reasonNotAllowed:
-		return problem(http.StatusForbidden, map[string]any{
-			"title": "the credential may not call the operation", "status": http.StatusForbidden, "code": string(reasonNotAllowed), "detail": res.detail,
-		})
-	case reasonParent:
-		return badRequest("the parent is not known", res.detail)
-	case reasonUnknownEvent:
-		return bare(http.StatusNotFound, "", "")
-	case reason(providers.ReasonUnidentified):
-		if source.operation {
-			return badRequest("the operation is not identified", res.detail)
-		}
+	default:
 	}
 	if res.reply.Status != 0 {
 		return res.reply
 	}
 	return source.Provider.Answer(providers.Refused, "", "")
-}
-
-func badRequest(title, detail string) providers.Reply {
-	document := map[string]any{"title": title, "status": http.StatusBadRequest}
-	if detail != "" {
-		document["detail"] = detail
-	}
-	return problem(http.StatusBadRequest, document)
-}
-
-// conflict names where a repeated operation differs from the first, never the
-// values: they may belong to somebody whom the caller may not read.
-func conflict(paths []string) providers.Reply {
-	if paths == nil {
-		paths = []string{}
-	}
-	return problem(http.StatusConflict, map[string]any{
-		"title":  "the idempotency key was used with another payload",
-		"status": http.StatusConflict,
-		"code":   "payload_differs",
-		"paths":  paths,
-	})
-}
-
-func problem(status int, document map[string]any) providers.Reply {
-	text, err := json.Marshal(document)
-	if err != nil { // strings and numbers always marshal
-		return bare(status, "", "")
-	}
-	return providers.Reply{Status: status, ContentType: "application/problem+json", Body: visible.JSON(text)}
 }
 
 func bare(status int, name, value string) providers.Reply {

@@ -68,8 +68,8 @@ func answerCases() []answerCase {
 		{name: "duplicate", gate: answering(inbox.Duplicate), status: 200, answer: ack("duplicate"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "duplicate", reaches: true},
 		{name: "conflict of a provider", gate: answering(inbox.Conflict), status: 200, answer: ack("conflict"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "conflict", reaches: true},
 		{name: "conflict of an operation", gate: answering(inbox.Conflict), adjust: strict, status: 409, outcome: "conflict", reaches: true,
-			answer: `{"code":"payload_differs","paths":["amount","to.name"],"status":409,"title":"the idempotency key was used with another payload"}`,
-			want:   map[string]string{"Content-Type": "application/problem+json", "Oncegate-Event": ""}},
+			answer: problemText("payload_differs", 409, `,"event":"`+recordedID+`","event_id":"evt_1","operation":"test","paths":["amount","to.name"]`),
+			want:   map[string]string{"Content-Type": "application/problem+json", "Oncegate-Event": recordedID}},
 		{name: "signed but not JSON", body: unusable, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},
 		{name: "signed without an id", body: `{}`, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},
 		{name: "signed but unusable, again", body: unusable, gate: answering(inbox.Duplicate), status: 200, answer: ack("duplicate"), outcome: "duplicate", reaches: true},
@@ -101,7 +101,7 @@ func answerCases() []answerCase {
 		{name: "early", header: map[string]string{"X-Age": "-301"}, status: 401, outcome: "refused", reason: "early"},
 		{name: "forged handshake", method: "GET", path: "/in/shop?token=wrong&challenge=1", status: 401, outcome: "refused", reason: "mismatch", whole: true},
 		{name: "unidentified operation", header: map[string]string{"X-Provoke": "unidentified"}, adjust: strict, status: 400, outcome: "refused", reason: "unidentified",
-			answer: `{"status":400,"title":"the operation is not identified"}`, want: map[string]string{"Content-Type": "application/problem+json"}},
+			answer: problemText("unidentified", 400, ""), want: map[string]string{"Content-Type": "application/problem+json"}},
 		{name: "unidentified, but no operation", header: map[string]string{"X-Provoke": "unidentified"}, status: 401, outcome: "refused", reason: "unidentified"},
 		{name: "unknown source", path: "/in/nobody", status: 404, reason: "unknown_source", kept: "-"},
 		{name: "unknown path", path: "/elsewhere", status: 404},
@@ -322,4 +322,15 @@ func TestMetricsAreWellFormed(t *testing.T) {
 			t.Errorf("no line %s in\n%s", line, scraped.Body)
 		}
 	}
+}
+
+// problemText is a problem document, whose title and advice are the table's.
+func problemText(code receiver.Code, status int, more string) string {
+	for _, m := range receiver.Codes() {
+		if m.Code == code {
+			return fmt.Sprintf(`{"type":"https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#%s","title":%q,"status":%d,"code":%q,"retriable":false%s,"next":%q}`,
+				code, m.Title, status, code, more, m.Next)
+		}
+	}
+	return ""
 }

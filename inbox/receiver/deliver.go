@@ -27,6 +27,9 @@ type request struct {
 	// operations has only a tenant.
 	caller caller
 
+	// known is what is known of a verified call of an operation, for whatever it is answered.
+	known problem
+
 	// tookKey: a new key was taken from the caller's quotas for it.
 	tookKey bool
 }
@@ -59,11 +62,12 @@ func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
 	defer func() {
 		if value := recover(); value != nil {
 			res = result{outcome: outcomeUnavailable, unread: true}
-			reply = bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+			reply = answer(req.source, &res)
 			r.logPanic(req, value)
 		}
 	}()
 	res = r.deliver(req)
+	res.problem.withKnown(&req.known)
 	var answered bool
 	if reply, answered = r.outcomeReply(req, &res); !answered {
 		reply = answer(req.source, &res)
@@ -171,6 +175,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		Events:      newEvents(delivery),
 	}
 	if source.operation {
+		req.known.eventID, req.known.operation = admission.Events[0].EventID, admission.Events[0].Type
 		if res, ok := r.prepare(req, delivery, &admission.Events[0]); !ok {
 			return res, false
 		}
@@ -242,7 +247,7 @@ func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 			}
 		case inbox.Conflict:
 			if res.status != inbox.Conflict {
-				res.outcome, res.status, res.paths = outcomeConflict, inbox.Conflict, item.Paths
+				res.outcome, res.status, res.problem.paths = outcomeConflict, inbox.Conflict, item.Paths
 			}
 		default:
 			return result{outcome: outcomeUnavailable} // an answer we do not know is no acknowledgement

@@ -39,6 +39,9 @@ const HeaderParent = "Oncegate-Parent"
 // does not say otherwise.
 const DefaultLongestWait = 30 * time.Second
 
+// stateInFlight is the state of an operation that has no result yet.
+const stateInFlight = "in_flight"
+
 // lookupTimeout bounds what is asked of the database beside the gate.
 const lookupTimeout = 5 * time.Second
 
@@ -75,7 +78,7 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	switch _, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, event.EventID); {
 	case errors.Is(err, inbox.ErrNotFound):
 		res := r.refuse(req, nil, reasonQuota, "too many new keys in a minute")
-		res.retryAfter = after
+		res.problem.retryAfter = after
 		return res, false
 	case err != nil:
 		r.logUnrecorded(req, err)
@@ -116,7 +119,7 @@ func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, boo
 // recorded; the result is given if it comes while the caller waits.
 func (r *Receiver) first(req *request, res *result) providers.Reply {
 	reply := acknowledge(req.source, res)
-	reply.Header = withHeader(reply.Header, "Location", req.location(res.event))
+	reply.Header = withHeader(reply.Header, "Location", req.source.location(res.event))
 	wait := req.wait()
 	if wait <= 0 {
 		return reply
@@ -142,19 +145,15 @@ func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	case err != nil:
 		r.logUnrecorded(req, err)
 		res.outcome = outcomeUnavailable
-		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+		reply = answerCaller(req.source, res)
 	case ok:
 		reply = resultOf(document)
 		reply.Header = withHeader(reply.Header, "Idempotent-Replayed", "true")
 	default:
-		res.outcome = outcomeInFlight
-		reply = problem(http.StatusConflict, map[string]any{
-			"title": "the operation is in flight", "status": http.StatusConflict, "code": "in_flight", "event": res.event.String(),
-		})
-		reply.Header = withHeader(reply.Header, "Retry-After", afterFlight)
-		reply.Header = withHeader(reply.Header, "Oncegate-Event", res.event.String())
+		res.outcome, res.problem.state = outcomeInFlight, stateInFlight
+		reply = answerCaller(req.source, res)
 	}
-	reply.Header = withHeader(reply.Header, "Location", req.location(res.event))
+	reply.Header = withHeader(reply.Header, "Location", req.source.location(res.event))
 	if wait > 0 {
 		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
 	}
@@ -214,7 +213,9 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	}
 	if req.http.Method != http.MethodGet && req.http.Method != http.MethodHead {
 		res := r.refuse(req, nil, reasonMethod, "")
-		return res, bare(http.StatusMethodNotAllowed, "Allow", "GET, HEAD")
+		reply := answerCaller(source, &res)
+		reply.Header = withHeader(reply.Header, "Allow", "GET, HEAD")
+		return res, reply
 	}
 	caller, ok := source.Provider.(interface {
 		Caller(req *providers.Request, secrets []providers.Secret) (string, error)
@@ -233,7 +234,8 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	}
 	fault := func(err error) (result, providers.Reply) {
 		r.logUnrecorded(req, err)
-		return result{outcome: outcomeUnavailable}, bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+		res := result{outcome: outcomeUnavailable}
+		return res, answerCaller(source, &res)
 	}
 	if _, err := inbox.ParseID(ref); err != nil {
 		return refused(reasonUnknownEvent)
@@ -253,7 +255,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	res := result{outcome: outcomeStatus, event: event}
 	reply := resultOf(document)
 	if !ok {
-		text, err := json.Marshal(map[string]string{"event": event.String(), "status": "in_flight"})
+		text, err := json.Marshal(map[string]string{"event": event.String(), "status": stateInFlight})
 		if err != nil {
 			return fault(err)
 		}
@@ -279,10 +281,10 @@ func withHeader(h http.Header, name, value string) http.Header {
 }
 
 // location is where the caller can ask later.
-func (req *request) location(event inbox.ID) string {
-	base := "/in/" + req.source.name
-	if req.source.ExternalURL != "" {
-		base = strings.TrimSuffix(req.source.ExternalURL, "/")
+func (e *endpoint) location(event inbox.ID) string {
+	base := "/in/" + e.name
+	if e.ExternalURL != "" {
+		base = strings.TrimSuffix(e.ExternalURL, "/")
 	}
 	return base + "/" + event.String()
 }

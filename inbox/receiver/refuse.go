@@ -46,7 +46,7 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 	// The sender may be right and its key new, or anybody may have invented one.
 	if deferral, ok := errors.AsType[*providers.Deferral](err); ok {
 		r.logKeyAwaited(req, deferral)
-		return result{outcome: outcomeKeyAwaited, retryAfter: int(math.Ceil(deferral.After.Seconds()))}
+		return result{outcome: outcomeKeyAwaited, problem: problem{retryAfter: int(math.Ceil(deferral.After.Seconds()))}}
 	}
 	var refusal *providers.Refusal
 	if !errors.As(err, &refusal) {
@@ -62,6 +62,9 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 	res := r.refuse(req, incoming, reason(refusal.Reason), refusal.Detail)
 	if refusal.Reply != nil {
 		res.reply = *refusal.Reply
+	}
+	if refusal.Problem != "" {
+		res.code = Code(refusal.Problem)
 	}
 	return res
 }
@@ -112,8 +115,19 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 	}
 	r.logRefusal(req, why, detail)
 	return result{
-		outcome: outcomeRefused, reason: why, detail: detail,
-		unread: incoming == nil && req.http.ContentLength != 0 && why != reasonQuota && why != reasonParent && why != reasonNotAllowed,
+		outcome: outcomeRefused, reason: why, problem: problem{detail: detail},
+		unread: incoming == nil && req.http.ContentLength != 0 && !why.afterBody(),
+	}
+}
+
+// afterBody reports whether deliveries are refused for the reason only after they were verified,
+// and so after their body was read.
+func (why reason) afterBody() bool {
+	switch why {
+	case reasonQuota, reasonParent, reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat:
+		return true
+	default:
+		return false
 	}
 }
 

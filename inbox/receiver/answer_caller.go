@@ -1,0 +1,71 @@
+package receiver
+
+import (
+	"github.com/oncegate/oncegate/providers"
+)
+
+// answerCaller answers the call of an operation that has no result: with an acknowledgement, or
+// with a problem document. Providers' senders are answered by [answer].
+func answerCaller(source *endpoint, res *result) providers.Reply {
+	switch res.outcome {
+	case outcomeRecorded, outcomeDuplicate, outcomeUnusable, outcomeBeyondRetention:
+		return acknowledge(source, res)
+	case outcomeEmpty:
+		return source.Provider.Answer(providers.Accepted, "", string(outcomeEmpty))
+	case outcomeHandshake:
+		return res.reply
+	default:
+	}
+	code, told := res.problemCode(), res.problem
+	if told.event.IsZero() {
+		told.event = res.event
+	}
+	if !told.event.IsZero() && told.location == "" {
+		told.location = source.location(told.event)
+	}
+	switch code {
+	case CodeUnauthorized:
+		// Whoever holds no credential learns nothing. The status is the provider's.
+		return problemReply(code, &problem{status: source.Provider.Answer(providers.Refused, "", "").Status})
+	case CodePayloadDiffers:
+		if told.paths == nil {
+			told.paths = []string{}
+		}
+	case CodeMethodNotAllowed:
+		reply := problemReply(code, &told)
+		reply.Header = withHeader(reply.Header, "Allow", source.allow)
+		return reply
+	default:
+	}
+	return problemReply(code, &told)
+}
+
+// problemCode is the code that was chosen, else the one that follows from what happened.
+func (res *result) problemCode() Code {
+	switch {
+	case res.code != "":
+		return res.code
+	case res.outcome == outcomeRefused:
+		return codeOf(res.reason)
+	case res.outcome == outcomeConflict:
+		return CodePayloadDiffers
+	case res.outcome == outcomeInFlight:
+		return CodeInFlight
+	case res.outcome == outcomeOverloaded, res.outcome == outcomeShed:
+		return CodeOverloaded
+	}
+	return CodeUnavailable
+}
+
+// withKnown adds what was known of the call before it ended.
+func (p *problem) withKnown(known *problem) {
+	if p.eventID == "" {
+		p.eventID = known.eventID
+	}
+	if p.operation == "" {
+		p.operation = known.operation
+	}
+	if p.intentHash == nil {
+		p.intentHash = known.intentHash
+	}
+}

@@ -1,0 +1,209 @@
+package receiver
+
+import (
+	"slices"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Code says to a program why a call of an operation got no result. Callers compare it:
+// never change one.
+type Code string
+
+// The codes. [Codes] says of each what the caller should do next.
+const (
+	CodeUnauthorized        Code = "unauthorized"
+	CodeOperationNotAllowed Code = "operation_not_allowed"
+	CodeNotFound            Code = "not_found"
+
+	CodeMissingOperation Code = Code(providers.ProblemMissingOperation)
+	CodeInvalidOperation Code = Code(providers.ProblemInvalidOperation)
+	CodeMissingKey       Code = Code(providers.ProblemMissingKey)
+	CodeInvalidKey       Code = Code(providers.ProblemInvalidKey)
+	CodeUnidentified     Code = "unidentified"
+	CodeUnknownOperation Code = "unknown_operation"
+	CodeUnknownParent    Code = "unknown_parent"
+	CodeContractVersion  Code = "contract_version"
+	CodeSchema           Code = "schema"
+
+	CodeInFlight        Code = "in_flight"
+	CodePayloadDiffers  Code = "payload_differs"
+	CodeSuspectedRepeat Code = "suspected_repeat"
+
+	CodeMethodNotAllowed Code = "method_not_allowed"
+	CodeContentType      Code = "content_type"
+	CodeContentEncoding  Code = "content_encoding"
+	CodeTooLarge         Code = "too_large"
+	CodeIncomplete       Code = "incomplete"
+
+	CodeQuota       Code = "quota"
+	CodeOverloaded  Code = "overloaded"
+	CodeUnavailable Code = "unavailable"
+)
+
+// CodeMeaning is a row of the table of codes.
+type CodeMeaning struct {
+	Code Code
+
+	// Status is the HTTP status of the answer.
+	Status int
+
+	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	Title string
+
+	// Retriable: the same call, made again under the same key, does no harm and may be answered
+	// otherwise, although nothing of it was changed.
+	Retriable bool
+
+	// RetryAfter is how many seconds the caller should wait before that, where the answer itself
+	// does not know better; 0 says nothing.
+	RetryAfter int
+
+	// Next is what the caller, a program or a model, should do next.
+	Next string
+}
+
+// codes is the table. An answer that has no row here cannot be given.
+var codes = [...]CodeMeaning{
+	{
+		Code: CodeUnauthorized, Status: 401, Title: "the credential is missing or not accepted",
+		Next: "Do not repeat the call as it is. Send a valid credential, or ask the operator for one. No key was spent.",
+	},
+	{
+		Code: CodeOperationNotAllowed, Status: 403, Title: "the credential may not call this operation",
+		Next: "Do not repeat the call. Ask the operator to allow the operation to the credential, or call one that is allowed. No key was spent.",
+	},
+	{
+		Code: CodeNotFound, Status: 404, Title: "the credential has no such operation",
+		Next: "Check the address, which is that of the header Location, and use the credential that made the call. What was pruned is not found either.",
+	},
+	{
+		Code: CodeMissingOperation, Status: 400, Title: "the call names no operation",
+		Next: "Name the operation in the header that detail tells, and call again. No key was spent.",
+	},
+	{
+		Code: CodeInvalidOperation, Status: 400, Title: "the name of the operation has another form",
+		Next: "Correct the name of the operation as detail says, and call again. No key was spent.",
+	},
+	{
+		Code: CodeMissingKey, Status: 400, Title: "the call has no key, or lacks a part of it",
+		Next: "Send the key or the part of it that detail tells. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
+	},
+	{
+		Code: CodeInvalidKey, Status: 400, Title: "the key has another form",
+		Next: "Make a key of the form that detail tells, the same one for every repetition of this call. No key was spent.",
+	},
+	{
+		Code: CodeUnidentified, Status: 400, Title: "the operation is not identified",
+		Next: "Correct what detail tells, and call again. No key was spent.",
+	},
+	{
+		Code: CodeUnknownOperation, Status: 404, Title: "there is no such operation",
+		Next: "Do not repeat the call. Call an operation that the source declares. No key was spent.",
+	},
+	{
+		Code: CodeUnknownParent, Status: 400, Title: "the parent is not known",
+		Next: "Name an earlier call of this credential as the parent, or none. No key was spent.",
+	},
+	{
+		Code: CodeContractVersion, Status: 409, Title: "the version of the contract is not accepted",
+		Next: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
+	},
+	{
+		Code: CodeSchema, Status: 422, Title: "the payload does not fit the schema of the operation",
+		Next: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
+	},
+	{
+		Code: CodeInFlight, Status: 409, Title: "the operation is in flight", Retriable: true, RetryAfter: 1,
+		Next: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
+	},
+	{
+		Code: CodePayloadDiffers, Status: 409, Title: "the idempotency key was used with another payload",
+		Next: "Do not repeat the call. If it means what the first call meant, take the first one's result from the Location. If it means something new, call under a new key and name the first call in Oncegate-Parent.",
+	},
+	{
+		Code: CodeSuspectedRepeat, Status: 409, Title: "the same call was made a moment ago under another key",
+		Next: "Do not invent keys. Take the result of the call that event names from the Location. If it is really to be done once more, call again and name that call in Oncegate-Parent. No key was spent.",
+	},
+	{
+		Code: CodeMethodNotAllowed, Status: 405, Title: "the method is not accepted here",
+		Next: "Use a method that the header Allow names.",
+	},
+	{
+		Code: CodeContentType, Status: 415, Title: "the content type is not accepted",
+		Next: "Send the payload in a content type that the source accepts. No key was spent.",
+	},
+	{
+		Code: CodeContentEncoding, Status: 415, Title: "the content encoding is not accepted",
+		Next: "Send the payload without a content encoding. No key was spent.",
+	},
+	{
+		Code: CodeTooLarge, Status: 413, Title: "the payload is too large",
+		Next: "Do not repeat the call. Send less, or ask the operator for a larger max_body. No key was spent.",
+	},
+	{
+		Code: CodeIncomplete, Status: 408, Title: "the payload did not arrive whole, or too slowly", Retriable: true,
+		Next: "Repeat the same call under the same key. Nothing was recorded.",
+	},
+	{
+		Code: CodeQuota, Status: 429, Title: "too many calls, or too many new keys", Retriable: true, RetryAfter: 1,
+		Next: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+	},
+	{
+		Code: CodeOverloaded, Status: 503, Title: "there is no room for the call at the moment", Retriable: true, RetryAfter: 1,
+		Next: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+	},
+	{
+		Code: CodeUnavailable, Status: 503, Title: "a fault kept the call from being answered", Retriable: true, RetryAfter: 5,
+		Next: "Wait as long as Retry-After says, then repeat the same call under the same key: it may have been recorded, and the key keeps it from being done twice. Never call under a new key.",
+	},
+}
+
+// Codes gives the table of all codes that a caller of operations may be answered with.
+func Codes() []CodeMeaning { return slices.Clone(codes[:]) }
+
+// meaningOf finds a code's row. A code without one is a fault of ours.
+func meaningOf(code Code) *CodeMeaning {
+	for i := range codes {
+		if codes[i].Code == code {
+			return &codes[i]
+		}
+	}
+	return meaningOf(CodeUnavailable)
+}
+
+// codeOf gives the code of a refusal. Callers are not told apart how a credential
+// failed: an unverified one learns nothing.
+func codeOf(why reason) Code {
+	switch why {
+	case reasonMethod:
+		return CodeMethodNotAllowed
+	case reasonContentType:
+		return CodeContentType
+	case reasonContentEncoding:
+		return CodeContentEncoding
+	case reasonTooLarge:
+		return CodeTooLarge
+	case reasonTruncated, reasonSlow:
+		return CodeIncomplete
+	case reasonQuota:
+		return CodeQuota
+	case reasonParent:
+		return CodeUnknownParent
+	case reasonUnknownEvent, reasonUnknownSource:
+		return CodeNotFound
+	case reasonNotAllowed:
+		return CodeOperationNotAllowed
+	case reasonUnknownOperation:
+		return CodeUnknownOperation
+	case reasonContractVersion:
+		return CodeContractVersion
+	case reasonSchema:
+		return CodeSchema
+	case reasonSuspectedRepeat:
+		return CodeSuspectedRepeat
+	case reason(providers.ReasonUnidentified):
+		return CodeUnidentified
+	}
+	return CodeUnauthorized
+}

@@ -1,0 +1,116 @@
+package receiver
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// problemType is where the codes are explained. RFC 9457 wants an absolute address that stays;
+// programs compare the code.
+const problemType = "https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#"
+
+// problem is what an answer tells beside its code. The zero problem tells nothing else. A caller
+// that is not verified must be told nothing else.
+type problem struct {
+	// detail is one line about this call: what is wrong in it. It never holds a value of another
+	// call's payload.
+	detail string
+
+	// status is the HTTP status where the provider has one of its own; 0 is the code's.
+	status int
+
+	// retryAfter is in seconds; 0 is the code's own.
+	retryAfter int
+
+	// event is our id of the operation, zero if none is recorded. eventID is the whole key of it,
+	// <credential>:<operation>:<key>, which is known before.
+	event   inbox.ID
+	eventID string
+
+	// operation is the operation's name.
+	operation string
+
+	// intentHash is the hash of the canonical payload; nil if it is not known.
+	intentHash []byte
+
+	// state is where the operation stands, such as in_flight; empty if nothing is recorded.
+	state string
+
+	// expiresAt is until when the operation's key and result are kept; zero if that is not known.
+	expiresAt time.Time
+
+	// paths are where the payload differs, or does not fit.
+	paths []string
+
+	// result and payload are the stored result and the canonical payload of the call that holds
+	// the key, for the credential that owns it and for nobody else.
+	result, payload json.RawMessage
+
+	// location is the address of the operation that the caller should look at.
+	location string
+}
+
+// problemDocument is a problem as RFC 9457 wants it. Programs read its members: never change one.
+type problemDocument struct {
+	Type       string          `json:"type"`
+	Title      string          `json:"title"`
+	Status     int             `json:"status"`
+	Detail     string          `json:"detail,omitempty"`
+	Code       Code            `json:"code"`
+	Retriable  bool            `json:"retriable"`
+	RetryAfter int             `json:"retry_after,omitempty"`
+	Event      string          `json:"event,omitempty"`
+	EventID    string          `json:"event_id,omitempty"`
+	Operation  string          `json:"operation,omitempty"`
+	IntentHash string          `json:"intent_hash,omitempty"`
+	State      string          `json:"state,omitempty"`
+	ExpiresAt  string          `json:"expires_at,omitempty"`
+	Paths      []string        `json:"paths,omitzero"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Payload    json.RawMessage `json:"payload,omitempty"`
+	Next       string          `json:"next"`
+}
+
+// problemReply makes the answer of a code. It is the only way in which a caller of operations
+// is told that something is wrong.
+func problemReply(code Code, p *problem) providers.Reply {
+	meaning := meaningOf(code)
+	document := problemDocument{
+		Type: problemType + string(meaning.Code), Title: meaning.Title, Status: meaning.Status, Detail: p.detail, Code: meaning.Code,
+		Retriable: meaning.Retriable, RetryAfter: meaning.RetryAfter, EventID: p.eventID, Operation: p.operation,
+		IntentHash: hex.EncodeToString(p.intentHash), State: p.state, Paths: p.paths, Result: p.result, Payload: p.payload, Next: meaning.Next,
+	}
+	if p.retryAfter > 0 {
+		document.RetryAfter = p.retryAfter
+	}
+	if p.status > 0 {
+		document.Status = p.status
+	}
+	reply := providers.Reply{Status: document.Status, ContentType: "application/problem+json"}
+	if document.RetryAfter > 0 {
+		reply.Header = withHeader(reply.Header, "Retry-After", strconv.Itoa(document.RetryAfter))
+	}
+	if !p.event.IsZero() {
+		document.Event = p.event.String()
+		reply.Header = withHeader(reply.Header, "Oncegate-Event", document.Event)
+	}
+	if !p.expiresAt.IsZero() {
+		document.ExpiresAt = p.expiresAt.UTC().Format(time.RFC3339)
+	}
+	if p.location != "" {
+		reply.Header = withHeader(reply.Header, "Location", p.location)
+	}
+	text, err := json.Marshal(&document)
+	if err != nil { // a result or a payload that is no JSON, which is stored as JSON
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	}
+	reply.Body = visible.JSON(text)
+	return reply
+}
