@@ -43,6 +43,8 @@ type Call struct {
 	// Rendered is what Render gave before the first attempt; nil if the kind
 	// renders nothing (the body is sent as received).
 	Rendered []byte
+
+	payload *payload // nil until somebody asks for it
 }
 
 // Sender is a kind that leaves the database. Its outcome may be unknown.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	html "html/template"
@@ -94,10 +93,7 @@ func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	if err != nil || strings.ContainsAny(to, "\r\n") {
 		return nil, errors.New("to: the recipient is not an address")
 	}
-	v := view{Event: call.Event, To: recipient.Address}
-	if json.Unmarshal(call.Event.Body, &v.Body) != nil {
-		v.Body = nil
-	}
+	v := view{Event: call.Event, Body: call.Payload(), To: recipient.Address}
 	subject, err := execute(m.subject, v)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,28 @@
+package effect
+
+import (
+	"encoding/json"
+	"sync"
+)
+
+// payload is an event's body as JSON, for all calls that share it.
+type payload struct {
+	once  sync.Once
+	value any
+}
+
+// Payload returns the event's body decoded as JSON, nil if it is not JSON. It is decoded
+// once, by the first call that asks: copies that are made of a call afterwards share the
+// value, so that a list of 50,000 recipients is not parsed 50,000 times. Nobody may
+// change it.
+func (c *Call) Payload() any {
+	if c.payload == nil {
+		c.payload = new(payload)
+	}
+	c.payload.once.Do(func() {
+		if json.Unmarshal(c.Event.Body, &c.payload.value) != nil {
+			c.payload.value = nil
+		}
+	})
+	return c.payload.value
+}
