@@ -19,7 +19,7 @@ const readClaims = `
 SELECT` + claimColumns + `, b.headers, b.body, b.key_id
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
-LEFT JOIN LATERAL (` + bodyOf + `) b ON e.lease_token = ANY ($2::uuid[])
+LEFT JOIN LATERAL (` + bodyOf + `) b ON e.lease_token = ANY ($2::uuid[]) AND (e.item = 0 OR e.rendered IS NULL)
 WHERE e.id = ANY ($1::uuid[])`
 
 // What a claim is made of but for the body, of effect e and its event v.

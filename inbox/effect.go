@@ -157,6 +157,10 @@ type Claim struct {
 	// Rendered is what was stored before the first send; nil if nothing was.
 	Rendered []byte
 
+	// ListText is the item's text in its list, for an item that nothing was rendered for.
+	// A claim does not read it.
+	ListText string
+
 	SequenceKeyHash []byte
 	SequenceNumber  string
 

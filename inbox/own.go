@@ -34,6 +34,7 @@ type ownAsk struct {
 	hash          []byte
 	receivedAt    time.Time
 	keep          time.Duration
+	item          bool // one of a list
 }
 
 // Own asks for an effect's key, committed before it returns. The first effect of
@@ -85,7 +86,7 @@ func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byt
 func (e *Effects) ownAsk(claim *Claim, hash []byte) ownAsk {
 	return ownAsk{
 		effect: claim.Effect, token: claim.Token, routeID: claim.RouteID, hash: hash,
-		receivedAt: claim.Event.ReceivedAt, keep: e.routes[claim.RouteID].KeyKeep,
+		receivedAt: claim.Event.ReceivedAt, keep: e.routes[claim.RouteID].KeyKeep, item: claim.Item > 0,
 	}
 }
 
@@ -113,13 +114,21 @@ SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
 // The first one wins, also inside the group. A key that another transaction is
 // about to write is waited for.
-var insertKeys = `
+var insertKeys = insertKeysOf(holdsClaim)
+
+// holdsClaim says of an effect e that whoever asks, a, holds its claim.
+const holdsClaim = `e.lease_token = a.token AND e.lease_until > now()`
+
+// insertKeysOf is the statement for the effects that fulfil a condition.
+func insertKeysOf(condition string) string {
+	return `
 INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 SELECT a.route_id, a.hash, a.id, a.received_at, a.received_at + a.keep * interval '1 microsecond'
 FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
-JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+JOIN effect e ON e.id = a.id AND ` + condition + `
 ORDER BY a.route_id, a.hash, a.received_at, a.id
 ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
+}
 
 // The keys are locked by a statement of its own: the next one then sees whatever their
 // last holders have committed, an owner among them that was given fresh attempts.
@@ -138,18 +147,22 @@ const neverHappened = `
 const noneHappened = `
     o.unknown_since IS NULL AND NOT o.unknown_before
     AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
-    AND (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL`
+    AND (o.item > 0 OR (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL)`
 
 // Two kinds of owners give way, and of several heirs to the earliest: one that is done,
 // to an event received after its window (an owner that was pruned was settled), and one
 // that certainly never happened, to any event. Those who are duplicates of it already
 // were told its outcome, and stay.
-var takeOverKeys = `
+var takeOverKeys = takeOverKeysOf(holdsClaim)
+
+// takeOverKeysOf is the statement for the effects that fulfil a condition.
+func takeOverKeysOf(condition string) string {
+	return `
 WITH heirs AS (
     SELECT DISTINCT ON (k.route_id, k.key_hash) k.route_id, k.key_hash, a.id, a.received_at, a.keep
     FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
     JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash
-    JOIN effect e ON e.id = a.id AND e.lease_token = a.token AND e.lease_until > now()
+    JOIN effect e ON e.id = a.id AND ` + condition + `
     LEFT JOIN effect o ON o.id = k.effect_id
     WHERE a.id <> k.effect_id
         AND (coalesce(o.state, 'done') = 'done' AND a.received_at > k.received_at + a.keep * interval '1 microsecond'
@@ -159,6 +172,7 @@ UPDATE effect_key k
 SET effect_id = h.id, received_at = h.received_at, expires_at = h.received_at + h.keep * interval '1 microsecond'
 FROM heirs h
 WHERE k.route_id = h.route_id AND k.key_hash = h.key_hash`
+}
 
 var readOwners = `
 SELECT a.id, k.effect_id, a.received_at < k.received_at - a.keep * interval '1 microsecond'
@@ -193,20 +207,7 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 	b.Queue(insertKeys, all...)
 	b.Queue(lockKeys, hashes, routes)
 	b.Queue(takeOverKeys, all...)
-	b.Queue(readOwners, all...).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var id, owner ID
-			var beyond bool
-			if err := rows.Scan(&id, &owner, &beyond); err != nil {
-				return err
-			}
-			if beyond && owner != id {
-				owner = ID{}
-			}
-			owners[id] = owner
-		}
-		return rows.Err()
-	})
+	b.Queue(readOwners, all...).Query(func(rows pgx.Rows) error { return collectOwners(rows, owners) })
 	if err := db.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, err
 	}
@@ -218,22 +219,28 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 	return out, nil
 }
 
+// collectOwners reads what [readOwners] gives.
+func collectOwners(rows pgx.Rows, owners map[ID]ID) error {
+	for rows.Next() {
+		var id, owner ID
+		var beyond bool
+		if err := rows.Scan(&id, &owner, &beyond); err != nil {
+			return err
+		}
+		if beyond && owner != id {
+			owner = ID{}
+		}
+		owners[id] = owner
+	}
+	return rows.Err()
+}
+
 // Where events count as one only if they were received close to each other, a
 // key is kept for each stretch of that length: inside one stretch there can be
 // one owner only, and an event looks into its own and the two beside it. The
 // lock keeps two that look into different stretches from overlooking each other.
 const (
 	lockKey = `SELECT pg_advisory_xact_lock($1::bigint)`
-
-	insertKeyWithin = `
-INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
-SELECT $4::int, $3::bytea, $1::uuid, $5::timestamptz, $5::timestamptz + $6::bigint * interval '1 microsecond'
-WHERE EXISTS (SELECT FROM effect e WHERE e.id = $1::uuid AND e.lease_token = $2::uuid)
-    AND NOT EXISTS (
-        SELECT FROM effect_key k
-        WHERE k.route_id = $4::int AND k.key_hash = ANY ($7::bytea[])
-            AND k.received_at BETWEEN $5::timestamptz - $8::bigint * interval '1 microsecond'
-                AND $5::timestamptz + $8::bigint * interval '1 microsecond')`
 
 	// An owner that certainly never happened loses its key. Whoever asks for it holds
 	// the lock, so that it cannot come back meanwhile.
@@ -254,6 +261,21 @@ WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
 ORDER BY k.effect_id <> $5::uuid, k.received_at, k.effect_id
 LIMIT 1`
 )
+
+var insertKeyWithin = insertKeyWithinOf(`e.lease_token = $2::uuid`)
+
+// insertKeyWithinOf is the statement for an effect that fulfils a condition.
+func insertKeyWithinOf(condition string) string {
+	return `
+INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+SELECT $4::int, $3::bytea, $1::uuid, $5::timestamptz, $5::timestamptz + $6::bigint * interval '1 microsecond'
+WHERE EXISTS (SELECT FROM effect e WHERE e.id = $1::uuid AND ` + condition + `)
+    AND NOT EXISTS (
+        SELECT FROM effect_key k
+        WHERE k.route_id = $4::int AND k.key_hash = ANY ($7::bytea[])
+            AND k.received_at BETWEEN $5::timestamptz - $8::bigint * interval '1 microsecond'
+                AND $5::timestamptz + $8::bigint * interval '1 microsecond')`
+}
 
 // StoredKeyHash is a key as an effect stores it: that of the stretch in which the
 // event was received, where events count as one only within a time of each other.
@@ -284,13 +306,15 @@ func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byt
 }
 
 func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
-	stretch := a.receivedAt.UnixMicro() / within.Microseconds()
-	hashes := [][]byte{periodHash(a.hash, stretch-1), periodHash(a.hash, stretch), periodHash(a.hash, stretch+1)}
-	lock := sha256.Sum256(binary.BigEndian.AppendUint32(bytes.Clone(a.hash), uint32(a.routeID)))
+	hashes := periodHashes(a.hash, within, a.receivedAt)
+	noted := hashes[1]
+	if a.item {
+		noted = a.hash // it asks again by what is stored
+	}
 	var owner Owner
 	var b pgx.Batch
-	b.Queue(lockKey, int64(binary.BigEndian.Uint64(lock[:])))
-	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, hashes[1:2]).Query(func(rows pgx.Rows) error {
+	b.Queue(lockKey, keyLock(a.routeID, a.hash))
+	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, [][]byte{noted}).Query(func(rows pgx.Rows) error {
 		held, err := collectSendStarts(rows)
 		row := held.of(a.token)
 		owner.Held, owner.locked = row.held, row.locked

@@ -23,13 +23,13 @@ func listWait(items int) time.Duration {
 
 // settleList settles an effect whose items are all written, by how they stand; nil if
 // some are still to be written.
-func (a attempt) settleList(ctx context.Context, n int) (*inbox.Settlement, error) {
-	claim := a.claim
+func (a attempt) settleList(ctx context.Context, list []listItem) (*inbox.Settlement, error) {
+	claim, n := a.claim, len(list)
 	items, err := a.store.Items(ctx, claim)
 	switch {
 	case err != nil:
 		return nil, err
-	case items.All < n:
+	case items.Last < list[n-1].position:
 		return nil, nil //nolint:nilnil // as it says above
 	case items.Open > 0:
 		s := putBack(claim, inbox.ReasonListOpen, min(max(listWait(n), items.Next), maxListWait))

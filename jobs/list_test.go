@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
 var recipients = flag.Int("recipients", 2_000, "recipients of the message in bulk")
@@ -42,7 +42,13 @@ func (b *bundle) listed(source string, render func(*effect.Call, string) ([]byte
 			return []byte("to " + item + " as " + call.Key), nil
 		}
 	}
-	list := &jobs.List{Items: compile(b.tb, source, expression.Texts), Render: render}
+	list := &jobs.List{
+		Items: compile(b.tb, source, expression.Texts), Meaning: mail.Recipient, Check: mail.CheckRecipient, Render: render,
+		ItemOf: func(rendered []byte) (string, error) {
+			to, _, _ := strings.Cut(strings.TrimPrefix(string(rendered), "to "), " as ")
+			return to, nil
+		},
+	}
 	return b.changed(func(r *jobs.Route) { r.List = list })
 }
 
@@ -77,49 +83,6 @@ func TestBulk(t *testing.T) {
 	b.eventually("the list itself done", func() bool {
 		return b.count(`SELECT count(*) FROM effect WHERE item = 0 AND state = 'done' AND result = $1`, fmt.Appendf(nil, `{"items":%d}`, n)) == 1
 	})
-}
-
-// A run that ends in the middle is gone on with, with the list as it was, however
-// the route reads by then.
-func TestBulkGoesOnWhereItEnded(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id := b.bulk(1200)
-	store := b.store("node-1")
-	claim := b.claim(store, id)
-	list, err := json.Marshal(strings.Split(strings.TrimSuffix(strings.Repeat("same@example.com,", 1200), ","), ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mine, err := store.StartSend(t.Context(), claim, list, false); !mine || err != nil {
-		t.Fatal(mine, err)
-	}
-	broken := errors.New("the process ends here")
-	_, err = store.Expand(t.Context(), claim, 1200, func(item int) ([]byte, error) {
-		if item == 700 {
-			return nil, broken
-		}
-		return []byte("to same@example.com as " + inbox.ItemKey(claim, item)), nil
-	})
-	if !errors.Is(err, broken) {
-		t.Fatal(err)
-	}
-	if n := b.count(`SELECT count(*) FROM effect WHERE item > 0`); n != 500 {
-		t.Fatalf("%d items were written, want the first chunk", n)
-	}
-	b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s' WHERE item = 0`)
-	b.sweep(b.sweeper(nil))
-	s := &sink{answer: func(_ context.Context, c *effect.Call) effect.Result {
-		if !strings.HasPrefix(string(c.Rendered), "to same@") {
-			return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
-		}
-		return effect.Result{Outcome: effect.Done}
-	}}
-	b.client(jobs.Config{Senders: senders(s), Routes: b.listed("body.to", nil)})
-	b.within(time.Minute, "all done", func() bool { return b.count(`SELECT count(*) FROM effect WHERE state = 'done'`) == 1201 })
-	if calls := int(s.calls.Load()); calls != 1200 || len(s.ledger) != 1200 {
-		t.Errorf("%d calls under %d keys", calls, len(s.ledger))
-	}
 }
 
 func TestListsOfOneAndOfNone(t *testing.T) {

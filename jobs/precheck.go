@@ -52,6 +52,10 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	case !owner.Held:
 		return nil, false, nil
 	case owner.Effect != none && owner.Effect != a.claim.Effect:
+		if a.route.List != nil && a.claim.Item == 0 {
+			s, err := a.adoptOwner(ctx, hash, owner.Effect)
+			return s, true, err
+		}
 		s := ending(a.claim)
 		s.State, s.DuplicateOf = inbox.EffectDuplicate, owner.Effect
 		return &s, true, nil
@@ -92,6 +96,9 @@ func (a attempt) checkTarget(ctx context.Context) (*inbox.Settlement, error) {
 func (a attempt) effectKey(ctx context.Context) (hash []byte, s *inbox.Settlement) {
 	if !a.route.asksForKey(a.claim) {
 		return nil, nil
+	}
+	if a.claim.Item > 0 {
+		return a.claim.KeyHash, nil // it was made when the item was written
 	}
 	hash, err := a.route.Key.Hash(a.route.keyInput(a.claim))
 	if err != nil {

@@ -37,6 +37,10 @@ type Preview struct {
 	// without one.
 	KeyHash []byte
 
+	// RecipeHash is what the recipe alone gives where KeyHash is made of it and of the only
+	// item of a list; nil elsewhere. Effects of earlier versions have it.
+	RecipeHash []byte
+
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
@@ -81,7 +85,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "when: "+route.When.String()
 		return out
 	}
-	if route.asksForKey(claim) {
+	if route.asksForKey(claim) && claim.Item == 0 {
 		var err error
 		if out.KeyHash, err = route.Key.Hash(route.keyInput(claim)); err != nil {
 			return dead(reasons.Mapping, "key: "+err.Error())
@@ -106,13 +110,29 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		}
 		one := *call
 		if len(items) > 1 {
-			one.Key = inbox.ItemKey(claim, 1)
+			one.Key = inbox.ItemKey(claim, items[0].meaning)
 		}
-		if call.Rendered, err = safeItem(route.List, &one, items[0]); err != nil {
+		if len(items) == 1 && out.KeyHash != nil {
+			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, items[0].meaning)
+		}
+		if call.Rendered, err = safeItem(route.List, &one, items[0].text); err != nil {
 			return dead(reasons.Mapping, "message: "+err.Error())
 		}
 		out.Rendered = !out.Stored
 		return p.request(out, sender, call)
+	}
+	if route.List != nil && claim.Rendered == nil { // an item that could not be rendered
+		rendered, err := route.List.render(call, claim.ListText)
+		if err != nil {
+			return dead(reasons.Mapping, "message: "+err.Error())
+		}
+		call.Rendered, out.Rendered = rendered, true
+		return p.request(out, sender, call)
+	}
+	if route.List != nil && out.KeyHash != nil && route.List.ItemOf != nil {
+		if text, err := route.List.ItemOf(claim.Rendered); err == nil {
+			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, route.List.meaning(text))
+		}
 	}
 	rendered, err := route.mapBody(call, claim)
 	if err != nil {

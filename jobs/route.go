@@ -87,9 +87,16 @@ func (r *Route) wants(claim *inbox.Claim) (bool, error) {
 
 // asksForKey reports whether an attempt has to ask for the effect's key: the first one
 // with which it comes back from a state at rest, where it may have lost the key, and one
-// after a run whose end was not seen, which may not have come to asking.
+// after a run whose end was not seen, which may not have come to asking. An item of a list
+// got its key when it was written, and asks when it comes back from a state at rest.
 func (r *Route) asksForKey(claim *inbox.Claim) bool {
-	return r.Key != nil && claim.Item == 0 && (claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep)
+	switch {
+	case r.Key == nil:
+		return false
+	case claim.Item > 0:
+		return claim.KeyHash != nil && claim.Attempt <= 1 && claim.Trigger != inbox.TriggerInitial
+	}
+	return claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep
 }
 
 // expands reports whether the effect is one that may become several.

@@ -30,10 +30,10 @@ func (a attempt) send(ctx context.Context) error {
 		return a.settle(ctx, *s)
 	}
 	var prepared []byte
-	if route.expands(claim) {
+	if route.List != nil {
 		var s *inbox.Settlement
 		var held bool
-		if prepared, s, held = a.expand(ctx, route.call(claim)); !held {
+		if prepared, s, held = a.prepare(ctx, route.call(claim)); !held {
 			return nil
 		} else if s != nil {
 			return a.settle(ctx, *s)

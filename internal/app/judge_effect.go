@@ -129,6 +129,9 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 	if event.NewKey && e.Item == 0 { // what an item of a list sends is known from the list alone
 		claim.Rendered, lost = nil, false
 	}
+	if e.Item > 0 && claim.Rendered == nil {
+		claim.ListText = listText(event, e)
+	}
 	if lost {
 		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.MissingKey, claim.Event.Body = true, inbox.ReasonDamaged, e.MissingKey, nil
 		if e.MissingKey != 0 {
@@ -136,6 +139,16 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 		}
 	}
 	return claim
+}
+
+// listText gives the text of an item that could not be rendered, from the list.
+func listText(event *judgedEvent, item *replay.RecordedEffect) string {
+	for i := range event.Effects {
+		if head := &event.Effects[i]; head.RouteID == item.RouteID && head.Item == 0 {
+			return jobs.ItemText(head.Rendered, item.Item)
+		}
+	}
+	return ""
 }
 
 // body compares what was sent with what would be.
@@ -204,6 +217,9 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedE
 	hash := inbox.StoredKeyHash(p.KeyHash, route.stored.KeyWithin, event.Event.ReceivedAt)
 	if bytes.Equal(hash, e.KeyHash) {
 		return event.NewKey, nil
+	}
+	if p.RecipeHash != nil && bytes.Equal(inbox.StoredKeyHash(p.RecipeHash, route.stored.KeyWithin, event.Event.ReceivedAt), e.KeyHash) {
+		return event.NewKey, nil // of an earlier version, which left the recipient out
 	}
 	d.Today.KeyHash = hex.EncodeToString(hash)
 	owner, err := inbox.KeyOwner(ctx, j.cfg.Pool, e.RouteID, hash)

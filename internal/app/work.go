@@ -185,7 +185,9 @@ func list(r *config.Route) (*jobs.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &jobs.List{Items: r.Mail.To, Render: m.Render}, nil
+	return &jobs.List{
+		Items: r.Mail.To, Meaning: mail.Recipient, Check: mail.CheckRecipient, ItemOf: mail.RecipientOf, Render: m.Render,
+	}, nil
 }
 
 func mailSender(t *config.Target) (effect.Sender, error) {

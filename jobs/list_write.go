@@ -1,0 +1,162 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// maxChunkBytes bounds what one transaction writes of a list, beside the number of its items.
+const maxChunkBytes = 4 << 20
+
+// expansion writes the items of the list that an effect became, in chunks. Each chunk
+// is a transaction of its own, and the last position that is written says where to go
+// on: in this attempt, in the next one, or in another process.
+type expansion struct {
+	attempt
+	call   *effect.Call
+	items  []listItem
+	recipe []byte // the key that the route's recipe gives for the event; nil without one
+}
+
+// write writes what is not written yet. held is false if the claim is no longer ours.
+func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) {
+	claim, route := e.claim, e.route
+	var err error
+	if route.Key != nil {
+		if e.recipe, err = route.Key.Hash(route.keyInput(claim)); err != nil {
+			return e.expressionFailure(ctx, "key", err), true
+		}
+	}
+	last, err := e.store.LastItem(ctx, claim)
+	if err != nil {
+		return e.retryExpansion(ctx, err, false), true
+	}
+	if last == 0 {
+		if s, held := e.begin(ctx); s != nil || !held {
+			return s, held
+		}
+	} else if err := e.keyWritten(ctx, last); err != nil {
+		return e.retryExpansion(ctx, err, false), true
+	}
+	at, _ := slices.BinarySearchFunc(e.items, last+1, func(i listItem, position int) int { return i.position - position })
+	turn := min(route.stored.Lease/2, expansionTurn)
+	for begun := at; at < len(e.items); {
+		if at > begun && (e.elapsed() > turn || ctx.Err() != nil) {
+			s := putBack(claim, inbox.ReasonListOpen, 0)
+			return &s, true
+		}
+		chunk := e.chunk(at)
+		written, err := e.store.WriteItems(ctx, claim, chunk)
+		if err != nil {
+			return e.retryExpansion(ctx, err, at > begun), true
+		}
+		if !written.Held {
+			return nil, false
+		}
+		e.reportItems(ctx, written)
+		at += len(chunk)
+	}
+	if route.stored.Order.Ordered() {
+		s := putBack(claim, inbox.ReasonListOpen, listWait(len(e.items)))
+		return &s, true
+	}
+	return listDone(claim, len(e.items)), true
+}
+
+// begin renders for the first item that can be sent to: what fails there fails for all
+// of them, and the list is dead before anything of it is written. Then it keeps the
+// list, so that another run, of another configuration even, goes on with the same.
+func (e *expansion) begin(ctx context.Context) (s *inbox.Settlement, held bool) {
+	for _, item := range e.items {
+		if e.route.List.check(item.text) == nil {
+			if _, err := e.render(item); err != nil {
+				return e.expressionFailure(ctx, "message", err), true
+			}
+			break
+		}
+	}
+	if e.claim.Rendered != nil {
+		return nil, true
+	}
+	list, err := keepTexts(e.items)
+	if err != nil {
+		return e.expressionFailure(ctx, "to", err), true
+	}
+	mine, err := e.store.StartSend(context.WithoutCancel(ctx), e.claim, list, false)
+	if err != nil {
+		return e.retryExpansion(ctx, err, false), true
+	}
+	return nil, mine
+}
+
+// keyWritten gives the items that are written their keys, if a version that knew one key
+// for a whole list wrote them.
+func (e *expansion) keyWritten(ctx context.Context, last int) error {
+	if e.recipe == nil {
+		return nil
+	}
+	head, err := e.store.ListHead(ctx, e.claim.Effect)
+	if err != nil || !head.Unkeyed {
+		return err
+	}
+	texts, err := keptTexts(e.claim.Rendered)
+	if err != nil {
+		return err
+	}
+	return e.store.KeyItems(ctx, e.claim.RouteID, e.claim.Event.ID, e.claim.Event.ReceivedAt, e.route.List.meanings(texts, last, e.recipe))
+}
+
+// chunk renders the next items.
+func (e *expansion) chunk(at int) []inbox.ListItem {
+	out := make([]inbox.ListItem, 0, inbox.MaxItemsWritten)
+	for size := 0; at < len(e.items) && len(out) < inbox.MaxItemsWritten && size < maxChunkBytes; at++ {
+		item := e.items[at]
+		one := inbox.ListItem{Position: item.position, Key: inbox.ItemKey(e.claim, item.meaning)}
+		if e.recipe != nil {
+			one.KeyHash = inbox.ItemKeyHash(e.recipe, item.meaning)
+		}
+		rendered, err := e.render(item)
+		if err != nil {
+			one.Failure, one.Excerpt = reasons.Mapping, clean("message: "+err.Error())
+		}
+		one.Rendered = rendered
+		size += len(rendered)
+		out = append(out, one)
+	}
+	return out
+}
+
+func (e *expansion) render(item listItem) ([]byte, error) {
+	one := *e.call
+	one.Key, one.Rendered = inbox.ItemKey(e.claim, item.meaning), nil
+	return e.route.List.render(&one, item.text)
+}
+
+// reportItems tells people and metrics of items that came to rest when they were written.
+func (e *expansion) reportItems(ctx context.Context, written inbox.ItemsWritten) {
+	if len(written.Duplicates) > 0 {
+		e.log.InfoContext(ctx, "items recognised as duplicates", "source", e.route.Source, "route", e.route.Name,
+			"effect", e.claim.Effect.String(), "items", len(written.Duplicates))
+	}
+	if len(written.Dead) > 0 {
+		e.log.WarnContext(ctx, "items dead: nothing can be rendered for them", "source", e.route.Source, "route", e.route.Name,
+			"effect", e.claim.Effect.String(), "items", len(written.Dead), "first", written.Dead[0].String())
+	}
+	if e.cfg.Observe == nil {
+		return
+	}
+	report := Report{Event: e.claim.Event.ID, Source: e.route.Source, Route: e.route.Name, Target: e.route.Target}
+	for _, id := range written.Duplicates {
+		report.Effect, report.State = id, inbox.EffectDuplicate
+		e.cfg.Observe(report)
+	}
+	for _, id := range written.Dead {
+		report.Effect, report.State = id, inbox.EffectDead
+		report.Attempt, report.Outcome, report.Reason = 1, inbox.AttemptDead, reasons.Mapping
+		e.cfg.Observe(report)
+	}
+}
