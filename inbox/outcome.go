@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -25,6 +26,8 @@ type EventOutcome struct {
 	AtRest bool `json:"-"`
 
 	operation string
+	eventID   string
+	intent    []byte // the hash of the canonical payload
 	admission string
 	parent    ID
 	document  []byte
@@ -32,6 +35,7 @@ type EventOutcome struct {
 	unknown   int
 	happened  int
 	final     int // of the dead ones, those that the same call cannot end otherwise
+	details   int // of the effects, those with a Detail
 
 	// sealed is why a result or the document cannot be read: no document is made of
 	// it, since that would stand for ever.
@@ -44,6 +48,12 @@ type EffectOutcome struct {
 	State  EffectState `json:"state"`
 	Reason Reason      `json:"reason,omitempty"`
 
+	// Code and Detail are what the target said in the last attempt of an effect that is dead or
+	// indeterminate: its status, reply code or SQLSTATE, and the beginning of its text. The text
+	// holds no secret of the target, and only characters that can be shown.
+	Code   string `json:"code,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
 	// Result is what was kept of a success: JSON as it is, other text as a string,
 	// nothing of what is neither.
 	Result json.RawMessage `json:"result,omitempty"`
@@ -52,15 +62,23 @@ type EffectOutcome struct {
 // MaxOutcomeEffects bounds how many effects of an event an answer lists.
 const MaxOutcomeEffects = 1000
 
+// How much of what targets said an answer repeats: bytes of each text, and number of texts.
+const (
+	maxDetail  = 500
+	maxDetails = 100
+)
+
 // A duplicate is what its owner is: who repeats an effect gets the first one's
 // outcome. What was discarded did not happen. The rows of an event's effects are counted before they are cut off.
 // One that was given up after an attempt whose outcome is unknown may have
 // happened: a caller who took it for failed would do it twice. An effect that
 // became several is done when they are written; only they say what happened.
+// What a target said is read of what failed alone, by the key of its attempts.
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
-    f.route, f.state, f.reason, f.result, f.result_key_id, f.result_of, coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
-    coalesce(f.happened, 0), coalesce(f.final, 0)
+    f.route, f.state, f.reason, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
+    coalesce(f.happened, 0), coalesce(f.final, 0),
+    v.event_id, coalesce(v.canonical_sha256, v.body_sha256), f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
@@ -69,6 +87,8 @@ LEFT JOIN LATERAL (
         coalesce(o.result, e.result) AS result,
         CASE WHEN o.result IS NULL THEN e.result_key_id ELSE o.result_key_id END AS result_key_id,
         coalesce(e.duplicate_of, e.id) AS result_of,
+        coalesce(o.state, e.state) IN ('dead', 'indeterminate') AS failed,
+        CASE WHEN o.id IS NULL THEN e.last_code ELSE o.last_code END AS code,
         count(*) OVER () AS total,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
         count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
@@ -85,6 +105,12 @@ LEFT JOIN LATERAL (
     WHERE e.event_id = v.id
     ORDER BY r.name, e.item
     LIMIT $2) f ON d.event_id IS NULL OR $3
+LEFT JOIN LATERAL (
+    SELECT x.code, x.excerpt, x.excerpt_key_id, x.excerpt_sealed
+    FROM effect_attempt x
+    WHERE x.effect_id = f.result_of
+    ORDER BY x.version DESC, x.attempt DESC
+    LIMIT 1) t ON f.failed
 ORDER BY v.id, f.route, f.item`
 
 // outcomes reads where the events stand. Of one whose document is stored it
@@ -104,15 +130,20 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 			document, result                            []byte
 			route, state, reason                        *string
 			total, open, dead, unknown, happened, final int
+			failed                                      bool
+			eventID                                     string
+			intent                                      []byte
+			said                                        lastAnswer
 		)
-		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &result, &resultKey, &resultOf,
-			&total, &open, &dead, &unknown, &happened, &final); err != nil {
+		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &result, &resultKey, &resultOf, &failed,
+			&total, &open, &dead, &unknown, &happened, &final,
+			&eventID, &intent, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
 		}
 		o := out[id]
 		if o == nil {
 			o = &EventOutcome{
-				Event: id, Effects: []EffectOutcome{}, operation: kind, admission: admission, parent: parent,
+				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
 			}
 			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
@@ -129,6 +160,14 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
 		if reason != nil {
 			e.Reason = Reason(*reason)
+		}
+		if failed {
+			e.Code = said.givenCode()
+			if o.details < maxDetails {
+				if e.Detail = said.detail(keys, resultOf, e.Reason); e.Detail != "" {
+					o.details++
+				}
+			}
 		}
 		o.Effects = append(o.Effects, e)
 		o.Omitted = total - len(o.Effects)
@@ -187,16 +226,19 @@ func (o *EventOutcome) status() ResultStatus {
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
 	document := struct {
-		Event     ID           `json:"event"`
-		Operation string       `json:"operation"`
-		Status    ResultStatus `json:"status"`
-		Retriable bool         `json:"retriable"`
-		Detail    string       `json:"detail,omitempty"`
-		Parent    string       `json:"parent,omitempty"`
+		Event      ID           `json:"event"`
+		Operation  string       `json:"operation"`
+		Status     ResultStatus `json:"status"`
+		Retriable  bool         `json:"retriable"`
+		Detail     string       `json:"detail,omitempty"`
+		Parent     string       `json:"parent,omitempty"`
+		EventID    string       `json:"event_id"`
+		IntentHash string       `json:"intent_hash"`
 		*EventOutcome
 	}{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
 		Retriable: status == ResultFailed && o.admission == AdmissionOK && o.final == 0,
+		EventID:   o.eventID, IntentHash: hex.EncodeToString(o.intent),
 	}
 	if o.admission != AdmissionOK {
 		document.Detail = "no effect was recorded: " + o.admission

@@ -9,7 +9,7 @@ import (
 func answerCaller(source *endpoint, res *result) providers.Reply {
 	switch res.outcome {
 	case outcomeRecorded, outcomeDuplicate, outcomeUnusable, outcomeBeyondRetention:
-		return acknowledge(source, res)
+		return acknowledgeCaller(source, res)
 	case outcomeEmpty:
 		return source.Provider.Answer(providers.Accepted, "", string(outcomeEmpty))
 	case outcomeHandshake:
@@ -22,6 +22,9 @@ func answerCaller(source *endpoint, res *result) providers.Reply {
 	}
 	if !told.event.IsZero() && told.location == "" {
 		told.location = source.location(told.event)
+	}
+	if !told.event.IsZero() && told.expiresAt == "" {
+		told.expiresAt = source.expires(told.event)
 	}
 	switch code {
 	case CodeUnauthorized:

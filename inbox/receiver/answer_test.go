@@ -68,7 +68,7 @@ func answerCases() []answerCase {
 		{name: "duplicate", gate: answering(inbox.Duplicate), status: 200, answer: ack("duplicate"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "duplicate", reaches: true},
 		{name: "conflict of a provider", gate: answering(inbox.Conflict), status: 200, answer: ack("conflict"), want: map[string]string{"Oncegate-Event": recordedID}, outcome: "conflict", reaches: true},
 		{name: "conflict of an operation", gate: answering(inbox.Conflict), adjust: strict, status: 409, outcome: "conflict", reaches: true,
-			answer: problemText("payload_differs", 409, `,"event":"`+recordedID+`","event_id":"evt_1","operation":"test","paths":["amount","to.name"]`),
+			answer: problemText("payload_differs", 409, `,"event":"`+recordedID+`","event_id":"evt_1","operation":"test","intent_hash":"c0ffee","paths":["amount","to.name"]`),
 			want:   map[string]string{"Content-Type": "application/problem+json", "Oncegate-Event": recordedID}},
 		{name: "signed but not JSON", body: unusable, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},
 		{name: "signed without an id", body: `{}`, status: 200, answer: ack("recorded"), outcome: "unusable", reaches: true},

@@ -30,6 +30,9 @@ type request struct {
 	// known is what is known of a verified call of an operation, for whatever it is answered.
 	known problem
 
+	// waited is how long the caller waited for a result, because it had asked to.
+	waited time.Duration
+
 	// tookKey: a new key was taken from the caller's quotas for it.
 	tookKey bool
 }
@@ -52,7 +55,10 @@ func (r *Receiver) Handle(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 
 	res, reply := r.serve(req)
-	req.source.count.observe(&res, r.cfg.Now().Sub(req.started))
+	req.source.count.observe(&res, r.cfg.Now().Sub(req.started), req.waited)
+	if req.known.operation != "" && res.outcome != outcomeRefused {
+		req.source.calls.call(req.known.operation, res.outcome)
+	}
 	return r.write(c, req, &reply, &res)
 }
 
@@ -180,7 +186,9 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 			return res, false
 		}
 	}
+	entered := r.cfg.Now()
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
+	source.count.gate.Observe(r.cfg.Now().Sub(entered).Seconds())
 	if req.tookKey && (err != nil || len(receipt.Items) != 1 || receipt.Items[0].Outcome != inbox.Recorded) {
 		req.caller.giveKey() // it was no new key
 	}
@@ -194,10 +202,14 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		r.logUnrecorded(req, fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(delivery.Items)))
 		return result{outcome: outcomeUnavailable}, true
 	}
+	req.known.intentHash = receipt.Items[0].Intent
 	r.logReceipt(req, delivery, &receipt)
 	for i := range receipt.Items {
 		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {
 			source.count.untyped.Inc()
+		}
+		if receipt.Items[i].Outcome == inbox.Duplicate {
+			source.calls.duplicate(delivery.Items[i].Type)
 		}
 	}
 	return r.summarise(source, &receipt), false

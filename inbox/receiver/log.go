@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -51,6 +52,11 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.String("id", delivery.Items[i].EventID),
 			slog.String("type", delivery.Items[i].Type),
 			slog.String("outcome", string(item.Outcome)),
+			slog.String("payload_hash", hex.EncodeToString(item.Intent)),
+			slog.Duration("elapsed", r.cfg.Now().Sub(req.started)),
+		}
+		if r.cfg.Node != "" {
+			attrs = append(attrs, slog.String("node", r.cfg.Node))
 		}
 		if why := delivery.Items[i].Unusable; why != "" {
 			attrs = append(attrs, slog.String("reason", why))

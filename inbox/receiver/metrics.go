@@ -26,6 +26,7 @@ type Metrics struct {
 	untyped    *prometheus.CounterVec
 	unproved   *prometheus.GaugeVec
 	unknown    prometheus.Counter
+	calls      *callMetrics
 
 	inFlight          atomic.Int64
 	bodyBytesInFlight atomic.Int64
@@ -42,7 +43,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "oncegate_refusals_total", Help: "Refused requests, by reason.",
 		}, []string{"source", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "oncegate_delivery_seconds", Help: "From the request's headers to the decision of its answer.",
+			Name: "oncegate_delivery_seconds", Help: "From a delivery's headers to the decision of its answer, without the time for which the caller of an operation asked to wait.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"source"}),
 		bytes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -62,6 +63,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.unproved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "oncegate_unproved_sources", Help: "1 for each source whose provider proves nothing, so that anybody can deliver to it.",
 	}, []string{"source"})
+	m.calls = newCallMetrics()
 	m.unknown = m.refusals.WithLabelValues("", string(reasonUnknownSource))
 	if reg == nil {
 		return m, nil
@@ -72,7 +74,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	bodyBytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oncegate_body_in_flight_bytes", Help: "Memory that bodies in flight hold, of the budget for them.",
 	}, func() float64 { return float64(m.bodyBytesInFlight.Load()) })
-	var errs []error
+	errs := m.calls.register(reg)
 	for _, c := range []prometheus.Collector{
 		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.untyped, m.unproved, inFlight, bodyBytes,
 	} {
@@ -94,6 +96,9 @@ type sourceMetrics struct {
 	bodyBytes prometheus.Observer
 	suspected prometheus.Counter
 	untyped   prometheus.Counter
+	gate      prometheus.Observer
+	status    prometheus.Observer
+	wait      prometheus.Observer
 }
 
 func (m *Metrics) source(name string) sourceMetrics {
@@ -105,6 +110,9 @@ func (m *Metrics) source(name string) sourceMetrics {
 		bodyBytes: m.bytes.WithLabelValues(name),
 		suspected: m.suspected.WithLabelValues(name),
 		untyped:   m.untyped.WithLabelValues(name),
+		gate:      m.calls.gate.WithLabelValues(name),
+		status:    m.calls.status.WithLabelValues(name),
+		wait:      m.calls.wait.WithLabelValues(name),
 	}
 	for _, o := range outcomes {
 		s.outcomes[o] = m.deliveries.WithLabelValues(name, string(o))
@@ -115,7 +123,26 @@ func (m *Metrics) source(name string) sourceMetrics {
 	return s
 }
 
-func (s *sourceMetrics) observe(res *result, took time.Duration) {
+// observe counts a delivery. The caller of an operation waited for its result for waited of the time
+// that it took.
+func (s *sourceMetrics) observe(res *result, took, waited time.Duration) {
+	s.countOutcome(res)
+	s.seconds.Observe((took - waited).Seconds())
+	if waited > 0 {
+		s.wait.Observe(waited.Seconds())
+	}
+}
+
+// observeStatus counts a question how an operation ended.
+func (s *sourceMetrics) observeStatus(res *result, took, waited time.Duration) {
+	s.countOutcome(res)
+	s.status.Observe((took - waited).Seconds())
+	if waited > 0 {
+		s.wait.Observe(waited.Seconds())
+	}
+}
+
+func (s *sourceMetrics) countOutcome(res *result) {
 	counter := s.outcomes[res.outcome]
 	if counter == nil {
 		counter = s.outcomes[outcomeUnavailable]
@@ -127,7 +154,6 @@ func (s *sourceMetrics) observe(res *result, took time.Duration) {
 		}
 		counter.Inc()
 	}
-	s.seconds.Observe(took.Seconds())
 }
 
 func (m *Metrics) secret(source, name string) {

@@ -118,28 +118,29 @@ func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, boo
 // first answers the call that made the event. What it was promised is that it is
 // recorded; the result is given if it comes while the caller waits.
 func (r *Receiver) first(req *request, res *result) providers.Reply {
-	reply := acknowledge(req.source, res)
+	reply := acknowledgeCaller(req.source, res)
 	reply.Header = withHeader(reply.Header, "Location", req.source.location(res.event))
 	wait := req.wait()
 	if wait <= 0 {
-		return reply
+		return req.withFacts(reply, res)
 	}
-	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), res.event, wait)
+	document, ok, err := r.await(req, res.event, wait)
 	switch {
 	case err != nil:
 		r.logUnrecorded(req, err)
 	case ok:
 		reply = resultOf(document)
+		reply.Header = withHeader(reply.Header, "Location", req.source.location(res.event))
 	}
 	reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
-	return reply
+	return req.withFacts(reply, res)
 }
 
 // repeated answers a call that was made before: with its result or, as long as
 // there is none, with the request to come again.
 func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	wait := req.wait()
-	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), res.event, wait)
+	document, ok, err := r.await(req, res.event, wait)
 	var reply providers.Reply
 	switch {
 	case err != nil:
@@ -157,7 +158,7 @@ func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	if wait > 0 {
 		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
 	}
-	return reply
+	return req.withFacts(reply, res)
 }
 
 // duplicate tells a provider's sender what became of the event it delivered
@@ -169,6 +170,9 @@ func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) 
 	if err != nil {
 		r.logUnrecorded(req, err)
 		return providers.Reply{}, false
+	}
+	for i := range outcome.Effects { // what targets said is for callers of operations
+		outcome.Effects[i].Code, outcome.Effects[i].Detail = "", ""
 	}
 	text, err := json.Marshal(struct {
 		Event   inbox.ID              `json:"event"`
@@ -199,7 +203,7 @@ func (r *Receiver) HandleStatus(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	res, reply := r.status(req, c.Param("event"))
-	req.source.count.observe(&res, r.cfg.Now().Sub(req.started))
+	req.source.count.observeStatus(&res, r.cfg.Now().Sub(req.started), req.waited)
 	return r.write(c, req, &reply, &res)
 }
 
@@ -248,14 +252,16 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 		return fault(err)
 	}
 	wait := req.wait()
-	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), event, wait)
+	document, ok, err := r.await(req, event, wait)
 	if err != nil {
 		return fault(err)
 	}
 	res := result{outcome: outcomeStatus, event: event}
 	reply := resultOf(document)
 	if !ok {
-		text, err := json.Marshal(map[string]string{"event": event.String(), "status": stateInFlight})
+		text, err := json.Marshal(inFlightDocument{
+			Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, RetryAfter: 1, ExpiresAt: source.expires(event),
+		})
 		if err != nil {
 			return fault(err)
 		}
@@ -265,7 +271,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	if wait > 0 {
 		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
 	}
-	return res, reply
+	return res, req.withFacts(reply, &res)
 }
 
 func resultOf(document []byte) providers.Reply {

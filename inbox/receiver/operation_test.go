@@ -25,10 +25,16 @@ type outcomes struct {
 	err     error
 	keys    map[string]inbox.ID
 	waited  time.Duration
+
+	// meanwhile is called while somebody waits; it may be nil.
+	meanwhile func()
 }
 
 func (o *outcomes) Await(_ context.Context, _ inbox.ID, atMost time.Duration) ([]byte, bool, error) {
 	o.waited = atMost
+	if o.meanwhile != nil {
+		o.meanwhile()
+	}
 	if o.err != nil || !o.settled {
 		return nil, false, o.err
 	}
@@ -66,7 +72,7 @@ func operationsConfig(t *testing.T, g receiver.Accepter, o receiver.Outcomes, ch
 	}
 	cfg := config(g, newProvider())
 	source := &receiver.Source{
-		Inbox: &inbox.Source{ID: 9, Name: "agents", Class: "default", Strict: true}, Provider: cat["operation"],
+		Inbox: &inbox.Source{ID: 9, Name: "agents", Class: "default", Strict: true, Tombstone: 30 * 24 * time.Hour}, Provider: cat["operation"],
 		Secrets: func() []providers.Secret {
 			return []providers.Secret{{Name: "agent", Value: []byte("one")}, {Name: "clerk", Value: []byte("two")}}
 		},
@@ -100,7 +106,8 @@ func operateAt(t *testing.T, h http.Handler, source string, headers ...string) *
 
 func TestOperationAnswers(t *testing.T) {
 	t.Parallel()
-	const acknowledged = `{"event":"` + recordedID + `","status":"recorded"}`
+	const acknowledged = `{"event":"` + recordedID + `","status":"recorded","event_id":"agent:charge:k1","operation":"charge","state":"in_flight",` +
+		`"intent_hash":"c0ffee","retriable":true,"expires_at":"2025-03-31T12:40:33Z"}`
 	for name, c := range map[string]struct {
 		outcome inbox.Outcome
 		settled bool
@@ -121,7 +128,8 @@ func TestOperationAnswers(t *testing.T) {
 		"first, waited for in vain": {outcome: inbox.Recorded, prefer: "wait=5", status: 202, body: acknowledged, waited: 5 * time.Second},
 		"first, nobody can tell":    {outcome: inbox.Recorded, err: errors.New("down"), prefer: "wait=5", status: 202, body: acknowledged, waited: 5 * time.Second},
 		"repeated": {outcome: inbox.Duplicate, settled: true, status: 200, body: document,
-			header: map[string]string{"Idempotent-Replayed": "true", "Oncegate-Event": recordedID}},
+			header: map[string]string{"Idempotent-Replayed": "true", "Oncegate-Event": recordedID,
+				receiver.HeaderIntentHash: "c0ffee", receiver.HeaderExpiresAt: "2025-03-31T12:40:33Z"}},
 		"repeated in flight": {outcome: inbox.Duplicate, status: 409, problem: `"code":"in_flight"`,
 			header: map[string]string{"Retry-After": "1", "Content-Type": "application/problem+json", "Oncegate-Event": recordedID}},
 		"repeated, nobody can tell": {outcome: inbox.Duplicate, err: errors.New("down"), status: 503, header: map[string]string{"Retry-After": "5"}},
@@ -251,7 +259,7 @@ func TestStatus(t *testing.T) {
 		body         string
 	}{
 		"settled":          {settled, "GET", "/in/agents/" + recordedID, "one", 200, document},
-		"in flight":        {o, "GET", "/in/agents/" + recordedID, "one", 202, `{"event":"` + recordedID + `","status":"in_flight"}`},
+		"in flight":        {o, "GET", "/in/agents/" + recordedID, "one", 202, `{"event":"` + recordedID + `","status":"in_flight","state":"in_flight","retriable":true,"retry_after":1,"expires_at":"2025-03-31T12:40:33Z"}`},
 		"somebody else's":  {settled, "GET", "/in/agents/" + recordedID, "two", 404, "not_found"},
 		"a stranger":       {settled, "GET", "/in/agents/" + recordedID, "three", 401, "unauthorized"},
 		"nothing":          {settled, "GET", "/in/agents/019551b9-0000-7001-8001-000000000000", "one", 404, "not_found"},

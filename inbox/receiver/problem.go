@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
@@ -43,8 +42,9 @@ type problem struct {
 	// state is where the operation stands, such as in_flight; empty if nothing is recorded.
 	state string
 
-	// expiresAt is until when the operation's key and result are kept; zero if that is not known.
-	expiresAt time.Time
+	// expiresAt is until when the operation's key and result are kept at least (RFC 3339); empty if
+	// that is not known.
+	expiresAt string
 
 	// paths are where the payload differs, or does not fit.
 	paths []string
@@ -85,7 +85,7 @@ func problemReply(code Code, p *problem) providers.Reply {
 	document := problemDocument{
 		Type: problemType + string(meaning.Code), Title: meaning.Title, Status: meaning.Status, Detail: p.detail, Code: meaning.Code,
 		Retriable: meaning.Retriable, RetryAfter: meaning.RetryAfter, EventID: p.eventID, Operation: p.operation,
-		IntentHash: hex.EncodeToString(p.intentHash), State: p.state, Paths: p.paths, Result: p.result, Payload: p.payload, Next: meaning.Next,
+		IntentHash: hex.EncodeToString(p.intentHash), State: p.state, ExpiresAt: p.expiresAt, Paths: p.paths, Result: p.result, Payload: p.payload, Next: meaning.Next,
 	}
 	if p.retryAfter > 0 {
 		document.RetryAfter = p.retryAfter
@@ -100,9 +100,6 @@ func problemReply(code Code, p *problem) providers.Reply {
 	if !p.event.IsZero() {
 		document.Event = p.event.String()
 		reply.Header = withHeader(reply.Header, "Oncegate-Event", document.Event)
-	}
-	if !p.expiresAt.IsZero() {
-		document.ExpiresAt = p.expiresAt.UTC().Format(time.RFC3339)
 	}
 	if p.location != "" {
 		reply.Header = withHeader(reply.Header, "Location", p.location)

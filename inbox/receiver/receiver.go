@@ -116,6 +116,9 @@ type Config struct {
 
 	Logger *slog.Logger
 
+	// Node names this process in the lines of the log that tell of an event; empty leaves it out.
+	Node string
+
 	// LogEvery has every refusal and every fault logged, for a logger that bounds by
 	// itself what repeats. Otherwise at most one line a second is written of the refusals
 	// of a source, and one of its faults.
@@ -288,6 +291,7 @@ type endpoint struct {
 	logs         *quota
 	faults       *quota
 	count        sourceMetrics
+	calls        callCounters
 	share        *share
 }
 
@@ -313,6 +317,7 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		count:        metrics.source(name),
+		calls:        metrics.calls.counters(name, s.Inbox, s.Provider.IsOperation()),
 		share:        &share{reserve: limits.sourceReserve},
 	}
 	var err error

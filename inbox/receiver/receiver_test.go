@@ -209,7 +209,7 @@ func TestLogs(t *testing.T) {
 		answer answerCase
 		want   []string
 	}{
-		"recorded":  {answerCase{gate: answering(inbox.Recorded)}, []string{`"msg":"event recorded"`, `"outcome":"recorded"`, `"id":"evt_1"`, `"event":"` + recordedID + `"`, `"source":"shop"`}},
+		"recorded":  {answerCase{gate: answering(inbox.Recorded)}, []string{`"msg":"event recorded"`, `"outcome":"recorded"`, `"id":"evt_1"`, `"event":"` + recordedID + `"`, `"source":"shop"`, `"payload_hash":"`, `"elapsed":`, `"node":"host-1"`}},
 		"duplicate": {answerCase{gate: answering(inbox.Duplicate)}, []string{`"msg":"duplicate recognised"`}},
 		"conflict":  {answerCase{gate: answering(inbox.Conflict)}, []string{`"msg":"conflict recorded"`}},
 		"unusable":  {answerCase{body: "canary", gate: answering(inbox.Recorded)}, []string{`"msg":"event unusable"`, `"reason":"not JSON"`}},
@@ -227,7 +227,7 @@ func TestLogs(t *testing.T) {
 				test.answer.body = `{"id":"evt_1","text":"canary"}`
 			}
 			cfg := config(test.answer.gate, newProvider())
-			cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			cfg.Logger, cfg.Node = slog.New(slog.NewJSONHandler(&log, nil)), "host-1"
 			handler := newReceiver(t, cfg)
 			handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, &test.answer))
 			for _, want := range test.want {

@@ -70,7 +70,7 @@ func (g *fakeGate) admissions() []inbox.Admission {
 func receipt(a *inbox.Admission, outcomes ...inbox.Outcome) inbox.Receipt {
 	out := inbox.Receipt{}
 	for i := range a.Events {
-		item := inbox.ItemReceipt{ID: recorded, Outcome: outcomes[i%len(outcomes)], Unusable: a.Events[i].Unusable != ""}
+		item := inbox.ItemReceipt{ID: recorded, Outcome: outcomes[i%len(outcomes)], Unusable: a.Events[i].Unusable != "", Intent: []byte{0xc0, 0xff, 0xee}}
 		if item.Outcome == inbox.Conflict {
 			item.Paths = []string{"amount", "to.name"}
 		}

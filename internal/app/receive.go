@@ -58,7 +58,7 @@ func (a *App) makeReceive() error {
 		now = a.cfg.receiveNow
 	}
 	rcv, err := receiver.New(receiver.Config{
-		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, LogEvery: a.cfg.LogFolds,
+		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 	})
 	if err != nil {

@@ -1,0 +1,105 @@
+package receiver
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// Headers of an answer about an operation. A stored result is the same bytes for ever, so what is
+// known of it beside is told here.
+const (
+	// HeaderIntentHash is the SHA-256 of the call's canonical payload, in hex. Two calls with the same hash ask for
+	// the same.
+	HeaderIntentHash = "Oncegate-Intent-Hash"
+
+	// HeaderExpiresAt is until when the key and the result of the operation are kept at least. A call that is repeated
+	// later may be taken for a new one.
+	HeaderExpiresAt = "Oncegate-Expires-At"
+)
+
+// acknowledgement is the answer to the first call of an operation. Event and Status lead, as in
+// every acknowledgement.
+type acknowledgement struct {
+	Event      string `json:"event"`
+	Status     string `json:"status"`
+	EventID    string `json:"event_id,omitempty"`
+	Operation  string `json:"operation,omitempty"`
+	State      string `json:"state"`
+	IntentHash string `json:"intent_hash,omitempty"`
+	Retriable  bool   `json:"retriable"`
+	ExpiresAt  string `json:"expires_at,omitempty"`
+}
+
+// inFlightDocument answers a question about an operation that has no result yet.
+type inFlightDocument struct {
+	Event      string `json:"event"`
+	Status     string `json:"status"`
+	State      string `json:"state"`
+	Retriable  bool   `json:"retriable"`
+	RetryAfter int    `json:"retry_after"`
+	ExpiresAt  string `json:"expires_at,omitempty"`
+}
+
+// acknowledgeCaller acknowledges the call of an operation. A provider of the operator's own that
+// acknowledges in other words keeps them.
+func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
+	reply := acknowledge(source, res)
+	event := res.event.String()
+	if string(reply.Body) != `{"event":"`+event+`","status":"`+string(res.status)+`"}` {
+		return reply
+	}
+	document := acknowledgement{
+		Event: event, Status: string(res.status), EventID: res.problem.eventID, Operation: res.problem.operation, State: stateInFlight,
+		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, ExpiresAt: source.expires(res.event),
+	}
+	if res.outcome == outcomeUnusable || res.outcome == outcomeBeyondRetention {
+		document.State, document.Retriable = string(inbox.ResultFailed), false // it has no effects
+	}
+	if text, err := json.Marshal(&document); err == nil {
+		reply.Body = visible.JSON(text)
+	}
+	return reply
+}
+
+// withFacts adds what is known of the operation beside its result.
+func (req *request) withFacts(reply providers.Reply, res *result) providers.Reply {
+	if res.event.IsZero() {
+		return reply
+	}
+	if expires := req.source.expires(res.event); expires != "" {
+		reply.Header = withHeader(reply.Header, HeaderExpiresAt, expires)
+	}
+	if hash := res.problem.intentHash; hash != nil {
+		reply.Header = withHeader(reply.Header, HeaderIntentHash, hex.EncodeToString(hash))
+	}
+	return reply
+}
+
+// expires is until when the event's key is kept at least; empty if nothing bounds it. An event's id
+// begins with the time at which it was recorded.
+func (e *endpoint) expires(event inbox.ID) string {
+	if e.Inbox.Tombstone <= 0 {
+		return ""
+	}
+	return event.Time().Add(e.Inbox.Tombstone).UTC().Truncate(time.Second).Format(time.RFC3339)
+}
+
+// await asks for a result and remembers how long the caller chose to wait for it.
+func (r *Receiver) await(req *request, event inbox.ID, wait time.Duration) (document []byte, ok bool, err error) {
+	ctx := req.http.Context()
+	if wait <= 0 {
+		bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		return r.cfg.Outcomes.Await(bounded, event, wait)
+	}
+	begun := r.cfg.Now()
+	document, ok, err = r.cfg.Outcomes.Await(ctx, event, wait)
+	req.waited = r.cfg.Now().Sub(begun)
+	return document, ok, err
+}

@@ -1,0 +1,112 @@
+package receiver
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// callMetrics measure apart what a delivery is made of, and count duplicates by what they would
+// have done.
+type callMetrics struct {
+	gate, status, wait *prometheus.HistogramVec
+	operations         *prometheus.CounterVec
+	duplicates         *prometheus.CounterVec
+}
+
+func newCallMetrics() *callMetrics {
+	quick := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	return &callMetrics{
+		gate: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_gate_seconds", Help: "How long the gate took to record a delivery or to recognise it, its commit included.",
+			Buckets: quick,
+		}, []string{"source"}),
+		status: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_status_seconds", Help: "How long it took to answer a question how an operation ended, without the time for which the caller asked to wait.",
+			Buckets: quick,
+		}, []string{"source"}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "oncegate_wait_seconds", Help: "How long callers of operations waited for a result because they asked to, with a call or with a question.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"source"}),
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_operations_total", Help: "Calls of operations that reached the gate, by operation and outcome. Operations that the configuration does not name are counted as other.",
+		}, []string{"source", "operation", "outcome"}),
+		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_duplicates_blocked_total", Help: "Effects that a route did not make again because their event was a duplicate.",
+		}, []string{"source", "route"}),
+	}
+}
+
+func (m *callMetrics) register(reg prometheus.Registerer) []error {
+	var errs []error
+	for _, c := range []prometheus.Collector{m.gate, m.status, m.wait, m.operations, m.duplicates} {
+		errs = append(errs, reg.Register(c))
+	}
+	return errs
+}
+
+// otherOperation counts the operations that the configuration does not name: a caller chooses their
+// names.
+const otherOperation = "other"
+
+// callOutcomes are the outcomes of a call that reached the gate.
+var callOutcomes = [...]outcome{
+	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeInFlight, outcomeUnusable, outcomeBeyondRetention, outcomeOverloaded, outcomeUnavailable,
+}
+
+// callCounters are those of one source, made once.
+type callCounters struct {
+	source     *inbox.Source
+	operations map[string]map[outcome]prometheus.Counter // nil for senders of a provider
+	duplicates []prometheus.Counter                      // in the order of the source's routes
+}
+
+// counters makes those of a source, each with 0.
+func (m *callMetrics) counters(name string, source *inbox.Source, isOperation bool) callCounters {
+	c := callCounters{source: source}
+	operations := []string{otherOperation}
+	for i := range source.Routes {
+		c.duplicates = append(c.duplicates, m.duplicates.WithLabelValues(name, source.Routes[i].Name))
+		for _, pattern := range source.Routes[i].Types {
+			if !strings.ContainsAny(pattern, `*?[\`) {
+				operations = append(operations, pattern)
+			}
+		}
+	}
+	if !isOperation {
+		return c
+	}
+	c.operations = make(map[string]map[outcome]prometheus.Counter, len(operations))
+	slices.Sort(operations)
+	for _, operation := range slices.Compact(operations) {
+		c.operations[operation] = make(map[outcome]prometheus.Counter, len(callOutcomes))
+		for _, o := range callOutcomes {
+			c.operations[operation][o] = m.operations.WithLabelValues(name, operation, string(o))
+		}
+	}
+	return c
+}
+
+// call counts a call that reached the gate.
+func (c *callCounters) call(operation string, o outcome) {
+	counters := c.operations[operation]
+	if counters == nil {
+		counters = c.operations[otherOperation]
+	}
+	if counter := counters[o]; counter != nil {
+		counter.Inc()
+	}
+}
+
+// duplicate counts what an event of the type was not made to do again.
+func (c *callCounters) duplicate(eventType string) {
+	for i := range c.source.Routes {
+		if c.source.Routes[i].Matches(eventType) {
+			c.duplicates[i].Inc()
+		}
+	}
+}
