@@ -1,8 +1,6 @@
 package providers
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -112,11 +110,7 @@ func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 		}
 		escapeKey(&b, value)
 	}
-	if b.Len() <= limit {
-		return b.String(), nil
-	}
-	sum := sha256.Sum256([]byte(b.String()))
-	return "%sha256-" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
+	return shortened(b.String(), limit), nil
 }
 
 // escapeKey writes a part so that it holds no separator and only visible ASCII.

@@ -25,6 +25,7 @@ const (
 	exitOK       = 0
 	exitFailed   = 1  // it did not work, or what was compared differs
 	exitUsage    = 2  // wrong usage or configuration: trying again cannot help
+	exitUnknown  = 3  // nobody knows whether an operation happened
 	exitTryLater = 75 // the database or the server cannot be reached
 )
 
@@ -88,6 +89,7 @@ func (s *shell) root() *cobra.Command {
 		s.migrateCommand(),
 		s.configCommand(),
 		s.sendCommand(),
+		s.callCommand(),
 		s.eventsCommand(),
 		s.effectsCommand(),
 		s.deadCommand(),
@@ -118,6 +120,9 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if _, ok := errors.AsType[*usageError](err); ok {
+				return err
+			}
 			if cmd.HasParent() && !cmd.HasSubCommands() {
 				return usagef("usage: %s, not %s; see `%s --help`", strings.TrimSuffix(cmd.UseLine(), " [flags]"), plural(len(args), "argument", "arguments"), cmd.CommandPath())
 			}

@@ -27,6 +27,11 @@ func usagef(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
+// unknownOutcomeError is an operation of which nobody knows whether it happened.
+type unknownOutcomeError struct{ text string }
+
+func (e *unknownOutcomeError) Error() string { return e.text }
+
 // tryLaterError is a failure that time may cure.
 type tryLaterError struct{ text string }
 
@@ -41,9 +46,12 @@ func exitCode(err error) int {
 	var problems config.Problems
 	var later *tryLaterError
 	var setting *session.SettingError
+	var unknown *unknownOutcomeError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &unknown):
+		return exitUnknown
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
 		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type callFlags struct {
+	url                               string
+	secretEnv, secretFile, credential string
+	key                               string
+	keyFrom                           []string
+	data                              string
+	headers                           []string
+	contract, parent                  string
+	wait, timeout                     time.Duration
+}
+
+// defaultCallWait is how long --wait alone waits for the result.
+const defaultCallWait = 30 * time.Second
+
+func (s *shell) callCommand() *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call <source> <operation>",
+		Short: "Call an operation of a source, once, and show its result",
+		Long: "Call an operation of a source of the provider operation. Oncegate carries the call out once per key,\n" +
+			"so the same command may be repeated whenever its outcome is in doubt. The command itself repeats the\n" +
+			"call, with the same key, when the server cannot be reached, is overloaded or asks it to come again.\n\n" +
+			"--key-from makes the key from its values, in the order run, step, tick and then as written, exactly\n" +
+			"as a recipe of the source makes it from fields with these values. Each part is sent as a header as\n" +
+			"well: run as Run-Id, the others under their own names. The key is therefore the same whether\n" +
+			"the source has a recipe of these headers or takes the caller's key. If the secret is the token of a\n" +
+			"session, the session has the run already, and step and tick are all that --key-from may name.\n\n" +
+			"The server is --url, else $ONCEGATE_URL, else the one of the configuration, else the running\n" +
+			"`oncegate dev`. The secret comes from --secret-env or --secret-file, else from the source in the\n" +
+			"configuration; it is never an argument.\n\n" +
+			"Exits with 0 if the operation is done, or recorded where nobody waits; with 1 if it failed, wholly or\n" +
+			"in part; with 2 if the call was refused, so that repeating it as it is cannot help; with 3 if the\n" +
+			"outcome is indeterminate and waits for a person or a probe; and with 75 if there was no answer in\n" +
+			"time, so that the same command should be repeated.",
+		Example: "  oncegate call agents charge --key-from run=42,step=3 --data @charge.json --wait\n" +
+			"  oncegate call agents charge --key order-17-charge --data '{\"amount\":100}' --wait=2m --output json\n" +
+			"  jq -n '{amount:100}' | oncegate call agents charge --key order-18-charge --data - --secret-env AGENT_SECRET --url https://hooks.example.com",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 3 && args[2] != "" && strings.ContainsAny(args[2][:1], "0123456789") {
+				if _, err := time.ParseDuration(args[2]); err == nil {
+					return usagef("%q is one argument too many: write --wait=%s, with an equals sign; see `oncegate call --help`", clean(args[2]), clean(args[2]))
+				}
+			}
+			return cobra.ExactArgs(2)(nil, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.call(cmd.Context(), args[0], args[1], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "url", "", "the `url` of the server, or of the source if it ends in /in/<source>")
+	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable that holds the secret of the credential, or a session's token")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file that holds it")
+	flags.StringVar(&f.credential, "credential", "", "the credential of the configuration to call as (default the only one)")
+	flags.StringVar(&f.key, "key", "", "the idempotency key, as it is sent")
+	flags.StringSliceVar(&f.keyFrom, "key-from", nil, "make the key from these `name=value` parts; a part with a comma is put in double quotes")
+	flags.StringVar(&f.data, "data", "", "the payload: @file, - for stdin, or the text itself")
+	flags.StringArrayVar(&f.headers, "header", nil, "one more header, such as 'Traceparent: 00-...'; may be repeated")
+	flags.StringVar(&f.contract, "contract", "", "the contract version that the caller was built for")
+	flags.StringVar(&f.parent, "parent", "", "the call that this one follows, by its event or its key")
+	flags.DurationVar(&f.wait, "wait", 0, "wait for the result, this long at most once the call is recorded")
+	flags.Lookup("wait").NoOptDefVal = defaultCallWait.String()
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "go on trying this long until the call is recorded")
+	return cmd
+}
+
+// callReport is what the command shows in JSON.
+type callReport struct {
+	Outcome    callOutcome `json:"outcome"`
+	Source     string      `json:"source"`
+	Operation  string      `json:"operation"`
+	Key        string      `json:"key,omitempty"`
+	Event      string      `json:"event,omitempty"`
+	Location   string      `json:"location,omitempty"`
+	HTTPStatus int         `json:"http_status,omitempty"`
+	// Replayed reports that the result is the stored one of an earlier call.
+	Replayed bool `json:"replayed"`
+	// Requests counts the requests that were made, those for the result included.
+	Requests int `json:"requests"`
+	// Answer is the last answer as the server gave it, if it is JSON.
+	Answer json.RawMessage `json:"answer,omitempty"`
+}
+
+func (s *shell) call(ctx context.Context, source, operation string, f callFlags) error {
+	if f.timeout <= 0 {
+		return usagef("--timeout %s: must be longer than zero, such as 30s", f.timeout)
+	}
+	if f.wait < 0 {
+		return usagef("--wait=%s: must not be negative; leave it out to return once the call is recorded", f.wait)
+	}
+	request, err := s.callRequest(source, operation, f)
+	if err != nil {
+		return err
+	}
+	caller := &operationCaller{request: request, client: newCallClient(), wait: f.wait, timeout: f.timeout, waiting: s.noteWaiting}
+	last := caller.run(ctx)
+	report := callReport{
+		Outcome: last.outcome, Source: source, Operation: operation, Key: request.key, Event: last.event,
+		Location: last.location, HTTPStatus: last.status, Replayed: last.replayed, Requests: caller.requests,
+	}
+	if json.Valid(last.body) {
+		report.Answer = last.body
+	}
+	if s.output == "json" {
+		if err := s.json(report); err != nil {
+			return err
+		}
+	} else if last.event != "" {
+		s.showCall(&report, last)
+	}
+	return callVerdict(request, last, f)
+}
+
+// noteWaiting tells a person once why the command does not return.
+func (s *shell) noteWaiting(fault string, timeout time.Duration) {
+	if file, ok := s.err.(*os.File); ok && isTerminal(file) {
+		fmt.Fprintf(s.err, "oncegate: %s; trying again for up to %s\n", clean(fault), timeout)
+	}
+}
+
+// showCall writes the result for a person.
+func (s *shell) showCall(report *callReport, last *callAnswer) {
+	replayed := ""
+	if report.Replayed {
+		replayed = "yes, this is the stored result of an earlier call"
+	}
+	document := last.document()
+	page(s.out, []pair{
+		{"operation", report.Operation},
+		{"outcome", string(report.Outcome)},
+		{"event", report.Event},
+		{"location", report.Location},
+		{"key", report.Key},
+		{"repeated", replayed},
+		{"parent", document.Parent},
+	})
+	if len(document.Effects) == 0 {
+		return
+	}
+	fmt.Fprintln(s.out)
+	t := &table{header: []string{"ROUTE", "STATE", "REASON", "RESULT"}, spare: []string{"REASON"}}
+	for _, e := range document.Effects {
+		result := string(e.Result)
+		if result == "null" {
+			result = ""
+		}
+		t.add(e.Route, e.State, e.Reason, oneLine(result))
+	}
+	t.write(s.out, s.width())
+}
+
+// callVerdict turns the answer into the error that makes the exit code.
+func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
+	switch last.outcome {
+	case callDone:
+		return nil
+	case callRecorded:
+		if f.wait == 0 {
+			return nil
+		}
+		return tryLaterf("the operation is recorded as %s and not at rest after %s; repeat the same command to go on waiting", clean(last.event), f.wait)
+	case callFailed:
+		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; to try again, call under a new key and name this call with --parent " + clean(last.event)}
+	case callPartial:
+		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; what is done stays done, so correct the rest by another operation"}
+	case callIndeterminate:
+		return &unknownOutcomeError{text: fmt.Sprintf("nobody knows whether the operation happened%s; do not call again under another key: ask %s later, when a person or a probe has found out", last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.event)))}
+	case callRefused:
+		if last.recorded {
+			return usagef("the operation is recorded as %s, and its result was refused (%s)", clean(last.event), last.problem(request))
+		}
+		return usagef("the call was refused (%s)", last.problem(request))
+	case callNoAnswer:
+	}
+	text := last.fault
+	if last.event != "" {
+		text += "; the operation is recorded as " + clean(last.event)
+	}
+	return tryLaterf("%s; repeat the same command: its key makes that safe", text)
+}

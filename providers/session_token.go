@@ -1,0 +1,11 @@
+package providers
+
+import "regexp"
+
+// sessionToken is the form of an agent session's token: a prefix that secret scanners can
+// recognise, and 256 random bits in base64url.
+var sessionToken = regexp.MustCompile(`^ogs_[A-Za-z0-9_-]{43}$`)
+
+// IsSessionToken reports whether a bearer token has the form of an agent session's token. Nothing
+// else is worth being looked up among the sessions.
+func IsSessionToken(token string) bool { return sessionToken.MatchString(token) }
