@@ -77,3 +77,6 @@ func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []i
 	g := &row.Group[int, int]{Run: run, Size: size, Flushers: 1, Apart: apart, Timeout: time.Second}
 	return g.Do
 }
+
+// FindAgentSession is the statement of every call under a session, for the test of its plan.
+const FindAgentSession = findAgentSession

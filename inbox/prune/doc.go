@@ -16,7 +16,8 @@
 //
 // A [Pruner] removes what is past its horizon ([Horizons]) and needed by nothing:
 // whole days of bodies, settled effects with their attempts, then events that have
-// no effect left, keys and streams that nothing can ask for any more, and records.
+// no effect left, keys and streams that nothing can ask for any more, and records:
+// refusals, sessions of agents a day after they expired, replays and audits.
 // Only one pass runs at a time, but every batch is safe without that: rows are
 // locked with SKIP LOCKED by one statement and looked at again by the next. A walk
 // goes on where the last pass ended and begins anew once a day; what was left

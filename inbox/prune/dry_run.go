@@ -197,10 +197,14 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 	}
 	var replays, items, audits int64
 	err = tx.QueryRow(ctx, countRecords, s.retention.cutoff(replayRetention), s.retention.cutoff(s.retention.longest.Audit)).Scan(&replays, &items, &audits)
+	if err != nil {
+		return nil, err
+	}
 	if s.retention.longest.Audit == 0 {
 		audits = 0
 	}
-	for _, c := range []Count{{Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
+	sessions, err := s.countAgentSessions(ctx, tx)
+	for _, c := range []Count{{Table: "agent_session", Rows: sessions}, {Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
 		if c.Rows > 0 {
 			out = append(out, c)
 		}

@@ -42,6 +42,7 @@ func TestPrunePlans(t *testing.T) {
 		"replay items":   {"replay_pkey", "replay_item_pkey", "replay_outcome_pkey"},
 		"replays":        {"replay_pkey"},
 		"audits":         {"audit_pkey"},
+		"agent sessions": {"agent_session_expiry_idx", "agent_session_pkey"},
 		"keep bodies":    {"inbox_event_pkey", partition + "_pkey"},
 		"lock kept":      {"inbox_body_kept_pkey"},
 		"delete kept":    {"inbox_body_kept_pkey", "inbox_event_pkey"},

@@ -1,0 +1,76 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// AuditRevokeSessions: sessions of agents were ended before their time. Stored: never change.
+const AuditRevokeSessions AuditAction = "session.revoke"
+
+// RevokeAgentSessions says which open sessions end. Actor and Reason are required, and so is ID or
+// Source.
+type RevokeAgentSessions struct {
+	// ID is one session; zero is all that the other fields name.
+	ID ID
+
+	// Source, with Credential and Run if they are given, names sessions by what they are of.
+	Source, Credential, Run string
+
+	Actor, Reason string
+}
+
+// ErrNoSessions is returned by [RevokeAgentSessions] where nothing says which sessions it means.
+var ErrNoSessions = errors.New("name a session by its id, or sessions by their source")
+
+// The sessions of one source at most: whoever opens more of them meanwhile is not held up.
+const revokeAgentSessions = `
+UPDATE agent_session a SET revoked_at = now()
+FROM source s
+WHERE s.id = a.source_id AND a.revoked_at IS NULL AND a.expires_at > now()
+    AND ($1::uuid IS NULL OR a.id = $1) AND ($2::text = '' OR s.name = $2)
+    AND ($3::text = '' OR a.credential = $3) AND ($4::text = '' OR a.run = $4)
+RETURNING a.id`
+
+// Revoke ends the sessions and gives their ids. Processes notice within seconds. To find none is no
+// error: what was meant is over already.
+func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (revoked []ID, err error) {
+	if r.ID.IsZero() && r.Source == "" {
+		return nil, ErrNoSessions
+	}
+	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
+		return nil, fmt.Errorf("revoking sessions: %w", err)
+	}
+	object := "source/" + r.Source
+	if !r.ID.IsZero() {
+		object = "session/" + r.ID.String()
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, revokeAgentSessions, r.ID, r.Source, r.Credential, r.Run)
+		if err != nil {
+			return err
+		}
+		if revoked, err = pgx.CollectRows(rows, pgx.RowTo[ID]); err != nil || len(revoked) == 0 {
+			return err
+		}
+		var now time.Time
+		if err := tx.QueryRow(ctx, row.ReadClock).Scan(&now); err != nil {
+			return err
+		}
+		return WriteAuditTx(ctx, tx, AuditEntry{
+			At: now, Actor: r.Actor, Action: AuditRevokeSessions, Object: object, Reason: r.Reason,
+			Before: map[string]string{"source": r.Source, "credential": r.Credential, "run": r.Run}, After: map[string]int{"sessions": len(revoked)},
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoking sessions: %w", err)
+	}
+	return revoked, nil
+}
