@@ -73,6 +73,11 @@
 // becomes the duplicate of its successor and takes them along. An owner that may have
 // happened keeps its key, whatever a person decides about it.
 //
+// An effect may become a list: one effect, its item, for each recipient. The recipe's key and
+// what the item means make the item's key, and the transaction that writes some items
+// ([Effects.WriteItems]) asks for their keys. The positions of a list that was begun never change,
+// so that whoever goes on begins behind the last one.
+//
 // # How order is kept
 //
 // What package sequence decides about a stream is decided in the claim and in the

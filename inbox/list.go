@@ -144,6 +144,11 @@ SELECT e.id, s.name, e.event_id, e.type, e.received_at, e.admission, e.deliverie
 FROM inbox_event e JOIN source s ON s.id = e.source_id
 WHERE CASE WHEN $1::uuid IS NOT NULL THEN e.id = $1 ELSE s.name = $2 AND e.event_id = $3 END`
 
+// All of them, also the items of lists that are not shown; the newest state first.
+const countEventEffects = `
+SELECT coalesce(string_agg(n.state || ' ' || n.count, ', ' ORDER BY n.newest DESC), '')
+FROM (SELECT x.state, count(*) AS count, max(x.id::text) AS newest FROM effect x WHERE x.event_id = $1 GROUP BY x.state) n`
+
 // Event gives one event by our id or by its key, source/event-id. It returns
 // [ErrNotFound] if there is none.
 func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
@@ -166,18 +171,9 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts := map[string]int{}
-	var order []string
-	for _, effect := range d.EffectRows {
-		if counts[effect.State]++; counts[effect.State] == 1 {
-			order = append(order, effect.State)
-		}
+	if err := l.pool.QueryRow(ctx, countEventEffects, d.ID).Scan(&d.Effects); err != nil {
+		return nil, fmt.Errorf("counting the effects of event %s: %w", ref, err)
 	}
-	parts := make([]string, len(order))
-	for i, state := range order {
-		parts[i] = fmt.Sprintf("%s %d", state, counts[state])
-	}
-	d.Effects = strings.Join(parts, ", ")
 	return &d, nil
 }
 

@@ -41,11 +41,14 @@ type EffectRow struct {
 	Attempts int        `json:"attempts"`
 	Code     string     `json:"code,omitempty"`
 	NextAt   *time.Time `json:"next_at,omitempty"`
+
+	// Item is the position in a list of which the effect is one item; 0 for all others.
+	Item int `json:"item,omitempty"`
 }
 
 const listEffects = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at
+       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
@@ -56,9 +59,12 @@ WHERE ($1::text = '' OR s.name = $1)
   AND ($4::text = '' OR x.state = $4)
   AND ($5::uuid IS NULL OR x.id >= $5)
   AND ($6::uuid IS NULL OR x.id < $6)
-  AND ($7::uuid IS NULL OR x.event_id = $7)
+  AND ($7::uuid IS NULL OR x.event_id = $7 AND x.item <= $9)
 ORDER BY x.id DESC
 LIMIT $8`
+
+// shownItems is how many items of each of its lists an event shows.
+const shownItems = 100
 
 // Effects gives one page of effects, newest first.
 func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, error) {
@@ -67,7 +73,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, erro
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
 	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, row.PageSize(f.Limit))
+		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, row.PageSize(f.Limit), shownItems)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects: %w", err)
 	}
@@ -107,12 +113,13 @@ type EffectDetail struct {
 	LeaseUntil    *time.Time   `json:"lease_until,omitempty"`
 	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
 	DuplicateOf   *ID          `json:"duplicate_of,omitempty"`
+	List          *ListSummary `json:"list,omitempty"` // if it became a list
 	AttemptRows   []AttemptRow `json:"attempt_rows"`
 }
 
 const showEffect = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at,
+       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item,
        x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
        x.duplicate_of
 FROM effect x
@@ -135,7 +142,7 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	var d EffectDetail
 	err := l.pool.QueryRow(ctx, showEffect, id).Scan(
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
-		&d.Attempts, &d.Code, &d.NextAt,
+		&d.Attempts, &d.Code, &d.NextAt, &d.Item,
 		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
 		&d.DuplicateOf)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -143,6 +150,9 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading effect %s: %w", id, err)
+	}
+	if d.List, err = l.list(ctx, &d); err != nil {
+		return nil, err
 	}
 	rows, err := l.pool.Query(ctx, listAttempts, id)
 	if err != nil {

@@ -31,6 +31,9 @@ type OperationsConfig struct {
 	// it is not asked. It defaults to 200 ms.
 	Poll time.Duration
 
+	// Now is for how often events of many effects are read. It defaults to time.Now.
+	Now func() time.Time
+
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 }
@@ -45,6 +48,7 @@ type Operations struct {
 	waiters  map[ID][]chan []byte
 	settled  []ID
 	released bool
+	later    map[ID]time.Time // when events of many effects are read again
 	stop     context.CancelFunc
 	done     chan struct{}
 
@@ -67,7 +71,10 @@ func NewOperations(cfg OperationsConfig) (*Operations, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Operations{cfg: cfg, waiters: make(map[ID][]chan []byte), kick: make(chan struct{}, 1)}, nil
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Operations{cfg: cfg, waiters: make(map[ID][]chan []byte), later: make(map[ID]time.Time), kick: make(chan struct{}, 1)}, nil
 }
 
 // Start begins to look for those who wait, until Stop.
@@ -179,6 +186,7 @@ const maxChecked = 256
 // look renders those of the events that are at rest and hands the results to who
 // waits for them. What fails is asked again: by the next poll or the next caller.
 func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
+	events = o.due(events)
 	slices.SortFunc(events, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
 	for chunk := range slices.Chunk(slices.Compact(events), maxChecked) {
 		documents, err := o.documents(ctx, chunk)
@@ -197,6 +205,47 @@ func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
 		}
 		o.mu.Unlock()
 	}
+}
+
+// An event with a list has many effects, and each that ends would have all of them read
+// again. From manyEffects on, it is read again after so long for each of them; who asks for
+// one result is answered at once.
+const (
+	manyEffects    = 500
+	readEffectEach = 100 * time.Microsecond
+)
+
+// readLater remembers that an event of so many effects, some of which go on, was read.
+func (o *Operations) readLater(event ID, effects int) {
+	if effects < manyEffects {
+		return
+	}
+	now := o.cfg.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.later) >= maxSettled {
+		clear(o.later) // they are read once more than they need to be
+	}
+	o.later[event] = now.Add(time.Duration(effects) * readEffectEach)
+}
+
+// due are those of the events that are read now. Somebody who waits is looked after by
+// the next poll, and a result that nobody waits for is rendered for who asks first.
+func (o *Operations) due(events []ID) []ID {
+	now := o.cfg.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.later) == 0 {
+		return events
+	}
+	return slices.DeleteFunc(events, func(id ID) bool {
+		until, many := o.later[id]
+		if many && now.Before(until) {
+			return true
+		}
+		delete(o.later, id)
+		return false
+	})
 }
 
 // Waiting is how many operations somebody waits for in this process.
@@ -329,6 +378,8 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 			out[id] = f.document
 		case f.AtRest:
 			due = append(due, id)
+		default:
+			o.readLater(id, len(f.Effects)+f.Omitted)
 		}
 	}
 	if len(due) == 0 {

@@ -57,10 +57,19 @@ type EffectOutcome struct {
 	// Result is what was kept of a success: JSON as it is, other text as a string,
 	// nothing of what is neither.
 	Result json.RawMessage `json:"result,omitempty"`
+
+	// List sums up the list that the effect became; nil if it became none.
+	List *ListOutcome `json:"list,omitempty"`
+
+	item int
 }
 
-// MaxOutcomeEffects bounds how many effects of an event an answer lists.
-const MaxOutcomeEffects = 1000
+// MaxOutcomeEffects bounds how many effects of an event an answer lists, and
+// MaxOutcomeItems how many items of each list are among them.
+const (
+	MaxOutcomeEffects = 1000
+	MaxOutcomeItems   = 100
+)
 
 // How much of what targets said an answer repeats: bytes of each text, and number of texts.
 const (
@@ -76,13 +85,14 @@ const (
 // What a target said is read of what failed alone, by the key of its attempts.
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
-    f.route, f.state, f.reason, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
+    f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
     coalesce(f.happened, 0), coalesce(f.final, 0),
     v.event_id, coalesce(v.canonical_sha256, v.body_sha256), f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
 LEFT JOIN LATERAL (
+  SELECT * FROM (
     SELECT r.name AS route, e.state, coalesce(o.reason, e.reason) AS reason, e.item,
         coalesce(o.result, e.result) AS result,
         CASE WHEN o.result IS NULL THEN e.result_key_id ELSE o.result_key_id END AS result_key_id,
@@ -102,9 +112,10 @@ LEFT JOIN LATERAL (
     FROM effect e
     JOIN route r ON r.id = e.route_id
     LEFT JOIN effect o ON o.id = e.duplicate_of
-    WHERE e.event_id = v.id
-    ORDER BY r.name, e.item
-    LIMIT $2) f ON d.event_id IS NULL OR $3
+    WHERE e.event_id = v.id) counted
+  WHERE counted.item <= $6
+  ORDER BY counted.route, counted.item
+  LIMIT $2) f ON d.event_id IS NULL OR $3
 LEFT JOIN LATERAL (
     SELECT x.code, x.excerpt, x.excerpt_key_id, x.excerpt_sealed
     FROM effect_attempt x
@@ -116,7 +127,7 @@ ORDER BY v.id, f.route, f.item`
 // outcomes reads where the events stand. Of one whose document is stored it
 // reads nothing else, unless effects is true.
 func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
-	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses())
+	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses(), MaxOutcomeItems)
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +140,14 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 			kind, admission                             string
 			document, result                            []byte
 			route, state, reason                        *string
+			item                                        *int
 			total, open, dead, unknown, happened, final int
 			failed                                      bool
 			eventID                                     string
 			intent                                      []byte
 			said                                        lastAnswer
 		)
-		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &result, &resultKey, &resultOf, &failed,
+		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
 			&total, &open, &dead, &unknown, &happened, &final,
 			&eventID, &intent, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
@@ -157,7 +169,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		if result, err = keys.Open(place.Result(resultOf), resultKey, result); err != nil {
 			o.sealed, result = err, nil
 		}
-		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result)}
+		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result), item: *item}
 		if reason != nil {
 			e.Reason = Reason(*reason)
 		}
@@ -172,7 +184,11 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		o.Effects = append(o.Effects, e)
 		o.Omitted = total - len(o.Effects)
 	}
-	return out, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows.Close() // the connection is needed again
+	return out, addLists(ctx, db, out, effects)
 }
 
 func embeddable(result []byte) json.RawMessage {

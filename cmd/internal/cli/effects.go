@@ -33,12 +33,18 @@ func effectTable(rows []inbox.EffectRow, withEvent bool) *table {
 
 func (s *shell) effectsCommand() *cobra.Command {
 	var f listFlags
+	var listOf string
 	list := &cobra.Command{
 		Use: "list", Short: "List effects, newest first", Args: cobra.NoArgs,
+		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
+		Example: "  oncegate effects list --state dead",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, before, err := f.parse(effectStates())
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("list") {
+				return s.listItems(cmd, listOf, &f, before)
 			}
 			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
 				return lister.Effects(ctx, inbox.EffectFilter{
@@ -50,6 +56,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 		},
 	}
 	f.add(list, strings.Join(effectStates(), ", "))
+	list.Flags().StringVar(&listOf, "list", "", "only the items of the list that this effect became, by its id")
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one effect, or those of an event, with their attempts", Args: cobra.ExactArgs(1),
 		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or\n" +
@@ -140,7 +147,12 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		{"finished", timeOrEmpty(e.FinishedAt)},
 		{"re-armed", rearms},
 		{"duplicate of", duplicateOf},
+		{"item", itemOrEmpty(e.Item)},
+		{"list", listText(e.List)},
 	})
+	if e.List != nil && e.List.States[inbox.EffectDead]+e.List.States[inbox.EffectIndeterminate] > 0 {
+		fmt.Fprintf(s.out, "\n`oncegate effects list --list %s --state dead` shows the dead ones, a page at a time.\n", e.ID)
+	}
 	if len(e.AttemptRows) == 0 {
 		return nil
 	}

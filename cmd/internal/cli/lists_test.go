@@ -42,6 +42,7 @@ var wrong = map[string][]struct{ value, says string }{
 	"before":      {{"x", `--before "x"`}},
 	"after":       {{"x", `--after "x" is not a whole number`}},
 	"state":       {{"nonsense", `--state "nonsense" is unknown; known are `}},
+	"list":        {{"x", `--list "x": not an id`}, {"019551b9-0000-7001-8001-020304050607 --source shop", "--source and --list: "}},
 	"event":       {{"x", `--event "x" is not our id of an event`}},
 	"error-class": {{"nonsense", `--error-class "nonsense" is unknown`}},
 	"dead-reason": {{"nonsense", `--dead-reason "nonsense" is no reason`}},

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// listItems shows one page of the items of the list that an effect became.
+func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before inbox.ID) error {
+	id, err := inbox.ParseID(list)
+	if err != nil {
+		return usagef("--list %q: not an id; `oncegate effects show <event>` shows the effect that became the list", list)
+	}
+	for name, given := range map[string]string{"--source": f.source, "--type": f.kind, "--route": f.route, "--since": f.since} {
+		if given != "" {
+			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
+		}
+	}
+	return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
+		rows, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Before: before, Limit: f.limit})
+		switch {
+		case errors.Is(err, inbox.ErrNotFound):
+			return nil, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
+		case errors.Is(err, inbox.ErrNoList):
+			return nil, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
+		}
+		return rows, err
+	}, listItemTable, func(row inbox.EffectRow) inbox.ID { return row.ID })
+}
+
+func listItemTable(rows []inbox.EffectRow) *table {
+	t := &table{header: []string{"ITEM", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"NEXT", "CODE", "ATTEMPTS"}, whole: []string{"ID"}}
+	for _, row := range rows {
+		t.add(fmt.Sprint(row.Item), row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, timeOrEmpty(row.NextAt), row.ID.String())
+	}
+	return t
+}
+
+func itemOrEmpty(item int) string {
+	if item == 0 {
+		return ""
+	}
+	return strconv.Itoa(item)
+}
+
+// listText sums up the list that an effect became: "written 500 of 10000: done 480, pending 20".
+func listText(list *inbox.ListSummary) string {
+	if list == nil {
+		return ""
+	}
+	text := fmt.Sprintf("written %d", list.Written)
+	if list.Total > 0 {
+		text += fmt.Sprintf(" of %d", list.Total)
+	}
+	var states []string
+	for _, state := range effectStates() {
+		if n := list.States[inbox.EffectState(state)]; n > 0 {
+			states = append(states, fmt.Sprintf("%s %d", state, n))
+		}
+	}
+	if len(states) > 0 {
+		text += ": " + strings.Join(states, ", ")
+	}
+	return text
+}
