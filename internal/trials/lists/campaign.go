@@ -1,0 +1,238 @@
+package lists
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Options say how long the lists are, and where they are mailed.
+type Options struct {
+	// Recipients is the length of each list.
+	Recipients int
+
+	// URL is the database and Schema the schema, which is made.
+	URL, Schema string
+
+	// Dir holds the binary, the configuration and the log.
+	Dir string
+
+	// Progress reports each part; it may be nil.
+	Progress func(format string, args ...any)
+}
+
+// Evidence is what the ledgers hold in the end.
+type Evidence struct {
+	Recipients []string
+
+	// Undisturbed are the messages of the first list, Killed those of the second, and
+	// Repeated those of the third.
+	Undisturbed, Killed, Repeated map[Message]int
+
+	// Added is the recipient whom only the third list names.
+	Added string
+
+	// Indeterminate is how many messages of the second list were under way at a kill.
+	Indeterminate int
+
+	// Kills is how often the process was killed.
+	Kills int
+}
+
+const secret = "lists-secret-lists-secret"
+
+const configuration = `
+work: { lease: 5s, sweep_every: 1s }
+targets:
+  post: { kind: mail, smtp: "smtp://%s", from: "Shop <shop@sink.example>", starttls: off }
+sources:
+  lists:
+    provider: operation
+    secrets: [{ env: LISTS_SECRET, name: shop }]
+    max_body: 8MiB
+    routes:
+      - { name: news, types: [news], target: post, key: { fields: [body.campaign] }, mail: { to: body.to, subject: "News of {{.Body.campaign}}", text: "Dear {{.To}},\n\nthis is the news." } }
+`
+
+type campaign struct {
+	options Options
+	world   *rig.World
+	config  rig.NodeConfig
+	mail    *mailServer
+	db      *pgx.Conn
+	node    *rig.Node
+	client  *http.Client
+}
+
+// Run mails the three lists and reads the ledgers.
+func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	c := &campaign{options: o, client: rig.NewClient(1, time.Minute)}
+	defer func() { err = errors.Join(err, c.close(ctx)) }()
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	v := &Evidence{Recipients: make([]string, o.Recipients), Added: "added@example.com"}
+	for i := range v.Recipients {
+		v.Recipients[i] = fmt.Sprintf("r%d@example.com", i+1)
+	}
+	if err := c.mailLists(ctx, v); err != nil {
+		return nil, rig.ExplainFailure(err, fmt.Sprintf("./scripts/lists %d", o.Recipients), c.world.Logs("")...)
+	}
+	return v, nil
+}
+
+func (c *campaign) prepare(ctx context.Context) (err error) {
+	o := c.options
+	if c.mail, err = startMailServer(); err != nil {
+		return err
+	}
+	if c.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "lists", Dir: o.Dir, DSN: o.URL}); err != nil {
+		return err
+	}
+	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
+		return err
+	}
+	if _, err := c.world.WriteFile("oncegate.yml", fmt.Sprintf(configuration, c.mail.address())); err != nil {
+		return err
+	}
+	c.config = rig.NodeConfig{
+		Name: "serve", Config: filepath.Join(o.Dir, "oncegate.yml"), Schema: o.Schema,
+		Env: []string{"LOG_LEVEL=warn", "GOMEMLIMIT=160MiB", "LISTS_SECRET=" + secret},
+	}
+	c.node, err = c.world.Serve(ctx, c.config)
+	return err
+}
+
+func (c *campaign) close(ctx context.Context) error {
+	var errs []error
+	if c.node != nil {
+		errs = append(errs, c.node.Kill())
+	}
+	if c.db != nil {
+		errs = append(errs, c.db.Close(context.WithoutCancel(ctx)))
+	}
+	if c.mail != nil {
+		errs = append(errs, c.mail.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
+	began := time.Now()
+	if err := c.call(ctx, "may", v.Recipients); err != nil {
+		return err
+	}
+	if err := c.waitForRest(ctx); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	peak, err := rig.PeakRSS(c.node.PID())
+	if err != nil {
+		return err
+	}
+	cpu, err := rig.CPU(c.node.PID())
+	if err != nil {
+		return err
+	}
+	v.Undisturbed = c.mail.drain()
+	c.options.Progress("%d recipients, undisturbed: %.1f s, %.0f a second; %.1f s of processor time and at most %d MiB of memory in the process",
+		len(v.Recipients), took.Seconds(), float64(len(v.Recipients))/took.Seconds(), cpu.Seconds(), peak>>20)
+
+	began = time.Now()
+	if err := c.call(ctx, "june", v.Recipients); err != nil {
+		return err
+	}
+	if err := c.kill(ctx, "some items to be written", v, func() (bool, error) {
+		n, err := c.count(ctx, `SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE e.item > 0 AND v.event_id LIKE '%june%'`)
+		return n > 0, err
+	}); err != nil {
+		return err
+	}
+	for _, part := range []int{4, 2} {
+		if err := c.kill(ctx, "some messages to be sent", v, func() (bool, error) { return c.mail.count() >= len(v.Recipients)+len(v.Recipients)/part, nil }); err != nil {
+			return err
+		}
+	}
+	if err := c.waitForRest(ctx); err != nil {
+		return err
+	}
+	if v.Indeterminate, err = c.count(ctx, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`); err != nil {
+		return err
+	}
+	v.Killed = c.mail.drain()
+	c.options.Progress("%d recipients, killed %d times: %.1f s; %d messages were under way at a kill and wait for a person",
+		len(v.Recipients), v.Kills, time.Since(began).Seconds(), v.Indeterminate)
+
+	if err := c.call(ctx, "june", append([]string{v.Added}, v.Recipients...)); err != nil {
+		return err
+	}
+	if err := c.waitForRest(ctx); err != nil {
+		return err
+	}
+	v.Repeated = c.mail.drain()
+	return nil
+}
+
+// kill kills the process as soon as a condition holds, and starts it again.
+func (c *campaign) kill(ctx context.Context, what string, v *Evidence, holds func() (bool, error)) error {
+	if err := rig.Until(ctx, c.limit(), what, holds); err != nil {
+		return err
+	}
+	if err := c.node.Kill(); err != nil {
+		return err
+	}
+	v.Kills++
+	var err error
+	c.node, err = c.world.Serve(ctx, c.config)
+	return err
+}
+
+// call makes one call of the operation, under a key of its own.
+func (c *campaign) call(ctx context.Context, month string, to []string) error {
+	body, err := json.Marshal(map[string]any{"campaign": month, "to": to})
+	if err != nil {
+		return err
+	}
+	header := http.Header{
+		"Content-Type": {"application/json"}, "Authorization": {"Bearer " + secret},
+		"Idempotency-Key": {fmt.Sprintf("the-list-of-%s-with-%d", month, len(to))}, "Oncegate-Operation": {"news"},
+	}
+	status, answer, err := rig.Post(ctx, c.client, c.node.SourceURL("lists"), body, header)
+	if err != nil {
+		return err
+	}
+	if status/100 != 2 {
+		return fmt.Errorf("the call was answered %d: %s", status, answer)
+	}
+	return nil
+}
+
+func (c *campaign) count(ctx context.Context, sql string) (n int, err error) {
+	err = c.db.QueryRow(ctx, sql).Scan(&n)
+	return n, err
+}
+
+// waitForRest waits until no effect is under way.
+func (c *campaign) waitForRest(ctx context.Context) error {
+	return rig.Poll(ctx, 100*time.Millisecond, c.limit(), "the effects to come to rest", func() (bool, error) {
+		var busy bool
+		err := c.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE next_at IS NOT NULL)`).Scan(&busy)
+		return !busy, err
+	})
+}
+
+// limit is a generous time for one list.
+func (c *campaign) limit() time.Duration {
+	return 2*time.Minute + time.Duration(c.options.Recipients)*60*time.Millisecond
+}
