@@ -84,11 +84,16 @@ type compiler struct {
 	env *cel.Env
 }
 
-// shared is built once, since building it is slow.
-var shared = sync.OnceValues(newCompiler)
+// shared and sharedWithKey are built once, since building them is slow.
+var (
+	shared        = sync.OnceValues(func() (*compiler, error) { return newCompiler() })
+	sharedWithKey = sync.OnceValues(func() (*compiler, error) {
+		return newCompiler(cel.Variable("key", cel.StringType), cel.Variable("key_uuid", cel.StringType))
+	})
+)
 
-func newCompiler() (*compiler, error) {
-	env, err := cel.NewEnv(
+func newCompiler(more ...cel.EnvOption) (*compiler, error) {
+	env, err := cel.NewEnv(append([]cel.EnvOption{
 		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Event]()),
 		ext.Strings(),
 		cel.CrossTypeNumericComparisons(true),
@@ -96,7 +101,7 @@ func newCompiler() (*compiler, error) {
 		cel.Variable("event", cel.ObjectType("expression.Event")),
 		cel.Variable("body", cel.DynType),
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
-	)
+	}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the environment of expressions: %w", err)
 	}
@@ -105,7 +110,15 @@ func newCompiler() (*compiler, error) {
 
 // Compile checks an expression and makes it ready. Its error is one line and
 // says where. It may be called concurrently.
-func Compile(source string, want Want) (*Program, error) {
+func Compile(source string, want Want) (*Program, error) { return compileIn(shared, source, want) }
+
+// CompileWithKey is [Compile] for an expression that makes a part of a request. It also
+// sees the effect's idempotency key, as "key" and "key_uuid": see [Input].
+func CompileWithKey(source string, want Want) (*Program, error) {
+	return compileIn(sharedWithKey, source, want)
+}
+
+func compileIn(shared func() (*compiler, error), source string, want Want) (*Program, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, errors.New("the expression is empty")
 	}

@@ -22,6 +22,11 @@ type Input struct {
 	// Headers are those kept of the delivery; names are looked up in lower case.
 	Headers map[string]string
 
+	// Key is the effect's idempotency key, for what [CompileWithKey] has compiled: such
+	// expressions see it as "key", and as "key_uuid" the name-based UUID (RFC 9562, B.2,
+	// in the namespace of URLs) that is made of it, for targets that take no longer keys.
+	Key string
+
 	once    sync.Once
 	body    any
 	headers map[string]string
@@ -40,6 +45,10 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "headers":
 		in.once.Do(in.decode)
 		return in.headers, true
+	case "key":
+		return in.Key, true
+	case "key_uuid":
+		return keyUUID(in.Key), true
 	}
 	return nil, false
 }

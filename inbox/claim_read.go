@@ -26,7 +26,7 @@ WHERE e.id = ANY ($1::uuid[])`
 const claimColumns = `
     e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.key_hash, e.unknown_since, e.unknown_lease,
+    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.route_version, e.key_hash, e.unknown_since, e.unknown_lease,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''),
@@ -105,7 +105,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	err := r.Scan(append([]any{
 		&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
 		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey,
-		&c.Item, &c.KeyHash, &unknown, &lease,
+		&c.Item, &c.RouteVersion, &c.KeyHash, &unknown, &lease,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent,
 		&b.class, &b.id, &b.offset, &b.length, &b.headers, &b.body, &b.keyID,

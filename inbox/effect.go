@@ -154,6 +154,9 @@ type Claim struct {
 	// unknownLease is the token of the claim of that attempt; zero if it is not known.
 	unknownLease ID
 
+	// RouteVersion is the version of the route under which the effect was recorded.
+	RouteVersion int
+
 	// Rendered is what was stored before the first send; nil if nothing was.
 	Rendered []byte
 

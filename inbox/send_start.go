@@ -11,21 +11,33 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
+// SendStart is what must be known of an attempt if its end is never seen.
+type SendStart struct {
+	// Rendered is what will be sent; nil if it is the body as received, or stored already.
+	Rendered []byte
+
+	// Replace puts Rendered in the place of what is stored, even if it is nil. Only an
+	// effect of which no attempt can have happened may be rendered anew.
+	Replace bool
+
+	// Began: the target cannot deduplicate, so that it counts that sending began.
+	Began bool
+}
+
 type sendStart struct {
 	effect, token ID
 	rendered      []byte
+	replace       bool
 	started       bool
 	keyID         *int32
 }
 
 // StartSend commits, before the first byte leaves, what must be known if the
-// attempt's end is never seen: the bytes that will be sent (nil if they are the
-// body as received) and, for a target that cannot deduplicate, that sending
-// began. It reports false if the claim is no longer the caller's: nothing may
-// be sent then.
-func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, started bool) (bool, error) {
-	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), rendered)
-	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, started: started}
+// attempt's end is never seen. It reports false if the claim is no longer the caller's:
+// nothing may be sent then.
+func (e *Effects) StartSend(ctx context.Context, claim *Claim, s SendStart) (bool, error) {
+	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), s.Rendered)
+	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, replace: s.Replace, started: s.Began}
 	ok, err := retryWhileLocked(ctx, func() (bool, bool, error) {
 		out, err := e.starts.Do(ctx, start)
 		return out.held, out.locked, err
@@ -40,15 +52,15 @@ func (e *Effects) StartSend(ctx context.Context, claim *Claim, rendered []byte, 
 // somebody else has locked is not waited for, and not in the answer.
 var startSends = `
 WITH reached AS MATERIALIZED (
-    SELECT e.id, a.token, a.rendered, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
+    SELECT e.id, a.token, a.rendered, a.replace, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
     FROM unnest(` + startColumns.Arrays() + `) AS a (` + startColumns.Names() + `)
     JOIN effect e ON e.id = a.id
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED),
 started AS (
     UPDATE effect e
-    SET rendered = coalesce(e.rendered, h.rendered),
-        rendered_key_id = CASE WHEN e.rendered IS NULL THEN h.key_id ELSE e.rendered_key_id END,
+    SET rendered = CASE WHEN h.replace THEN h.rendered ELSE coalesce(e.rendered, h.rendered) END,
+        rendered_key_id = CASE WHEN e.rendered IS NULL OR h.replace THEN h.key_id ELSE e.rendered_key_id END,
         send_started_at = CASE WHEN h.started THEN now() ELSE e.send_started_at END
     FROM reached h
     WHERE e.id = h.id AND h.held
@@ -61,6 +73,7 @@ var startColumns = row.ColumnsFrom(1,
 	row.UUID("id", func(a *sendStart) ID { return a.effect }),
 	row.UUID("token", func(a *sendStart) ID { return a.token }),
 	row.Bytes("rendered", func(a *sendStart) []byte { return a.rendered }),
+	row.Bool("replace", func(a *sendStart) bool { return a.replace }),
 	row.Bool("started", func(a *sendStart) bool { return a.started }),
 	row.Int("key_id", func(a *sendStart) *int32 { return a.keyID }),
 )

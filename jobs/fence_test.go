@@ -43,7 +43,7 @@ func TestAStaleLeaseEndsNothing(t *testing.T) {
 		t.Errorf("%+v, want the second attempt, after a sweep", fresh)
 	}
 
-	if mine, err := store.StartSend(t.Context(), stale, []byte("late"), true); err != nil || mine {
+	if mine, err := store.StartSend(t.Context(), stale, inbox.SendStart{Rendered: []byte("late"), Began: true}); err != nil || mine {
 		t.Errorf("a stale claim may send: %t, %v", mine, err)
 	}
 	// Both in one group: only the one that holds the lease is heard.
@@ -136,7 +136,7 @@ func TestAnAbandonedClaimIsTakenOver(t *testing.T) {
 	killed := b.store("killed")
 	b.claim(killed, id)
 	claim := b.claim(killed, lost)
-	if mine, err := killed.StartSend(t.Context(), claim, nil, true); err != nil || !mine {
+	if mine, err := killed.StartSend(t.Context(), claim, inbox.SendStart{Began: true}); err != nil || !mine {
 		t.Fatalf("starting: %t, %v", mine, err)
 	}
 	s, single := &sink{idempotent: true}, &sink{}

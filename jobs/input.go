@@ -20,11 +20,31 @@ func (r *Route) input(claim *inbox.Claim) *expression.Input {
 	}
 }
 
+// requestInput is a claim's event as the expressions see it that make a request.
+func (r *Route) requestInput(claim *inbox.Claim) *expression.Input {
+	in := r.input(claim)
+	in.Key = claim.Key
+	return in
+}
+
 // keyInput is a claim's event as the recipes of keys see it: a renamed source makes the
 // same keys.
 func (r *Route) keyInput(claim *inbox.Claim) *expression.Input {
 	in := r.input(claim)
 	in.Event.Source = cmp.Or(r.KeySource, r.Source)
+	return in
+}
+
+// RequestInput is a call's event as the expressions in an address see it. Of a header with
+// several values the first counts.
+func RequestInput(call *effect.Call) *expression.Input {
+	in := Input(call)
+	in.Headers = make(map[string]string, len(call.Event.Headers))
+	for name, values := range call.Event.Headers {
+		if len(values) > 0 {
+			in.Headers[name] = values[0]
+		}
+	}
 	return in
 }
 
@@ -36,6 +56,6 @@ func Input(call *effect.Call) *expression.Input {
 		Event: expression.Event{
 			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body,
+		Body: e.Body, Key: call.Key,
 	}
 }

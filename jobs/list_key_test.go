@@ -362,7 +362,7 @@ func TestAListGoesOnWhereItEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mine, err := store.StartSend(t.Context(), claim, list, false); !mine || err != nil {
+	if mine, err := store.StartSend(t.Context(), claim, inbox.SendStart{Rendered: list}); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	written, err := store.WriteItems(t.Context(), claim, itemsOf(claim, to[:inbox.MaxItemsWritten]))

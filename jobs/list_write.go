@@ -86,7 +86,7 @@ func (e *expansion) begin(ctx context.Context) (s *inbox.Settlement, held bool) 
 	if err != nil {
 		return e.expressionFailure(ctx, "to", err), true
 	}
-	mine, err := e.store.StartSend(context.WithoutCancel(ctx), e.claim, list, false)
+	mine, err := e.store.StartSend(context.WithoutCancel(ctx), e.claim, inbox.SendStart{Rendered: list})
 	if err != nil {
 		return e.retryExpansion(ctx, err, false), true
 	}

@@ -173,14 +173,16 @@ func TestALockedEffectHoldsUpNoOther(t *testing.T) {
 			started := make(chan error, len(claims))
 			for _, claim := range claims[1:] {
 				go func() {
-					mine, err := store.StartSend(t.Context(), claim, []byte("rendered"), true)
+					mine, err := store.StartSend(t.Context(), claim, inbox.SendStart{Rendered: []byte("rendered"), Began: true})
 					if err == nil && !mine {
 						err = errors.New("it was taken over")
 					}
 					started <- err
 				}()
 			}
-			go func() { _, _ = store.StartSend(t.Context(), claims[0], []byte("rendered"), true) }()
+			go func() {
+				_, _ = store.StartSend(t.Context(), claims[0], inbox.SendStart{Rendered: []byte("rendered"), Began: true})
+			}()
 			for range claims[1:] {
 				if err := <-started; err != nil {
 					t.Fatal(err)

@@ -63,7 +63,7 @@ func TestAnOutsideHandlerThatKillsTheProcess(t *testing.T) {
 	b := setup(t)
 	id := b.admit(once, 1)[0]
 	killed := b.store("killed")
-	if mine, err := killed.StartSend(t.Context(), b.claim(killed, id), nil, true); !mine || err != nil {
+	if mine, err := killed.StartSend(t.Context(), b.claim(killed, id), inbox.SendStart{Began: true}); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s'`)

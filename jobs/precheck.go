@@ -80,15 +80,20 @@ func (a attempt) checkTarget(ctx context.Context) (*inbox.Settlement, error) {
 	if err != nil || target == "" {
 		return nil, err
 	}
+	s := a.leaveElsewhere(ctx, target)
+	return &s, nil
+}
+
+// leaveElsewhere leaves an effect that may have happened at a place that this process has not.
+func (a attempt) leaveElsewhere(ctx context.Context, place string) inbox.Settlement {
 	if !a.cfg.Peers.Alike() && a.claim.StartedAt.Sub(a.claim.UnknownSince) < otherTargetFor {
-		s := putBack(a.claim, inbox.ReasonElsewhere, a.jittered(otherTargetEvery))
-		return &s, nil
+		return putBack(a.claim, inbox.ReasonElsewhere, a.jittered(otherTargetEvery))
 	}
 	s := ending(a.claim)
 	s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonElsewhere
 	a.log.WarnContext(ctx, "an effect may have happened at another target than this process has for its route: it is not sent, and waits for a person",
-		"effect", a.claim.Effect.String(), "target", clean(target))
-	return &s, nil
+		"effect", a.claim.Effect.String(), "target", clean(place))
+	return s
 }
 
 // effectKey gives the key that an effect has to ask for before this attempt, or how it

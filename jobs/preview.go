@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -26,8 +27,8 @@ type Preview struct {
 	Known bool
 	Route Route
 
-	// State is where the effect goes without an attempt: skipped or dead, for Reason.
-	// It is empty if an attempt is made. Said tells more, and quotes nothing of the
+	// State is where the effect goes without an attempt: skipped, dead or indeterminate, for
+	// Reason. It is empty if an attempt is made. Said tells more, and quotes nothing of the
 	// event.
 	State  inbox.EffectState
 	Reason inbox.Reason
@@ -46,6 +47,10 @@ type Preview struct {
 
 	// MissingKey is the sealing key that is not here, where Reason says so.
 	MissingKey int32
+
+	// AddressMade: the address is made now, since none is stored or the one that is stored does
+	// not hold any more.
+	AddressMade bool
 
 	// Request is what leaves. Stored: its body is what was stored for the effect.
 	// Rendered: it is made now. Neither: the body as received.
@@ -134,6 +139,10 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, route.List.meaning(text))
 		}
 	}
+	if err := openRendered(call); err != nil {
+		return dead(reasons.Render, err.Error())
+	}
+	out.Stored = call.Rendered != nil
 	rendered, err := route.mapBody(call, claim)
 	if err != nil {
 		return dead(reasons.Mapping, "map: "+err.Error())
@@ -145,6 +154,15 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	if call.Rendered == nil {
 		call.Rendered, out.Rendered = rendered, rendered != nil
+	}
+	switch fixed, err := route.fixAddress(sender, claim, call); {
+	case errors.Is(err, errElsewhere):
+		out.State, out.Reason, out.Said = inbox.EffectIndeterminate, inbox.ReasonElsewhere, err.Error()
+		return out
+	case err != nil:
+		return dead(reasons.Mapping, "url: "+err.Error())
+	default:
+		out.AddressMade = fixed.made
 	}
 	return p.request(out, sender, call)
 }

@@ -20,6 +20,9 @@ type Route struct {
 	// registered under, so that a renamed source makes the same keys. Empty is Source.
 	KeySource string
 
+	// Version is the route's, as it is registered for this configuration.
+	Version int
+
 	// Target names the sender or the transactional that carries the effects out.
 	Target string
 
@@ -106,17 +109,18 @@ func (r *Route) expands(claim *inbox.Claim) bool {
 
 // mapBody gives what the route's mapping makes of the event; nil without one.
 func (r *Route) mapBody(call *effect.Call, claim *inbox.Claim) ([]byte, error) {
-	if r.Map == nil {
+	if r.Map == nil || call.Address != "" && call.Rendered == nil { // it went out as received, to that address
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"
 	if call.Rendered != nil {
 		return nil, nil
 	}
-	return r.Map.JSON(r.input(claim))
+	return r.Map.JSON(r.requestInput(claim))
 }
 
-// call is one attempt at a claim as its kind sees it.
+// call is one attempt at a claim as its kind sees it, with what is stored of its request as
+// it is stored.
 func (r *Route) call(claim *inbox.Claim) *effect.Call {
 	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{

@@ -46,6 +46,10 @@ func (a attempt) send(ctx context.Context) error {
 	var result effect.Result
 	defer func() { left(result) }()
 	call := route.call(claim)
+	if err := openRendered(call); err != nil {
+		a.log.WarnContext(ctx, "reading what an effect sends", "effect", claim.Effect.String(), "route", route.Name, "error", err.Error())
+		return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: reasons.Render, Cause: err.Error()})
+	}
 	rendered, err := route.mapBody(call, claim)
 	if err != nil {
 		return a.settle(ctx, *a.expressionFailure(ctx, "map", err))
@@ -63,8 +67,14 @@ func (a attempt) send(ctx context.Context) error {
 		}
 		call.Rendered = rendered
 	}
-	if rendered != nil || !route.stored.Idempotent {
-		mine, err := a.store.StartSend(context.WithoutCancel(ctx), claim, rendered, !route.stored.Idempotent)
+	rendered, fixed, s := a.fixCall(ctx, call, rendered)
+	if s != nil {
+		return a.settle(ctx, *s)
+	}
+	if rendered != nil || fixed.replaces || !route.stored.Idempotent {
+		mine, err := a.store.StartSend(context.WithoutCancel(ctx), claim, inbox.SendStart{
+			Rendered: rendered, Replace: fixed.replaces, Began: !route.stored.Idempotent,
+		})
 		if err != nil {
 			// Nothing was sent, whether or not the start was recorded. The settlement takes
 			// the record back: once it has ended the lease, a start that is still on its

@@ -91,7 +91,7 @@ func TestNoSendStartsAfterTheLeaseHasEnded(t *testing.T) {
 				store := b.store("node-1")
 				claim := b.claim(store, b.admit(route, 1)[0])
 				b.exec(c.change)
-				mine, err := store.StartSend(t.Context(), claim, []byte("rendered"), true)
+				mine, err := store.StartSend(t.Context(), claim, inbox.SendStart{Rendered: []byte("rendered"), Began: true})
 				if err != nil || mine != c.mine {
 					t.Errorf("mine %t, %v; want %t", mine, err, c.mine)
 				}

@@ -66,7 +66,7 @@ func TestALostAttemptInAStream(t *testing.T) {
 			store := b.ordered(c.route, sequence.Policy{Mode: sequence.Contiguous, Start: "1", OnDead: c.onDead})
 			ids := b.sequenced(c.route, "order", "1", "2")
 			claim := b.claim(store, ids[0])
-			if _, err := store.StartSend(t.Context(), claim, nil, c.route == once); err != nil {
+			if _, err := store.StartSend(t.Context(), claim, inbox.SendStart{Began: c.route == once}); err != nil {
 				t.Fatal(err)
 			}
 			b.try(store, ids[1])

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
 // routeDescription is what a route led to in one version, for people and for
@@ -43,6 +45,9 @@ func describe(r *config.Route) routeDescription {
 			d.Method = "POST"
 		}
 		d.Address, d.AddressSHA256 = addressOf(t.URL)
+		if literals, _, err := forward.SplitAddress(t.URL); err == nil { // expressions need not be fit for an address
+			d.Address, _ = addressOf(strings.Join(literals, "x"))
+		}
 	case config.KindMail:
 		d.Address, d.AddressSHA256 = addressOf(t.SMTP)
 	case config.KindSQL:

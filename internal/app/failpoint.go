@@ -227,6 +227,20 @@ type killedSender struct {
 	before, after *failpoint
 }
 
+// Address implements [effect.Addresser] for what it stands before.
+func (s killedSender) Address(call *effect.Call) (string, error) {
+	if a, ok := s.Sender.(effect.Addresser); ok {
+		return a.Address(call)
+	}
+	return "", nil
+}
+
+// Reaches implements [effect.Addresser] for what it stands before.
+func (s killedSender) Reaches(address string) bool {
+	a, ok := s.Sender.(effect.Addresser)
+	return ok && a.Reaches(address)
+}
+
 // Send implements [effect.Sender].
 func (s killedSender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	s.before.pass()

@@ -1,15 +1,26 @@
 package app
 
 import (
+	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
+// addressValues give what stands in an address, by the texts of the expressions.
+func addressValues(programs map[string]*expression.Program) map[string]forward.Value {
+	out := make(map[string]forward.Value, len(programs))
+	for text, program := range programs {
+		out[text] = func(call *effect.Call) (string, error) { return program.Text(jobs.RequestInput(call)) }
+	}
+	return out
+}
+
 // forward makes the sender of a target that is reached over HTTP.
 func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
 	cfg := t.ForwardConfig()
-	cfg.URL, cfg.Now = url, a.cfg.Now
+	cfg.URL, cfg.Values, cfg.Now = url, addressValues(t.Values), a.cfg.Now
 	forward, err := forward.New(cfg)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // effect says what would become of one recorded effect.
@@ -60,6 +61,8 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 	switch {
 	case !p.Known:
 		return replay.VerdictNoRoute, d.why("the route's target is not in the configuration")
+	case p.State == inbox.EffectIndeterminate:
+		return replay.VerdictOtherKey, d.why("%s: it becomes indeterminate, nothing is sent", p.Said)
 	case p.State == inbox.EffectSkipped:
 		return replay.VerdictNoRoute, d.why("its condition is false: %s", p.Said)
 	case p.State != "":
@@ -74,6 +77,7 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 	if changed := j.body(event, e, route, was, &p, d); changed {
 		verdict = replay.VerdictOtherBody
 	}
+	was = j.address(event, e, route, was, &p, d)
 	if was.known() && was.elsewhere(route.today) || !was.known() && was.Target != route.today.Target {
 		if to := route.today.Target; !claim.UnknownSince.IsZero() && was.Target != "" && was.Target != to {
 			d.Today = nil
@@ -115,7 +119,7 @@ func cannotRender(p jobs.Preview) string {
 // claimOf is the claim that the first attempt of a replay makes.
 func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox.Claim {
 	claim := &inbox.Claim{
-		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
+		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, RouteVersion: e.RouteVersion, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
 		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered,
 		SequenceKeyHash: e.SequenceKeyHash, SequenceNumber: e.SequenceNumber, Event: event.Event,
 	}
@@ -193,8 +197,11 @@ func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judged
 
 // sentBody is what was sent, or would have been; made is false if no request was.
 func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) (body []byte, made bool) {
-	if e.Rendered != nil {
-		return e.Rendered, true
+	if fixed, err := effect.ReadRendered(e.Rendered); err == nil && e.Rendered != nil {
+		if fixed.Body == nil { // it went out as received, to an address of its own
+			return event.Event.Body, event.Event.Body != nil
+		}
+		return fixed.Body, true
 	}
 	if e.Lost {
 		return nil, false

@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 const (
@@ -30,9 +31,13 @@ func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDesc
 	if !e.FinishedAt.IsZero() {
 		out.FinishedAt = &e.FinishedAt
 	}
+	fixed, _ := effect.ReadRendered(e.Rendered) // what cannot be read was not made
+	if fixed.Address != "" {
+		out.Address, out.AddressSHA256 = addressOf(fixed.Address)
+	}
 	body, made := sentBody(event, e, was)
 	if made && body != nil {
-		out.Body = describeBody(body, e.Rendered != nil, "stored")
+		out.Body = describeBody(body, fixed.Body != nil, "stored")
 	}
 	return out
 }
@@ -42,6 +47,9 @@ func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRou
 	out := &replay.DiffRequest{
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
 		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key,
+	}
+	if p.Request.Address != "" {
+		out.Address, out.AddressSHA256 = route.shownAddress(p.Request.Address)
 	}
 	switch {
 	case e.Key == "":

@@ -24,6 +24,10 @@ const judged = `
 targets:
   billing: { kind: forward, url: "http://127.0.0.1:9/hooks/tok_9f3", idempotent: true, key_window: 1h, headers: { X-Team: env:SECRET } }
   other:   { kind: forward, url: "http://127.0.0.1:9/other", idempotent: true }
+  placed:  { kind: forward, url: "http://127.0.0.1:9/v1/{body.data.object.id}", method: PUT, idempotent: true }
+  moved:   { kind: forward, url: "http://127.0.0.1:9/v2/{body.data.object.id}?of={event.id}", method: PUT, idempotent: true }
+  lacking: { kind: forward, url: "http://127.0.0.1:9/{body.data.object.gone}", idempotent: true }
+  private: { kind: forward, url: "http://127.0.0.1:9/{body.data.object.email}", idempotent: true }
   post:    { kind: mail, smtp: "smtp://127.0.0.1:25", from: "shop@example.com", starttls: "off" }
 sources:
   stripe:
@@ -39,6 +43,9 @@ const (
 	judgedBody      = `{"id":"evt_1","object":"event","type":"invoice.paid","created":1700000000,"data":{"object":{"id":"in_1","total":12,"email":"a@example.com"}}}`
 	judgedSignature = "t=1700000000,v1=94b911c40421bfca13ca7c2dfe047d84e4e501ded1bb7cc9e8dec82544bf75ab"
 )
+
+const placedRoute = `      - { name: a, types: ["invoice.*"], target: placed }
+`
 
 const forwardRoute = `      - { name: a, types: ["invoice.*"], target: billing }
 `

@@ -72,6 +72,45 @@ func TestVerdicts(t *testing.T) {
 			yesterday: forwardRoute, event: func(r *replay.RecordedEvent) { r.NewKey, r.Effects[0].State = true, inbox.EffectDone },
 			want: replay.VerdictOtherKey, says: []string{"under a new key", `"key":"stripe/evt_1/a~v2"`}, without: []string{`"Idempotency-Key"`},
 		},
+		"the address that was stored, though today's differs": {
+			yesterday: placedRoute, today: strings.ReplaceAll(placedRoute, "target: placed", "target: moved"),
+			event: stored("\x00address http://127.0.0.1:9/v1/in_1\nreceived\n"), want: replay.VerdictOtherTarget,
+			says: []string{
+				`"address":"http://127.0.0.1:9/v1/in_1"`, `{"path":"address","before":"http://127.0.0.1:9/v1/in_1","after":"http://127.0.0.1:9/v2/in_1?of=xxxxx"}`,
+				"needs a new key",
+			},
+		},
+		"the address that is stored": {
+			yesterday: placedRoute, event: stored("\x00address http://127.0.0.1:9/v1/in_1\nreceived\n"), want: replay.VerdictSame,
+			says: []string{`"address":"http://127.0.0.1:9/v1/in_1"`, `"from":"received"`}, without: []string{`"today"`, "unused"},
+		},
+		"the address today, under a new key": {
+			yesterday: placedRoute, today: strings.ReplaceAll(placedRoute, "target: placed", "target: moved"),
+			event: func(r *replay.RecordedEvent) {
+				r.NewKey = true
+				stored("\x00address http://127.0.0.1:9/v1/in_1\nbody\n{}")(r)
+			}, want: replay.VerdictOtherKey,
+			says: []string{`"address":"http://127.0.0.1:9/v1/in_1"`, `"address":"http://127.0.0.1:9/v2/in_1?of=xxxxx"`},
+		},
+		"another server, of what may have happened": {
+			yesterday: placedRoute, event: func(r *replay.RecordedEvent) {
+				stored("\x00address http://127.0.0.1:8/v1/in_1\nreceived\n")(r)
+				r.Effects[0].UnknownSince = r.Event.ReceivedAt
+			}, want: replay.VerdictOtherKey, says: []string{"at another address", "it becomes indeterminate, nothing is sent"},
+		},
+		"another server, of what certainly did not happen": {
+			yesterday: placedRoute, event: stored("\x00address http://127.0.0.1:8/v1/in_1\nreceived\n"), want: replay.VerdictOtherTarget,
+			says: []string{`"address":"http://127.0.0.1:8/v1/in_1"`, `"address":"http://127.0.0.1:9/v1/in_1"`},
+		},
+		"cannot render: the address lacks a value": {
+			yesterday: strings.ReplaceAll(placedRoute, "placed", "lacking"), want: replay.VerdictCannotRender,
+			says: []string{"mapping_failed: url: body.data.object.gone: a field is missing"},
+		},
+		"an address of what is redacted is shown as far as its host": {
+			yesterday: strings.ReplaceAll(placedRoute, "placed", "private"), want: replay.VerdictOtherTarget,
+			event: stored("\x00address http://127.0.0.1:8/a%40example.com\nreceived\n"),
+			says:  []string{`"address":"http://127.0.0.1:9/..."`}, without: []string{"example.com"},
+		},
 		"another target": {
 			yesterday: forwardRoute, today: `      - { name: a, types: ["invoice.*"], target: other }
 `, want: replay.VerdictOtherTarget,

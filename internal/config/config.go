@@ -171,8 +171,11 @@ type Target struct {
 	Name string
 	Kind Kind
 
-	// URL is where forward sends to.
+	// URL is where forward sends to. Expressions may stand in its path and its query in braces.
 	URL string
+
+	// Values are the expressions of URL, by their texts.
+	Values map[string]*expression.Program
 	// Sign are the secrets forward signs with (Standard Webhooks), newest first; may be empty.
 	Sign []Reference
 	// Idempotent says that the target deduplicates by the idempotency key. If not,

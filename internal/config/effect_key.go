@@ -73,7 +73,7 @@ func (r *reader) keyFields(recipe *expression.Recipe, n *yamltree.Node) {
 func (r *reader) mapping(n *yamltree.Node) *expression.Mapping {
 	if !n.IsMapping() {
 		var m *expression.Mapping
-		r.expression(n, expression.Value, func(p *expression.Program) { m = expression.NewMapping(p) })
+		r.requestExpression(n, func(p *expression.Program) { m = expression.NewMapping(p) })
 		return m
 	}
 	members := map[string]*expression.Mapping{}

@@ -92,7 +92,7 @@ func (r *reader) quickstart(cfg *Config) {
 	var provider, name, forward string
 	override(r, "ONCEGATE_SOURCE_PROVIDER", &provider, verbatim)
 	override(r, "ONCEGATE_SOURCE_NAME", &name, checkedName)
-	override(r, "ONCEGATE_FORWARD_URL", &forward, httpURL)
+	override(r, "ONCEGATE_FORWARD_URL", &forward, forwardURL)
 	if provider == "" {
 		for _, alone := range []string{
 			"ONCEGATE_SOURCE_NAME", "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET",
@@ -138,6 +138,9 @@ func (r *reader) quickstart(cfg *Config) {
 				r.report.Add("ONCEGATE_FORWARD_URL: %s", line)
 			}
 		}
+		r.compileValues(valueTexts(forward), true, &target.Values, func(format string, args ...any) {
+			r.report.Add("ONCEGATE_FORWARD_URL: "+format, args...)
+		})
 		override(r, "ONCEGATE_FORWARD_ALLOW", &target.Allow, prefixes)
 		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
 		for _, t := range cfg.Targets {

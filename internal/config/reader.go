@@ -61,12 +61,24 @@ func failLines(n *yamltree.Node, err error) {
 // expression reads a CEL expression. The bare word type is the event's type: in
 // CEL itself it is the name of a function.
 func (r *reader) expression(n *yamltree.Node, want expression.Want, use func(*expression.Program)) {
+	r.compiled(n, func(text string) (*expression.Program, error) { return expression.Compile(text, want) }, use)
+}
+
+// requestExpression reads a CEL expression that makes a part of a request, and so sees the
+// idempotency key.
+func (r *reader) requestExpression(n *yamltree.Node, use func(*expression.Program)) {
+	r.compiled(n, func(text string) (*expression.Program, error) {
+		return expression.CompileWithKey(text, expression.Value)
+	}, use)
+}
+
+func (r *reader) compiled(n *yamltree.Node, compile func(string) (*expression.Program, error), use func(*expression.Program)) {
 	var program *expression.Program
 	if yamltree.Read(n, &program, func(text string) (*expression.Program, error) {
 		if strings.TrimSpace(text) == "type" {
 			text = "event.type"
 		}
-		return expression.Compile(text, want)
+		return compile(text)
 	}) {
 		use(program)
 	}

@@ -124,6 +124,9 @@ func RedactURLs(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
 	}
+	if shown, ok := redactTemplate(text); ok {
+		return shown
+	}
 	if wholeURL.MatchString(text) {
 		return RedactURL(text)
 	}

@@ -23,7 +23,7 @@ func targetReference() []Section {
 			{"open", "`30s`", "How long they stop."},
 		}},
 		{Name: "target forward", Title: "Targets over HTTP (`forward`)", Prefix: "targets.<name>.", Text: "A forward sends each event as one HTTP request. See [A target over HTTP](../guides/http-target.md).", Keys: with(
-			Key{"url", "required", "Where the request goes."},
+			Key{"url", "required", "Where the request goes. [Expressions](#expressions) in braces may stand in its path and its query, as in `https://api.example/orders/{body.id}`. See [Values of the event in the address](../guides/http-target.md#values-of-the-event-in-the-address)."},
 			Key{"idempotent", "required", "`true`: the target recognises a key that it has seen, and a failed attempt is retried under that key. `false`: an effect is sent again only if it certainly did not happen. A single 5xx or timeout then leaves its outcome to a person or a probe."},
 			Key{"method", "`POST`", "`POST`, `PUT` or `PATCH`."},
 			Key{"sign", "none", "Secrets that the request is signed with ([Standard Webhooks](https://www.standardwebhooks.com)), newest first."},

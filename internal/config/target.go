@@ -67,7 +67,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	}
 	switch t.Kind {
 	case KindForward:
-		keys["url"] = r.reference(&t.URL, httpURL)
+		keys["url"] = r.reference(&t.URL, forwardURL)
 		keys["sign"] = func(n *yamltree.Node) { t.Sign = r.secrets(n) }
 		keys["idempotent"] = yamltree.Bool(&t.Idempotent)
 		keys["retry_on"] = func(n *yamltree.Node) { t.RetryOn = r.retryOn(n) }
@@ -113,6 +113,9 @@ func (r *reader) checkTarget(t *Target) {
 		t.node.FailKey("key_window needs idempotent: true")
 	case t.Kind == KindForward:
 		// The kind itself knows whether it can do what is configured.
+		if !r.urlValues(t) {
+			return
+		}
 		_, err := forward.New(t.ForwardConfig())
 		failLines(t.node.Below(""), err)
 	case t.Kind == KindMail:
@@ -134,7 +137,7 @@ func idempotentMissing(yes, no string) []string {
 // ForwardConfig is the target as its kind takes it.
 func (t *Target) ForwardConfig() forward.Config {
 	cfg := forward.Config{
-		URL: t.URL, Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, RetryOn: t.RetryOn, KeyHeader: t.KeyHeader, Headers: t.Headers,
+		URL: t.URL, Values: addressValues(t.Values), Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, RetryOn: t.RetryOn, KeyHeader: t.KeyHeader, Headers: t.Headers,
 		Pass: t.PassHeaders, ReplayedHeader: t.ReplayedHeader, KeepReply: t.KeepReply,
 	}
 	for _, key := range t.Keys() {
@@ -157,7 +160,7 @@ func (r *reader) sql(t *Target) {
 func (r *reader) parameters(n *yamltree.Node) map[string]*expression.Program {
 	out := map[string]*expression.Program{}
 	for _, member := range n.Members() {
-		r.expression(member, expression.Value, func(p *expression.Program) { out[member.Name()] = p })
+		r.requestExpression(member, func(p *expression.Program) { out[member.Name()] = p })
 	}
 	return out
 }

@@ -40,6 +40,10 @@ type Call struct {
 	// Attempt counts from 1.
 	Attempt int
 
+	// Address is where the attempt goes, as [Addresser] made it before the first one; empty
+	// if the kind has one address for all.
+	Address string
+
 	// Rendered is what Render gave before the first attempt; nil if the kind
 	// renders nothing (the body is sent as received).
 	Rendered []byte

@@ -7,7 +7,10 @@ type Request struct {
 	// Method and Headers are those of a request over HTTP; empty for other kinds. The
 	// values of configured headers are hidden, and what is the attempt's own (its
 	// number, time and signature) is left out.
-	Method  string
+	Method string
+	// Address is where it goes, where that is made of the event; empty where the target has
+	// one address for all.
+	Address string
 	Headers http.Header
 
 	// Body is the bytes that would go out.

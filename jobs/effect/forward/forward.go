@@ -55,8 +55,13 @@ const maxReply = 64 << 10
 
 // Config configures a [Sender]. URL is required.
 type Config struct {
-	// URL is where events go: http or https, without user and fragment.
+	// URL is where events go: http or https, without user and fragment. Expressions in braces
+	// may stand in its path and its query: "https://api.example/orders/{body.id}".
 	URL string
+
+	// Values give what stands for the expressions in URL, by their texts. They are escaped
+	// for their place.
+	Values map[string]Value
 
 	// Method defaults to POST; PUT and PATCH are possible.
 	Method string
@@ -118,7 +123,8 @@ type Config struct {
 // itself.
 type Sender struct {
 	cfg       Config
-	url       *url.URL
+	url       *url.URL // of a template, with "x" for its values
+	template  *template
 	keys      [][]byte
 	passed    []string
 	transport *http.Transport
@@ -131,7 +137,7 @@ func New(cfg Config) (*Sender, error) {
 	f := &Sender{cfg: cfg}
 	var errs []error
 	var err error
-	if f.url, err = targetURL(cfg.URL); err != nil {
+	if f.template, f.url, err = targetTemplate(cfg.URL, cfg.Values); err != nil {
 		errs = append(errs, err)
 	}
 	switch cfg.Method {
@@ -208,6 +214,22 @@ func New(cfg Config) (*Sender, error) {
 	return f, nil
 }
 
+// targetTemplate reads a target's address and the expressions in it.
+func targetTemplate(address string, values map[string]Value) (*template, *url.URL, error) {
+	t, err := parseTemplate(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range t.places {
+		p := &t.places[i]
+		if p.value = values[p.expression]; p.value == nil {
+			return nil, nil, errors.New("url: an expression in braces has no value; a brace that is meant as it is, is written %7B or %7D")
+		}
+	}
+	u, err := targetURL(strings.Join(t.literals, "x"))
+	return t, u, err
+}
+
 // targetURL reads a target's address. Its errors never quote it: it may carry a
 // token.
 func targetURL(s string) (*url.URL, error) {
@@ -263,7 +285,11 @@ func (f *Sender) request(ctx context.Context, call *effect.Call) (*http.Request,
 	if call.Rendered != nil {
 		body = call.Rendered
 	}
-	req, err := http.NewRequestWithContext(ctx, f.cfg.Method, f.url.String(), &once{b: body})
+	address, err := f.address(call)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, f.cfg.Method, address, &once{b: body})
 	if err != nil {
 		return nil, err
 	}

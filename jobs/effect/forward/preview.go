@@ -34,5 +34,5 @@ func (f *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	if call.Rendered != nil {
 		body = call.Rendered
 	}
-	return effect.Request{Method: req.Method, Headers: req.Header, Body: body}, nil
+	return effect.Request{Method: req.Method, Address: call.Address, Headers: req.Header, Body: body}, nil
 }

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
+)
+
+// forwardURL reads where a target is, with expressions in braces.
+func forwardURL(s string) (string, error) {
+	literals, _, err := forward.SplitAddress(s)
+	if err != nil {
+		return "", errors.New(strings.TrimPrefix(err.Error(), "url: "))
+	}
+	_, err = httpURL(strings.Join(literals, "x"))
+	return s, err
+}
+
+// valueTexts are the expressions that stand in an address in braces; none if its braces make no sense, which
+// whoever makes the target tells.
+func valueTexts(address string) []string {
+	_, texts, _ := forward.SplitAddress(address)
+	return texts
+}
+
+// urlValues compiles the expressions in a target's address.
+func (r *reader) urlValues(t *Target) bool {
+	n := t.node.Member("url")
+	text, _ := n.Text()
+	return r.compileValues(valueTexts(t.URL), isReference(text), &t.Values, n.Fail)
+}
+
+// compileValues compiles the expressions of an address. Of one that comes from elsewhere, and may be a
+// secret, nothing is quoted.
+func (r *reader) compileValues(texts []string, secret bool, into *map[string]*expression.Program, fail func(string, ...any)) (sound bool) {
+	const hint = "a brace that is meant as it is, is written %%7B or %%7D"
+	sound = true
+	for i, text := range texts {
+		program, err := expression.CompileWithKey(text, expression.Value)
+		if err == nil && text != "key" {
+			if *into == nil {
+				*into = map[string]*expression.Program{}
+			}
+			(*into)[text] = program
+			continue
+		}
+		sound = false
+		switch {
+		case err == nil:
+			fail("{key} has slashes, which a path must not get; {key_uuid} is made of it and has none")
+		case secret:
+			fail("value %d in braces is no expression; "+hint, i+1)
+		default:
+			fail("{%s} is no expression: %v; "+hint, text, err)
+		}
+	}
+	return sound
+}
+
+// addressValues say which expressions an address has. Whoever sends gives their values.
+func addressValues(programs map[string]*expression.Program) map[string]forward.Value {
+	out := make(map[string]forward.Value, len(programs))
+	for text := range programs {
+		out[text] = func(*effect.Call) (string, error) { return "", errUnbound }
+	}
+	return out
+}
+
+var errUnbound = errors.New("no event is at hand")
+
+// redactTemplate hides the credentials of a text that is one address with expressions, and leaves those, which
+// are configuration. ok is false for any other text.
+func redactTemplate(address string) (shown string, ok bool) {
+	literals, texts, err := forward.SplitAddress(address)
+	if err != nil || len(texts) == 0 {
+		return "", false
+	}
+	var plain strings.Builder
+	restored := make([]string, 0, 2*len(texts))
+	for i, literal := range literals {
+		plain.WriteString(literal)
+		if i < len(texts) {
+			mark := "{" + strings.Repeat("v", i+1) + "}" // what RedactURL takes for a placeholder
+			plain.WriteString(mark)
+			restored = append(restored, mark, "{"+texts[i]+"}")
+		}
+	}
+	if !wholeURL.MatchString(plain.String()) {
+		return "", false
+	}
+	return strings.NewReplacer(restored...).Replace(RedactURL(plain.String())), true
+}

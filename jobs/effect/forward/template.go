@@ -1,0 +1,229 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// Value gives what stands in an address for one expression: a text that is not empty. Its
+// error is told to people and must not quote the event.
+type Value func(call *effect.Call) (string, error)
+
+const (
+	// maxValue bounds one value of an address, in bytes.
+	maxValue = 1024
+	// maxAddress bounds an address with its values, in bytes: what servers take at least.
+	maxAddress = 8000
+)
+
+// Why a value does not fit into an address. None quotes the value.
+var (
+	errValueEmpty   = errors.New("the value is empty")
+	errValueLong    = fmt.Errorf("the value is longer than %d bytes", maxValue)
+	errValueSlash   = errors.New("the value has a slash or a backslash, which would change the path")
+	errValueControl = errors.New("the value has a control character")
+	errValueDots    = errors.New("the value would make . or .. a step of the path")
+	errAddressLong  = fmt.Errorf("the address would be longer than %d bytes", maxAddress)
+)
+
+// template is an address with places for values: a literal, then a value and a literal for each place.
+type template struct {
+	literals []string
+	places   []place
+}
+
+// place is where a value stands.
+type place struct {
+	expression string
+	query      bool // in the query, not in the path
+	value      Value
+}
+
+// SplitAddress gives the expressions that stand in braces in an address, in order, and the literals before, between and
+// behind them, which are one more. The error says what is wrong with the braces, and does not quote the address.
+func SplitAddress(address string) (literals, expressions []string, err error) {
+	t, err := parseTemplate(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range t.places {
+		expressions = append(expressions, p.expression)
+	}
+	return t.literals, expressions, nil
+}
+
+var (
+	errBraceOpen   = errors.New("url: a { has no }; a brace that is meant as it is, is written %7B or %7D")
+	errBraceClosed = errors.New("url: a } has no {; a brace that is meant as it is, is written %7B or %7D")
+	errBraceEmpty  = errors.New("url: there is no expression between { and }")
+	errPlace       = errors.New("url: a value can stand in the path and in the query only, never in the scheme, user, host or port")
+	errDots        = errors.New("url: with values, . and .. may not be steps of the path")
+)
+
+// parseTemplate finds the expressions of an address. Quotes and inner braces belong to an
+// expression.
+func parseTemplate(address string) (*template, error) {
+	t := &template{}
+	start, depth := 0, 0
+	var quote byte
+	for i := 0; i < len(address); i++ {
+		c := address[i]
+		switch {
+		case quote != 0:
+			if c == '\\' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case depth > 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == '{':
+			if depth++; depth == 1 {
+				t.literals = append(t.literals, address[start:i])
+				start = i + 1
+			}
+		case c == '}' && depth == 0:
+			return nil, errBraceClosed
+		case c == '}':
+			if depth--; depth > 0 {
+				continue
+			}
+			p := place{expression: strings.TrimSpace(address[start:i])}
+			if p.expression == "" {
+				return nil, errBraceEmpty
+			}
+			t.places = append(t.places, p)
+			start = i + 1
+		}
+	}
+	if depth > 0 {
+		return nil, errBraceOpen
+	}
+	t.literals = append(t.literals, address[start:])
+	return t, t.checkPlaces()
+}
+
+// checkPlaces refuses values anywhere but in the path and the query.
+func (t *template) checkPlaces() error {
+	if len(t.places) == 0 {
+		return nil
+	}
+	_, rest, found := strings.Cut(t.literals[0], "://")
+	if !found || !strings.ContainsAny(rest, "/?") {
+		return errPlace
+	}
+	query := false
+	for i := range t.places {
+		query = query || strings.Contains(t.literals[i], "?")
+		t.places[i].query = query
+	}
+	path, _, _ := strings.Cut(strings.Join(t.literals, "x"), "?")
+	if hasDotStep(path) {
+		return errDots
+	}
+	return nil
+}
+
+// fill gives the address for a call. The error says which expression, and quotes nothing of the event.
+func (t *template) fill(call *effect.Call) (string, error) {
+	var b strings.Builder
+	b.WriteString(t.literals[0])
+	for i, p := range t.places {
+		value, err := p.value(call)
+		if err == nil {
+			value, err = p.escape(value)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", p.expression, err)
+		}
+		b.WriteString(value)
+		b.WriteString(t.literals[i+1])
+	}
+	address := b.String()
+	if len(address) > maxAddress {
+		return "", errAddressLong
+	}
+	if path, _, _ := strings.Cut(address, "?"); hasDotStep(path) {
+		return "", errValueDots
+	}
+	return address, nil
+}
+
+// escape makes a value fit for its place: nothing of it can end the place or be taken for more than a text.
+// In a path a slash is refused although it could be escaped: many servers and proxies undo
+// that before they look at the path.
+func (p place) escape(value string) (string, error) {
+	switch {
+	case value == "":
+		return "", errValueEmpty
+	case len(value) > maxValue:
+		return "", errValueLong
+	case p.query:
+	case strings.ContainsAny(value, `/\`):
+		return "", errValueSlash
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return "", errValueControl
+	}
+	return escapeAll(value), nil
+}
+
+// escapeAll escapes all but the unreserved characters of RFC 3986, 2.3.
+func escapeAll(value string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(value) {
+		switch c := value[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&0xf])
+		}
+	}
+	return b.String()
+}
+
+// hasDotStep reports whether a step of the path is . or .., escaped or not.
+func hasDotStep(path string) bool {
+	for step := range strings.SplitSeq(path, "/") {
+		if plain, err := url.PathUnescape(step); err == nil && (plain == "." || plain == "..") {
+			return true
+		}
+	}
+	return false
+}
+
+var _ effect.Addresser = (*Sender)(nil)
+
+// Address implements [effect.Addresser].
+func (f *Sender) Address(call *effect.Call) (string, error) {
+	if len(f.template.places) == 0 {
+		return "", nil
+	}
+	return f.template.fill(call)
+}
+
+// Reaches implements [effect.Addresser].
+func (f *Sender) Reaches(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == f.url.Scheme && strings.EqualFold(u.Host, f.url.Host) && u.User == nil && u.Fragment == ""
+}
+
+// address gives where a call is sent.
+func (f *Sender) address(call *effect.Call) (string, error) {
+	switch {
+	case call.Address == "" && len(f.template.places) > 0:
+		return "", errors.New("the address was not made")
+	case call.Address == "":
+		return f.url.String(), nil
+	case !f.Reaches(call.Address):
+		return "", errors.New("the address is another server's")
+	}
+	return call.Address, nil
+}
