@@ -45,6 +45,9 @@ type Preview struct {
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
+	// List is what it becomes effects of, if it is a list: texts, such as recipients.
+	List []string
+
 	// MissingKey is the sealing key that is not here, where Reason says so.
 	MissingKey int32
 
@@ -109,6 +112,9 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		if len(items) == 0 {
 			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
 			return out
+		}
+		for _, item := range items {
+			out.List = append(out.List, item.text)
 		}
 		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].RefusesLists() {
 			return dead(inbox.ReasonListOrder, listRefusal(route, out.Items))

@@ -24,16 +24,18 @@ const judgeChunk = 50
 
 // An event's effects as they stand. Of the items of a list those that were asked
 // for are enough: the first one stands for their route.
-const readRecordedEffects = `
+const readRecordedEffects = recordedEffectColumns + `
+WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
+ORDER BY e.event_id, e.route_id, e.item`
+
+const recordedEffectColumns = `
 SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
     e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     coalesce(e.last_code, ''), e.finished_at,
     coalesce(t.applied::text, '')
 FROM effect e
 JOIN route r ON r.id = e.route_id
-LEFT JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash
-WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
-ORDER BY e.event_id, e.route_id, e.item`
+LEFT JOIN stream t ON t.route_id = e.route_id AND t.key_hash = e.sequence_key_hash`
 
 const readRecordedEvents = `
 SELECT v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), v.source_id, s.name,
@@ -140,8 +142,13 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 	if err != nil {
 		return nil, err
 	}
+	return collectRecordedEffects(rows, keys, len(events))
+}
+
+// collectRecordedEffects reads the effects of so many events, by event.
+func collectRecordedEffects(rows pgx.Rows, keys *seal.Keyring, events int) (map[inbox.ID][]RecordedEffect, error) {
 	defer rows.Close()
-	out := make(map[inbox.ID][]RecordedEffect, len(events))
+	out := make(map[inbox.ID][]RecordedEffect, events)
 	for rows.Next() {
 		var event inbox.ID
 		var r RecordedEffect

@@ -110,17 +110,30 @@ func readIDs(in io.Reader) ([]inbox.ID, error) {
 func (s *shell) replayPlanCommand() *cobra.Command {
 	var f planFlags
 	var d decision
+	var c compareFlags
 	var show int
 	cmd := &cobra.Command{
 		Use: "plan [id...]", Short: "Plan a replay without doing anything",
 		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which\n" +
 			"are left out, and why. Name effects by ids or by a filter; there is no implicit everything. The\n" +
-			"plan can be run for an hour with `replay run` and the digest that this command prints.",
+			"plan can be run for an hour with `replay run` and the digest that this command prints.\n\n" +
+			"With --run and --compare it plans nothing: it shows each step of a run, whatever became of it, beside what\n" +
+			"would be sent today. The exit code is 0 only if all steps match.",
 		Example: "  oncegate replay plan --source stripe --route billing --since 12h\n" +
-			"  oncegate dead list --text 'no such customer' --export jsonl | oncegate replay plan --ids -",
+			"  oncegate dead list --text 'no such customer' --export jsonl | oncegate replay plan --ids -\n" +
+			"  oncegate replay plan --source agents --run 42 --compare",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
+			}
+			if compare, err := c.asked(cmd, args); err != nil {
+				return err
+			} else if compare {
+				filter, err := f.dead.filter()
+				if err != nil {
+					return err
+				}
+				return s.compareRun(cmd, &c, filter.Source, filter.Since)
 			}
 			scope, err := f.scope(s, args)
 			if err != nil {
@@ -145,6 +158,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	c.add(cmd)
 	cmd.Flags().StringVar(&d.reason, "reason", "", "why it is planned")
 	cmd.Flags().StringVar(&d.actor, "actor", "", "who plans (default $ONCEGATE_ACTOR, then $USER)")
 	cmd.Flags().IntVar(&show, "show", 0, "show that many items, with their diffs")

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// compareFlags are what an audit of a run is made of.
+type compareFlags struct {
+	run, after       string
+	compare, results bool
+	limit            int
+}
+
+func (f *compareFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.run, "run", "", "with --compare: the run, which is the first part of its keys")
+	flags.BoolVar(&f.compare, "compare", false, "compare the steps of --run with what would be sent today; nothing is planned, sent or stored")
+	flags.BoolVar(&f.results, "results", false, "with --compare: also ask the probes of the targets what has become of each step")
+	flags.IntVar(&f.limit, "limit", replay.MaxAudit, fmt.Sprintf("with --compare: how many events, up to %d", replay.MaxAudit))
+	flags.StringVar(&f.after, "after", "", "with --compare: the page after this event")
+}
+
+// asked reports whether an audit is asked for, or what is wrong with how it is.
+func (f *compareFlags) asked(cmd *cobra.Command, args []string) (bool, error) {
+	if !f.compare {
+		for _, name := range []string{"run", "results", "limit", "after"} {
+			if cmd.Flags().Changed(name) {
+				return false, usagef("--%s needs --compare, which compares a run and plans nothing", name)
+			}
+		}
+		return false, nil
+	}
+	if f.run == "" || len(args) > 0 {
+		return false, usagef("--compare needs a --run, and no ids")
+	}
+	if f.limit < 1 || f.limit > replay.MaxAudit {
+		return false, usagef("--limit %d: must be from 1 to %d", f.limit, replay.MaxAudit)
+	}
+	for _, name := range []string{
+		"ids", "all", "include-indeterminate", "include-done", "include-discarded", "include-called-again", "new-routes", "new-key", "show", "reason", "actor",
+		"type", "route", "target", "dead-reason", "error-class", "text", "event-id", "until",
+	} {
+		if cmd.Flags().Changed(name) {
+			return false, usagef("--%s and --compare exclude each other: a run is compared as a whole, and nothing is planned", name)
+		}
+	}
+	return true, nil
+}
+
+// compareRun compares a run and says by its error whether all of it matches.
+func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, source string, since time.Time) error {
+	cfg, err := s.loadConfig()
+	if err != nil {
+		return err
+	}
+	if err := checkRunSource(cfg, source); err != nil {
+		return err
+	}
+	ask := replay.AuditRequest{Source: source, Run: providers.KeyPart(f.run), Since: since, Limit: f.limit}
+	if f.after != "" {
+		if ask.After, err = inbox.ParseID(f.after); err != nil {
+			return usagef("--after %q is not an event's id", clean(f.after))
+		}
+	}
+	var audit *replay.Audit
+	err = s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+		audit, err = s.audit(cmd.Context(), cfg, pool, keys, ask, f.results)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.showAudit(audit, f.results)
+}
+
+func checkRunSource(cfg *config.Config, name string) error {
+	var operations []string
+	for _, source := range cfg.Sources {
+		if source.Provider == nil || !source.Provider.IsOperation() {
+			continue
+		}
+		if source.Name == name {
+			return nil
+		}
+		operations = append(operations, source.Name)
+	}
+	if len(operations) == 0 {
+		return usagef("no source of the configuration takes operations: only these have runs")
+	}
+	return usagef("--compare needs --source with a source of operations: %s", clean(strings.Join(operations, ", ")))
+}
+
+func (s *shell) audit(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool, keys *seal.Keyring, ask replay.AuditRequest, results bool) (*replay.Audit, error) {
+	judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: newLogger(s, cfg.Log)})
+	if err != nil {
+		return nil, err
+	}
+	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: pool, Keyring: keys, Comparer: judge.Comparison()})
+	if err != nil {
+		return nil, err
+	}
+	out, err := auditor.Audit(ctx, ask)
+	if err != nil || !results {
+		return out, err
+	}
+	asked, err := judge.Results()
+	if err != nil {
+		return nil, err
+	}
+	return out, asked.Compare(ctx, out)
+}
+
+var errRunDiffers = errors.New("not every step matches")
+
+func (s *shell) showAudit(audit *replay.Audit, results bool) error {
+	t := &table{
+		header: []string{"OPERATION", "KEY", "ROUTE", "STATE", "ORIGINAL", "TODAY", "MATCH", "WHY"},
+		spare:  []string{"WHY", "STATE", "ROUTE"}, whole: []string{"MATCH", "KEY"},
+	}
+	if results {
+		t.header = append(t.header, "STORED", "TARGET SAYS")
+	}
+	for i := range audit.Steps {
+		step := &audit.Steps[i]
+		match := "yes"
+		if !step.Match {
+			match = string(step.Verdict)
+		}
+		cells := []string{
+			step.Operation, step.Key, step.Route, string(step.State), requestText(step.Original), requestText(step.Today), match, strings.Join(step.Why, "; "),
+		}
+		if results && step.Result != nil {
+			cells = append(cells, step.Result.Stored, step.Result.Target)
+		} else if results {
+			cells = append(cells, "", "")
+		}
+		t.add(cells...)
+	}
+	if err := s.show(t, audit); err != nil {
+		return err
+	}
+	if s.output == "table" {
+		fmt.Fprintf(s.out, "matching: %d of %s; nothing was planned, sent or stored\n", audit.Matching, plural(len(audit.Steps), "step", "steps"))
+	}
+	switch {
+	case len(audit.Steps) == 0:
+		return &failure{text: "source " + audit.Source + " has no step of run " + audit.Run}
+	case audit.Next != nil:
+		return &failure{text: "there are more steps: add --after " + audit.Next.String()}
+	case !audit.AllMatch() && s.output == "json":
+		return errSilent
+	case !audit.AllMatch():
+		return errRunDiffers
+	}
+	return nil
+}
+
+// requestText is one side of a step: where it goes and the beginning of its body's digest.
+func requestText(r *replay.DiffRequest) string {
+	if r == nil {
+		return ""
+	}
+	text := strings.Join(strings.Fields(r.Target+" "+r.Method+" "+r.Address), " ")
+	if r.Body != nil {
+		text += fmt.Sprintf(" %.8s", r.Body.SHA256)
+	}
+	return text
+}
