@@ -134,7 +134,7 @@ func TestAListSaysHowFarItIs(t *testing.T) {
 	if head, err := lister.Effect(t.Context(), id); err != nil || head.List != nil {
 		t.Errorf("before the list is known: %+v, %v", head.List, err)
 	}
-	if mine, err := store.StartSend(t.Context(), claim, []byte(`["a@x.example","b@x.example","c@x.example"]`), false); !mine || err != nil {
+	if mine, err := store.StartSend(t.Context(), claim, inbox.SendStart{Rendered: []byte(`["a@x.example","b@x.example","c@x.example"]`)}); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	if _, err := store.WriteItems(t.Context(), claim, itemsOf(claim, to[:2])); err != nil {
