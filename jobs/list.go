@@ -171,6 +171,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 			return nil, s, true
 		}
 	}
+	call.Payload() // decoded here, so that the copies of the call that the items get share it
 	e := expansion{attempt: a, call: call, items: items}
 	settlement, held = e.write(ctx)
 	return nil, settlement, held

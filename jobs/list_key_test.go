@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -407,6 +408,30 @@ func itemsOf(claim *inbox.Claim, to []string) []inbox.ListItem {
 		items[i] = inbox.ListItem{Position: i + 1, Key: inbox.ItemKey(claim, recipient), Rendered: []byte("to " + recipient + " as before")}
 	}
 	return items
+}
+
+// The body of a list is decoded once for all of its items: otherwise the time that a list
+// takes grows with the square of its length.
+func TestTheItemsOfAListShareItsBody(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.batch("may", "a@x.example", "b@x.example", "c@x.example")
+	var mu sync.Mutex
+	decoded := map[uintptr]int{}
+	p := &post{}
+	routes := b.listed("body.to", func(call *effect.Call, item string) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		decoded[reflect.ValueOf(call.Payload()).Pointer()]++
+		return []byte("to " + item + " as it is"), nil
+	})
+	b.client(jobs.Config{Senders: senders(p.sink()), Routes: routes})
+	b.nothingUnderWay()
+	mu.Lock()
+	defer mu.Unlock()
+	if len(decoded) != 1 {
+		t.Errorf("the body was decoded %d times", len(decoded))
+	}
 }
 
 // Two runs that write one list at the same time write each item once.

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -43,7 +44,7 @@ func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) 
 		return e.retryExpansion(ctx, err, false), true
 	}
 	at, _ := slices.BinarySearchFunc(e.items, last+1, func(i listItem, position int) int { return i.position - position })
-	turn := min(route.stored.Lease/2, expansionTurn)
+	turn := e.turn()
 	for begun := at; at < len(e.items); {
 		if at > begun && (e.elapsed() > turn || ctx.Err() != nil) {
 			s := putBack(claim, inbox.ReasonListOpen, 0)
@@ -110,10 +111,16 @@ func (e *expansion) keyWritten(ctx context.Context, last int) error {
 	return e.store.KeyItems(ctx, e.claim.RouteID, e.claim.Event.ID, e.claim.Event.ReceivedAt, e.route.List.meanings(texts, last, e.recipe))
 }
 
-// chunk renders the next items.
+// turn is for how long the attempt writes items.
+func (e *expansion) turn() time.Duration { return min(e.route.stored.Lease/2, expansionTurn) }
+
+// chunk renders the next items: fewer where they are large, or take long to render.
 func (e *expansion) chunk(at int) []inbox.ListItem {
 	out := make([]inbox.ListItem, 0, inbox.MaxItemsWritten)
-	for size := 0; at < len(e.items) && len(out) < inbox.MaxItemsWritten && size < maxChunkBytes; at++ {
+	for size, turn := 0, e.turn(); at < len(e.items) && len(out) < inbox.MaxItemsWritten && size < maxChunkBytes; at++ {
+		if len(out) > 0 && e.elapsed() > turn {
+			break
+		}
 		item := e.items[at]
 		one := inbox.ListItem{Position: item.position, Key: inbox.ItemKey(e.claim, item.meaning)}
 		if e.recipe != nil {
