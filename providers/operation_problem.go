@@ -12,6 +12,8 @@ const (
 	ProblemInvalidOperation Problem = "invalid_operation"
 	// ProblemMissingKey means that the key, or a part of it, is missing.
 	ProblemMissingKey Problem = "missing_key"
+	// ProblemKeyNotAllowed means that a call under a session carries a key.
+	ProblemKeyNotAllowed Problem = "key_not_allowed"
 	// ProblemInvalidKey means that the key has a form that no key has.
 	ProblemInvalidKey Problem = "invalid_key"
 )

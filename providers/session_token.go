@@ -6,6 +6,9 @@ import "regexp"
 // recognise, and 256 random bits in base64url.
 var sessionToken = regexp.MustCompile(`^ogs_[A-Za-z0-9_-]{43}$`)
 
+// SessionTokenOf makes a token of 32 random bytes in base64url.
+func SessionTokenOf(random string) string { return "ogs_" + random }
+
 // IsSessionToken reports whether a bearer token has the form of an agent session's token. Nothing
 // else is worth being looked up among the sessions.
 func IsSessionToken(token string) bool { return sessionToken.MatchString(token) }

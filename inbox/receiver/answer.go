@@ -33,6 +33,8 @@ const (
 	outcomeInFlight outcome = "in_flight"
 	// outcomeStatus means that a caller asked how an operation ended.
 	outcomeStatus outcome = "status"
+	// outcomeSession means that a caller opened a session for an agent, or ended one.
+	outcomeSession outcome = "session"
 	// outcomeRefused means that the delivery was refused; the causes are listed below.
 	outcomeRefused outcome = "refused"
 	// outcomeOverloaded means that there was no room for the delivery, in the memory for
@@ -54,7 +56,7 @@ const (
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
-	outcomeInFlight, outcomeStatus, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
+	outcomeInFlight, outcomeStatus, outcomeSession, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
 	outcomeKeyAwaited,
 }
 
@@ -91,6 +93,13 @@ const (
 	reasonSchema reason = "schema"
 	// reasonSuspectedRepeat means that the same call was made a moment ago under another key.
 	reasonSuspectedRepeat reason = "suspected_repeat"
+	// reasonSessionExpired means that the session of the token has expired.
+	reasonSessionExpired reason = "session_expired"
+	// reasonSessionRevoked means that the session of the token was ended before its time, or that
+	// its credential is not accepted any more.
+	reasonSessionRevoked reason = "session_revoked"
+	// reasonInvalidSession means that a session was asked for that cannot be opened as it was asked for.
+	reasonInvalidSession reason = "invalid_session"
 	// reasonUnknownEvent means that the status of an event was asked that is none of the credential's.
 	reasonUnknownEvent reason = "unknown_event"
 )
@@ -99,6 +108,7 @@ var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
 	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
 	reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat,
+	reasonSessionExpired, reasonSessionRevoked, reasonInvalidSession,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),
 }

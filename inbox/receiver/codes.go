@@ -20,11 +20,16 @@ const (
 	CodeInvalidOperation Code = Code(providers.ProblemInvalidOperation)
 	CodeMissingKey       Code = Code(providers.ProblemMissingKey)
 	CodeInvalidKey       Code = Code(providers.ProblemInvalidKey)
+	CodeKeyNotAllowed    Code = Code(providers.ProblemKeyNotAllowed)
 	CodeUnidentified     Code = "unidentified"
 	CodeUnknownOperation Code = "unknown_operation"
 	CodeUnknownParent    Code = "unknown_parent"
 	CodeContractVersion  Code = "contract_version"
 	CodeSchema           Code = "schema"
+
+	CodeSessionExpired Code = "session_expired"
+	CodeSessionRevoked Code = "session_revoked"
+	CodeInvalidSession Code = "invalid_session"
 
 	CodeInFlight        Code = "in_flight"
 	CodePayloadDiffers  Code = "payload_differs"
@@ -92,6 +97,22 @@ var codes = [...]CodeMeaning{
 	{
 		Code: CodeInvalidKey, Status: 400, Title: "the key has another form",
 		Next: "Make a key of the form that detail tells, the same one for every repetition of this call. No key was spent.",
+	},
+	{
+		Code: CodeKeyNotAllowed, Status: 400, Title: "a call under a session carries no key",
+		Next: "Leave the idempotency key out, and name the step in Oncegate-Step: the key is made of the session's run and of the step. No key was spent.",
+	},
+	{
+		Code: CodeSessionExpired, Status: 401, Title: "the session has expired",
+		Next: "Have the engine open another session of the same run, and repeat the same step under it: steps that are done are answered with their stored results. No key was spent.",
+	},
+	{
+		Code: CodeSessionRevoked, Status: 401, Title: "the session was ended",
+		Next: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
+	},
+	{
+		Code: CodeInvalidSession, Status: 400, Title: "the session cannot be opened as it was asked for",
+		Next: "Correct the member that detail tells, and ask again. Asking again is safe: sessions of one run make the same keys.",
 	},
 	{
 		Code: CodeUnidentified, Status: 400, Title: "the operation is not identified",
@@ -194,6 +215,12 @@ func codeOf(why reason) Code {
 		return CodeNotFound
 	case reasonNotAllowed:
 		return CodeOperationNotAllowed
+	case reasonSessionExpired:
+		return CodeSessionExpired
+	case reasonSessionRevoked:
+		return CodeSessionRevoked
+	case reasonInvalidSession:
+		return CodeInvalidSession
 	case reasonUnknownOperation:
 		return CodeUnknownOperation
 	case reasonContractVersion:

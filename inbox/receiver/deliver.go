@@ -33,6 +33,9 @@ type request struct {
 	// waited is how long the caller waited for a result, because it had asked to.
 	waited time.Duration
 
+	// session is the agent's session that a call comes under; nil where a secret proves the caller.
+	session *inbox.AgentSession
+
 	// tookKey: a new key was taken from the caller's quotas for it.
 	tookKey bool
 }
@@ -151,7 +154,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	if !source.deliveries[incoming.Method] {
 		return r.refuse(req, nil, reasonMethod, ""), false // only a handshake comes by it
 	}
-	delivery, err := source.Provider.Verify(&incoming, secrets)
+	delivery, err := r.verify(req, &incoming, secrets)
 	if err != nil {
 		return r.unverified(req, &incoming, err), false
 	}
@@ -162,8 +165,10 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	if !source.unproved {
 		connectionOf(req.http.Context()).prove()
 	}
-	r.metrics.secret(source.name, delivery.Secret)
-	req.caller = source.callers.find(delivery.Credential)
+	if req.session == nil {
+		r.metrics.secret(source.name, delivery.Secret)
+	}
+	req.caller = r.findCaller(req, delivery.Credential)
 	if !source.quota.take(req.started) {
 		return r.refuse(req, nil, reasonQuota, ""), false
 	}

@@ -59,7 +59,7 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		if len(parents) > 1 || r.cfg.Outcomes == nil {
 			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" is not one value"), false
 		}
-		parent, err := r.parent(ctx, source, credential, event.Type, parents[0])
+		parent, err := r.parent(ctx, req, credential, event.Type, parents[0])
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
 			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" names no earlier call of this credential"), false
@@ -87,15 +87,15 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	return result{}, true
 }
 
-func (r *Receiver) parent(ctx context.Context, source *endpoint, credential, operation, ref string) (inbox.ID, error) {
-	id, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, credential+":"+operation+":"+ref)
+func (r *Receiver) parent(ctx context.Context, req *request, credential, operation, ref string) (inbox.ID, error) {
+	id, err := r.findOwn(ctx, req, credential, credential+":"+operation+":"+ref)
 	if !errors.Is(err, inbox.ErrNotFound) {
 		return id, err
 	}
 	if _, err := inbox.ParseID(ref); err != nil {
 		return inbox.ID{}, inbox.ErrNotFound
 	}
-	return r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, ref)
+	return r.findOwn(ctx, req, credential, ref)
 }
 
 // outcomeReply answers a recorded operation, or a duplicate of a source that
@@ -221,9 +221,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 		reply.Header = withHeader(reply.Header, "Allow", "GET, HEAD")
 		return res, reply
 	}
-	caller, ok := source.Provider.(interface {
-		Caller(req *providers.Request, secrets []providers.Secret) (string, error)
-	})
+	known, ok := source.Provider.(callerVerifier)
 	if !ok {
 		return refused(reasonUnknownEvent)
 	}
@@ -231,7 +229,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 		Method: req.http.Method, URL: r.address(req.http, source.ExternalURL), Header: req.http.Header,
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
 	}
-	credential, err := caller.Caller(&incoming, source.Secrets())
+	credential, err := r.verifyCaller(req, &incoming, known)
 	if err != nil {
 		res := r.unverified(req, nil, err)
 		return res, answer(source, &res)
@@ -244,7 +242,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	if _, err := inbox.ParseID(ref); err != nil {
 		return refused(reasonUnknownEvent)
 	}
-	event, err := r.cfg.Outcomes.Find(req.http.Context(), source.Inbox.ID, credential, ref)
+	event, err := r.findOwn(req.http.Context(), req, credential, ref)
 	if errors.Is(err, inbox.ErrNotFound) {
 		return refused(reasonUnknownEvent)
 	}

@@ -74,6 +74,9 @@ type Source struct {
 	// whose secret the source has and that is not named here may call everything, for Tenant.
 	Credentials map[string]Credential
 
+	// Sessions says whether callers of an operation source may open sessions for agents.
+	Sessions SessionLimits
+
 	// LongestWait is how long a caller of an operation may wait for its result. 0
 	// is the default of 30 s, -1 is not at all. It must be less than the server's
 	// WriteTimeout by the gate's deadline.
@@ -107,6 +110,9 @@ type Config struct {
 	// be nil: operations are then acknowledged like any delivery, and there are no quotas of
 	// new keys and no AnswerOutcome.
 	Outcomes Outcomes
+
+	// Sessions keeps the sessions of agents. It may be nil, if no source allows any.
+	Sessions SessionStore
 
 	// Refusals may be nil: refused deliveries are then only counted.
 	Refusals RefusalKeeper
@@ -152,6 +158,7 @@ type Receiver struct {
 	metrics  *Metrics
 	remote   echo.IPExtractor
 	requests requestIDs
+	tokens   *sessionTokens
 }
 
 // New checks the configuration, all of it, and makes a receiver.
@@ -188,6 +195,9 @@ func New(cfg Config) (*Receiver, error) {
 		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
 			errs = append(errs, fmt.Errorf("receiver: source %q: AnswerOutcome and quotas of new keys need Outcomes", name))
 		}
+		if e != nil && e.sessions != nil && cfg.Sessions == nil {
+			errs = append(errs, fmt.Errorf("receiver: source %q: Sessions.Longest needs Config.Sessions", name))
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -211,6 +221,7 @@ func New(cfg Config) (*Receiver, error) {
 		metrics:  cfg.Metrics,
 		remote:   newExtractor(cfg.TrustedProxies),
 		requests: newRequestIDs(),
+		tokens:   newSessionTokens(cfg.Sessions),
 	}, nil
 }
 
@@ -270,6 +281,8 @@ type Router interface {
 func (r *Receiver) Register(router Router) {
 	router.Any("/in/:source", r.Handle)
 	router.Any("/in/:source/:event", r.HandleStatus)
+	router.Any("/in/:source/sessions", r.HandleSessions)
+	router.Any("/in/:source/sessions/:session", r.HandleSession)
 }
 
 // endpoint is a source prepared for the hot path.
@@ -287,6 +300,7 @@ type endpoint struct {
 	keep         []string
 	quota        *quota
 	callers      *callers
+	sessions     sessionProvider // nil where there are no sessions
 	longestWait  time.Duration
 	logs         *quota
 	faults       *quota
@@ -346,6 +360,9 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))
+	}
+	if e.sessions, err = newSessionProvider(s); err != nil {
+		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
 	if s.PerSecond < 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: PerSecond must not be negative", name))

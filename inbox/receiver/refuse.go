@@ -43,6 +43,9 @@ func (e *endpoint) precheck(req *http.Request) reason {
 // unverified turns a provider's error into a result. Only a refusal is the
 // sender's; anything else is ours.
 func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
+	if res, ok := r.unopened(req, err); ok {
+		return res
+	}
 	// The sender may be right and its key new, or anybody may have invented one.
 	if deferral, ok := errors.AsType[*providers.Deferral](err); ok {
 		r.logKeyAwaited(req, deferral)

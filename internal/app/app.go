@@ -94,8 +94,9 @@ type App struct {
 
 	sources map[string]registry.Registered
 
-	outcomes   *inbox.Operations // nil if no source needs it
-	operations map[string]bool   // by source
+	outcomes   *inbox.Operations    // nil if no source needs it
+	agents     *inbox.AgentSessions // likewise
+	operations map[string]bool      // by source
 
 	gate   *gate.Gate
 	starts []step // in order

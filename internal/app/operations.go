@@ -39,6 +39,7 @@ func (a *App) makeOperations() error {
 	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
 		return err
 	}
+	a.agents = inbox.NewAgentSessions(pool)
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oncegate_operations_waiting", Help: "Operations that somebody waits for in this process.",
 	}, func() float64 { return float64(a.outcomes.Waiting()) })
@@ -65,6 +66,14 @@ func (a *App) receiverOutcomes() receiver.Outcomes {
 		return nil
 	}
 	return a.outcomes
+}
+
+// sessionStore keeps a nil of ours from becoming an interface that is none.
+func (a *App) sessionStore() receiver.SessionStore {
+	if a.agents == nil {
+		return nil
+	}
+	return a.agents
 }
 
 // makeGate makes the gate, once for all that take events in.

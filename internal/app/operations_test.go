@@ -32,6 +32,7 @@ sources:
     provider: operation
     secrets: [{ env: AGENT, name: agent }, { env: CLERK, name: clerk }]
     emit: true
+    sessions: { longest: 8h }
     routes:
       - { name: bank, types: [charge, refund], target: bank }
       - { name: mute, types: [post], target: mute }
@@ -41,6 +42,7 @@ sources:
     provider: operation
     secrets: [{ env: AGENT, name: agent }]
     operation: { key: [header.Run-Id, body.step, body.tick] }
+    sessions: { longest: 1m }
     routes: [{ name: bank, target: bank }]
 `
 

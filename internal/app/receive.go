@@ -48,6 +48,7 @@ func (a *App) makeReceive() error {
 		}
 		sources[s.Name] = &receiver.Source{
 			PreviousNames: s.Previous.Names,
+			Sessions:      receiver.SessionLimits{Longest: s.Sessions.Longest},
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
 			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
@@ -58,7 +59,8 @@ func (a *App) makeReceive() error {
 		now = a.cfg.receiveNow
 	}
 	rcv, err := receiver.New(receiver.Config{
-		Gate: failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
+		Sessions: a.sessionStore(),
+		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 	})
 	if err != nil {

@@ -285,6 +285,8 @@ type Source struct {
 	Emit bool
 	// Operation is for sources of operations.
 	Operation Operation
+	// Sessions are those that callers of operations may open for agents.
+	Sessions Sessions
 
 	// Redact are the members of a body that a plan does not show: names, wherever they
 	// stand, or dotted paths, in which * is any one step.

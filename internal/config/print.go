@@ -195,6 +195,7 @@ func (s *Source) effective() yaml.MapSlice {
 		out = append(out, item("redact", s.Redact))
 	}
 	out = s.Operation.append(out)
+	out = s.Sessions.append(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{

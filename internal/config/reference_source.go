@@ -19,6 +19,10 @@ func sourceReference() []Section {
 			{"redact", "none", "Members of a body that replay plans do not show: names, or dotted paths in which `*` stands for one step."},
 			{"emit", "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."},
 			{"operation", "none", "Only for the provider `operation`: see [Operations](#operations)."},
+			{"sessions", "none are offered", "Only for the provider `operation`: see [Sessions](#sessions)."},
+		}},
+		{Name: "sessions", Title: "Sessions", Prefix: "sources.<name>.sessions.", Text: "Lets engines open sessions for their agents. See [Sessions for agents](../guides/operations.md#sessions-for-agents).", Keys: []Key{
+			{"longest", "required", "The longest time that a session may be opened for, from `1m` to `7d`. A session lasts `1h`, or this long if it is shorter, unless its engine asks for another time."},
 		}},
 		{Name: "operation", Title: "Operations", Prefix: "sources.<name>.operation.", Text: "See [Operations of your own services](../guides/operations.md).", Keys: []Key{
 			{"key", "the header `Idempotency-Key`", "A list of `header.X`, `body.x.y`, `form.x` and `query.x` that the key is made of."},

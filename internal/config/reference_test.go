@@ -31,6 +31,7 @@ func sections() map[string]string {
 		"probe":         `targets: { t: { kind: forward, idempotent: false, url: "https://a.example", probe: { nonsense: 1 } } }`,
 		"source":        source + `nonsense: 1 } }`,
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
+		"sessions":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], sessions: { nonsense: 1 } } }`,
 		"route":         target + source + `routes: [{ name: r, target: t, nonsense: 1 }] } }`,
 		"order":         target + source + `routes: [{ name: r, target: t, order: { nonsense: 1 } }] } }`,
 		"key":           target + source + `routes: [{ name: r, target: t, key: { nonsense: 1 } }] } }`,

@@ -42,6 +42,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		"redact":            yamltree.List(&s.Redact, memberPath),
 		"emit":              yamltree.Bool(&s.Emit),
 		"operation":         func(*yamltree.Node) {}, // after the provider, which it changes
+		"sessions":          func(*yamltree.Node) {}, // likewise
 		"routes":            func(n *yamltree.Node) { s.Routes = r.routes(cfg, n) },
 	})
 	if n.IsMapping() || n.IsEmpty() {
@@ -51,6 +52,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		r.sourceSecrets(s)
 	}
 	r.operation(s, n.Member("operation"))
+	r.sessions(s, n.Member("sessions"))
 	if s.AnswerOutcome && s.Provider != nil && s.Provider.Answer(providers.Accepted, "", "").ContentType != "application/json" {
 		n.Member("answer_duplicates").Fail("%s asks for an answer of its own", s.Provider.Name())
 	}

@@ -99,6 +99,7 @@ func (s *shell) root() *cobra.Command {
 		s.refusalsCommand(),
 		s.conflictsCommand(),
 		s.outboxCommand(),
+		s.sessionsCommand(),
 		s.providersCommand(),
 		s.pruneCommand(),
 		s.eraseCommand(),

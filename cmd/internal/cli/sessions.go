@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+func (s *shell) sessionsCommand() *cobra.Command {
+	return group("sessions", "List or revoke the sessions that engines have opened for agents",
+		s.sessionsListCommand(), s.sessionsRevokeCommand())
+}
+
+func (s *shell) sessionsListCommand() *cobra.Command {
+	var f listFlags
+	var credential, run string
+	var all bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the sessions of agents, newest first", Args: cobra.NoArgs,
+		Long: "List the open sessions that engines have opened for agents, newest first. --all adds those that have\n" +
+			"expired or were revoked; prune removes a session a day after it has expired. The token of a session\n" +
+			"is stored nowhere and cannot be shown.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, before, err := f.parse(nil)
+			if err != nil {
+				return err
+			}
+			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.AgentSessionRow, error) {
+				return lister.AgentSessions(ctx, inbox.AgentSessionFilter{
+					Source: f.source, Credential: credential, Run: run, Open: !all, Since: since, Before: before, Limit: f.limit,
+				})
+			}, func(rows []inbox.AgentSessionRow) *table {
+				t := &table{
+					header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
+					spare:  []string{"OPERATIONS", "EXPIRES"}, whole: []string{"ID", "OPENED"},
+				}
+				for _, row := range rows {
+					operations := "all"
+					if row.Operations != nil {
+						operations = strings.Join(row.Operations, ", ")
+					}
+					t.add(s.tableClock(row.CreatedAt), row.Source, row.Credential, row.Run, operations, row.State, s.tableClock(row.ExpiresAt), row.ID.String())
+				}
+				return t
+			}, func(row inbox.AgentSessionRow) inbox.ID { return row.ID })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "only this source")
+	flags.StringVar(&credential, "credential", "", "only sessions that this credential opened")
+	flags.StringVar(&run, "run", "", "only sessions of this run")
+	flags.BoolVar(&all, "all", false, "also those that have expired or were revoked")
+	f.addSince(cmd, "opened ")
+	f.addPage(cmd)
+	return cmd
+}
+
+func (s *shell) sessionsRevokeCommand() *cobra.Command {
+	var d decision
+	var source, credential, run string
+	cmd := &cobra.Command{
+		Use: "revoke [<id>]", Short: "End sessions of agents before their time", Args: cobra.MaximumNArgs(1),
+		Long: "End one session by its id, or the open sessions of a source, which --credential and --run narrow.\n" +
+			"Processes notice within seconds. What was called under a session stays as it is, and a further\n" +
+			"session of the same run makes the same keys. On a terminal you type the decision; elsewhere the\n" +
+			"command needs --yes.",
+		Example: "  oncegate sessions revoke 0199... --reason 'the agent loops'\n" +
+			"  oncegate sessions revoke --source agents --credential engine --reason 'its secret leaked'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			revoke := inbox.RevokeAgentSessions{Source: source, Credential: credential, Run: run}
+			what := "The open sessions of source " + source
+			switch {
+			case len(args) == 0 && source == "":
+				return usagef("name a session by its id, or sessions with --source; `oncegate sessions list` shows them")
+			case len(args) == 1 && source+credential+run != "":
+				return usagef("an id names one session already: leave --source, --credential and --run out")
+			case len(args) == 1:
+				id, err := inbox.ParseID(args[0])
+				if err != nil {
+					return usagef("%q is not the id of a session; `oncegate sessions list` shows them", clean(args[0]))
+				}
+				revoke.ID, what = id, "Session "+id.String()
+			}
+			if err := d.check(s, "why do they end before their time?"); err != nil {
+				return err
+			}
+			if err := s.confirm(d, "revoke", func() { fmt.Fprintf(s.err, "%s will end.\n", clean(what)) }); err != nil {
+				return err
+			}
+			revoke.Actor, revoke.Reason = d.actor, d.reason
+			return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
+				revoked, err := revoke.Revoke(cmd.Context(), pool)
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(map[string]any{"revoked": emptyList(revoked)})
+				}
+				if len(revoked) == 0 {
+					return &failure{text: "no such session is open; nothing was changed"}
+				}
+				fmt.Fprintln(s.out, plural(len(revoked), "session is", "sessions are")+" revoked")
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&source, "source", "", "the sessions of this source")
+	flags.StringVar(&credential, "credential", "", "only those that this credential opened")
+	flags.StringVar(&run, "run", "", "only those of this run")
+	d.add(cmd)
+	return cmd
+}

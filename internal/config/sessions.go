@@ -1,0 +1,54 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+// Sessions says whether callers of a source of operations may open sessions for agents.
+type Sessions struct {
+	// Longest is the longest time that a session may be opened for; 0 offers none.
+	Longest time.Duration
+}
+
+// longestSession bounds how long a token may be valid: a session is for one run, and an engine whose
+// run goes on opens another one.
+const longestSession = 7 * 24 * time.Hour
+
+func (r *reader) sessions(s *Source, n *yamltree.Node) {
+	if n == nil {
+		return
+	}
+	if s.Provider != nil && !s.Provider.IsOperation() {
+		n.FailKey("sessions are for the provider operation; %s has senders and no agents", s.Provider.Name())
+		return
+	}
+	n.Fields(map[string]func(*yamltree.Node){"longest": yamltree.Value(&s.Sessions.Longest, sessionDuration)})
+	if s.Sessions.Longest == 0 && n.Sound() {
+		n.Fail("longest is missing: how long a session may last at most, such as longest: 8h")
+	}
+}
+
+func sessionDuration(s string) (time.Duration, error) {
+	d, err := yamltree.PositiveDuration(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case d < time.Minute:
+		return 0, errors.New("shorter than 1m, which leaves an agent no time")
+	case d > longestSession:
+		return 0, errors.New("longer than 7d; an engine whose run goes on opens another session of the run, which keeps the keys")
+	}
+	return d, nil
+}
+
+func (s *Sessions) append(to yaml.MapSlice) yaml.MapSlice {
+	if s.Longest == 0 {
+		return to
+	}
+	return append(to, item("sessions", duration(yaml.MapSlice{}, "longest", s.Longest)))
+}
