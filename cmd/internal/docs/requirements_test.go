@@ -20,17 +20,15 @@ const requirements = 166
 
 // unmet are the requirements that are not met, by what they wait for.
 var unmet = map[string][]int{
-	"brokers":                 {126},
-	"traces":                  {141},
-	"the drill":               {151},
-	"the dashboard":           {156},
-	"declared operations":     {6, 42, 57, 58, 68, 69, 117, 118, 119, 120, 134, 144, 146},
-	"the pipeline of mail":    {12, 21},
-	"what an answer tells":    {27, 87},
-	"requests made of values": {47, 65},
-	"the audit of a run":      {49, 50, 51},
-	"named credentials":       {55, 109, 147},
-	"agent sessions":          {145},
+	"brokers":              {126},
+	"traces":               {141},
+	"the drill":            {151},
+	"the dashboard":        {156},
+	"declared operations":  {6, 42, 57, 58, 68, 69, 117, 118, 119, 120, 134, 144, 146},
+	"the pipeline of mail": {12, 21},
+	"what an answer tells": {27, 87},
+	"named credentials":    {55, 109, 147},
+	"agent sessions":       {145},
 }
 
 // waitingFor says what a requirement waits for; empty is nothing.
