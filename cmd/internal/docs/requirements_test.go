@@ -28,7 +28,6 @@ var unmet = map[string][]int{
 	"the pipeline of mail": {12, 21},
 	"what an answer tells": {27, 87},
 	"named credentials":    {55, 109, 147},
-	"agent sessions":       {145},
 }
 
 // waitingFor says what a requirement waits for; empty is nothing.
