@@ -96,6 +96,7 @@ func newCompiler(more ...cel.EnvOption) (*compiler, error) {
 	env, err := cel.NewEnv(append([]cel.EnvOption{
 		ext.NativeTypes(ext.ParseStructTags(true), reflect.TypeFor[Event]()),
 		ext.Strings(),
+		jsonFunction(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.OptionalTypes(),
 		cel.Variable("event", cel.ObjectType("expression.Event")),

@@ -3,7 +3,6 @@ package expression
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,16 +61,7 @@ func (in *Input) decode() {
 		in.headers[strings.ToLower(name)] = value
 	}
 	in.body = types.NullValue
-	decoder := json.NewDecoder(bytes.NewReader(in.Body))
-	decoder.UseNumber() // a number keeps all its digits
-	var value any
-	if decoder.Decode(&value) != nil {
-		return
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return
-	}
-	if value = numbers(value); value != nil {
+	if value, ok := decodeJSON(bytes.NewReader(in.Body)); ok && value != nil {
 		in.body = value
 	}
 }

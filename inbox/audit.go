@@ -51,6 +51,11 @@ const (
 	// place in its sequence is not known or is taken, runs all the same, or never happens.
 	AuditOrderApply AuditAction = "order.apply"
 	AuditOrderSkip  AuditAction = "order.skip"
+	// AuditSuppressionAdd, AuditSuppressionImport and AuditSuppressionRemove: addresses were
+	// suppressed, one or a file of them, or may be written to again.
+	AuditSuppressionAdd    AuditAction = "suppression.add"
+	AuditSuppressionImport AuditAction = "suppression.import"
+	AuditSuppressionRemove AuditAction = "suppression.remove"
 	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
 	AuditStreamUnblock AuditAction = "stream.unblock"
 )

@@ -8,6 +8,7 @@
 // people look at, [Operations] waits for results, [Clock] compares clocks. On top of this package stand, one noun each:
 //
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
+//   - suppression keeps the addresses to which nothing is sent;
 //   - replay carries effects out again, prune removes and erases;
 //   - registry writes the configuration's names, node lets processes know of each other;
 //   - receiver and admin are the HTTP sides.

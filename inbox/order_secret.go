@@ -2,8 +2,6 @@ package inbox
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,11 +53,6 @@ SELECT NOT EXISTS (
         SELECT FROM node n WHERE n.heartbeat > now() - $2::bigint * interval '1 microsecond' AND coalesce(n.schema_known, 0) < $3)
     AND (EXISTS (SELECT FROM order_definition d WHERE d.route_id = $1) OR NOT EXISTS (SELECT FROM stream s WHERE s.route_id = $1))`
 
-const (
-	readKeyed   = `SELECT id, secret, key_id FROM order_secret ORDER BY created_at DESC, id DESC`
-	insertKeyed = `INSERT INTO order_secret (id, secret, key_id) VALUES ($1, $2, $3)`
-)
-
 // SealingReturns is how long a silent process may come back and seal with the key that it knew.
 const SealingReturns = 10 * time.Minute
 
@@ -75,32 +68,6 @@ func secretForTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring, route int32
 	if err := tx.QueryRow(ctx, mayHashKeyed, route, SealingReturns.Microseconds(), orderSecretVersion).Scan(&may); err != nil || !may {
 		return ID{}, err
 	}
-	rows, err := tx.Query(ctx, readKeyed)
-	if err != nil {
-		return ID{}, err
-	}
-	stored, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s storedSecret, err error) {
-		err = row.Scan(&s.id, &s.sealed, &s.keyID)
-		return s, err
-	})
-	if err != nil {
-		return ID{}, err
-	}
-	for i := range stored {
-		_, err := stored[i].open(keys)
-		switch {
-		case err == nil:
-			return stored[i].id, nil
-		case !errors.Is(err, seal.ErrLost):
-			return ID{}, err
-		}
-	}
-	secret := make([]byte, secretLength)
-	if _, err := rand.Read(secret); err != nil {
-		return ID{}, err
-	}
-	id := NewToken()
-	sealed, keyID := ring.Seal(orderSecretPlace(id), secret)
-	_, err = tx.Exec(ctx, insertKeyed, id, sealed, keyID)
-	return id, err
+	secret, err := newestSecretTx(ctx, tx, ring, keys)
+	return secret.ID, err
 }

@@ -47,6 +47,8 @@ const (
 	ReasonSealed Reason = "sealed_key_lost"
 	// ReasonCondition means that the route's condition (when) is false for the event.
 	ReasonCondition Reason = "condition_false"
+	// ReasonSuppressed means that the recipient's address is suppressed: no message was sent.
+	ReasonSuppressed Reason = "suppressed"
 	// ReasonDiscarded means that a person discarded the effect.
 	ReasonDiscarded Reason = "discarded"
 	// ReasonBreaker means that the target's breaker is open; no attempt was made.
@@ -101,7 +103,7 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, reasons.Mail5xx, ReasonPruned,
-		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder:
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,

@@ -227,13 +227,15 @@ const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
-// A superseded or skipped effect gives its key back; any other keeps it.
+// A superseded or skipped effect gives its key back; any other keeps it. So does one that is skipped because its recipient
+// is suppressed, if an earlier attempt may have happened: a later event would repeat it once the recipient is written to again.
 const releaseKeys = `
 WITH released AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
     JOIN effect e ON e.id = k.effect_id
     WHERE k.effect_id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped')
+        AND NOT (e.reason IS NOT DISTINCT FROM 'suppressed' AND (e.unknown_before OR e.unknown_since IS NOT NULL))
     ORDER BY k.route_id, k.key_hash
     FOR UPDATE OF k NOWAIT)
 DELETE FROM effect_key k

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"encoding/hex"
 	"time"
 
@@ -36,6 +37,11 @@ type Route struct {
 
 	// List makes several effects of one; nil leaves it one.
 	List *List
+
+	// Suppressed reports whether what is about to be sent goes to somebody to whom nothing may
+	// be sent; the effect is skipped then. It is asked right before each attempt. An error
+	// means that it is not known. nil is nobody.
+	Suppressed func(ctx context.Context, rendered []byte) (bool, error)
 
 	// Map makes the body that is sent on, as JSON. nil sends it as received.
 	Map *expression.Mapping

@@ -67,6 +67,9 @@ func (a attempt) send(ctx context.Context) error {
 		}
 		call.Rendered = rendered
 	}
+	if s := a.checkRecipient(ctx, call.Rendered); s != nil {
+		return a.settle(ctx, *s)
+	}
 	rendered, fixed, s := a.fixCall(ctx, call, rendered)
 	if s != nil {
 		return a.settle(ctx, *s)

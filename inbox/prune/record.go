@@ -64,6 +64,11 @@ WITH due AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED)
 DELETE FROM replay r USING due WHERE r.id = due.id`
 
+	deleteSuppressions = `
+WITH due AS MATERIALIZED (
+    SELECT x.id FROM suppression x WHERE x.expires_at < $1 ORDER BY x.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+DELETE FROM suppression x USING due WHERE x.id = due.id`
+
 	deleteAudits = `
 WITH due AS MATERIALIZED (
     SELECT a.id FROM audit a WHERE a.id < $1::uuid ORDER BY a.id LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -110,6 +115,11 @@ func (s *pass) replays(ctx context.Context) error {
 		return err
 	}
 	return s.drain(ctx, "replay", deleteReplays, cutoff)
+}
+
+// suppressions removes those that have expired: they hold for nothing any more.
+func (s *pass) suppressions(ctx context.Context) error {
+	return s.drain(ctx, "suppression", deleteSuppressions, s.retention.now)
 }
 
 // audits has no class: what was decided about a source outlives it, for the

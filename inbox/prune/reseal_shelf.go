@@ -158,6 +158,16 @@ FROM ` + resealedRows + `
 WHERE $6::text = '' AND x.id = a.id`,
 	},
 	{
+		table: "suppression", columns: []string{"address"},
+		page: `SELECT id, 0::bigint, address IS NOT NULL AND key_id IS DISTINCT FROM $5, coalesce(octet_length(address), 0) FROM suppression
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.address, NULL::bytea FROM suppression x
+WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' AND x.address IS NOT NULL ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
+		write: `UPDATE suppression x SET address = a.one, key_id = a.key_id
+FROM ` + resealedRows + `
+WHERE $6::text = '' AND x.id = a.id`,
+	},
+	{
 		table: "replay_item", columns: []string{"diff"},
 		page: `SELECT replay_id, position, diff IS NOT NULL AND diff_key_id IS DISTINCT FROM $5, coalesce(octet_length(diff), 0) FROM replay_item
 WHERE $1::text = '' AND (replay_id, position) > ($2, $3) ORDER BY replay_id, position LIMIT $4`,
@@ -194,5 +204,6 @@ UNION ALL SELECT 'conflict', 'sequence', coalesce(sequence_key_id, 0), count(*) 
 UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) FROM stream
     WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'order_secret', 'secret', key_id, count(*) FROM order_secret GROUP BY 3
+UNION ALL SELECT 'suppression', 'address', coalesce(key_id, 0), count(*) FROM suppression WHERE address IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

@@ -30,6 +30,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
@@ -80,6 +81,9 @@ type App struct {
 	fleet *node.Node // this process among the others
 	clock *inbox.Clock
 	fit   schemaFit
+
+	suppressions        *suppression.Store
+	suppressedAddresses *prometheus.CounterVec
 
 	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
 

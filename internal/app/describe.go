@@ -52,6 +52,11 @@ func describe(r *config.Route) routeDescription {
 		d.Address, d.AddressSHA256 = addressOf(t.SMTP)
 	case config.KindSQL:
 		d.Address = t.Call
+	case config.KindSuppress:
+		d.Parameters = map[string]string{"address": t.Suppress.Address.String(), "reason": string(t.Suppress.Reason)}
+		if t.Suppress.ReasonOf != nil {
+			d.Parameters["reason"] = t.Suppress.ReasonOf.String()
+		}
 	case config.KindNoop, config.KindHandler:
 	}
 	if r.When != nil {

@@ -183,6 +183,12 @@ func definitionOf(r *config.Route) []any {
 			out = append(out, name, t.Parameters[name].String())
 		}
 	}
+	if t.Kind == config.KindSuppress {
+		out = append(out, "suppress", t.Suppress.Address.String(), string(t.Suppress.Reason), t.Suppress.Target, int64(t.Suppress.Keep))
+		if t.Suppress.ReasonOf != nil {
+			out = append(out, t.Suppress.ReasonOf.String())
+		}
+	}
 	return out
 }
 

@@ -40,6 +40,9 @@ func (a *App) makeWork() error {
 	if a.queuePool, err = a.openPoolWithin(ctx, "queue pool", session.PoolQueue, a.settings.Database.QueueConnections, silence); err != nil {
 		return err
 	}
+	if err = a.makeSuppressions(); err != nil {
+		return err
+	}
 	targets, err := a.targets()
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 			kept := inbox.EffectRoute{
 				Target:     r.Target.Name,
 				Lease:      a.settings.Work.Lease,
-				InDatabase: r.Target.Kind == config.KindSQL || a.parts.Handlers[r.Target.Name].inDatabase(r.Target),
+				InDatabase: r.Target.Kind == config.KindSQL || r.Target.Kind == config.KindSuppress || a.parts.Handlers[r.Target.Name].inDatabase(r.Target),
 				// Doing nothing twice is doing nothing.
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop || a.parts.Handlers[r.Target.Name].deduplicates(r.Target),
 				Rearms:     s.Rearm,
@@ -169,6 +172,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				if route.List, err = list(r); err != nil {
 					errs = append(errs, fmt.Errorf("route %s/%s: %w", s.Name, r.Name, err))
 				}
+				route.Suppressed = a.suppressed(r.Target.Name)
 			}
 			if r.Key != nil {
 				route.Key = r.Key.Recipe
@@ -233,6 +237,8 @@ func (a *App) targets() (targets, error) {
 			out.transactionals[t.Name], err = sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters(t)})
 		case config.KindMail:
 			out.senders[t.Name], err = mailSender(t)
+		case config.KindSuppress:
+			out.transactionals[t.Name], err = a.suppressTarget(t)
 		case config.KindNoop:
 			out.senders[t.Name] = effect.Noop{}
 		case config.KindHandler:

@@ -26,7 +26,7 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 		})
 	case config.KindMail:
 		return slices.Concat(common, network, []inbox.Reason{reasons.Mail4xx, reasons.Mail5xx})
-	case config.KindSQL:
+	case config.KindSQL, config.KindSuppress:
 		return slices.Concat(common, []inbox.Reason{
 			reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
 		})
@@ -61,6 +61,9 @@ func (m *workMetrics) begin(sources []*config.Source) {
 				m.attempts.WithLabelValues(source, r.Name, t.Name, string(outcome), string(reason))
 			}
 		}
+		if t.Kind == config.KindMail {
+			m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptSkipped), string(inbox.ReasonSuppressed))
+		}
 		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptLost), string(inbox.ReasonLeaseExpired))
 		for _, reason := range postponements() {
 			m.postponed.WithLabelValues(source, r.Name, t.Name, string(reason))
@@ -88,7 +91,7 @@ func (m *unsettledMetrics) begin(sources []*config.Source) {
 func (m *pruneMetrics) begin() {
 	for _, table := range []string{
 		"audit", "conflict", "effect", "effect_attempt", "effect_key", "inbox_body", "inbox_event", "operation_result", "refusal", "replay",
-		"replay_item", "stream",
+		"replay_item", "stream", "suppression",
 	} {
 		m.rows.WithLabelValues(table)
 	}
@@ -100,7 +103,7 @@ func (m *pruneMetrics) begin() {
 // deduplicates reports whether no attempt at the target leaves its outcome unknown.
 func deduplicates(t *config.Target) bool {
 	switch t.Kind {
-	case config.KindSQL, config.KindNoop:
+	case config.KindSQL, config.KindSuppress, config.KindNoop:
 		return true
 	case config.KindForward, config.KindDev, config.KindMail, config.KindHandler:
 	}

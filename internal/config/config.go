@@ -36,10 +36,12 @@ type Config struct {
 
 	Database Database
 	Seal     Seal
-	Listen   Listen
-	Log      Log
-	Gate     Gate
-	Work     Work
+	// Suppressions says how suppressed addresses are kept.
+	Suppressions Suppressions
+	Listen       Listen
+	Log          Log
+	Gate         Gate
+	Work         Work
 
 	// Bodies bounds what bodies of deliveries may cost; a zero field is its default.
 	Bodies receiver.BodyLimits
@@ -157,6 +159,8 @@ const (
 	KindSQL Kind = "sql"
 	// KindMail hands a message to a mail server.
 	KindMail Kind = "mail"
+	// KindSuppress suppresses the addresses that an event names.
+	KindSuppress Kind = "suppress"
 	// KindNoop does nothing, as a target outside the database: for benchmarks.
 	KindNoop Kind = "noop"
 	// KindDev is the development target; only `oncegate dev` has one.
@@ -226,6 +230,9 @@ type Target struct {
 	Templates string
 	// Hello is the name this process gives itself there.
 	Hello string
+
+	// Suppress is what a target of kind suppress does.
+	Suppress Suppress
 
 	// Concurrency is how many attempts this process makes at once; 0 leaves a quarter
 	// of its workers to other targets.

@@ -133,12 +133,13 @@ func (r *reader) open(o Options) ([]byte, error) {
 // their order in the file.
 func (r *reader) sections(cfg *Config, o Options) {
 	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
-	for _, name := range []string{"database", "seal", "listen", "log", "gate", "bodies", "work", "classes", "providers", "targets", "sources"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "targets", "sources"} {
 		keys[name] = func(*yamltree.Node) {}
 	}
 	r.root.Fields(keys)
 	r.database(cfg, r.root.Member("database"))
 	r.seal(cfg, r.root.Member("seal"))
+	r.suppressions(cfg, r.root.Member("suppressions"))
 	if o.DatabaseOnly {
 		return
 	}
@@ -150,6 +151,7 @@ func (r *reader) sections(cfg *Config, o Options) {
 	r.classes(cfg, r.root.Member("classes"))
 	r.customProviders(cfg, r.root.Member("providers"))
 	r.targets(cfg, r.root.Member("targets"), o.Dev)
+	r.checkSuppress(cfg)
 	r.sources(cfg, r.root.Member("sources"))
 }
 

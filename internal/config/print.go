@@ -62,6 +62,9 @@ func (c *Config) effective() yaml.MapSlice {
 	if c.Seal.Keyring != "" {
 		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))
 	}
+	if c.Suppressions.HashOnly {
+		out = append(out, item("suppressions", yaml.MapSlice{item("hash_only", true)}))
+	}
 	gate := yaml.MapSlice{}
 	gate = number(gate, "queue_events", int64(c.Gate.QueueEvents))
 	gate = number(gate, "queue_bytes", c.Gate.QueueBytes)
@@ -137,6 +140,8 @@ func (t *Target) effective() yaml.MapSlice {
 		out = t.sql(out)
 	case KindMail:
 		out = t.mail(out)
+	case KindSuppress:
+		out = t.Suppress.append(out)
 	case KindNoop, KindDev, KindHandler:
 	}
 	out = number(out, "concurrency", int64(t.Concurrency))

@@ -65,6 +65,7 @@ func processReference() []Section {
 		{Name: "configuration", Title: "Top level", Text: "The file is one YAML mapping with these keys. All of them are optional except `database.url`.", Keys: []Key{
 			{"database", "", "Where the tables are."},
 			{"seal", "", "The keyring that bodies are encrypted with."},
+			{"suppressions", "", "How suppressed addresses are kept."},
 			{"listen", "", "The two listeners and the limits of their connections."},
 			{"log", "", "How the process writes its log."},
 			{"gate", "", "How many deliveries may wait for a commit."},
@@ -86,6 +87,9 @@ func processReference() []Section {
 		}},
 		{Name: "seal", Title: "Sealing", Prefix: "seal.", Keys: []Key{
 			{"keyring", "none", "`file:PATH` or `env:NAME`: the keys that bodies and results are [sealed](../guides/sealing.md) with. `ONCEGATE_KEYRING` may also hold the keys themselves."},
+		}},
+		{Name: "suppressions", Title: "Suppressed addresses", Prefix: "suppressions.", Text: "See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: []Key{
+			{"hash_only", "`false`", "`true` keeps a hash of each address that is suppressed from now on, and not the address: lists cannot name it."},
 		}},
 		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: []Key{
 			{"public", "`:8080`", "The address that takes deliveries. `PORT` sets only the port."},

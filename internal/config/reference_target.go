@@ -2,7 +2,7 @@ package config
 
 func targetReference() []Section {
 	common := []Key{
-		{"kind", "required", "`forward`, `sql`, `mail`, or `noop`, which does nothing and is for benchmarks."},
+		{"kind", "required", "`forward`, `sql`, `mail`, `suppress`, or `noop`, which does nothing and is for benchmarks."},
 		{"timeout", "`10s`", "The longest attempt. It must be shorter than `work.lease` by a fifth of the lease, at most 5 s."},
 		{"retry", "see [Retry](#retry)", "When a failed attempt is repeated, and how often."},
 		{"concurrency", "three quarters of the workers at most", "How many attempts this process makes at once."},
@@ -60,6 +60,12 @@ func targetReference() []Section {
 			Key{"hello", "`localhost`", "The name that this process gives itself to the mail server."},
 			Key{"templates", "none", "A directory with `<name>.subject.txt` and `<name>.txt`, `<name>.html` or both. A relative path starts at the configuration file."},
 			Key{"allow", "none", "Private networks that the host name of `smtp` may lead to."},
+		)},
+		{Name: "target suppress", Title: "Suppressed addresses (`suppress`)", Prefix: "targets.<name>.", Text: "Suppresses the addresses that an event names, in the transaction that records the outcome. See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: with(
+			Key{"address", "required", "An expression for one address or a list of them. An empty list suppresses nothing."},
+			Key{"reason", "required", "`bounce`, `complaint`, `unsubscribe`, `manual`, or an expression that gives one of them."},
+			Key{"for_target", "every target", "The mail target whose messages are not sent to these addresses."},
+			Key{"keep", "for ever", "How long the addresses are suppressed, from the receipt of the event."},
 		)},
 	}
 }

@@ -38,10 +38,10 @@ func sections() map[string]string {
 		"mail":          target + source + `routes: [{ name: r, target: t, mail: { nonsense: 1 } }] } }`,
 		"secret":        `sources: { s: { provider: stripe, secrets: [{ nonsense: 1 }] } }`,
 	}
-	for _, name := range []string{"database", "seal", "listen", "log", "gate", "bodies", "work"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work"} {
 		out[name] = name + `: { nonsense: 1 }`
 	}
-	for _, kind := range []string{"forward", "sql", "mail", "noop"} {
+	for _, kind := range []string{"forward", "sql", "mail", "suppress", "noop"} {
 		out["target "+kind] = `targets: { t: { kind: ` + kind + `, nonsense: 1 } }`
 	}
 	return out

@@ -93,6 +93,8 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 		keys["templates"] = yamltree.Text(&t.Templates)
 		keys["hello"] = yamltree.Value(&t.Hello, hostName)
 		keys["allow"] = yamltree.List(&t.Allow, prefix)
+	case KindSuppress:
+		r.suppressKeys(&t.Suppress, keys)
 	case KindDev:
 		t.Idempotent = true
 	case KindNoop, KindHandler:
@@ -120,6 +122,8 @@ func (r *reader) checkTarget(t *Target) {
 		failLines(t.node.Below(""), err)
 	case t.Kind == KindMail:
 		r.mail(t)
+	case t.Kind == KindSuppress:
+		r.suppress(t)
 	}
 }
 
@@ -242,14 +246,14 @@ func (r *reader) retry(into *Retry, n *yamltree.Node) {
 
 func kinds(dev bool) string {
 	if dev {
-		return "dev, forward, mail, noop, sql"
+		return "dev, forward, mail, noop, sql, suppress"
 	}
-	return "forward, mail, noop, sql"
+	return "forward, mail, noop, sql, suppress"
 }
 
 func kind(s string, dev bool) (Kind, error) {
 	switch k := Kind(s); {
-	case k == KindForward, k == KindMail, k == KindSQL, k == KindNoop, k == KindDev && dev:
+	case k == KindForward, k == KindMail, k == KindSQL, k == KindNoop, k == KindSuppress, k == KindDev && dev:
 		return k, nil
 	case k == KindDev:
 		return "", fmt.Errorf("only `oncegate dev` has it; known are %s", kinds(dev))

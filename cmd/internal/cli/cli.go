@@ -100,6 +100,7 @@ func (s *shell) root() *cobra.Command {
 		s.conflictsCommand(),
 		s.outboxCommand(),
 		s.sessionsCommand(),
+		s.suppressionsCommand(),
 		s.providersCommand(),
 		s.pruneCommand(),
 		s.eraseCommand(),

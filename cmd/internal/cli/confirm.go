@@ -19,9 +19,14 @@ type decision struct {
 
 // add gives a command the flags of a decision.
 func (d *decision) add(cmd *cobra.Command) {
+	d.addExplanation(cmd)
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
+}
+
+// addExplanation gives a command that asks nothing the flags of who decides and why.
+func (d *decision) addExplanation(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.reason, "reason", "", "the reason, for the audit; required")
 	cmd.Flags().StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
-	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 }
 
 // check fills in the actor, and refuses a decision without one or without a

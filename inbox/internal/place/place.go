@@ -41,6 +41,11 @@ func Document(event [16]byte) seal.Place {
 	return seal.Place{Table: "operation_result", Column: "document", Row: event}
 }
 
+// Suppressed is the place of a suppressed address, by the id of its row.
+func Suppressed(id [16]byte) seal.Place {
+	return seal.Place{Table: "suppression", Column: "address", Row: id}
+}
+
 // Diff is the place of the diff of a replay's item.
 func Diff(replay [16]byte, position int64) seal.Place {
 	return seal.Place{Table: "replay_item", Column: "diff", Row: replay, Item: position}

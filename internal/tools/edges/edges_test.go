@@ -55,6 +55,7 @@ var rules = []struct {
 	{"inbox/replay/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/prune")},
 	{"inbox/prune/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay")},
 	{"inbox/registry/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune")},
+	{"inbox/suppression/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node")},
 	{"inbox/node/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry")},
 	{"inbox/internal/row", ours("inbox", "providers", "jobs", "migrations", "cmd")},
 	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},

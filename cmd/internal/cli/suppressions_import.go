@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox/suppression"
+)
+
+func (s *shell) suppressionsImportCommand() *cobra.Command {
+	var d decision
+	var as, target string
+	var keep time.Duration
+	var skipInvalid bool
+	cmd := &cobra.Command{
+		Use: "import <file.csv>", Short: "Suppress all addresses of a file", Args: cobra.ExactArgs(1),
+		Long: "Suppress all addresses of a CSV file. A header with a column email, address or recipient says where\n" +
+			"the addresses are; without one they are in the first column. The whole file is read first: if a\n" +
+			"line holds no address, nothing is changed, unless --skip-invalid leaves such lines out.\n\n" +
+			"Importing a file again changes nothing, so an import that was interrupted is run again.\n\n" +
+			"On a terminal you type the decision; elsewhere the command needs --yes.",
+		Example: "  oncegate suppressions import bounces.csv --as bounce --reason 'moved from the old provider' --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			entry, err := suppressionEntry(as, target, keep)
+			if err != nil {
+				return err
+			}
+			if err := d.check(s, "where does the file come from?"); err != nil {
+				return err
+			}
+			file := addressFile{path: args[0]}
+			if err := file.count(); err != nil {
+				return err
+			}
+			switch {
+			case len(file.invalid) > 0 && !skipInvalid:
+				return usagef("%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
+					clean(file.path), plural(file.bad, "line holds no address", "lines hold no address"), file.badLines())
+			case file.good == 0:
+				return usagef("%s holds no address", clean(file.path))
+			}
+			return s.withSuppressions(s.openForChange, cmd, func(ctx context.Context, store *suppression.Store) error {
+				if err := s.confirm(d, fmt.Sprintf("import %d", file.good), func() {
+					fmt.Fprintf(s.err, "%s of %s will get no more messages.\n", plural(file.good, "address", "addresses"), clean(file.path))
+				}); err != nil {
+					return err
+				}
+				return s.importSuppressions(ctx, store, file, entry, d)
+			})
+		},
+	}
+	addSuppressionFlags(cmd, &as, &target, &keep)
+	cmd.Flags().BoolVar(&skipInvalid, "skip-invalid", false, "leave out lines that hold no address")
+	d.add(cmd)
+	return cmd
+}
+
+// importSuppressions adds the addresses of a file in short transactions.
+func (s *shell) importSuppressions(ctx context.Context, store *suppression.Store, file addressFile, entry suppression.Entry, d decision) error {
+	var sum suppression.Added
+	bar := s.progress(int64(file.good), "importing")
+	defer bar.done()
+	batch := make([]suppression.Entry, 0, suppression.MaxBatch)
+	done := int64(0)
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		added, err := store.Add(ctx, batch, suppression.Decision{Actor: d.actor, Reason: d.reason, Import: true})
+		if err != nil {
+			return fmt.Errorf("after %d addresses (run it again, it goes on): %w", done, err)
+		}
+		sum = sum.Plus(added)
+		done += int64(len(batch))
+		bar.at(done)
+		batch = batch[:0]
+		return nil
+	}
+	err := file.each(func(_ int, address string) error {
+		if !isAddress(address) {
+			return nil // counted before
+		}
+		entry.Address = address
+		if batch = append(batch, entry); len(batch) == cap(batch) {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return err
+	}
+	bar.done()
+	if s.output == "json" {
+		return s.json(struct {
+			suppression.Added
+			Invalid int `json:"invalid"`
+		}{sum, file.bad})
+	}
+	fmt.Fprintf(s.out, "%s suppressed, %d for longer than before, %d known already, %s left out\n",
+		plural(sum.Added, "address", "addresses"), sum.Extended, sum.Known, plural(file.bad, "line", "lines"))
+	return nil
+}
+
+// addressFile is a CSV file with addresses.
+type addressFile struct {
+	path      string
+	good, bad int
+	invalid   []int // the first lines that hold no address
+}
+
+// maxInvalid is how many lines without an address are named.
+const maxInvalid = 5
+
+// count reads the whole file, so that a mistake in it is told before anything is changed.
+func (f *addressFile) count() error {
+	return f.each(func(line int, address string) error {
+		if isAddress(address) {
+			f.good++
+			return nil
+		}
+		f.bad++
+		if len(f.invalid) < maxInvalid {
+			f.invalid = append(f.invalid, line)
+		}
+		return nil
+	})
+}
+
+func (f *addressFile) badLines() string {
+	texts := make([]string, len(f.invalid))
+	for i, line := range f.invalid {
+		texts[i] = strconv.Itoa(line)
+	}
+	out := strings.Join(texts, ", ")
+	if f.bad > len(f.invalid) {
+		return "lines " + out + " and others"
+	}
+	if len(texts) == 1 {
+		return "line " + out
+	}
+	return "lines " + out
+}
+
+// each reads the addresses of the file with the numbers of their lines. Only one record is in memory.
+func (f *addressFile) each(do func(line int, address string) error) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return usagef("reading the addresses: %v", err)
+	}
+	defer file.Close()
+	in := csv.NewReader(file)
+	in.FieldsPerRecord, in.LazyQuotes, in.ReuseRecord, in.TrimLeadingSpace = -1, true, true, true
+	column := 0
+	for first := true; ; first = false {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return usagef("%s is no CSV file: %v", clean(f.path), err)
+		}
+		line, _ := in.FieldPos(0)
+		if first {
+			if at := slices.IndexFunc(record, isAddressHeader); at >= 0 {
+				column = at
+				continue
+			}
+		}
+		address := ""
+		if column < len(record) {
+			address = record[column]
+		}
+		if err := do(line, address); err != nil {
+			return err
+		}
+	}
+}
+
+func isAddress(text string) bool {
+	_, err := suppression.Normalize(text)
+	return err == nil
+}
+
+func isAddressHeader(name string) bool {
+	name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))) // the mark with which some programs begin a file
+	return slices.Contains([]string{"email", "address", "recipient"}, name)
+}

@@ -1,0 +1,83 @@
+package inbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/seal"
+)
+
+// InstallationSecret is a secret of this installation, under which what could be guessed is hashed: the keys of sequences
+// and suppressed addresses. It is sealed with the keyring and never rotated, because a hash under another secret is the hash
+// of something else.
+type InstallationSecret struct {
+	ID ID
+	// Value is the secret; nil if it could not be opened.
+	Value []byte
+	// Err says why the secret could not be opened.
+	Err error
+}
+
+const (
+	readInstallation   = `SELECT id, secret, key_id FROM order_secret WHERE NOT id = ANY ($1::uuid[]) ORDER BY created_at DESC, id DESC`
+	insertInstallation = `INSERT INTO order_secret (id, secret, key_id) VALUES ($1, $2, $3)`
+)
+
+// InstallationSecrets gives the secrets of the installation, the newest first, but for those that are known already. A secret
+// whose sealing key keys does not have comes with its error.
+func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring, known []ID) ([]InstallationSecret, error) {
+	rows, err := db.Query(ctx, readInstallation, append([]ID{}, known...))
+	if err != nil {
+		return nil, fmt.Errorf("reading the secrets of the installation: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (secret InstallationSecret, err error) {
+		var s storedSecret
+		if err := row.Scan(&s.id, &s.sealed, &s.keyID); err != nil {
+			return secret, err
+		}
+		secret.ID = s.id
+		secret.Value, secret.Err = s.open(keys)
+		return secret, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the secrets of the installation: %w", err)
+	}
+	return out, nil
+}
+
+// InstallationSecretTx gives the newest secret that opens, and makes one if there is none. It gives the zero value where nothing
+// is sealed. A secret whose sealing key is lost is passed over: what was hashed under it is lost too.
+func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
+	ring := keys.Ring()
+	if ring == nil {
+		return InstallationSecret{}, nil
+	}
+	return newestSecretTx(ctx, tx, ring, keys)
+}
+
+func newestSecretTx(ctx context.Context, tx pgx.Tx, ring *seal.Ring, keys *seal.Keyring) (InstallationSecret, error) {
+	known, err := InstallationSecrets(ctx, tx, keys, nil)
+	if err != nil {
+		return InstallationSecret{}, err
+	}
+	for _, secret := range known {
+		switch {
+		case secret.Err == nil:
+			return secret, nil
+		case !errors.Is(secret.Err, seal.ErrLost):
+			return InstallationSecret{}, secret.Err
+		}
+	}
+	made := InstallationSecret{ID: NewToken(), Value: make([]byte, secretLength)}
+	if _, err := rand.Read(made.Value); err != nil {
+		return InstallationSecret{}, err
+	}
+	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
+	_, err = tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
+	return made, err
+}

@@ -1,0 +1,4 @@
+package suppression
+
+// FindDigests is the statement that is run for every message.
+var FindDigests = findDigests
