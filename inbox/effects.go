@@ -116,6 +116,11 @@ type EffectsConfig struct {
 	// from 2 s to 10 s.
 	Timeout time.Duration
 
+	// EvidenceOf gives what to keep as the result of an effect that a person or a probe finds to
+	// have happened, from the bytes that were sent: the Message-ID of a message. Its nil keeps
+	// nothing of the effect, and without it nothing is kept of any.
+	EvidenceOf func(rendered []byte) []byte
+
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
 	Now func() time.Time
 
@@ -138,6 +143,7 @@ type Effects struct {
 	routing  int32
 	routings sync.Map // of those of other processes: from their ids to the targets by route
 	node     string
+	evidence func(rendered []byte) []byte
 	random   func() float64
 	now      func() time.Time
 
@@ -179,7 +185,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, evidence: cfg.EvidenceOf, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

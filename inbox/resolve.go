@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
 // Resolution is what an indeterminate effect was found to be.
@@ -139,6 +141,36 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 // key for that.
 const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_lease = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
 
+const readRendered = `SELECT id, rendered, rendered_key_id FROM effect WHERE id = ANY ($1::uuid[]) AND rendered IS NOT NULL`
+
+// keepEvidence gives settlements the results that what was sent has in it. What cannot be opened here has none.
+func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
+	if e.evidence == nil {
+		return nil
+	}
+	rows, err := tx.Query(ctx, readRendered, ids)
+	if err != nil {
+		return fmt.Errorf("reading what was sent: %w", err)
+	}
+	results := map[ID][]byte{}
+	var id ID
+	var rendered []byte
+	var keyID *int32
+	_, err = pgx.ForEachRow(rows, []any{&id, &rendered, &keyID}, func() error {
+		if plain, err := e.keys.Open(place.Rendered(id), keyID, rendered); err == nil {
+			results[id] = e.evidence(plain)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading what was sent: %w", err)
+	}
+	for i := range group {
+		group[i].Result = results[group[i].Effect]
+	}
+	return nil
+}
+
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
 func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*LockedEffect) ([]Settlement, []Wake, error) {
 	group := make([]Settlement, len(found))
@@ -151,7 +183,7 @@ func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, fou
 		}
 	}
 	if as == ResolveDone {
-		return group, nil, nil
+		return group, nil, e.keepEvidence(ctx, tx, ids, group)
 	}
 	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
 		return nil, nil, err

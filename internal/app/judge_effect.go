@@ -169,7 +169,7 @@ func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judged
 		_ = d.why("no request was made before")
 		canonical(d.Today.Body, p.Request.Body, redact)
 		return true
-	case !bytes.Equal(recorded, p.Request.Body):
+	case !sameRequest(recorded, p.Request.Body):
 		d.Changes = changes(recorded, p.Request.Body, redact)
 		if !e.UnknownSince.IsZero() && !event.NewKey {
 			_ = d.why("an attempt may have happened with the earlier body, under the same key: the target may refuse this one, or answer for that one")
@@ -187,7 +187,7 @@ func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judged
 		// What today's configuration would make of it, if it were allowed to.
 		again := claimOf(event, e, j.cfg.Now())
 		again.Rendered = nil
-		if fresh := j.previewer.Preview(again); fresh.State == "" && fresh.Items <= 1 && !bytes.Equal(fresh.Request.Body, recorded) {
+		if fresh := j.previewer.Preview(again); fresh.State == "" && fresh.Items <= 1 && !sameRequest(fresh.Request.Body, recorded) {
 			d.Unused = changes(recorded, fresh.Request.Body, redact)
 			_ = d.why("the stored bytes are sent again, since their key belongs to them; today's rendering, which differs, needs a new key")
 		}

@@ -173,6 +173,7 @@ func definitionOf(r *config.Route) []any {
 	}
 	if r.Mail != nil {
 		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
+		out = append(out, messageFeatures(r)...)
 	}
 	if len(t.PassHeaders) > 0 {
 		out = append(out, "pass_headers", t.PassHeaders)

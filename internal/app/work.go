@@ -64,7 +64,7 @@ func (a *App) makeWork() error {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Routing: routing,
 		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
-		Locked: a.streamLocked,
+		Locked: a.streamLocked, EvidenceOf: mail.MessageID,
 	})
 	if err != nil {
 		return err
@@ -185,7 +185,11 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 
 // list makes the messages of a route, one for each recipient.
 func list(r *config.Route) (*jobs.List, error) {
-	m, err := mail.NewMessage(mail.MessageConfig{From: r.Target.From, Subject: r.Mail.Subject, Text: r.Mail.Text, HTML: r.Mail.HTML})
+	cfg, err := r.MessageConfig(func(call *effect.Call) (any, error) { return r.Mail.Attachments.Value(jobs.Input(call)) })
+	if err != nil {
+		return nil, err
+	}
+	m, err := mail.NewMessage(cfg)
 	if err != nil {
 		return nil, err
 	}

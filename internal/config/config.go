@@ -230,6 +230,8 @@ type Target struct {
 	Templates string
 	// Hello is the name this process gives itself there.
 	Hello string
+	// DKIM signs the messages; nil does not.
+	DKIM *DKIM
 
 	// Suppress is what a target of kind suppress does.
 	Suppress Suppress
@@ -257,6 +259,14 @@ type Mail struct {
 	Template string
 	// Subject, Text and HTML are templates.
 	Subject, Text, HTML string
+	// ReplyTo is a template for the address that answers go to; empty is none.
+	ReplyTo string
+	// ListUnsubscribe are templates for the addresses at which the recipient unsubscribes;
+	// OneClick says that a POST is enough.
+	ListUnsubscribe []string
+	OneClick        bool
+	// Attachments gives the files that go with the message; nil is none.
+	Attachments *expression.Program
 }
 
 // Source is one configured endpoint, served at /in/<name>.

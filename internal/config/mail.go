@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
@@ -24,6 +25,67 @@ func (r *reader) mail(t *Target) {
 	_, server := mail.New(t.MailConfig())
 	_, from := mail.NewMessage(mail.MessageConfig{From: t.From, Subject: "x", Text: "x"})
 	failLines(t.node.Below(""), errors.Join(server, from))
+	if t.DKIM != nil {
+		_, err := t.DKIM.Signer()
+		failLines(t.node.Below(""), err)
+	}
+}
+
+// DKIM is how the messages of a target are signed.
+type DKIM struct {
+	Domain, Selector string
+	// Key is the private key in PEM.
+	Key []Reference
+}
+
+// Signer makes what signs; nil for a target that does not sign.
+func (d *DKIM) Signer() (*mail.DKIM, error) {
+	if d == nil {
+		return nil, nil //nolint:nilnil // nothing is signed
+	}
+	cfg := mail.DKIMConfig{Domain: d.Domain, Selector: d.Selector}
+	if keys := values(d.Key); len(keys) > 0 {
+		cfg.Key = keys[0].Value
+	}
+	return mail.NewDKIM(cfg)
+}
+
+func (r *reader) dkim(n *yamltree.Node) *DKIM {
+	d := &DKIM{}
+	n.Fields(map[string]func(*yamltree.Node){
+		"domain":   yamltree.Value(&d.Domain, hostName),
+		"selector": yamltree.Value(&d.Selector, hostName),
+		"key":      func(n *yamltree.Node) { d.Key = r.secrets(n) },
+	})
+	for _, name := range []string{"domain", "selector", "key"} {
+		if n.IsMapping() && n.Lacks(name) {
+			n.FailKey("%s is missing", name)
+		}
+	}
+	if len(d.Key) > 1 {
+		n.Below("key").Fail("messages are signed with one key; publish the next one under another selector")
+	}
+	return d
+}
+
+func (d *DKIM) append(to yaml.MapSlice) yaml.MapSlice {
+	if d == nil {
+		return to
+	}
+	return append(to, item("dkim", yaml.MapSlice{item("domain", d.Domain), item("selector", d.Selector), item("key", references(d.Key))}))
+}
+
+// MessageConfig is the route's message as its kind takes it. attachments gives the files of an event and may be nil.
+func (r *Route) MessageConfig(attachments func(*effect.Call) (any, error)) (mail.MessageConfig, error) {
+	m := r.Mail
+	signer, err := r.Target.DKIM.Signer()
+	if m.Attachments == nil {
+		attachments = nil
+	}
+	return mail.MessageConfig{
+		From: r.Target.From, Subject: m.Subject, Text: m.Text, HTML: m.HTML, ReplyTo: m.ReplyTo, ListUnsubscribe: m.ListUnsubscribe, OneClick: m.OneClick,
+		Attachments: attachments, DKIM: signer,
+	}, err
 }
 
 // MailConfig is the target as its kind takes it.
@@ -41,11 +103,15 @@ func (t *Target) MailConfig() mail.Config {
 func (r *reader) routeMail(n *yamltree.Node) *Mail {
 	m := &Mail{}
 	n.Fields(map[string]func(*yamltree.Node){
-		"to":       r.program(&m.To, expression.Texts),
-		"template": yamltree.Value(&m.Template, checkedName),
-		"subject":  yamltree.Text(&m.Subject),
-		"text":     yamltree.Text(&m.Text),
-		"html":     yamltree.Text(&m.HTML),
+		"to":               r.program(&m.To, expression.Texts),
+		"template":         yamltree.Value(&m.Template, checkedName),
+		"subject":          yamltree.Text(&m.Subject),
+		"text":             yamltree.Text(&m.Text),
+		"html":             yamltree.Text(&m.HTML),
+		"reply_to":         yamltree.Text(&m.ReplyTo),
+		"list_unsubscribe": yamltree.List(&m.ListUnsubscribe, verbatim),
+		"one_click":        yamltree.Bool(&m.OneClick),
+		"attachments":      r.program(&m.Attachments, expression.Value),
 	})
 	if (n.IsMapping() || n.IsEmpty()) && n.Lacks("to") {
 		n.FailKey("to is missing")
@@ -65,7 +131,9 @@ func (r *reader) routeTemplates(route *Route, n *yamltree.Node) {
 	} else if !template.Sound() || !n.IsMapping() {
 		return
 	}
-	_, err := mail.NewMessage(mail.MessageConfig{From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML})
+	_, err := mail.NewMessage(mail.MessageConfig{
+		From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, ReplyTo: m.ReplyTo, ListUnsubscribe: m.ListUnsubscribe, OneClick: m.OneClick,
+	})
 	failLines(n.Below(""), err)
 }
 
@@ -136,6 +204,7 @@ func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
 	if len(t.Password) > 0 {
 		out = append(out, item("password", references(t.Password)))
 	}
+	out = t.DKIM.append(out)
 	if len(t.Allow) > 0 {
 		out = append(out, item("allow", prefixTexts(t.Allow)))
 	}
@@ -147,6 +216,18 @@ func (m *Mail) append(to yaml.MapSlice) yaml.MapSlice {
 		return to
 	}
 	out := yaml.MapSlice{item("to", m.To.String())}
+	if m.ReplyTo != "" {
+		out = append(out, item("reply_to", m.ReplyTo))
+	}
+	if len(m.ListUnsubscribe) > 0 {
+		out = append(out, item("list_unsubscribe", m.ListUnsubscribe))
+	}
+	if m.OneClick {
+		out = append(out, item("one_click", true))
+	}
+	if m.Attachments != nil {
+		out = append(out, item("attachments", m.Attachments.String()))
+	}
 	if m.Template != "" {
 		return append(to, item("mail", append(out, item("template", m.Template))))
 	}

@@ -71,6 +71,10 @@ func sourceReference() []Section {
 			{"subject", "none", "The template of the subject."},
 			{"text", "none", "The template of the plain text."},
 			{"html", "none", "The template of the HTML."},
+			{"reply_to", "none", "A template for the address that answers go to."},
+			{"list_unsubscribe", "none", "Templates for the addresses at which the recipient unsubscribes, `https:` and `mailto:`."},
+			{"one_click", "`false`", "`true` promises that a POST to the `https:` address of `list_unsubscribe` unsubscribes without asking anything (RFC 8058)."},
+			{"attachments", "none", "An expression that gives a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."},
 		}},
 	}
 }

@@ -59,8 +59,14 @@ func targetReference() []Section {
 			Key{"password", "none", "The password of the account, as a list of secret references."},
 			Key{"hello", "`localhost`", "The name that this process gives itself to the mail server."},
 			Key{"templates", "none", "A directory with `<name>.subject.txt` and `<name>.txt`, `<name>.html` or both. A relative path starts at the configuration file."},
+			Key{"dkim", "none", "How messages are signed with DKIM. Without it the mail server must sign them. See [SPF, DKIM and DMARC](../guides/mail.md#spf-dkim-and-dmarc)."},
 			Key{"allow", "none", "Private networks that the host name of `smtp` may lead to."},
 		)},
+		{Name: "dkim", Title: "DKIM", Prefix: "dkim.", Text: "All keys are required.", Keys: []Key{
+			{"domain", "required", "The domain that answers for the messages, such as `example.com`."},
+			{"selector", "required", "The name of the key: the public key is the TXT record of `<selector>._domainkey.<domain>`."},
+			{"key", "required", "A reference to the private key in PEM: RSA of 2048 bits or more, or Ed25519."},
+		}},
 		{Name: "target suppress", Title: "Suppressed addresses (`suppress`)", Prefix: "targets.<name>.", Text: "Suppresses the addresses that an event names, in the transaction that records the outcome. See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: with(
 			Key{"address", "required", "An expression for one address or a list of them. An empty list suppresses nothing."},
 			Key{"reason", "required", "`bounce`, `complaint`, `unsubscribe`, `manual`, or an expression that gives one of them."},

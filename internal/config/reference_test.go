@@ -28,6 +28,7 @@ func sections() map[string]string {
 		"classes":       `classes: { default: { nonsense: 1 } }`,
 		"retry":         `targets: { t: { kind: noop, retry: { nonsense: 1 } } }`,
 		"breaker":       `targets: { t: { kind: noop, breaker: { nonsense: 1 } } }`,
+		"dkim":          `targets: { t: { kind: mail, smtp: "smtp://a.example", from: a@b.example, dkim: { nonsense: 1 } } }`,
 		"probe":         `targets: { t: { kind: forward, idempotent: false, url: "https://a.example", probe: { nonsense: 1 } } }`,
 		"source":        source + `nonsense: 1 } }`,
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
@@ -137,7 +138,7 @@ func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
 					given++
 				}
 			}
-			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "order", "key", "mail"}, section.Name) {
+			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "dkim", "order", "key", "mail"}, section.Name) {
 				file += section.Name + ":\n" + body
 			}
 		}

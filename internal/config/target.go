@@ -92,6 +92,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 		keys["password"] = func(n *yamltree.Node) { t.Password = r.secrets(n) }
 		keys["templates"] = yamltree.Text(&t.Templates)
 		keys["hello"] = yamltree.Value(&t.Hello, hostName)
+		keys["dkim"] = func(n *yamltree.Node) { t.DKIM = r.dkim(n) }
 		keys["allow"] = yamltree.List(&t.Allow, prefix)
 	case KindSuppress:
 		r.suppressKeys(&t.Suppress, keys)

@@ -89,7 +89,11 @@ func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
 		return err
 	}
 	r.Version, r.Revision = effect.Version, effect.Revision
-	store, err := app.NewStore(pool, nil)
+	keys, err := s.keyring() // what was sent has the Message-ID that is kept as the result
+	if err != nil {
+		return err
+	}
+	store, err := app.NewStore(pool, keys)
 	if err != nil {
 		return err
 	}

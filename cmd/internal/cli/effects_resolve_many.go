@@ -156,7 +156,11 @@ func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbo
 }
 
 func (s *shell) doResolve(ctx context.Context, pool *pgxpool.Pool, r inbox.ResolveMany) (inbox.ResolvedMany, error) {
-	store, err := app.NewStore(pool, nil)
+	keys, err := s.keyring() // what was sent has the Message-IDs that are kept as the results
+	if err != nil {
+		return inbox.ResolvedMany{}, err
+	}
+	store, err := app.NewStore(pool, keys)
 	if err != nil {
 		return inbox.ResolvedMany{}, err
 	}

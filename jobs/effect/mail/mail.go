@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -301,6 +302,21 @@ func notReached(ctx context.Context, err error) effect.Result {
 		r.Reason = reasons.Stopped
 	}
 	return r
+}
+
+var messageID = regexp.MustCompile(`^<[0-9a-f]{32}@[^<>\s]+>$`)
+
+// MessageID gives the Message-ID of what [Message.Render] made; nil for any other bytes, such as the JSON that another kind
+// sends.
+func MessageID(rendered []byte) []byte {
+	if len(rendered) == 0 || rendered[0] < 'A' || rendered[0] > 'Z' {
+		return nil
+	}
+	_, _, id, err := envelope(rendered)
+	if err != nil || !messageID.MatchString(id) {
+		return nil
+	}
+	return []byte(id)
 }
 
 // envelope reads from a rendered message who it is from and to.

@@ -9,6 +9,7 @@ import (
 	html "html/template"
 	"io"
 	netmail "net/mail"
+	"regexp"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -28,13 +29,34 @@ type MessageConfig struct {
 	// .Event, .Body (the payload, if it is JSON) and .To. Another field is refused
 	// here, a member that the body does not have when the message is made.
 	Subject, Text, HTML string
+
+	// ReplyTo is a text template for the address that answers go to; empty is none.
+	ReplyTo string
+
+	// ListUnsubscribe are text templates for the addresses, https: and mailto:, at which the
+	// recipient unsubscribes. OneClick says that a POST to the https: address does so without
+	// asking anything (RFC 8058).
+	ListUnsubscribe []string
+	OneClick        bool
+
+	// Attachments gives the files that go with the message: a list of objects with name, type
+	// and content, in base64; nil is none. Its error must not quote the event.
+	Attachments func(call *effect.Call) (any, error)
+
+	// DKIM signs the message; nil does not.
+	DKIM *DKIM
 }
 
 // maxMessage bounds a rendered message, in bytes.
 const maxMessage = 1 << 20
 
-// Message makes mail of events: the same bytes for the same effect.
+// Message makes mail of events: the same bytes for the same effect, but for the time in a
+// signature ([Unsigned]).
 type Message struct {
+	cfg         MessageConfig
+	replyTo     *template.Template
+	unsubscribe []*template.Template
+
 	from    *netmail.Address
 	subject *template.Template
 	text    *template.Template
@@ -43,7 +65,7 @@ type Message struct {
 
 // NewMessage makes a Message, or reports everything that is wrong with cfg.
 func NewMessage(cfg MessageConfig) (*Message, error) {
-	m := &Message{}
+	m := &Message{cfg: cfg}
 	var errs []error
 	var err error
 	if m.from, err = netmail.ParseAddress(cfg.From); err != nil {
@@ -74,6 +96,22 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 		m.html, err = html.New("html").Option("missingkey=error").Parse(cfg.HTML)
 		read("html", func() *parse.Tree { return m.html.Tree }, err)
 	}
+	text := func(name, source string) *template.Template {
+		t, err := template.New(name).Option("missingkey=error").Parse(source)
+		read(name, func() *parse.Tree { return t.Tree }, err)
+		return t
+	}
+	if cfg.ReplyTo != "" {
+		m.replyTo = text("reply_to", cfg.ReplyTo)
+	}
+	secure := false
+	for _, source := range cfg.ListUnsubscribe {
+		m.unsubscribe = append(m.unsubscribe, text("list_unsubscribe", source))
+		secure = secure || !strings.HasPrefix(source, "mailto:")
+	}
+	if cfg.OneClick && !secure {
+		errs = append(errs, errors.New("one_click needs an https: address in list_unsubscribe"))
+	}
 	return m, errors.Join(errs...)
 }
 
@@ -101,36 +139,124 @@ func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	sum := sha256.Sum256([]byte(call.Key))
 	name := hex.EncodeToString(sum[:16])
 	domain := m.from.Address[strings.LastIndexByte(m.from.Address, '@')+1:]
-	msg := mail.NewMsg(mail.WithBoundary("oncegate-"+name), mail.WithNoDefaultUserAgent())
+	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(m.from)
 	msg.ToMailAddress(recipient)
 	msg.Subject(strings.Join(strings.Fields(subject), " "))
 	msg.SetMessageIDWithValue(name + "@" + domain)
 	msg.SetDateWithValue(call.Event.ReceivedAt.UTC())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
-	if m.text != nil {
-		body, err := execute(m.text, v)
-		if err != nil {
-			return nil, err
-		}
-		msg.SetBodyString(mail.TypeTextPlain, body)
+	if err := m.headers(msg, v); err != nil {
+		return nil, err
 	}
-	if m.html != nil {
-		body, err := execute(m.html, v)
-		if err != nil {
-			return nil, err
-		}
-		if m.text != nil {
-			msg.AddAlternativeString(mail.TypeTextHTML, body)
-		} else {
-			msg.SetBodyString(mail.TypeTextHTML, body)
-		}
+	if err := m.bodies(msg, v); err != nil {
+		return nil, err
+	}
+	if err := m.attach(msg, call); err != nil {
+		return nil, err
 	}
 	var out bytes.Buffer
 	if _, err := msg.WriteTo(&out); err != nil {
 		return nil, errors.New("the message cannot be written")
 	}
-	return out.Bytes(), nil
+	written := nameBoundaries(out.Bytes(), name)
+	if m.cfg.DKIM == nil {
+		return written, nil
+	}
+	return m.cfg.DKIM.sign(written)
+}
+
+// headers adds what not every message has.
+func (m *Message) headers(msg *mail.Msg, v view) error {
+	if m.replyTo != nil {
+		text, err := execute(m.replyTo, v)
+		if err != nil {
+			return err
+		}
+		address, err := netmail.ParseAddress(text)
+		if err != nil || strings.ContainsAny(text, "\r\n") {
+			return errors.New("reply_to: it is not an address")
+		}
+		msg.SetGenHeader("Reply-To", address.String())
+	}
+	if len(m.unsubscribe) == 0 {
+		return nil
+	}
+	addresses := make([]string, len(m.unsubscribe))
+	for i, t := range m.unsubscribe {
+		var err error
+		if addresses[i], err = execute(t, v); err != nil {
+			return err
+		}
+	}
+	value, secure, err := unsubscribeHeader(addresses)
+	if err != nil {
+		return err
+	}
+	msg.SetGenHeader("List-Unsubscribe", value)
+	if m.cfg.OneClick {
+		if !secure {
+			return errors.New("list_unsubscribe: one_click needs an https: address")
+		}
+		msg.SetGenHeader("List-Unsubscribe-Post", "List-Unsubscribe=One-Click")
+	}
+	return nil
+}
+
+// bodies adds the text, the HTML or both.
+func (m *Message) bodies(msg *mail.Msg, v view) error {
+	if m.text != nil {
+		body, err := execute(m.text, v)
+		if err != nil {
+			return err
+		}
+		msg.SetBodyString(mail.TypeTextPlain, body)
+	}
+	if m.html == nil {
+		return nil
+	}
+	body, err := execute(m.html, v)
+	if err != nil {
+		return err
+	}
+	if m.text != nil {
+		msg.AddAlternativeString(mail.TypeTextHTML, body)
+	} else {
+		msg.SetBodyString(mail.TypeTextHTML, body)
+	}
+	return nil
+}
+
+// attach adds the attachments that the event brings.
+func (m *Message) attach(msg *mail.Msg, call *effect.Call) error {
+	if m.cfg.Attachments == nil {
+		return nil
+	}
+	value, err := m.cfg.Attachments(call)
+	if err != nil {
+		return fmt.Errorf("attachments: %w", err)
+	}
+	files, err := readAttachments(value)
+	if err != nil {
+		return fmt.Errorf("attachments: %w", err)
+	}
+	for _, file := range files {
+		if err := msg.AttachReader(file.name, bytes.NewReader(file.content), mail.WithFileContentType(mail.ContentType(file.mediaType))); err != nil {
+			return errors.New("attachments: one cannot be attached")
+		}
+	}
+	return nil
+}
+
+var multipartField = regexp.MustCompile(`(?m)^Content-Type: multipart/[a-z]+;\r\n boundary=([0-9a-f]{60})\r$`)
+
+// nameBoundaries gives the parts of a message boundaries that come from its name. The library draws them, or takes one for
+// all, which would end an inner part where an outer one ends. What it draws stands nowhere else in the message.
+func nameBoundaries(message []byte, name string) []byte {
+	for i, found := range multipartField.FindAllSubmatch(message, -1) {
+		message = bytes.ReplaceAll(message, bytes.Clone(found[1]), fmt.Appendf(nil, "oncegate-%s-%d", name, i))
+	}
+	return message
 }
 
 type executor interface {
