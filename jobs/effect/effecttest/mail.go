@@ -49,6 +49,7 @@ func Mail(build NewMail) Kind {
 		}
 		for say, c := range map[string]Case{
 			"drop":          {Topic: BreaksBefore, Want: effect.Retry},
+			"reset":         {Topic: BreaksBefore, Want: effect.Retry},
 			"half":          {Topic: HalfReply, Want: effect.Retry},
 			"what?":         {Topic: HalfReply, Want: effect.Retry},
 			"stall":         {Topic: StallsBefore, Want: effect.Retry, Reason: reasons.Timeout, Limit: brief},
@@ -56,9 +57,10 @@ func Mail(build NewMail) Kind {
 			"endless":       {Topic: HugeReply, Want: effect.Retry},
 			"endless lines": {Topic: HugeReply, Want: effect.Retry},
 			"421 later":     {Topic: Later, Want: effect.Retry},
+			"451 later":     {Topic: Later, Want: effect.Retry},
 			"550 no":        {Topic: topic, Want: refused},
 		} {
-			if say == "421 later" || say == "550 no" {
+			if say == "421 later" || say == "451 later" || say == "550 no" {
 				c.Code = say[:3]
 			}
 			if s.name == "EHLO" && c.Code != "" {
@@ -89,6 +91,7 @@ func messageCases(build NewMail) []Case {
 		{Topic: Later, Name: "451 later", Want: effect.Retry, Code: "451", Taken: 1},
 		{Topic: Later, Name: "421 closing", Want: effect.Retry, Code: "421", Taken: 1},
 		{Topic: BreaksAfter, Name: "drop", Want: effect.Unknown, Taken: 1},
+		{Topic: BreaksAfter, Name: "reset", Want: effect.Unknown, Taken: 1},
 		{Topic: AnswersAfter, Name: "354 more", Want: effect.Unknown, Taken: 1},
 		{Topic: StallsAfter, Name: "stall", Want: effect.Unknown, Reason: reasons.Timeout, Taken: 1, Limit: brief},
 		{Topic: SlowReply, Name: "slow", Want: effect.Unknown, Reason: reasons.Timeout, Taken: 1, Limit: brief},
@@ -131,6 +134,10 @@ func messageCases(build NewMail) []Case {
 		Case{Topic: Secrets, Name: "of the login, in the clear", Want: effect.Retry, Code: "535", Start: spoken(build, MailScript{"AUTH": "535 not with " + Password}, false, nil)},
 		Case{Topic: Secrets, Name: "is what no row can hold", Want: effect.Dead, Code: "550", Start: spoken(build, MailScript{"RCPT": "550 \x00\xff" + pad(3000)}, true, nil)},
 		Case{Topic: Repeats, Name: "Message-ID, Date, boundary and all", Want: effect.Retry, Code: "451", Taken: 1, Start: spoken(build, MailScript{"dot": "451 later"}, true, nil)},
+		// What follows the reply to DATA before the message was sent is no answer to the message: neither done nor refused.
+		Case{Topic: HalfReply, Name: "DATA is answered twice", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n354 go on"}, true, nil)},
+		Case{Topic: HalfReply, Name: "the message is taken before it is sent", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n250 queued"}, true, nil)},
+		Case{Topic: HalfReply, Name: "the message is refused before it is sent", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n451 later"}, true, nil)},
 		Case{Topic: Succeeds, Name: "STARTTLS and a login", Want: effect.Done, Taken: 1, Start: spoken(build, nil, false, nil)},
 		Case{Topic: Succeeds, Name: "TLS from the first byte", Want: effect.Done, Taken: 1, Start: securely(build, server, nil)},
 		Case{Topic: BreaksBefore, Name: "the certificate of a stranger", Want: effect.Retry, Reason: reasons.TLS, Start: securely(build, server, &tls.Config{MinVersion: tls.VersionTLS12})},

@@ -13,7 +13,7 @@ import (
 
 // MailScript says how a mail server answers at each stage: "greeting", "EHLO",
 // "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "message" (in the middle of it) and
-// "dot". A stage that is missing goes well. "drop" cuts the connection, "stall"
+// "dot". A stage that is missing goes well. "drop" cuts the connection, "reset" does so with an RST, "stall"
 // leaves it open and says nothing more, "half" ends in the middle of its answer,
 // "slow" never comes to the end of it, "endless" neither but is quick, "echo"
 // refuses and repeats what it was sent; anything else is said as it is.
@@ -80,6 +80,16 @@ func (s *MailServer) answer(conn net.Conn, stage, well string) bool {
 	}
 	switch say {
 	case "drop":
+		return false
+	case "reset":
+		raw := conn
+		if secured, ok := conn.(*tls.Conn); ok {
+			raw = secured.NetConn()
+		}
+		if tcp, ok := raw.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+			_ = tcp.Close()
+		}
 		return false
 	case "stall":
 		_, _ = io.Copy(io.Discard, conn)

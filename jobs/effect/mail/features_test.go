@@ -63,6 +63,7 @@ func TestUnsubscribe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		call := effecttest.Call(1)
 		call.Event.Body = []byte(c.body)
 		if _, err := m.Render(call, "ann@example.com"); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s of %s: %v, want %s", c.config, c.body, err, c.want)
@@ -73,6 +74,7 @@ func TestUnsubscribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"nobody", "a@b.example, c@d.example", "a@b.example\r\nBcc: c@d.example"} {
+		call := effecttest.Call(1)
 		call.Event.Body, _ = json.Marshal(map[string]string{"to": to}) //nolint:errchkjson // a text
 		if _, err := reply.Render(call, "ann@example.com"); err == nil || !strings.Contains(err.Error(), "reply_to:") || strings.Contains(err.Error(), "b.example") {
 			t.Errorf("%q: %v", to, err)

@@ -225,6 +225,11 @@ func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, 
 	if err != nil {
 		return m.refused(ctx, err)
 	}
+	if client.Text.R.Buffered() > 0 {
+		// The server has gone on speaking before it has the message. What it said would pass for the answer to the message, which
+		// would be done without having been taken, or sent again although it was.
+		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connection, Cause: "the server answered DATA twice"}
+	}
 	if _, err := w.Write(message); err != nil {
 		return m.refused(ctx, err) // and no dot: it is the caller who closes the connection
 	}
