@@ -204,7 +204,7 @@ type ItemReceipt struct {
 	Paths []string
 
 	// Intent is the hash of the payload that was sent, in its canonical form if it has one:
-	// two calls with one hash say the same. Only operations have a canonical form.
+	// two calls with one hash say the same. Only for operations.
 	Intent []byte
 
 	// Original is the canonical form of the payload that was recorded, where an operation's

@@ -92,7 +92,9 @@ func (e *entry) receipt(first bool, l *keyEntry) {
 		ID: l.row, Outcome: inbox.Duplicate, Unusable: l.admittedAs == inbox.AdmissionUnusable, BeyondRetention: l.admittedAs == inbox.AdmissionBeyondRetention,
 	}
 	e.row = l.row
-	out.Intent = e.intent()
+	if e.source().Strict {
+		out.Intent = e.intent()
+	}
 	if first {
 		out.Outcome, out.Effects, out.SuspectedReplay = inbox.Recorded, len(e.effects), l.suspected
 		return

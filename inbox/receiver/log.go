@@ -52,8 +52,10 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.String("id", delivery.Items[i].EventID),
 			slog.String("type", delivery.Items[i].Type),
 			slog.String("outcome", string(item.Outcome)),
-			slog.String("payload_hash", hex.EncodeToString(item.Intent)),
 			slog.Duration("elapsed", r.cfg.Now().Sub(req.started)),
+		}
+		if item.Intent != nil {
+			attrs = append(attrs, slog.String("payload_hash", hex.EncodeToString(item.Intent)))
 		}
 		if r.cfg.Node != "" {
 			attrs = append(attrs, slog.String("node", r.cfg.Node))
