@@ -1,0 +1,155 @@
+// Package payloadschema checks payloads against a JSON Schema of the configuration. It is a small
+// front of github.com/santhosh-tekuri/jsonschema that bounds what a payload can cost, and whose
+// messages name paths and never values.
+//
+//	schema, err := payloadschema.Load("charge.schema.json")
+//	paths, detail := schema.Check(body)
+package payloadschema
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxFile bounds a schema's file, in bytes.
+const maxFile = 1 << 20
+
+// Schema is a compiled JSON Schema. It may be used concurrently.
+type Schema struct {
+	schema *jsonschema.Schema
+	digest string
+}
+
+// Load reads and compiles a schema. References lead to files beside it and are read too; nothing is
+// fetched from anywhere else. Formats are checked. The draft is that of $schema, or 2020-12.
+func Load(path string) (*Schema, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	files := &loader{read: sha256.New()}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(files)
+	compiler.AssertFormat()
+	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
+	schema, err := compiler.Compile(address)
+	if err != nil {
+		return nil, errors.New(loadError(err))
+	}
+	return &Schema{schema: schema, digest: hex.EncodeToString(files.read.Sum(nil)[:8])}, nil
+}
+
+// Digest tells the content of the schema, and of the files that it refers to, from others.
+func (s *Schema) Digest() string { return s.digest }
+
+// loadError is the first line of what the library says, which may go on for pages.
+func loadError(err error) string {
+	var load *jsonschema.LoadURLError
+	if errors.As(err, &load) {
+		return fmt.Sprintf("reading %s: %v", strings.TrimPrefix(load.URL, "file://"), load.Err)
+	}
+	var invalid *jsonschema.SchemaValidationError
+	var misfit *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &misfit) {
+		_, detail := describe(misfit)
+		return "it is no JSON Schema: " + detail
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// loader reads files and nothing else.
+type loader struct {
+	read interface {
+		Write([]byte) (int, error)
+		Sum([]byte) []byte
+	}
+}
+
+func (l *loader) Load(address string) (any, error) {
+	path, err := jsonschema.FileLoader{}.ToFile(address)
+	if err != nil {
+		return nil, errors.New("only files are read; keep a copy beside the schema and refer to that")
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.Unwrap(err) // without the path, which the caller names
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxFile)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	_, _ = l.read.Write(content) // of a hash: never fails
+	return document, nil
+}
+
+// Check gives the JSON paths at which a payload does not fit and one line that says what is wrong
+// there; both are empty if it fits. The line names members and what the schema wants, never a value
+// of the payload.
+func (s *Schema) Check(payload []byte) (paths []string, detail string) {
+	value, problem := parse(payload)
+	if problem != "" {
+		return []string{"$"}, problem
+	}
+	if path, ok := unboundedNumber(value, ""); ok {
+		return []string{path}, path + ": a number of more than 1,000 digits, or with an exponent beyond 1,000"
+	}
+	err := s.schema.Validate(value)
+	if err == nil {
+		return nil, ""
+	}
+	var misfit *jsonschema.ValidationError
+	if !errors.As(err, &misfit) {
+		return []string{"$"}, "$: cannot be checked"
+	}
+	return describe(misfit)
+}
+
+// The library makes fractions of numbers: a short one with a long exponent would fill the memory,
+// and one that is longer still is no fraction at all.
+const (
+	maxNumber   = 1000 // characters
+	maxExponent = 1000
+)
+
+func unboundedNumber(value any, path string) (string, bool) {
+	switch v := value.(type) {
+	case json.Number:
+		return at(path), len(v) > maxNumber || exponentBeyond(string(v))
+	case []any:
+		for i := range v {
+			if path, ok := unboundedNumber(v[i], joinPath(path, fmt.Sprint(i))); ok {
+				return path, true
+			}
+		}
+	case map[string]any:
+		for name := range v {
+			if path, ok := unboundedNumber(v[name], joinPath(path, name)); ok {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+func exponentBeyond(number string) bool {
+	i := strings.IndexAny(number, "eE")
+	if i < 0 {
+		return false
+	}
+	digits := strings.TrimLeft(strings.TrimLeft(number[i+1:], "+-"), "0")
+	return len(digits) > 4 || len(digits) == 4 && digits > fmt.Sprint(maxExponent)
+}
