@@ -94,6 +94,9 @@ type Delivery struct {
 	// the event's id.
 	Credential string
 
+	// GivenKey is the key that the caller of an operation chose; nil if a recipe made it.
+	GivenKey *GivenKey
+
 	// IDUnsigned says that the event ids are not covered by the signature, so
 	// that somebody holding one delivery could present its body under new ids.
 	IDUnsigned bool

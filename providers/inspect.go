@@ -20,7 +20,7 @@ func (p *Provider) Inspect(req *Request) Inspection {
 		return Inspection{Handshake: name}
 	}
 	if p.IsOperation() {
-		item, err := p.operation(req, "credential")
+		item, _, err := p.operation(req, "credential")
 		if err != nil {
 			return Inspection{Items: []Item{{Length: len(req.Body), Unusable: err.Error()}}}
 		}

@@ -1,8 +1,11 @@
 package providers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"mime"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -15,14 +18,17 @@ const maxRecipe = 8
 // recipe makes the key of an operation from what the call says instead of from
 // the header of the idempotency key.
 type recipe struct {
-	names  []string
-	fields []field
-	read   *extraction // walks the body for the fields
+	names    []string
+	fields   []field
+	defaults []string    // of the fields; empty is none
+	read     *extraction // walks the body for the fields
 }
 
 // WithRecipe gives a copy of an operation provider that makes the key of each
 // call from the fields, in their order: header.<Name>, body.<path>, form.<name>
-// or query.<name>. A call that lacks one of them is refused as unidentified.
+// or query.<name>. A call that lacks one of them is refused as unidentified, unless the field has
+// a default: body.currency=EUR. A field that is called version, such as body.version, has the
+// default 1. Numbers count by their value: 7, 7.0 and 70e-1 are one.
 func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	if !p.IsOperation() {
 		return nil, fmt.Errorf("provider %s: only operations have a recipe for their keys", p.name)
@@ -31,10 +37,11 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 		return nil, fmt.Errorf("a recipe has 1 to %d fields, not %d", maxRecipe, len(fields))
 	}
 	paths := jsonspan.NewPathSet()
-	r := &recipe{names: fields}
+	r := &recipe{}
 	var errs []error
 	seen := map[string]bool{}
-	for _, name := range fields {
+	for _, text := range fields {
+		name, ifMissing := splitDefault(text)
 		f, err := recipeField(name)
 		switch {
 		case err != nil:
@@ -45,6 +52,7 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 			continue
 		}
 		seen[name] = true
+		r.names, r.defaults = append(r.names, name), append(r.defaults, ifMissing)
 		r.fields = append(r.fields, compileField(f, paths, paths))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -54,6 +62,15 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	out := *p
 	out.recipe = r
 	return &out, nil
+}
+
+// splitDefault takes the default off a field of a recipe.
+func splitDefault(text string) (name, ifMissing string) {
+	name, ifMissing, given := strings.Cut(text, "=")
+	if !given && (strings.HasSuffix(name, ".version") || strings.HasSuffix(name, ".Version")) {
+		ifMissing = "1"
+	}
+	return name, ifMissing
 }
 
 func recipeField(name string) (Field, error) {
@@ -98,12 +115,15 @@ func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 	s.item, s.itemSpans = s.envelope, s.envelopeSpans
 	var b strings.Builder
 	for i := range r.fields {
-		value, ok, err := r.fields[i].read(&s, false)
+		value, ok, err := r.value(i, &s)
 		if err != nil {
 			return "", unidentified(ProblemInvalidKey, "field "+r.names[i]+" of the key: "+err.Error())
 		}
 		if !ok || value == "" {
-			return "", unidentified(ProblemMissingKey, "field "+r.names[i]+" of the key is missing")
+			value = r.defaults[i]
+		}
+		if value == "" {
+			return "", unidentified(ProblemMissingKey, "field "+r.names[i]+" of the key is missing"+misplaced(req))
 		}
 		if i > 0 {
 			b.WriteByte(':')
@@ -111,6 +131,38 @@ func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 		escapeKey(&b, value)
 	}
 	return shortened(b.String(), limit), nil
+}
+
+// value reads a field. A number that is not written as a whole one has the key of its value.
+func (r *recipe) value(i int, s *source) (string, bool, error) {
+	f := &r.fields[i]
+	if f.JSON != "" && s.itemSpans != nil && s.itemSpans[f.slot].Present() {
+		raw := s.itemSpans[f.slot].Of(s.item)
+		if c := raw[0]; (c == '-' || c-'0' <= 9) && bytes.ContainsAny(raw, ".eE") {
+			if len(raw) > maxID {
+				return "", false, errors.New("a number that is too long")
+			}
+			return string(jsonspan.Decimal(raw)), true, nil
+		}
+	}
+	return f.read(s, false)
+}
+
+// misplaced is what to do about a body that is JSON and came as a form, as curl sends it where no
+// content type is given.
+func misplaced(req *Request) string {
+	if JSONAsForm(req.Header, req.Body) {
+		return ": the body looks like JSON, and came as a form; send Content-Type: application/json"
+	}
+	return ""
+}
+
+// JSONAsForm reports whether a body that looks like a JSON object or array came with the content
+// type of a form.
+func JSONAsForm(h http.Header, body []byte) bool {
+	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	start := bytes.TrimLeft(body, " \t\r\n")
+	return media == "application/x-www-form-urlencoded" && len(start) > 0 && (start[0] == '{' || start[0] == '[')
 }
 
 // escapeKey writes a part so that it holds no separator and only visible ASCII.

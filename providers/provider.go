@@ -36,13 +36,14 @@ type Provider struct {
 	idUnsigned bool
 	// digestUnsigned says it of the digests that stand for ids where there are none.
 	digestUnsigned     bool
-	recipe             *recipe           // of an operation's key; nil takes the caller's
-	locates            bool              // verification reads single values
-	where              string            // the first signature header, for details
-	literals           [][]byte          // of the signed parts
-	partsAlwaysPresent bool              // no signed part can be missing
-	located            *jsonspan.PathSet // the JSON paths that verification reads
-	scheme             schemes.Scheme    // nil where the family is data
+	recipe             *recipe            // of an operation's key; nil takes the caller's
+	operations         map[string]*recipe // those that are declared; nil is any
+	locates            bool               // verification reads single values
+	where              string             // the first signature header, for details
+	literals           [][]byte           // of the signed parts
+	partsAlwaysPresent bool               // no signed part can be missing
+	located            *jsonspan.PathSet  // the JSON paths that verification reads
+	scheme             schemes.Scheme     // nil where the family is data
 
 	base *Provider       // the provider that it extends, if any
 	own  map[string]bool // the paths that its document has
@@ -307,11 +308,11 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	}{d: Delivery{IDUnsigned: p.idUnsigned, Secret: proof.secret, Credential: proof.credential, SignedAt: proof.signedAt}}
 	d := &made.d
 	if p.IsOperation() {
-		item, err := p.operation(req, d.Credential)
+		item, given, err := p.operation(req, d.Credential)
 		if err != nil {
 			return nil, err
 		}
-		d.Items = []Item{item}
+		d.Items, d.GivenKey = []Item{item}, given
 		return d, nil
 	}
 	d.Items = p.extraction.items(req, proof.values, made.one[:0])

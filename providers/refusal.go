@@ -22,6 +22,9 @@ const (
 	// ReasonUnidentified means that a caller that must name its operation did not (only
 	// operations).
 	ReasonUnidentified Reason = "unidentified"
+	// ReasonUnknownOperation means that the source declares its operations, and this is none of
+	// them (only operations).
+	ReasonUnknownOperation Reason = "unknown_operation"
 )
 
 // Refusal is the error of a request that did not verify. It never holds a

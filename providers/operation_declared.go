@@ -1,0 +1,56 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+// WithOperations gives a copy of an operation provider that knows only the named operations, each
+// with the recipe of its keys as [Provider.WithRecipe] takes it; nil takes the provider's own. A
+// call of any other operation is refused before its key is looked at.
+func (p *Provider) WithOperations(recipes map[string][]string) (*Provider, error) {
+	out := *p
+	out.operations = make(map[string]*recipe, len(recipes))
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(recipes)) {
+		if err := CheckOperationName(name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		own := p
+		if len(recipes[name]) > 0 {
+			var err error
+			if own, err = p.WithRecipe(recipes[name]); err != nil {
+				errs = append(errs, fmt.Errorf("operation %s: %w", name, err))
+				continue
+			}
+		}
+		out.operations[name] = own.recipe
+	}
+	return &out, errors.Join(errs...)
+}
+
+// CheckOperationName refuses what no operation can be called.
+func CheckOperationName(name string) error {
+	if !operationName.MatchString(name) {
+		return fmt.Errorf("%q is not a name of a-z, 0-9, ., _ and -, at most 64", name)
+	}
+	return nil
+}
+
+// recipeOf gives the recipe of an operation's keys; nil takes the caller's.
+func (p *Provider) recipeOf(operation string) (*recipe, *Refusal) {
+	if p.operations == nil {
+		return p.recipe, nil
+	}
+	recipe, declared := p.operations[operation]
+	if !declared {
+		names := slices.Sorted(maps.Keys(p.operations))
+		return nil, refuse(ReasonUnknownOperation, "operation "+operation+" is not declared; "+yamltree.DidYouMean(names, operation)+"no key was spent")
+	}
+	return recipe, nil
+}
