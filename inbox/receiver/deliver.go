@@ -187,7 +187,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	}
 	if source.operation {
 		req.known.eventID, req.known.operation = admission.Events[0].EventID, admission.Events[0].Type
-		if res, ok := r.prepare(req, delivery, &admission.Events[0]); !ok {
+		if res, ok := r.prepare(req, delivery, &admission.Events[0], admission.Body); !ok {
 			return res, false
 		}
 	}
@@ -264,7 +264,8 @@ func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 			}
 		case inbox.Conflict:
 			if res.status != inbox.Conflict {
-				res.outcome, res.status, res.problem.paths = outcomeConflict, inbox.Conflict, item.Paths
+				res.outcome, res.status = outcomeConflict, inbox.Conflict
+				res.problem.differing(item)
 			}
 		default:
 			return result{outcome: outcomeUnavailable} // an answer we do not know is no acknowledgement

@@ -29,6 +29,10 @@ type Outcomes interface {
 	// Find gives the event of a credential's operation, by its whole key or by our
 	// id, or [inbox.ErrNotFound].
 	Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error)
+
+	// FindKey gives that of two event ids which is recorded, the first if both are, or
+	// [inbox.ErrNotFound]. former may be empty.
+	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
 }
 
 // HeaderParent is sent by the caller of an operation to name the call that it follows: by Oncegate's
@@ -47,12 +51,18 @@ const lookupTimeout = 5 * time.Second
 
 // prepare looks at what an operation asks for beside being recorded. It returns
 // false if it is not to be recorded, and why.
-func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *inbox.NewEvent) (result, bool) {
+func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *inbox.NewEvent, body []byte) (result, bool) {
 	source := req.source
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
 	if !req.caller.mayCall(event.Type) {
 		return r.refuse(req, nil, reasonNotAllowed, "credential "+req.caller.credential+" may not call operation "+event.Type), false
+	}
+	if res, ok := r.settleKey(ctx, req, delivery.GivenKey, event); !ok {
+		return res, false
+	}
+	if res, ok := r.checkDeclared(ctx, req, event, body); !ok {
+		return res, false
 	}
 	credential := req.caller.credential
 	if parents := req.http.Header[http.CanonicalHeaderKey(HeaderParent)]; len(parents) > 0 {
@@ -107,6 +117,8 @@ func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, boo
 	switch {
 	case res.outcome == outcomeDuplicate && req.source.operation:
 		return r.repeated(req, res), true
+	case res.outcome == outcomeConflict && req.source.operation:
+		return r.differs(req, res), true
 	case (res.outcome == outcomeRecorded || res.outcome == outcomeUnusable) && req.source.operation:
 		return r.first(req, res), true
 	case res.outcome == outcomeDuplicate && req.source.AnswerOutcome && res.single:
@@ -139,7 +151,11 @@ func (r *Receiver) first(req *request, res *result) providers.Reply {
 // repeated answers a call that was made before: with its result or, as long as
 // there is none, with the request to come again.
 func (r *Receiver) repeated(req *request, res *result) providers.Reply {
+	declared := req.source.declared(req.known.operation)
 	wait := req.wait()
+	if wait == 0 && declared.InFlight == InFlightWait {
+		wait = max(req.source.longestWait, 0)
+	}
 	document, ok, err := r.await(req, res.event, wait)
 	var reply providers.Reply
 	switch {
@@ -150,6 +166,9 @@ func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	case ok:
 		reply = resultOf(document)
 		reply.Header = withHeader(reply.Header, "Idempotent-Replayed", "true")
+	case declared.InFlight == InFlightAccepted:
+		res.outcome = outcomeInFlight
+		reply = req.source.inFlight(res.event)
 	default:
 		res.outcome, res.problem.state = outcomeInFlight, stateInFlight
 		reply = answerCaller(req.source, res)
@@ -257,19 +276,25 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	res := result{outcome: outcomeStatus, event: event}
 	reply := resultOf(document)
 	if !ok {
-		text, err := json.Marshal(inFlightDocument{
-			Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, RetryAfter: 1, ExpiresAt: source.expires(event),
-		})
-		if err != nil {
-			return fault(err)
-		}
-		reply = providers.Reply{Status: http.StatusAccepted, ContentType: "application/json", Body: text}
-		reply.Header = withHeader(reply.Header, "Retry-After", afterFlight)
+		reply = source.inFlight(event)
 	}
 	if wait > 0 {
 		reply.Header = withHeader(reply.Header, "Preference-Applied", applied(wait))
 	}
 	return res, req.withFacts(reply, &res)
+}
+
+// inFlight tells a caller that there is no result yet.
+func (e *endpoint) inFlight(event inbox.ID) providers.Reply {
+	text, err := json.Marshal(inFlightDocument{
+		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, RetryAfter: 1, ExpiresAt: e.expires(event),
+	})
+	if err != nil { // texts, numbers and times always marshal
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
+	}
+	reply := providers.Reply{Status: http.StatusAccepted, ContentType: "application/json", Body: text}
+	reply.Header = withHeader(reply.Header, "Retry-After", afterFlight)
+	return reply
 }
 
 func resultOf(document []byte) providers.Reply {

@@ -58,6 +58,15 @@ func (o *outcomes) Find(_ context.Context, source int32, credential, ref string)
 	return inbox.ID{}, inbox.ErrNotFound
 }
 
+func (o *outcomes) FindKey(_ context.Context, source int32, eventID, former string) (string, error) {
+	for _, id := range []string{eventID, former} {
+		if _, ok := o.keys[fmt.Sprint(source, "/", id)]; ok {
+			return id, nil
+		}
+	}
+	return "", inbox.ErrNotFound
+}
+
 // operations serves the catalogue's operations at /in/agents.
 func operations(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change func(*receiver.Source)) http.Handler {
 	t.Helper()
@@ -133,7 +142,7 @@ func TestOperationAnswers(t *testing.T) {
 		"repeated in flight": {outcome: inbox.Duplicate, status: 409, problem: `"code":"in_flight"`,
 			header: map[string]string{"Retry-After": "1", "Content-Type": "application/problem+json", "Oncegate-Event": recordedID}},
 		"repeated, nobody can tell": {outcome: inbox.Duplicate, err: errors.New("down"), status: 503, header: map[string]string{"Retry-After": "5"}},
-		"other payload":             {outcome: inbox.Conflict, status: 409, problem: `"paths":["amount","to.name"]`, waited: -1},
+		"other payload":             {outcome: inbox.Conflict, status: 409, problem: `"paths":["amount","to.name"]`, waited: 0},
 		"an endless wait":           {outcome: inbox.Duplicate, prefer: "wait=99999", status: 409, waited: 30 * time.Second},
 		"a shorter limit":           {outcome: inbox.Duplicate, prefer: "wait=99999", wait: 2 * time.Second, status: 409, waited: 2 * time.Second},
 		"no wait here":              {outcome: inbox.Duplicate, prefer: "wait=10", wait: -1, status: 409, waited: -1},

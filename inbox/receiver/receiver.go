@@ -77,6 +77,14 @@ type Source struct {
 	// Sessions says whether callers of an operation source may open sessions for agents.
 	Sessions SessionLimits
 
+	// Operations are what an operation source declares, by the operations' names. nil declares
+	// nothing: Provider then takes any name.
+	Operations map[string]*Operation
+
+	// MinKey is how many characters a key that a caller chose must have, where Operations is nil;
+	// 0 is no limit.
+	MinKey int
+
 	// LongestWait is how long a caller of an operation may wait for its result. 0
 	// is the default of 30 s, -1 is not at all. It must be less than the server's
 	// WriteTimeout by the gate's deadline.

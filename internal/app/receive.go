@@ -52,6 +52,7 @@ func (a *App) makeReceive() error {
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets: func() []providers.Secret { return secrets },
 			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
+			Operations: declaredOperations(s), MinKey: s.Operation.MinKey,
 		}
 	}
 	now := a.clock.Now
@@ -122,7 +123,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
 		Tombstone: s.Keep.Tombstone,
-		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences,
+		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences, Comparisons: comparisons(s),
 	}
 	for _, r := range s.Routes {
 		row := registered.Routes[r.Name]

@@ -304,6 +304,8 @@ type Source struct {
 	Operation Operation
 	// Sessions are those that callers of operations may open for agents.
 	Sessions Sessions
+	// Operations are those that a source of operations declares, sorted by name; none takes any.
+	Operations []*DeclaredOperation
 
 	// Redact are the members of a body that a plan does not show: names, wherever they
 	// stand, or dotted paths, in which * is any one step.

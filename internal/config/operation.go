@@ -15,6 +15,8 @@ type Operation struct {
 	// Key is the recipe of a call's key: fields such as header.Run-Id, body.step.
 	// Empty takes the caller's Idempotency-Key.
 	Key []string
+	// MinKey is how many characters a key of the caller's own has at least; 0 is no limit.
+	MinKey int
 	// NewKeys is how many new keys are taken a minute in this process; 0 is no limit.
 	NewKeys int
 	// Wait is the longest that `Prefer: wait` is honoured; 0 is 30 s, -1 is off.
@@ -35,7 +37,8 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 		return
 	}
 	n.Fields(map[string]func(*yamltree.Node){
-		"key":      yamltree.List(&s.Operation.Key, verbatim),
+		"key":      func(n *yamltree.Node) { s.Operation.Key = recipeFields(n) },
+		"min_key":  yamltree.Value(&s.Operation.MinKey, minKey),
 		"new_keys": yamltree.Integer(&s.Operation.NewKeys, 1),
 		"wait":     yamltree.Value(&s.Operation.Wait, waitOrOff),
 	})
@@ -78,6 +81,7 @@ func (o *Operation) append(to yaml.MapSlice) yaml.MapSlice {
 	if len(o.Key) > 0 {
 		out = append(out, item("key", o.Key))
 	}
+	out = number(out, "min_key", int64(o.MinKey))
 	out = number(out, "new_keys", int64(o.NewKeys))
 	if o.Wait < 0 {
 		out = append(out, item("wait", "off"))

@@ -201,6 +201,7 @@ func (s *Source) effective() yaml.MapSlice {
 	}
 	out = s.Operation.append(out)
 	out = s.Sessions.append(out)
+	out = s.appendOperations(out)
 	routes := make([]yaml.MapSlice, len(s.Routes))
 	for i, route := range s.Routes {
 		routes[i] = yaml.MapSlice{

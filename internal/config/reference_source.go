@@ -19,15 +19,27 @@ func sourceReference() []Section {
 			{"redact", "none", "Members of a body that replay plans do not show: names, or dotted paths in which `*` stands for one step."},
 			{"emit", "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."},
 			{"operation", "none", "Only for the provider `operation`: see [Operations](#operations)."},
+			{"operations", "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."},
 			{"sessions", "none are offered", "Only for the provider `operation`: see [Sessions](#sessions)."},
 		}},
 		{Name: "sessions", Title: "Sessions", Prefix: "sources.<name>.sessions.", Text: "Lets engines open sessions for their agents. See [Sessions for agents](../guides/operations.md#sessions-for-agents).", Keys: []Key{
 			{"longest", "required", "The longest time that a session may be opened for, from `1m` to `7d`. A session lasts `1h`, or this long if it is shorter, unless its engine asks for another time."},
 		}},
 		{Name: "operation", Title: "Operations", Prefix: "sources.<name>.operation.", Text: "See [Operations of your own services](../guides/operations.md).", Keys: []Key{
-			{"key", "the header `Idempotency-Key`", "A list of `header.X`, `body.x.y`, `form.x` and `query.x` that the key is made of."},
+			{"key", "the header `Idempotency-Key`", "A list of `header.X`, `body.x.y`, `form.x` and `query.x` that the key is made of. `body.currency=EUR`, or `{ field: body.currency, default: EUR }`, has a default; a field called `version` has the default 1. Numbers count by their value."},
+			{"min_key", "no limit", "How many characters a key of the caller's own must have. A shorter key that is recorded already is answered. Declared operations have their own."},
 			{"new_keys", "no limit", "How many new keys each process takes in a minute."},
 			{"wait", "`30s`", "How long a call may wait for its result (`Prefer: wait=N`); at most `45s`, or `off`."},
+		}},
+		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "What is not declared is refused, and so is a call that does not fit what is: no key is spent. See [Declare operations](../guides/operations.md#declare-operations).", Keys: []Key{
+			{"schema", "none", "The file of a JSON Schema for the payload, beside the configuration. References may lead to other files; nothing is fetched. Formats are checked."},
+			{"versions", "none asked for", "Which values of the header `Oncegate-Contract` are accepted: whole numbers (`2`), ranges (`2-4`), `>=2`, `<=3`, or several with commas. A call without the header is then refused."},
+			{"key", "that of `operation`", "The recipe of the operation's keys, as in [Operations](#operations)."},
+			{"min_key", "`16`", "How many characters a key of the caller's own must have, or `off`. A shorter key that is recorded already is answered."},
+			{"volatile", "none", "Members in which a repeated call may differ: paths such as `note` or `items.*.at`, in which `*` is any member or element."},
+			{"compare", "`canonical`", "How a repeated payload is compared. `canonical`: by value, so that 100, 100.00 and 1e2 are one number and white space around a text does not count. `exact`: as it is written. Order of members and white space between them never count."},
+			{"keep", "as long as tombstones", "How long the keys and results are kept at least: the source's tombstones live as long as the longest `keep`."},
+			{"in_flight", "`409`", "How a repeat of a call without a result is answered: `409`, `202` (as the first call), or `wait` (as long as `operation.wait` allows, then 409)."},
 		}},
 		{Name: "route", Title: "Routes", Prefix: "sources.<name>.routes[].", Keys: []Key{
 			{"name", "required", "The name of the route. It is part of every idempotency key."},

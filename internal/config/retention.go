@@ -154,6 +154,7 @@ func (r *reader) retention(cfg *Config, s *Source) {
 			yamltree.FormatDuration(class.Tombstone), class.Name, yamltree.FormatDuration(f.least), f.why)
 	}
 	s.Keep = horizons(class, s.Provider)
+	r.keepOperations(s)
 }
 
 func (c *Class) effective() yaml.MapSlice {

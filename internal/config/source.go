@@ -43,6 +43,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		"emit":              yamltree.Bool(&s.Emit),
 		"operation":         func(*yamltree.Node) {}, // after the provider, which it changes
 		"sessions":          func(*yamltree.Node) {}, // likewise
+		"operations":        func(*yamltree.Node) {},
 		"routes":            func(n *yamltree.Node) { s.Routes = r.routes(cfg, n) },
 	})
 	if n.IsMapping() || n.IsEmpty() {
@@ -53,10 +54,12 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 	}
 	r.operation(s, n.Member("operation"))
 	r.sessions(s, n.Member("sessions"))
+	r.declaredOperations(s, n.Member("operations"))
 	if s.AnswerOutcome && s.Provider != nil && s.Provider.Answer(providers.Accepted, "", "").ContentType != "application/json" {
 		n.Member("answer_duplicates").Fail("%s asks for an answer of its own", s.Provider.Name())
 	}
 	r.checkKeys(s)
+	r.checkOperations(s)
 	r.checkPassed(s)
 	r.checkOrders(s)
 	return s

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -32,8 +33,8 @@ type Schema struct {
 
 // Load reads and compiles a schema. References lead to files beside it and are read too; nothing is
 // fetched from anywhere else. Formats are checked. The draft is that of $schema, or 2020-12.
-func Load(path string) (*Schema, error) {
-	path, err := filepath.Abs(path)
+func Load(file string) (*Schema, error) {
+	file, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema: %w", err)
 	}
@@ -41,7 +42,7 @@ func Load(path string) (*Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(files)
 	compiler.AssertFormat()
-	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
+	address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()
 	schema, err := compiler.Compile(address)
 	if err != nil {
 		return nil, errors.New(loadError(err))
@@ -56,7 +57,7 @@ func (s *Schema) Digest() string { return s.digest }
 func loadError(err error) string {
 	var load *jsonschema.LoadURLError
 	if errors.As(err, &load) {
-		return fmt.Sprintf("reading %s: %v", strings.TrimPrefix(load.URL, "file://"), load.Err)
+		return fmt.Sprintf("reading %s: %v", path.Base(load.URL), load.Err)
 	}
 	var invalid *jsonschema.SchemaValidationError
 	var misfit *jsonschema.ValidationError

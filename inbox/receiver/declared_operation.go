@@ -1,0 +1,149 @@
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// DefaultMinKey is how many characters a key that a caller chose has at least, where operations are
+// declared: shorter ones are counters, and two callers soon choose the same.
+const DefaultMinKey = 16
+
+// Operation is what a source declares about one of its operations.
+type Operation struct {
+	// Check names the JSON paths at which a payload does not fit, and says in one line what is wrong
+	// there, without a value; both are empty if it fits. nil takes every payload.
+	Check func(payload []byte) (paths []string, detail string)
+
+	// Versions are the contract versions that are accepted. nil asks for none.
+	Versions Versions
+
+	// MinKey is how many characters a key that the caller chose must have; 0 is no limit. A
+	// shorter key that is recorded already is answered.
+	MinKey int
+
+	// InFlight says how a call is answered that repeats one without a result.
+	InFlight InFlight
+}
+
+// InFlight says how a repeat of an operation without a result is answered.
+type InFlight int
+
+const (
+	// InFlightConflict answers 409.
+	InFlightConflict InFlight = iota
+	// InFlightAccepted answers 202, as the first call was.
+	InFlightAccepted
+	// InFlightWait waits for the result as long as the source allows, also if the caller does not
+	// ask for it, and then answers 409.
+	InFlightWait
+)
+
+// declared is what the source declares about an operation, and what applies to all where it
+// declares none.
+func (e *endpoint) declared(operation string) *Operation {
+	if o := e.Operations[operation]; o != nil {
+		return o
+	}
+	return &Operation{MinKey: e.MinKey}
+}
+
+// checkDeclared refuses a call that its operation does not accept. Nothing of it is recorded, so
+// that the same key can be used again. A call that is recorded already is answered, whatever has been
+// declared since.
+func (r *Receiver) checkDeclared(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+	o := req.source.declared(event.Type)
+	why, detail := reasonContractVersion, checkVersion(o.Versions, req.http.Header)
+	var paths []string
+	if detail == "" && o.Check != nil {
+		why = reasonSchema
+		paths, detail = o.Check(body)
+	}
+	if detail == "" {
+		return result{}, true
+	}
+	switch known, err := r.recorded(ctx, req, event); {
+	case err != nil:
+		return result{outcome: outcomeUnavailable}, false
+	case known:
+		return result{}, true
+	}
+	if why == reasonSchema && providers.JSONAsForm(req.http.Header, body) {
+		detail += "; the body looks like JSON, and came as a form: send Content-Type: application/json"
+	}
+	res := r.refuse(req, nil, why, detail)
+	res.problem.paths = paths
+	return res, false
+}
+
+// recorded reports whether the call's key is recorded.
+func (r *Receiver) recorded(ctx context.Context, req *request, event *inbox.NewEvent) (bool, error) {
+	if r.cfg.Outcomes == nil {
+		return false, nil
+	}
+	_, err := r.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, "")
+	if err != nil && !errors.Is(err, inbox.ErrNotFound) {
+		r.logUnrecorded(req, err)
+		return false, err
+	}
+	return err == nil, nil
+}
+
+func checkVersion(accepted Versions, h http.Header) (detail string) {
+	given := h[http.CanonicalHeaderKey(HeaderContract)]
+	if accepted == nil {
+		return ""
+	}
+	want := "; accepted is " + accepted.String()
+	switch len(given) {
+	case 0:
+		return "header " + HeaderContract + " is missing" + want
+	case 1:
+		n, err := version(given[0])
+		if err != nil {
+			return "header " + HeaderContract + " is not a whole number" + want
+		}
+		if !accepted.Accept(n) {
+			return "version " + strconv.Itoa(n) + " of the contract is not accepted" + want
+		}
+		return ""
+	}
+	return "header " + HeaderContract + " is there twice" + want
+}
+
+// settleKey decides under which event id a key stands that the caller chose: under the one that it
+// made in quotes before quoted and bare keys were one, if that is recorded. It refuses a new key that is
+// too short.
+func (r *Receiver) settleKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
+	if given == nil || r.cfg.Outcomes == nil {
+		return result{}, true
+	}
+	short := 0
+	if least := req.source.declared(event.Type).MinKey; len(given.Key) < least {
+		short = least
+	}
+	if given.FormerID == "" && short == 0 {
+		return result{}, true
+	}
+	found, err := r.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, given.FormerID)
+	switch {
+	case err == nil:
+		event.EventID = found
+		return result{}, true
+	case !errors.Is(err, inbox.ErrNotFound):
+		r.logUnrecorded(req, err)
+		return result{outcome: outcomeUnavailable}, false
+	case short == 0:
+		return result{}, true
+	}
+	res := r.refuse(req, nil, reason(providers.ReasonUnidentified),
+		fmt.Sprintf("the key has %d characters, and at least %d are asked for: name what the call means, such as order-1742/charge", len(given.Key), short))
+	res.code = CodeInvalidKey
+	return res, false
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// declaredOperations are the operations that a source declares, as the receiver takes them; nil for
+// a source that takes any.
+func declaredOperations(s *config.Source) map[string]*receiver.Operation {
+	if len(s.Operations) == 0 {
+		return nil
+	}
+	out := make(map[string]*receiver.Operation, len(s.Operations))
+	for _, o := range s.Operations {
+		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight}
+		if o.Schema != nil {
+			declared.Check = o.Schema.Check
+		}
+		out[o.Name] = declared
+	}
+	return out
+}
+
+// comparisons say how payloads of the declared operations of a source are compared.
+func comparisons(s *config.Source) map[string]*inbox.Comparison {
+	out := make(map[string]*inbox.Comparison, len(s.Operations))
+	for _, o := range s.Operations {
+		c := comparison(o.Compared)
+		for _, former := range o.FormerlyCompared {
+			c.Former = append(c.Former, comparison(former))
+		}
+		out[o.Name] = c
+	}
+	return out
+}
+
+func comparison(c *providers.Comparison) *inbox.Comparison {
+	out := &inbox.Comparison{Canonical: c.Canonical, Differences: c.Differences}
+	if c.ByMeaning() {
+		out.Mark = inbox.MarkMeaning
+	}
+	return out
+}

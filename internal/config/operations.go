@@ -1,0 +1,307 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/payloadschema"
+	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// DeclaredOperation is an operation that a source declares.
+type DeclaredOperation struct {
+	Name string
+
+	// SchemaFile is the file of the payload's JSON Schema, as it is written, and Schema what it
+	// says; empty and nil take every payload.
+	SchemaFile string
+	Schema     *payloadschema.Schema
+
+	// Versions are the accepted versions of the contract; nil asks for none.
+	Versions receiver.Versions
+
+	// Key is the recipe of the operation's keys. Empty takes the source's.
+	Key []string
+	// MinKey is how many characters a key of the caller's own has at least.
+	MinKey int
+
+	// Volatile are the members in which two payloads may differ and yet say the same.
+	Volatile []string
+	// Exact compares numbers and texts as they are written, instead of by their value.
+	Exact bool
+
+	// Compared is how two payloads are compared, and FormerlyCompared are the ways in which they may
+	// have been before the operation was declared like this: with hashes of these calls are stored.
+	Compared         *providers.Comparison
+	FormerlyCompared []*providers.Comparison
+
+	// Keep is how long the operation's keys and results are kept, if that is longer than the
+	// source's tombstones; 0 is as long as those.
+	Keep time.Duration
+
+	// InFlight is how a repeat of an unfinished call is answered.
+	InFlight receiver.InFlight
+
+	node *yamltree.Node
+}
+
+// inFlight are the ways to answer the repeat of an unfinished call.
+var inFlight = map[string]receiver.InFlight{"409": receiver.InFlightConflict, "202": receiver.InFlightAccepted, "wait": receiver.InFlightWait}
+
+// declaredOperations reads the operations of a source and has its provider know only these. It comes
+// after the section operation, whose recipe they may inherit.
+func (r *reader) declaredOperations(s *Source, n *yamltree.Node) {
+	if n == nil {
+		return
+	}
+	if s.Provider != nil && !s.Provider.IsOperation() {
+		n.Fail("goes only with a provider of operations, which %s is not", s.Provider.Name())
+		return
+	}
+	if len(n.Members()) == 0 && n.Sound() {
+		n.Fail("is empty; name an operation, such as charge: {}, or leave it out to take any")
+	}
+	recipes := map[string][]string{}
+	for _, member := range n.Members() {
+		if err := providers.CheckOperationName(member.Name()); err != nil {
+			member.FailKey("%v", err)
+			continue
+		}
+		o := r.declaredOperation(s, member)
+		s.Operations = append(s.Operations, o)
+		recipes[o.Name] = o.Key
+	}
+	slices.SortFunc(s.Operations, func(a, b *DeclaredOperation) int { return cmp.Compare(a.Name, b.Name) })
+	if s.Provider != nil && n.Sound() {
+		if p, err := s.Provider.WithOperations(recipes); err == nil {
+			s.Provider = p
+		}
+	}
+}
+
+func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperation {
+	o := &DeclaredOperation{Name: n.Name(), MinKey: receiver.DefaultMinKey, node: n}
+	defer r.compare(s, o)
+	if n.IsEmpty() {
+		return o
+	}
+	n.Fields(map[string]func(*yamltree.Node){
+		"schema":    func(n *yamltree.Node) { r.schema(o, n) },
+		"versions":  yamltree.Value(&o.Versions, receiver.ParseVersions),
+		"key":       func(n *yamltree.Node) { o.Key = recipeFields(n) },
+		"min_key":   yamltree.Value(&o.MinKey, minKey),
+		"volatile":  yamltree.List(&o.Volatile, verbatim),
+		"compare":   yamltree.Value(&o.Exact, compareExactly),
+		"keep":      yamltree.Duration(&o.Keep),
+		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
+	})
+	if s.Provider == nil {
+		return o
+	}
+	if key := n.Member("key"); key.Sound() && len(o.Key) > 0 {
+		if _, err := s.Provider.WithRecipe(o.Key); err != nil {
+			failLines(key, err)
+		} else if least := n.Member("min_key"); least != nil {
+			least.FailKey("does not go with key: a recipe makes the keys")
+		}
+	}
+	return o
+}
+
+// compare makes the comparisons of an operation.
+func (r *reader) compare(s *Source, o *DeclaredOperation) {
+	if s.Provider == nil {
+		return
+	}
+	comparison := func(byMeaning bool, volatile []string) *providers.Comparison {
+		c, err := s.Provider.Comparison(byMeaning, volatile)
+		if volatile := o.node.Member("volatile"); err != nil && volatile.Sound() {
+			failLines(volatile, err)
+		}
+		return c
+	}
+	o.Compared = comparison(!o.Exact, o.Volatile)
+	o.FormerlyCompared = []*providers.Comparison{comparison(false, nil), comparison(true, nil), comparison(o.Exact, o.Volatile)}
+}
+
+// schema reads the file of a schema, which is looked for beside the configuration.
+func (r *reader) schema(o *DeclaredOperation, n *yamltree.Node) {
+	if !yamltree.Read(n, &o.SchemaFile, verbatim) {
+		return
+	}
+	if strings.Contains(o.SchemaFile, "://") {
+		n.Fail("not a file; nothing is fetched: keep a copy beside the configuration")
+		return
+	}
+	path := o.SchemaFile
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(r.report.File), path)
+	}
+	schema, err := payloadschema.Load(path)
+	if err != nil {
+		n.Fail("%s: %v", visible(o.SchemaFile), err)
+		return
+	}
+	o.Schema = schema
+}
+
+// recipeFields reads the fields of a recipe: names such as body.step, or mappings that give a field a
+// default.
+func recipeFields(n *yamltree.Node) []string {
+	var out []string
+	items := n.Items()
+	if n.IsScalar() || len(items) == 0 {
+		return yamltree.ReadList(n, verbatim)
+	}
+	for _, item := range items {
+		var field, ifMissing string
+		if !item.IsMapping() {
+			if yamltree.Read(item, &field, verbatim) {
+				out = append(out, field)
+			}
+			continue
+		}
+		item.Fields(map[string]func(*yamltree.Node){"field": yamltree.Text(&field), "default": yamltree.Text(&ifMissing)})
+		switch {
+		case !item.Sound():
+		case field == "" || strings.Contains(field, "="):
+			item.Fail("field is missing or has a default of its own; write { field: body.currency, default: EUR }")
+		case ifMissing == "":
+			out = append(out, field)
+		default:
+			out = append(out, field+"="+ifMissing)
+		}
+	}
+	return out
+}
+
+func minKey(s string) (int, error) {
+	if s == "off" {
+		return 0, nil
+	}
+	n, err := yamltree.ParseInteger(s, 1)
+	if err != nil || n > 200 {
+		return 0, errors.New("neither a whole number from 1 to 200 nor off")
+	}
+	return n, nil
+}
+
+func compareExactly(s string) (bool, error) {
+	switch s {
+	case "exact":
+		return true, nil
+	case "canonical":
+		return false, nil
+	}
+	return false, errors.New("unknown; known are canonical, exact")
+}
+
+func inFlightAnswer(s string) (receiver.InFlight, error) {
+	if how, ok := inFlight[s]; ok {
+		return how, nil
+	}
+	return 0, errors.New("unknown; known are 409, 202, wait")
+}
+
+// checkOperations looks at what the operations and the routes of a source say of each other.
+func (r *reader) checkOperations(s *Source) {
+	if len(s.Operations) == 0 {
+		return
+	}
+	names := make([]string, len(s.Operations))
+	for i, o := range s.Operations {
+		names[i] = o.Name
+	}
+	for _, route := range s.Routes {
+		types := route.node.Member("types")
+		for _, pattern := range route.Types {
+			if types == nil || !types.Sound() || slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+				continue
+			}
+			types.FailKey("%q is no operation of the source; %sdeclared are %s", pattern, yamltree.DidYouMean(names, pattern), sortedList(names))
+		}
+		for _, o := range s.Operations {
+			if route.Target == nil || !slices.ContainsFunc(route.Types, func(pattern string) bool { return matches(pattern, o.Name) }) {
+				continue
+			}
+			if window := route.Target.KeyWindow; o.Keep > 0 && route.Target.Idempotent && window > 0 && o.Keep > window && !route.AssumeIdempotent {
+				o.node.Member("keep").FailKey("%s is longer than the %s for which target %s of route %s remembers a key; shorten it, or say assume_idempotent: true at the route",
+					yamltree.FormatDuration(o.Keep), yamltree.FormatDuration(window), route.Target.Name, route.Name)
+			}
+		}
+	}
+}
+
+// keepOperations has the source's tombstones live as long as the keys of its operations.
+func (r *reader) keepOperations(s *Source) {
+	for _, o := range s.Operations {
+		if least := max(s.Keep.Body, s.Keep.Effects); o.Keep > 0 && o.Keep < least {
+			o.node.Member("keep").FailKey("%s is shorter than the %s for which class %s keeps bodies or effects; leave it out, or shorten those",
+				yamltree.FormatDuration(o.Keep), yamltree.FormatDuration(least), s.Class)
+		}
+		s.Keep.Tombstone = max(s.Keep.Tombstone, o.Keep)
+	}
+}
+
+func (s *Source) appendOperations(to yaml.MapSlice) yaml.MapSlice {
+	if len(s.Operations) == 0 {
+		return to
+	}
+	all := yaml.MapSlice{}
+	for _, o := range s.Operations {
+		all = append(all, item(o.Name, o.effective()))
+	}
+	return append(to, item("operations", all))
+}
+
+func (o *DeclaredOperation) effective() yaml.MapSlice {
+	out := yaml.MapSlice{}
+	if o.Schema != nil {
+		// The digest has a changed schema be another configuration.
+		out = append(out, item("schema", o.SchemaFile), item("schema_digest", o.Schema.Digest()))
+	}
+	if o.Versions != nil {
+		out = append(out, item("versions", o.Versions.String()))
+	}
+	if len(o.Key) > 0 {
+		out = append(out, item("key", o.Key))
+	} else {
+		out = append(out, item("min_key", minKeyText(o.MinKey)))
+	}
+	if len(o.Volatile) > 0 {
+		out = append(out, item("volatile", o.Volatile))
+	}
+	compare := "canonical"
+	if o.Exact {
+		compare = "exact"
+	}
+	out = append(out, item("compare", compare))
+	out = duration(out, "keep", o.Keep)
+	for text, how := range inFlight {
+		if how == o.InFlight {
+			out = append(out, item("in_flight", text))
+		}
+	}
+	return out
+}
+
+func minKeyText(n int) any {
+	if n == 0 {
+		return "off"
+	}
+	return n
+}
+
+// matches reports whether a route's type takes an operation.
+func matches(pattern, operation string) bool {
+	return (&inbox.Route{Types: []string{pattern}}).Matches(operation)
+}

@@ -1,0 +1,77 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/config"
+)
+
+const declaring = `
+targets:
+  bank: { kind: forward, idempotent: true, url: "https://bank.example/pay" }
+sources:
+  agents:
+    provider: operation
+    secrets: [{ env: STRIPE_SECRET, name: agent }]
+    operation: { key: [header.Run-Id], min_key: 12 }
+    operations:
+      charge:
+        schema: charge.json
+        versions: ">=2"
+        key: [body.step, { field: body.currency, default: EUR }, body.version]
+        volatile: [note, items.*.at]
+        compare: exact
+        keep: 90d
+        in_flight: wait
+      notify: {}
+    routes: [{ name: pay, types: [charge], target: bank }]
+`
+
+func declared(t *testing.T, schema string) *config.Config {
+	t.Helper()
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, "charge.json"), []byte(schema), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{
+		File: filepath.Join(directory, "x.yml"), Content: []byte("database: { url: \"postgres://h/d\" }" + declaring), Environ: environ(), Catalog: loaded(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestDeclaredOperations(t *testing.T) {
+	t.Parallel()
+	cfg := declared(t, `{"type": "object"}`)
+	s := cfg.Sources[0]
+	if len(s.Operations) != 2 || s.Operation.MinKey != 12 {
+		t.Fatalf("%+v", s)
+	}
+	charge, notify := s.Operations[0], s.Operations[1]
+	if charge.Schema == nil || charge.Versions.String() != ">=2" || strings.Join(charge.Key, " ") != "body.step body.currency=EUR body.version" || !charge.Exact ||
+		charge.Keep != 90*24*time.Hour || charge.InFlight != receiver.InFlightWait || charge.MinKey != 16 || charge.Compared.ByMeaning() {
+		t.Errorf("%+v", charge)
+	}
+	if notify.Schema != nil || notify.Versions != nil || notify.Exact || notify.MinKey != 16 || notify.InFlight != receiver.InFlightConflict || !notify.Compared.ByMeaning() {
+		t.Errorf("%+v", notify)
+	}
+	// The keys live as long as the longest is asked for, and prune goes by that.
+	if s.Keep.Tombstone != 90*24*time.Hour {
+		t.Errorf("tombstones live %s", s.Keep.Tombstone)
+	}
+	// A schema that changed is another configuration.
+	if cfg.Fingerprint() == declared(t, `{"type": "array"}`).Fingerprint() || cfg.Fingerprint() != declared(t, `{"type": "object"}`).Fingerprint() {
+		t.Error("the fingerprint does not follow the schema")
+	}
+	if shown := fmt.Sprint(cfg.Effective()); !strings.Contains(shown, "schema_digest") || !strings.Contains(shown, "items.*.at") {
+		t.Errorf("shown is %s", shown)
+	}
+}
