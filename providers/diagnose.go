@@ -134,8 +134,8 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 	case ReasonStale, ReasonEarly:
 		d.Findings = append(d.Findings, s.untimely(p, refusal))
 		return d
-	case ReasonUnidentified:
-		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation: " + refusal.Detail})
+	case ReasonUnidentified, ReasonUnknownOperation:
+		d.Findings = append(d.Findings, Finding{MistakeHeader, "the credential is right, but the caller does not name its operation as the source wants it: " + refusal.Detail})
 		return d
 	case ReasonUnsigned, ReasonMalformed, ReasonMismatch:
 	}

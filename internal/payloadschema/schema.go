@@ -55,15 +55,14 @@ func (s *Schema) Digest() string { return s.digest }
 
 // loadError is the first line of what the library says, which may go on for pages.
 func loadError(err error) string {
-	var load *jsonschema.LoadURLError
-	if errors.As(err, &load) {
+	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return fmt.Sprintf("reading %s: %v", path.Base(load.URL), load.Err)
 	}
-	var invalid *jsonschema.SchemaValidationError
-	var misfit *jsonschema.ValidationError
-	if errors.As(err, &invalid) && errors.As(invalid.Err, &misfit) {
-		_, detail := describe(misfit)
-		return "it is no JSON Schema: " + detail
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if misfit, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			_, detail := describe(misfit)
+			return "it is no JSON Schema: " + detail
+		}
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -112,8 +111,8 @@ func (s *Schema) Check(payload []byte) (paths []string, detail string) {
 	if err == nil {
 		return nil, ""
 	}
-	var misfit *jsonschema.ValidationError
-	if !errors.As(err, &misfit) {
+	misfit, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return []string{"$"}, "$: cannot be checked"
 	}
 	return describe(misfit)
