@@ -53,7 +53,9 @@ func TestTheTableFailsWrongReceivers(t *testing.T) {
 		},
 		"acknowledges a conflict of an operation": func(tb testing.TB, cfg receiver.Config) http.Handler {
 			tb.Helper()
-			cfg.Sources["shop"].Inbox.Strict = false
+			if p, ok := cfg.Sources["shop"].Provider.(*provider); ok {
+				p.operation = false
+			}
 			return newReceiver(tb, cfg)
 		},
 		"keeps no refusals": func(tb testing.TB, cfg receiver.Config) http.Handler {
