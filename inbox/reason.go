@@ -64,6 +64,16 @@ const (
 	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
+	// ReasonParentDone means that an earlier call of the same operation, whose call this one
+	// resumes, has done what the effect was to do.
+	ReasonParentDone Reason = "parent_done"
+	// ReasonParentPartial means that an earlier call, whose call this one resumes, has done a part
+	// of the list; replay the items that are dead there.
+	ReasonParentPartial Reason = "parent_partial"
+	// ReasonParentOpen means that an earlier call, whose call this one resumes, may have done what
+	// the effect is to do; it waits until that is known.
+	ReasonParentOpen Reason = "parent_open"
+
 	// ReasonPruned means that an operator had the effect pruned before it was settled.
 	ReasonPruned Reason = "pruned"
 
@@ -103,14 +113,14 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, reasons.Mail5xx, ReasonPruned,
-		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed:
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,
 		reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status425, reasons.Status429,
 		reasons.Status4xx, reasons.Status503, reasons.Status5xx, reasons.Mapping, ReasonBreaker, ReasonRate, reasons.Mail4xx,
 		reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
-		reasons.Handler, ReasonGap, ReasonListOpen, ReasonListItem, ReasonOther:
+		reasons.Handler, ReasonGap, ReasonListOpen, ReasonListItem, ReasonParentOpen, ReasonOther:
 		return true, true
 	}
 	return false, false

@@ -28,6 +28,9 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	if s, err := a.checkTarget(ctx); s != nil || err != nil {
 		return s, true, err
 	}
+	if s, err := a.checkParent(ctx, tx); s != nil || err != nil {
+		return s, true, err
+	}
 	// An attempt that may have happened cannot be made undone by a condition.
 	if s := a.checkCondition(ctx); s != nil {
 		return s, true, nil

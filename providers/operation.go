@@ -12,16 +12,9 @@ var operationName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // operation reads which operation a caller wants done once. Two credentials
 // never share an id, since the credential's name leads it and holds no colon.
 func (p *Provider) operation(req *Request, credential string) (Item, *GivenKey, *Refusal) {
-	spec := &p.spec.Verify.Operation
-	name, present, err := header(req, []string{spec.Name})
+	name, err := p.operationOf(req)
 	if err != nil {
-		return Item{}, nil, unidentified(ProblemInvalidOperation, err.Detail)
-	}
-	if present == "" {
-		return Item{}, nil, unidentified(ProblemMissingOperation, "header "+spec.Name+" is missing")
-	}
-	if !operationName.MatchString(name) {
-		return Item{}, nil, unidentified(ProblemInvalidOperation, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
+		return Item{}, nil, err
 	}
 	recipe, err := p.recipeOf(name)
 	if err != nil {

@@ -35,6 +35,9 @@ func TestDeclaredOperations(t *testing.T) {
 	if refusal.Reason != providers.ReasonUnknownOperation || !strings.Contains(refusal.Detail, "did you mean charge") {
 		t.Errorf("%+v", refusal)
 	}
+	if _, err := p.SessionCall(call("one", "chrage", `{}`, "Oncegate-Step", "s"), providers.Session{Credential: "agent", Run: "r"}); err == nil || !strings.Contains(err.Error(), "unknown_operation") {
+		t.Errorf("under a session: %v", err)
+	}
 	// Who is not known learns nothing of what is declared.
 	if refusal := refusalOf(t, p, call("wrong", "chrage", `{}`)); refusal.Reason != providers.ReasonMismatch {
 		t.Errorf("%+v", refusal)

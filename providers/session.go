@@ -109,7 +109,7 @@ func splitOperationID(eventID, credential string) (operation, key string, ok boo
 	return strings.Cut(rest, ":")
 }
 
-// operationOf reads which operation a call names.
+// operationOf reads which operation a call names, which must be one that is declared.
 func (p *Provider) operationOf(req *Request) (string, *Refusal) {
 	spec := &p.spec.Verify.Operation
 	name, present, err := header(req, []string{spec.Name})
@@ -120,6 +120,9 @@ func (p *Provider) operationOf(req *Request) (string, *Refusal) {
 		return "", unidentified(ProblemMissingOperation, "header "+spec.Name+" is missing")
 	case !operationName.MatchString(name):
 		return "", unidentified(ProblemInvalidOperation, "header "+spec.Name+" is not a name of a-z, 0-9, ., _ and -, at most 64")
+	}
+	if _, err := p.recipeOf(name); err != nil {
+		return "", err
 	}
 	return name, nil
 }

@@ -85,6 +85,8 @@ const (
 	reasonQuota reason = "quota"
 	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
+	// reasonParentUnsettled means that an operation resumes a parent of which it is not known what it has done.
+	reasonParentUnsettled reason = "parent_unsettled"
 	// reasonUnknownOperation means that the source declares its operations, and this is none of them.
 	reasonUnknownOperation reason = "unknown_operation"
 	// reasonContractVersion means that the operation does not accept the contract version of the call.
@@ -107,7 +109,7 @@ const (
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
 	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
-	reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat,
+	reasonNotAllowed, reasonParentUnsettled, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat,
 	reasonSessionExpired, reasonSessionRevoked, reasonInvalidSession,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),

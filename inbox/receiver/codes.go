@@ -24,6 +24,7 @@ const (
 	CodeUnidentified     Code = "unidentified"
 	CodeUnknownOperation Code = "unknown_operation"
 	CodeUnknownParent    Code = "unknown_parent"
+	CodeParentUnsettled  Code = "parent_unsettled"
 	CodeContractVersion  Code = "contract_version"
 	CodeSchema           Code = "schema"
 
@@ -127,6 +128,10 @@ var codes = [...]CodeMeaning{
 		Next: "Name an earlier call of this credential as the parent, or none. No key was spent.",
 	},
 	{
+		Code: CodeParentUnsettled, Status: 409, Title: "the parent has no settled result", Retriable: true, RetryAfter: 1,
+		Next: "Look at the parent's Location. While its state is in_flight, wait as long as Retry-After says and repeat the same call under the same key. If it is indeterminate, a person or a probe has to decide first. No key was spent.",
+	},
+	{
 		Code: CodeContractVersion, Status: 409, Title: "the version of the contract is not accepted",
 		Next: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
 	},
@@ -211,6 +216,8 @@ func codeOf(why reason) Code {
 		return CodeQuota
 	case reasonParent:
 		return CodeUnknownParent
+	case reasonParentUnsettled:
+		return CodeParentUnsettled
 	case reasonUnknownEvent, reasonUnknownSource:
 		return CodeNotFound
 	case reasonNotAllowed:

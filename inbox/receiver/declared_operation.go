@@ -30,6 +30,10 @@ type Operation struct {
 
 	// InFlight says how a call is answered that repeats one without a result.
 	InFlight InFlight
+
+	// Resume has a call that names a parent leave out the routes that the parent, a call of the
+	// same operation, has done. A parent without a settled result is refused.
+	Resume bool
 }
 
 // InFlight says how a repeat of an operation without a result is answered.

@@ -78,6 +78,9 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 			return result{outcome: outcomeUnavailable}, false
 		}
 		event.Parent = parent
+		if res, ok := r.checkParent(ctx, req, event); !ok {
+			return res, false
+		}
 	}
 	taken, after := req.caller.takeKey(req.started)
 	if taken {

@@ -51,6 +51,9 @@ type DeclaredOperation struct {
 	// InFlight is how a repeat of an unfinished call is answered.
 	InFlight receiver.InFlight
 
+	// Resume has a call with a parent of the same operation do only what the parent has not done.
+	Resume bool
+
 	node *yamltree.Node
 }
 
@@ -103,6 +106,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		"compare":   yamltree.Value(&o.Exact, compareExactly),
 		"keep":      yamltree.Duration(&o.Keep),
 		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
+		"resume":    yamltree.Bool(&o.Resume),
 	})
 	if s.Provider == nil {
 		return o
@@ -290,6 +294,9 @@ func (o *DeclaredOperation) effective() yaml.MapSlice {
 		if how == o.InFlight {
 			out = append(out, item("in_flight", text))
 		}
+	}
+	if o.Resume {
+		out = append(out, item("resume", true))
 	}
 	return out
 }

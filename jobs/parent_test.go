@@ -1,0 +1,132 @@
+package jobs_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
+)
+
+// resumed gives the bundle's routes, each of which resumes the test's operation.
+func (b *bundle) resumed() map[int32]jobs.Route {
+	return b.changed(func(r *jobs.Route) { r.Resume = map[string]bool{"charge": true} })
+}
+
+// follows admits a call of the operation charge that names a parent, which may be none.
+func (b *bundle) follows(route string, parent inbox.ID) inbox.ID {
+	b.tb.Helper()
+	id := b.admit(route, 1)[0]
+	b.exec(`UPDATE inbox_event SET type = 'charge', parent = $2 WHERE id = $1`, id, parent)
+	return id
+}
+
+// What the parent has done is not done again, what it has not is, and what is not known waits.
+func TestACallThatResumesItsParent(t *testing.T) {
+	t.Parallel()
+	const dead = `state = 'dead', next_at = NULL, reason = 'attempts_exhausted'`
+	for name, c := range map[string]struct {
+		parent, parentType string
+		state              inbox.EffectState
+		reason             string
+		sent               int
+	}{
+		"done":                 {parent: `state = 'done', next_at = NULL, finished_at = now(), result = '{"n":1}'`, state: inbox.EffectDuplicate, reason: "parent_done"},
+		"dead":                 {parent: dead, state: inbox.EffectDone, sent: 1},
+		"discarded":            {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded'`, state: inbox.EffectDone, sent: 1},
+		"of another operation": {parent: `state = 'done', next_at = NULL, finished_at = now()`, parentType: "refund", state: inbox.EffectDone, sent: 1},
+		"dead, perhaps done":   {parent: dead + `, unknown_since = now()`, state: inbox.EffectPending, reason: "parent_open"},
+		"indeterminate":        {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
+		"given fresh attempts": {parent: `next_at = now() + interval '1 hour'`, state: inbox.EffectPending, reason: "parent_open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			parent := b.follows(repeatable, inbox.ID{})
+			b.exec(`DELETE FROM river_job`)
+			b.exec(`UPDATE effect SET `+c.parent+` WHERE id = $1`, parent)
+			if c.parentType != "" {
+				b.exec(`UPDATE inbox_event SET type = $2 WHERE id = $1`, parent, c.parentType)
+			}
+			child := b.follows(repeatable, parent)
+			s := &sink{idempotent: true}
+			b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+			b.eventually("the child is where it belongs", func() bool {
+				row := b.row(child)
+				return row.State == string(c.state) && row.Reason == c.reason
+			})
+			if n := int(s.calls.Load()); n != c.sent {
+				t.Errorf("%d sent, want %d", n, c.sent)
+			}
+			if c.reason == "parent_done" {
+				if got := b.text(`SELECT convert_from(result, 'UTF8') || ' ' || (duplicate_of = $2)::text FROM effect WHERE id = $1`, child, parent); got != `{"n":1} true` {
+					t.Errorf("the parent's result is %s", got)
+				}
+			}
+		})
+	}
+}
+
+// A parent that resumed its own is looked through, and what it left out counts as done.
+func TestACallResumesALineOfParents(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.follows(repeatable, inbox.ID{})
+	b.exec(`DELETE FROM river_job`)
+	b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now() WHERE id = $1`, first)
+	second := b.follows(repeatable, first)
+	third := b.follows(repeatable, second)
+	s := &sink{idempotent: true}
+	b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+	for _, id := range []inbox.ID{second, third} {
+		b.eventuallyState(id, inbox.EffectDuplicate)
+	}
+	if s.calls.Load() != 0 {
+		t.Error("what the first call has done was done again")
+	}
+}
+
+// A list that was done in part is not sent whole: its dead items are there to be replayed.
+func TestAResumedListInParts(t *testing.T) {
+	t.Parallel()
+	for items, want := range map[string]string{"done done": "duplicate parent_done", "done dead": "dead parent_partial", "dead dead": "done ", "done pending": "pending parent_open"} {
+		t.Run(items, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			parent := b.follows(repeatable, inbox.ID{})
+			b.exec(`DELETE FROM river_job`)
+			b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now() WHERE id = $1`, parent)
+			for i, state := range strings.Fields(items) {
+				b.exec(`INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, route_version, next_at, finished_at, reason)
+					SELECT gen_random_uuid(), event_id, route_id, $2::int, $3::text, 'item ' || $2::int, 1, CASE WHEN $3::text = 'pending' THEN now() + interval '1 hour' END,
+						CASE WHEN $3::text = 'done' THEN now() END, CASE WHEN $3::text = 'dead' THEN 'mail_5xx' END FROM effect WHERE id = $1`, parent, i+1, state)
+			}
+			child := b.follows(repeatable, parent)
+			b.client(jobs.Config{Senders: senders(&sink{idempotent: true}), Routes: b.resumed()})
+			b.eventually("the child is where it belongs", func() bool {
+				row := b.row(child)
+				return row.State+" "+row.Reason == want
+			})
+		})
+	}
+}
+
+// A replay of the parent that is about to begin is waited for, since its row is held.
+func TestAResumedCallWaitsForAReplayOfItsParent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	parent := b.follows(repeatable, inbox.ID{})
+	b.exec(`DELETE FROM river_job`)
+	b.exec(`UPDATE effect SET state = 'dead', next_at = NULL, reason = 'attempts_exhausted' WHERE id = $1`, parent)
+	child := b.follows(repeatable, parent)
+	letGo := b.stranger(`UPDATE effect SET revision = revision + 1 WHERE id = $1`, parent)
+	defer letGo()
+	s := &sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result { return effect.Result{Outcome: effect.Done} }}
+	b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+	b.eventually("the child waits", func() bool { return b.row(child).Reason == "parent_open" })
+	if s.calls.Load() != 0 {
+		t.Error("the child was sent while its parent was decided about")
+	}
+}
