@@ -130,7 +130,7 @@ func (c *campaign) close(ctx context.Context) error {
 
 func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 	began := time.Now()
-	if err := c.call(ctx, "may", v.Recipients); err != nil {
+	if err := c.call(ctx, "first", "may", v.Recipients); err != nil {
 		return err
 	}
 	if err := c.waitForRest(ctx); err != nil {
@@ -150,7 +150,7 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 		len(v.Recipients), took.Seconds(), float64(len(v.Recipients))/took.Seconds(), cpu.Seconds(), peak>>20)
 
 	began = time.Now()
-	if err := c.call(ctx, "june", v.Recipients); err != nil {
+	if err := c.call(ctx, "first", "june", v.Recipients); err != nil {
 		return err
 	}
 	if err := c.kill(ctx, "some items to be written", v, func() (bool, error) {
@@ -174,7 +174,7 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 	c.options.Progress("%d recipients, killed %d times: %.1f s; %d messages were under way at a kill and wait for a person",
 		len(v.Recipients), v.Kills, time.Since(began).Seconds(), v.Indeterminate)
 
-	if err := c.call(ctx, "june", append([]string{v.Added}, v.Recipients...)); err != nil {
+	if err := c.call(ctx, "again", "june", append([]string{v.Added}, v.Recipients[1:]...)); err != nil {
 		return err
 	}
 	if err := c.waitForRest(ctx); err != nil {
@@ -198,15 +198,15 @@ func (c *campaign) kill(ctx context.Context, what string, v *Evidence, holds fun
 	return err
 }
 
-// call makes one call of the operation, under a key of its own.
-func (c *campaign) call(ctx context.Context, month string, to []string) error {
+// call makes one call of the operation, under a key that is made of the time and the month.
+func (c *campaign) call(ctx context.Context, which, month string, to []string) error {
 	body, err := json.Marshal(map[string]any{"campaign": month, "to": to})
 	if err != nil {
 		return err
 	}
 	header := http.Header{
 		"Content-Type": {"application/json"}, "Authorization": {"Bearer " + secret},
-		"Idempotency-Key": {fmt.Sprintf("the-list-of-%s-with-%d", month, len(to))}, "Oncegate-Operation": {"news"},
+		"Idempotency-Key": {fmt.Sprintf("the-%s-list-of-%s", which, month)}, "Oncegate-Operation": {"news"},
 	}
 	status, answer, err := rig.Post(ctx, c.client, c.node.SourceURL("lists"), body, header)
 	if err != nil {
