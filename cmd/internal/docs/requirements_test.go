@@ -24,7 +24,6 @@ var unmet = map[string][]int{
 	"traces":               {141},
 	"the drill":            {151},
 	"the dashboard":        {156},
-	"declared operations":  {6, 42, 57, 58, 68, 69, 117, 118, 119, 120, 134, 144, 146},
 	"what an answer tells": {27, 87},
 	"named credentials":    {55, 109, 147},
 }
