@@ -2,9 +2,17 @@ package docs_test
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,10 +58,38 @@ func completed(t *testing.T, content string) (string, []string) {
 	environ := []string{"DATABASE_URL=postgres://oncegate:secret@127.0.0.1:1/oncegate"}
 	for _, m := range reference.FindAllStringSubmatch(content, -1) {
 		if m[1] != "DATABASE_URL" {
-			environ = append(environ, m[1]+"=whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy")
+			environ = append(environ, m[1]+"="+cmp.Or(formed(t, m[1]), "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy"))
 		}
 	}
 	return content, environ
+}
+
+// formed is the value of a variable that must have a form of its own; empty for any other.
+func formed(t *testing.T, name string) string {
+	t.Helper()
+	encoded := func(der []byte, err error) []byte {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	switch name {
+	case "DKIM_KEY":
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded(x509.MarshalPKCS8PrivateKey(key))}))
+	case "SENDGRID_PUBLIC_KEY":
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(encoded(x509.MarshalPKIXPublicKey(&key.PublicKey)))
+	case "POSTMARK_CREDENTIAL":
+		return "user:password"
+	}
+	return ""
 }
 
 // Every configuration that a page shows is one that `oncegate config check` takes.
