@@ -279,3 +279,28 @@ func TestMappings(t *testing.T) {
 		t.Errorf("%s, %v", source, err)
 	}
 }
+
+// A field with a default counts as that where it is missing or null, and only there.
+func TestKeysWithDefaults(t *testing.T) {
+	t.Parallel()
+	r := recipe(t, 1, nil, `body.currency`, `body.version`)
+	r.Default(0, "EUR")
+	r.Default(1, "1")
+	want := hash(t, recipe(t, 1, nil, `body.currency`, `body.version`), `{"currency":"EUR","version":1}`)
+	for _, same := range []string{`{}`, `{"currency":null,"version":1.0}`, `{"currency":"EUR"}`} {
+		if hash(t, r, same) != want {
+			t.Errorf("%s has another key than EUR and 1", same)
+		}
+	}
+	for _, other := range []string{`{"currency":"USD"}`, `{"version":2}`, `{"version":"1"}`, `{"currency":""}`} {
+		if hash(t, r, other) == want {
+			t.Errorf("%s has the key of EUR and 1", other)
+		}
+	}
+	if _, err := recipe(t, 1, nil, `body.currency`).Hash(input(`{}`)); err == nil {
+		t.Error("a field without a default may be missing")
+	}
+	if got := strings.Join(r.Texts(), ", "); got != "body.currency or EUR, body.version" {
+		t.Errorf("shown is %s", got)
+	}
+}

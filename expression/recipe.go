@@ -25,6 +25,10 @@ type Recipe struct {
 	// Fields are the parts of the key, in order.
 	Fields []*Program
 
+	// Defaults are what fields count as that are missing or null, by their place in Fields:
+	// a number where it is written like one, else a text. See [Recipe.Default].
+	Defaults map[int]any
+
 	// Exclude names members that are left out of fields that are objects, at any
 	// depth.
 	Exclude []string
@@ -41,6 +45,9 @@ func (r *Recipe) Hash(in *Input) ([]byte, error) {
 	parts = append(parts, r.Version)
 	for i, field := range r.Fields {
 		value, err := field.Value(in)
+		if ifMissing, ok := r.Defaults[i]; ok && (errors.Is(err, ErrMissing) || err == nil && value == nil) {
+			value, err = ifMissing, nil
+		}
 		if err == nil && value == nil {
 			err = ErrNull
 		}
@@ -60,6 +67,34 @@ func (r *Recipe) Hash(in *Input) ([]byte, error) {
 	sum := sha256.Sum256(canonical)
 	return sum[:], nil
 }
+
+// Default gives the field at a place a default, as it is written in the configuration: 1 is a number,
+// as it is in a JSON body, and EUR a text.
+func (r *Recipe) Default(field int, text string) {
+	if r.Defaults == nil {
+		r.Defaults = map[int]any{}
+	}
+	r.Defaults[field] = text
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		r.Defaults[field] = n
+	}
+}
+
+// Texts gives the fields as they are written, each with the default that was given to it, so that
+// another default is another recipe.
+func (r *Recipe) Texts() []string {
+	out := make([]string, len(r.Fields))
+	for i, f := range r.Fields {
+		out[i] = f.String()
+		if ifMissing, ok := r.Defaults[i]; ok && out[i] != versionField {
+			out[i] += fmt.Sprintf(" or %v", ifMissing)
+		}
+	}
+	return out
+}
+
+// versionField has a default of its own: 1.
+const versionField = "body.version"
 
 // plain leaves out what is excluded, and makes texts of integers that canonical
 // JSON would round to their neighbours.

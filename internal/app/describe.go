@@ -63,9 +63,7 @@ func describe(r *config.Route) routeDescription {
 		d.When = r.When.String()
 	}
 	if r.Key != nil && r.Key.Recipe != nil {
-		for _, f := range r.Key.Recipe.Fields {
-			d.Key = append(d.Key, f.String())
-		}
+		d.Key = append(d.Key, r.Key.Recipe.Texts()...)
 	}
 	if r.Map != nil {
 		d.Map = r.Map.Source()

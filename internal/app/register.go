@@ -161,8 +161,8 @@ func definitionOf(r *config.Route) []any {
 	}
 	if r.Key != nil && r.Key.Recipe != nil {
 		out = append(out, "key", r.Key.Recipe.Version, r.Key.Recipe.Exclude, int64(r.Key.Within))
-		for _, f := range r.Key.Recipe.Fields {
-			out = append(out, f.String())
+		for _, field := range r.Key.Recipe.Texts() {
+			out = append(out, field)
 		}
 	}
 	if r.Order.Ordered() {
@@ -198,11 +198,7 @@ func keyRecipe(r *config.Route) *registry.KeyRecipe {
 	if r.Key == nil || r.Key.Recipe == nil {
 		return nil
 	}
-	var words []string
-	for _, f := range r.Key.Recipe.Fields {
-		words = append(words, f.String())
-	}
-	text := "fields [" + strings.Join(words, ", ") + "]"
+	text := "fields [" + strings.Join(r.Key.Recipe.Texts(), ", ") + "]"
 	if len(r.Key.Recipe.Exclude) > 0 {
 		text += ", exclude [" + strings.Join(r.Key.Recipe.Exclude, ", ") + "]"
 	}

@@ -65,8 +65,31 @@ func (r *reader) keyFields(recipe *expression.Recipe, n *yamltree.Node) {
 		n.Fail("the list is empty")
 	}
 	for _, item := range items {
-		r.expression(item, expression.Value, func(p *expression.Program) { recipe.Fields = append(recipe.Fields, p) })
+		r.keyField(recipe, item)
 	}
+}
+
+// keyField reads a field of a key: an expression, or one with a default, { field: body.currency,
+// default: EUR }. The version of what is meant is 1 unless the event says otherwise.
+func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
+	field, ifMissing := n, ""
+	if n.IsMapping() {
+		n.Fields(map[string]func(*yamltree.Node){"field": func(*yamltree.Node) {}, "default": yamltree.Text(&ifMissing)})
+		if field = n.Member("field"); field == nil && n.Sound() {
+			n.Fail("field is missing; write { field: body.currency, default: EUR }")
+		}
+	} else if text, ok := n.Text(); ok && strings.TrimSpace(text) == "body.version" {
+		ifMissing = "1"
+	}
+	if field == nil {
+		return
+	}
+	r.expression(field, expression.Value, func(p *expression.Program) {
+		if ifMissing != "" {
+			recipe.Default(len(recipe.Fields), ifMissing)
+		}
+		recipe.Fields = append(recipe.Fields, p)
+	})
 }
 
 // mapping reads an expression, or a mapping whose members are mappings or expressions.
@@ -115,9 +138,12 @@ func (k *EffectKey) append(to yaml.MapSlice) yaml.MapSlice {
 	}
 	var out yaml.MapSlice
 	if k.Recipe != nil {
-		fields := make([]string, len(k.Recipe.Fields))
+		fields := make([]any, len(k.Recipe.Fields))
 		for i, f := range k.Recipe.Fields {
 			fields[i] = f.String()
+			if ifMissing, ok := k.Recipe.Defaults[i]; ok && f.String() != "body.version" {
+				fields[i] = yaml.MapSlice{item("field", f.String()), item("default", ifMissing)}
+			}
 		}
 		out = append(out, item("fields", fields), item("version", k.Recipe.Version))
 		if len(k.Recipe.Exclude) > 0 {

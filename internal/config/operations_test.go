@@ -76,3 +76,19 @@ func TestDeclaredOperations(t *testing.T) {
 		t.Errorf("shown is %s", shown)
 	}
 }
+
+// The fields of a route's key may have defaults too, and the version of what is meant is 1 unless the
+// event says otherwise.
+func TestDefaultsOfEffectKeys(t *testing.T) {
+	t.Parallel()
+	content := strings.Replace(declaring, "target: bank }]", "target: bank, key: [body.order, { field: body.currency, default: EUR }, body.version] }]", 1)
+	content = strings.Replace(content, "        schema: charge.json\n", "", 1)
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte("database: { url: \"postgres://h/d\" }" + content), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := cfg.Sources[0].Routes[0].Key.Recipe
+	if got := strings.Join(recipe.Texts(), ", "); got != "body.order, body.currency or EUR, body.version" || recipe.Defaults[2] != int64(1) {
+		t.Errorf("%s, %v", got, recipe.Defaults)
+	}
+}

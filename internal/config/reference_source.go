@@ -72,7 +72,7 @@ func sourceReference() []Section {
 			{"settle", "`10s`", "Mode `contiguous` without `start`: the first number is the smallest one that arrives within this time of the first event."},
 		}},
 		{Name: "key", Title: "Effect keys", Prefix: "key.", Text: "Of all effects of a route with one effect key, one happens and the others are its duplicates. `key` is a list of fields or a mapping:", Keys: []Key{
-			{"fields", "required", "Expressions. Effects with equal values are one."},
+			{"fields", "required", "Expressions. Effects with equal values are one. `{ field: body.currency, default: EUR }` has a default for an event that lacks the field; `body.version` has the default 1."},
 			{"version", "`1`", "A higher version begins new keys on purpose, after `fields` changed."},
 			{"exclude", "none", "Names of members that are left out of the values."},
 			{"keep", "`30d`", "How long after the receipt of an event another one with the same key is its duplicate."},
