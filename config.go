@@ -34,6 +34,10 @@ type Config struct {
 	// is done.
 	Sources []Source
 
+	// Tenants are who events and calls belong to. If there is one, every tenant that a Source or
+	// a Credential names must be among them.
+	Tenants []Tenant
+
 	// Targets are what routes lead to, beside the handlers of this program.
 	Targets []Target
 
@@ -110,12 +114,15 @@ type Source struct {
 	// Secrets verify deliveries; any of them may have signed. Most providers need one.
 	Secrets []Secret
 
+	// Credentials are who may call a source of the provider operation, which has no Secrets.
+	Credentials []Credential
+
 	// Settings are what the provider asks for beside secrets, by name. A value may be
 	// env:NAME or file:PATH.
 	Settings map[string][]string
 
 	// Class says how long what is received is kept: default, or another that package inbox
-	// has. Tenant is a label of your own.
+	// has. Tenant is who the events belong to: it is recorded with each of them.
 	Class, Tenant string
 
 	// ExternalURL is the address that the sender uses, for senders that sign it.
@@ -135,6 +142,35 @@ type Source struct {
 	Redact []string
 
 	Routes []Route
+}
+
+// Credential is who may call a source of operations. Its name is part of every key; its secrets
+// are not, so that a secret can be replaced while calls run.
+type Credential struct {
+	// Name is unique within the source, in lower case: letters, digits, dashes.
+	Name string
+
+	// Secrets are all accepted, each until its own [Secret.Until]. The newest is first.
+	Secrets []Secret
+
+	// Tenant is who the calls are made for. It defaults to the source's.
+	Tenant string
+
+	// Operations are the names of those that the credential may call. By default it may call all.
+	Operations []string
+
+	// NewKeys is how many new keys the credential takes in this process, such as 600/m, in the
+	// words of the configuration file. Empty is no limit.
+	NewKeys string
+}
+
+// Tenant is who events and calls belong to.
+type Tenant struct {
+	Name string
+
+	// NewKeys is how many new keys operations take for the tenant in this process, in all
+	// sources together, such as 1000/m. Empty is no limit.
+	NewKeys string
 }
 
 // Route says which events of a source have which effect. Each event has one effect for each

@@ -97,7 +97,13 @@ providers:
   acme:
     extends: standard-webhooks
     title: Acme
+tenants: { north: { new_keys: 1000/m }, south: {} }
 sources:
+  engines:
+    provider: operation
+    credentials:
+      planner: { secrets: [%[1]s, { file: %[2]s, until: 2027-01-01 }], tenant: south, operations: [charge], new_keys: 600/m }
+    routes: [{ name: charge, target: apply }]
   stripe:
     provider: stripe
     previous_names: [payments]
@@ -134,7 +140,15 @@ func byHand(url, schema, variable, file string) oncegate.Config {
 			Name: "apply", Call: "ledger.apply_event", Timeout: 3 * time.Second,
 		}},
 		Providers: map[string]string{"acme": "extends: standard-webhooks\ntitle: Acme\n"},
+		Tenants:   []oncegate.Tenant{{Name: "north", NewKeys: "1000/m"}, {Name: "south"}},
 		Sources: []oncegate.Source{{
+			Name: "engines", Provider: "operation",
+			Credentials: []oncegate.Credential{{
+				Name: "planner", Secrets: []oncegate.Secret{token, oncegate.File(file).Until(time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC))},
+				Tenant: "south", Operations: []string{"charge"}, NewKeys: "600/m",
+			}},
+			Routes: []oncegate.Route{{Name: "charge", Target: "apply"}},
+		}, {
 			Name: "stripe", PreviousNames: []string{"payments"},
 			Secrets: []oncegate.Secret{token, oncegate.File(file).Until(time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC))},
 			Class:   "payments", Tenant: "north", Rearm: -1, Redact: []string{"iban", "data.object.note"},

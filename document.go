@@ -75,6 +75,11 @@ func (d *document) write(c *Config) ([]byte, error) {
 		root["seal"] = object{"keyring": d.reference(k)}
 	}
 	d.named(root, "sources", len(c.Sources), func(i int) (string, object) { return c.Sources[i].Name, d.source(&c.Sources[i]) })
+	d.named(root, "tenants", len(c.Tenants), func(i int) (string, object) {
+		tenant := object{}
+		tenant.text("new_keys", c.Tenants[i].NewKeys)
+		return c.Tenants[i].Name, tenant
+	})
 	d.named(root, "targets", len(c.Targets), func(i int) (string, object) { return c.Targets[i].Name, d.target(&c.Targets[i]) })
 	providers := object{}
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
@@ -98,14 +103,19 @@ func (d *document) write(c *Config) ([]byte, error) {
 
 // named writes a list as the file has it: by name. A name that stands twice would be lost.
 func (d *document) named(root object, key string, n int, part func(i int) (string, object)) {
+	d.namedAt(root, key, key, n, part)
+}
+
+// namedAt does it for a list that problems name by its path.
+func (d *document) namedAt(root object, key, path string, n int, part func(i int) (string, object)) {
 	out := object{}
 	for i := range n {
 		name, o := part(i)
 		switch {
 		case name == "":
-			d.problem("%s[%d]: Name is empty", key, i)
+			d.problem("%s[%d]: Name is empty", path, i)
 		case out[name] != nil:
-			d.problem("%s.%s: two have this name", key, name)
+			d.problem("%s.%s: two have this name", path, name)
 		}
 		out[name] = o
 	}
@@ -117,6 +127,7 @@ func (d *document) source(s *Source) object {
 	out.text("provider", s.Provider)
 	out.list("previous_names", s.PreviousNames)
 	out.put("secrets", d.secrets(s.Secrets), len(s.Secrets) == 0)
+	d.credentials(out, s)
 	settings := object{}
 	for name, values := range s.Settings {
 		for _, value := range values {
@@ -142,6 +153,18 @@ func (d *document) source(s *Source) object {
 	out.yes("emit", s.Emit)
 	out.list("redact", s.Redact)
 	return out
+}
+
+// credentials writes the credentials of a source, by name.
+func (d *document) credentials(source object, s *Source) {
+	d.namedAt(source, "credentials", "sources."+s.Name+".credentials", len(s.Credentials), func(i int) (string, object) {
+		c, out := &s.Credentials[i], object{}
+		out.put("secrets", d.secrets(c.Secrets), len(c.Secrets) == 0)
+		out.text("tenant", c.Tenant)
+		out.list("operations", c.Operations)
+		out.text("new_keys", c.NewKeys)
+		return c.Name, out
+	})
 }
 
 func (d *document) routes(s *Source) []object {

@@ -19,6 +19,8 @@ import (
 // ConflictFilter narrows a list of conflicts; a zero field does not.
 type ConflictFilter struct {
 	Source string
+	// Tenant is the event's: see [EventFilter].
+	Tenant string
 	// Event takes the conflicts of one event.
 	Event ID
 	// Since takes payloads that were delivered since, also where they had been before.
@@ -54,6 +56,9 @@ type ConflictRow struct {
 	// AdmittedAt and AdmittedAs are set once it is an event of its own.
 	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
 	AdmittedAs *ID        `json:"admitted_as,omitempty"`
+
+	// Tenant is the event's; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // The length of a sealed payload is that of its plain text and a constant, which
@@ -61,7 +66,7 @@ type ConflictRow struct {
 const conflictColumns = `
 SELECT c.id, c.event_id, s.name, e.event_id, c.type, encode(c.sha256, 'hex'),
     octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE $1::int END,
-    c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as
+    c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, coalesce(e.tenant, s.tenant)
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = c.source_id`
 
 const listConflicts = conflictColumns + `
@@ -69,13 +74,14 @@ WHERE ($2::text = '' OR s.name = $2)
     AND ($3::uuid IS NULL OR c.event_id = $3)
     AND ($4::timestamptz IS NULL OR c.last_seen_at >= $4)
     AND ($5::uuid IS NULL OR c.id < $5)
+    AND ($6::text = '' OR coalesce(e.tenant, s.tenant) = $6)
 ORDER BY c.id DESC
-LIMIT $6`
+LIMIT $7`
 
 // Conflicts gives one page of the payloads that are kept, those first seen last
 // first.
 func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) ([]ConflictRow, error) {
-	rows, err := l.pool.Query(ctx, listConflicts, seal.Overhead, f.Source, f.Event, row.Micros(f.Since), f.Before, row.PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listConflicts, seal.Overhead, f.Source, f.Event, row.Micros(f.Since), f.Before, f.Tenant, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing conflicts: %w", err)
 	}

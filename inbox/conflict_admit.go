@@ -50,7 +50,7 @@ type AdmittedConflict struct {
 
 const readConflict = `
 SELECT e.event_id, c.source_id, c.sha256, c.type, c.occurred_at, c.sequence_key, c.sequence_number, c.id_unsigned, c.key_id, c.headers, c.body,
-    c.sequence_sealed, c.sequence_key_id
+    c.sequence_sealed, c.sequence_key_id, coalesce(e.tenant, '')
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id
 WHERE c.id = $1`
 
@@ -114,9 +114,10 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		headers, body []byte
 		event         NewEvent
 		unsigned      bool
+		tenant        string
 	)
 	err := r.Pool.QueryRow(ctx, readConflict, r.Conflict).
-		Scan(&eventID, &source, &sum, &event.Type, &occurred, &sequence.Key, &sequence.Number, &unsigned, &keyID, &headers, &body, &sealed, &sequenceKey)
+		Scan(&eventID, &source, &sum, &event.Type, &occurred, &sequence.Key, &sequence.Number, &unsigned, &keyID, &headers, &body, &sealed, &sequenceKey, &tenant)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, ErrNotFound
@@ -137,7 +138,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		event.OccurredAt = *occurred
 	}
 	return &Admission{
-		Source: r.Source, Body: body, Headers: headers, ReceivedAt: r.Clock.Now(), IDUnsigned: unsigned, Events: []NewEvent{event},
+		Source: r.Source, Body: body, Headers: headers, ReceivedAt: r.Clock.Now(), IDUnsigned: unsigned, Tenant: tenant, Events: []NewEvent{event},
 	}, nil
 }
 

@@ -99,6 +99,8 @@ type DeadFilter struct {
 	EventID string `json:"event_id,omitempty"`
 	// Text is looked for in what the last attempts said, whatever the case.
 	Text string `json:"text,omitempty"`
+	// Tenant is the event's: see [EventFilter].
+	Tenant string `json:"tenant,omitempty"`
 	// Since and Until are the earliest receipt and the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -120,7 +122,8 @@ const NarrowEffects = `
     AND ($8::text = '' OR EXISTS (SELECT FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version
             AND strpos(lower(t.excerpt), lower($8)) > 0))
     AND ($9::uuid IS NULL OR e.id >= $9 AND v.id >= $9)
-    AND ($10::uuid IS NULL OR v.id < $10)`
+    AND ($10::uuid IS NULL OR v.id < $10)
+    AND ($11::text = '' OR coalesce(v.tenant, s.tenant) = $11)`
 
 // The same for an event v that is a dead letter itself. It is no longer one once
 // it has an effect.
@@ -135,16 +138,17 @@ const narrowEvents = `
     AND ($7::text = '' OR v.event_id = $7)
     AND ($8::text = '' OR strpos(lower(v.admission_detail), lower($8)) > 0)
     AND ($9::uuid IS NULL OR v.id >= $9)
-    AND ($10::uuid IS NULL OR v.id < $10)`
+    AND ($10::uuid IS NULL OR v.id < $10)
+    AND ($11::text = '' OR coalesce(v.tenant, s.tenant) = $11)`
 
-// args are the parameters $1 to $10.
+// Args are the parameters $1 to $11.
 func (f *DeadFilter) Args() []any {
 	until := pgtype.UUID{}
 	if !f.Until.IsZero() {
 		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
 	}
 	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), firstIDSince(f.Since), until,
+		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), firstIDSince(f.Since), until, f.Tenant,
 	}
 }
 
@@ -170,33 +174,35 @@ type DeadRow struct {
 	DiedAt     *time.Time `json:"died_at,omitempty"`
 	// Said is what the last attempt brought, or why the event cannot be used.
 	Said string `json:"said,omitempty"`
+	// Tenant is the event's; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // Two pages, each from the index of its kind of dead letter, and the newest of
 // both. The last attempt is looked up for the rows of the page alone.
 const listDead = `
 SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, coalesce(t.reason, ''), d.class, d.code, d.attempts, d.rearms, d.version,
-    d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said), t.excerpt_key_id, t.excerpt_sealed
+    d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said), t.excerpt_key_id, t.excerpt_sealed, d.tenant
 FROM (
     (SELECT e.id, v.id AS event, s.name AS source, v.event_id, v.type, r.name AS route, r.target, e.reason, ` + errorClass + ` AS class,
-        coalesce(e.last_code, '') AS code, e.attempts, e.rearms, e.version, v.received_at, NULL::timestamptz AS died_at, '' AS said
+        coalesce(e.last_code, '') AS code, e.attempts, e.rearms, e.version, v.received_at, NULL::timestamptz AS died_at, '' AS said, coalesce(v.tenant, s.tenant) AS tenant
     FROM effect e
     JOIN route r ON r.id = e.route_id
     JOIN inbox_event v ON v.id = e.event_id
     JOIN source s ON s.id = v.source_id
-    WHERE e.state = 'dead' AND ($11::uuid IS NULL OR e.id < $11) AND ` + NarrowEffects + `
+    WHERE e.state = 'dead' AND ($12::uuid IS NULL OR e.id < $12) AND ` + NarrowEffects + `
     ORDER BY e.id DESC
-    LIMIT $12)
+    LIMIT $13)
     UNION ALL
     (SELECT v.id, v.id, s.name, v.event_id, v.type, '', '', v.admission, 'admission', '', 0, 0, 0, v.received_at, v.received_at,
-        coalesce(v.admission_detail, '')
+        coalesce(v.admission_detail, ''), coalesce(v.tenant, s.tenant)
     FROM inbox_event v
     JOIN source s ON s.id = v.source_id
-    WHERE ($11::uuid IS NULL OR v.id < $11) AND ` + narrowEvents + `
+    WHERE ($12::uuid IS NULL OR v.id < $12) AND ` + narrowEvents + `
     ORDER BY v.id DESC
-    LIMIT $12)
+    LIMIT $13)
     ORDER BY id DESC
-    LIMIT $12) d
+    LIMIT $13) d
 LEFT JOIN LATERAL (
     SELECT t.finished_at, t.reason, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
     FROM effect_attempt t
@@ -230,7 +236,7 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 		sealed []byte
 	)
 	err := row.Scan(&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.Reason, &d.LastReason, &d.ErrorClass, &d.Code, &d.Attempts,
-		&d.Rearms, &d.Version, &d.ReceivedAt, &d.DiedAt, &d.Said, &keyID, &sealed)
+		&d.Rearms, &d.Version, &d.ReceivedAt, &d.DiedAt, &d.Said, &keyID, &sealed, &d.Tenant)
 	if err != nil || keyID == nil {
 		return d, err
 	}

@@ -82,14 +82,14 @@ JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
 WHERE e.state = 'dead' AND ` + NarrowEffects + `
 ORDER BY e.id
-LIMIT $11)
+LIMIT $12)
 UNION ALL
 (SELECT v.id, true, 0
 FROM inbox_event v
 JOIN source s ON s.id = v.source_id
 WHERE ` + narrowEvents + `
 ORDER BY v.id
-LIMIT $11)`
+LIMIT $12)`
 
 const findDeadByID = `
 SELECT a.id, e.id IS NULL, coalesce(e.revision, 0), coalesce(e.state, v.admission),

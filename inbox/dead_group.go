@@ -53,7 +53,7 @@ FROM (
     WHERE ` + narrowEvents + `) d
 GROUP BY source, route, target, reason, code
 ORDER BY count(*) DESC, max(id::text) DESC
-LIMIT $11`
+LIMIT $12`
 
 // DeadGroups sums dead letters up by source, route, reason and the target's code,
 // the largest group first.

@@ -128,6 +128,12 @@
 //
 // # What becomes of an operation
 //
+// The key of an operation begins with the name of the credential that calls, and never has anything of a secret in it:
+// a credential has several secrets, and one is replaced while calls run. Who calls is known before the key is taken, so that
+// an operation that the credential may not call, or a new key beyond a quota of the source, the credential or the tenant,
+// leaves nothing behind. Quotas are counted in each process: one row that all calls of a tenant write would cost more
+// than it guards.
+//
 // A caller that is not a provider gets a result: [Operations] renders it once
 // all effects of the event are at rest, stores it, and every later answer is
 // those bytes. Whoever asks first renders, under the event's lock; the worker

@@ -44,6 +44,9 @@ type EventFilter struct {
 	State string
 	// Route takes events that have an effect of it.
 	Route string
+	// Tenant is who the events belong to. An event that was recorded without one belongs to the
+	// tenant that its source has now.
+	Tenant string
 	// Since is the earliest receipt.
 	Since time.Time
 	// Before is the last ID of the page before this one; zero starts at the newest.
@@ -66,6 +69,8 @@ type EventRow struct {
 	Conflicts  int `json:"conflicts"`
 	// Effects counts the event's effects by state, such as "done 2, dead 1".
 	Effects string `json:"effects"`
+	// Tenant is who the event belongs to; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // The source is joined and not looked up first, so that a page is one
@@ -73,9 +78,10 @@ type EventRow struct {
 // join runs after LIMIT.
 const listEvents = `
 SELECT e.id, e.source, e.event_id, e.type, e.received_at, e.admission, e.deliveries, e.conflicts,
-       coalesce(f.states, '') AS effects
+       coalesce(f.states, '') AS effects, e.tenant
 FROM (
-    SELECT e.id, s.name AS source, e.event_id, e.type, e.received_at, e.admission, e.deliveries, e.conflicts
+    SELECT e.id, s.name AS source, e.event_id, e.type, e.received_at, e.admission, e.deliveries, e.conflicts,
+           coalesce(e.tenant, s.tenant) AS tenant
     FROM inbox_event e JOIN source s ON s.id = e.source_id
     WHERE ($1::text = '' OR s.name = $1)
       AND ($2::text = '' OR e.type = $2)
@@ -85,8 +91,9 @@ FROM (
                                     WHERE x.event_id = e.id AND r.name = $4))
       AND ($5::uuid IS NULL OR e.id >= $5)
       AND ($6::uuid IS NULL OR e.id < $6)
+      AND ($7::text = '' OR coalesce(e.tenant, s.tenant) = $7)
     ORDER BY e.id DESC
-    LIMIT $7
+    LIMIT $8
 ) e
 LEFT JOIN LATERAL (
     SELECT string_agg(n.state || ' ' || n.count, ', ' ORDER BY n.state) AS states
@@ -97,7 +104,7 @@ ORDER BY e.id DESC`
 // Events gives one page of events, newest first.
 func (l *Lister) Events(ctx context.Context, f EventFilter) ([]EventRow, error) {
 	rows, err := l.pool.Query(ctx, listEvents,
-		f.Source, f.Type, f.State, f.Route, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
+		f.Source, f.Type, f.State, f.Route, firstIDSince(f.Since), f.Before, f.Tenant, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing events: %w", err)
 	}
@@ -140,7 +147,7 @@ SELECT e.id, s.name, e.event_id, e.type, e.received_at, e.admission, e.deliverie
        encode(e.body_sha256, 'hex'), e.body_length,
        EXISTS (SELECT FROM inbox_body b WHERE b.class = e.class AND b.id = e.body_id),
        e.suspected_replay, e.conflict_at, e.conflict_paths,
-       (SELECT count(*) FROM conflict c WHERE c.event_id = e.id)
+       (SELECT count(*) FROM conflict c WHERE c.event_id = e.id), coalesce(e.tenant, s.tenant)
 FROM inbox_event e JOIN source s ON s.id = e.source_id
 WHERE CASE WHEN $1::uuid IS NOT NULL THEN e.id = $1 ELSE s.name = $2 AND e.event_id = $3 END`
 
@@ -160,7 +167,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	err = l.pool.QueryRow(ctx, showEvent, id, source, eventID).Scan(
 		&d.ID, &d.Source, &d.EventID, &d.Type, &d.ReceivedAt, &d.Admission, &d.Deliveries, &d.Conflicts,
 		&d.Provider, &d.Class, &d.AdmissionDetail, &d.OccurredAt, &d.LastDeliveryAt,
-		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept)
+		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept, &d.Tenant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("event %s: %w", ref, ErrNotFound)
 	}

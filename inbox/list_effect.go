@@ -19,6 +19,8 @@ type EffectFilter struct {
 	Type  string
 	Route string
 	State string
+	// Tenant is the event's: see [EventFilter].
+	Tenant string
 	// Since is the earliest time the effect was recorded.
 	Since time.Time
 	// Before is the last ID of the page before this one; zero starts at the newest.
@@ -44,11 +46,13 @@ type EffectRow struct {
 
 	// Item is the position in a list of which the effect is one item; 0 for all others.
 	Item int `json:"item,omitempty"`
+	// Tenant is the event's; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 const listEffects = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item
+       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item, coalesce(e.tenant, s.tenant)
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
@@ -59,9 +63,10 @@ WHERE ($1::text = '' OR s.name = $1)
   AND ($4::text = '' OR x.state = $4)
   AND ($5::uuid IS NULL OR x.id >= $5)
   AND ($6::uuid IS NULL OR x.id < $6)
-  AND ($7::uuid IS NULL OR x.event_id = $7 AND x.item <= $9)
+  AND ($7::uuid IS NULL OR x.event_id = $7 AND x.item <= $10)
+  AND ($8::text = '' OR coalesce(e.tenant, s.tenant) = $8)
 ORDER BY x.id DESC
-LIMIT $8`
+LIMIT $9`
 
 // shownItems is how many items of each of its lists an event shows.
 const shownItems = 100
@@ -73,7 +78,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, erro
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
 	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, row.PageSize(f.Limit), shownItems)
+		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, f.Tenant, row.PageSize(f.Limit), shownItems)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects: %w", err)
 	}
@@ -121,7 +126,7 @@ const showEffect = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at, x.item,
        x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
-       x.duplicate_of
+       x.duplicate_of, coalesce(e.tenant, s.tenant)
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
@@ -144,7 +149,7 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt, &d.Item,
 		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
-		&d.DuplicateOf)
+		&d.DuplicateOf, &d.Tenant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
 	}

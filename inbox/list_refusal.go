@@ -20,6 +20,8 @@ type RefusalFilter struct {
 	Cause string
 	// Whole takes only those whose headers and body were kept.
 	Whole bool
+	// Tenant is that of the source: nobody has proved who sent what was refused.
+	Tenant string
 	// Since is the earliest receipt.
 	Since time.Time
 	// Before is the last ID of the page before this one; zero starts at the newest.
@@ -41,24 +43,27 @@ type RefusalRow struct {
 	URL        string    `json:"url"`
 	Remote     string    `json:"remote"`
 	Size       int       `json:"size"`
+	// Tenant is the source's; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // A refusal of a source that was since removed still has its row there: source
 // rows are never deleted.
 const listRefusals = `
-SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.url, r.remote, r.size
+SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.url, r.remote, r.size, s.tenant
 FROM refusal r JOIN source s ON s.id = r.source_id
 WHERE ($1::text = '' OR s.name = $1)
   AND ($2::text = '' OR r.cause = $2)
   AND (NOT $3::boolean OR r.whole)
   AND ($4::uuid IS NULL OR r.id >= $4)
   AND ($5::uuid IS NULL OR r.id < $5)
+  AND ($6::text = '' OR s.tenant = $6)
 ORDER BY r.id DESC
-LIMIT $6`
+LIMIT $7`
 
 // Refusals gives one page of refused deliveries, newest first.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) ([]RefusalRow, error) {
-	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, firstIDSince(f.Since), f.Before, f.Tenant, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing refusals: %w", err)
 	}
@@ -81,7 +86,7 @@ type RefusalDetail struct {
 
 const showRefusal = `
 SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.url, r.remote, r.size,
-       s.provider, r.key_id, r.headers, r.body
+       s.provider, r.key_id, r.headers, r.body, s.tenant
 FROM refusal r JOIN source s ON s.id = r.source_id
 WHERE r.id = $1`
 
@@ -91,7 +96,7 @@ func (l *Lister) Refusal(ctx context.Context, id ID) (*RefusalDetail, error) {
 	var headers []byte
 	var keyID *int32
 	err := l.pool.QueryRow(ctx, showRefusal, id).Scan(&d.ID, &d.Source, &d.ReceivedAt, &d.Cause, &d.Diagnosis, &d.Whole,
-		&d.Method, &d.URL, &d.Remote, &d.Size, &d.Provider, &keyID, &headers, &d.Body)
+		&d.Method, &d.URL, &d.Remote, &d.Size, &d.Provider, &keyID, &headers, &d.Body, &d.Tenant)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("refusal %s: %w", id, ErrNotFound)
 	}

@@ -20,6 +20,8 @@ const AuditDiscardOutbox AuditAction = "outbox.discard"
 // field does not.
 type OutboxFilter struct {
 	Source string
+	// Tenant is that of the source.
+	Tenant string
 	// Refused takes those that can never be admitted.
 	Refused bool
 	// Since is the earliest call of emit.
@@ -53,14 +55,14 @@ SELECT o.id, coalesce(s.name, o.source), o.event_id, o.type, octet_length(o.payl
 FROM outbox o
 LEFT JOIN source s ON coalesce(s.key_name, s.name) = o.source
 WHERE o.id > $1 AND ($2::text = '' OR coalesce(s.name, o.source) = $2) AND (NOT $3::boolean OR o.refused_at IS NOT NULL)
-    AND ($4::timestamptz IS NULL OR o.created_at >= $4)
+    AND ($4::timestamptz IS NULL OR o.created_at >= $4) AND ($5::text = '' OR s.tenant = $5)
 ORDER BY o.id
-LIMIT $5`
+LIMIT $6`
 
 // Outbox gives one page of the emitted events that are not admitted yet, the oldest
 // first.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) ([]OutboxRow, error) {
-	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, row.Micros(f.Since), row.PageSize(f.Limit))
+	rows, err := l.pool.Query(ctx, listOutbox, f.After, f.Source, f.Refused, row.Micros(f.Since), f.Tenant, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing the outbox: %w", err)
 	}

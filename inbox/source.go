@@ -24,6 +24,10 @@ type Source struct {
 	// Class is the retention class: the partition its bodies go to.
 	Class string
 
+	// Tenant is who the source's events belong to, if their admission does not say; empty is
+	// nobody in particular.
+	Tenant string
+
 	// Tombstone is how long the source's keys refuse duplicates. An event whose own
 	// time is longer ago is not taken for new: nobody could tell. 0 takes every event.
 	Tombstone time.Duration
@@ -128,6 +132,9 @@ type Admission struct {
 	Headers []byte
 
 	ReceivedAt time.Time
+
+	// Tenant is who the events belong to; empty takes the source's.
+	Tenant string
 
 	// Traceparent is the W3C trace context of the delivery; may be empty.
 	Traceparent string

@@ -14,6 +14,8 @@ import (
 type StreamFilter struct {
 	Source string
 	Route  string
+	// Tenant takes the streams that have an effect of an event of the tenant: see [EventFilter].
+	Tenant string
 	// Key takes the streams of one sequence key, of every route that is not left out
 	// otherwise. It is found by its hash, also where the key cannot be read or was erased.
 	Key string
@@ -68,6 +70,8 @@ FROM (
       AND (NOT ($3::boolean OR $4::boolean) OR $3::boolean AND st.blocked_by IS NOT NULL OR $4::boolean AND st.gap_since IS NOT NULL)
       AND ($5::bigint = 0 OR st.id < $5)
       AND ($8::int[] IS NULL OR (st.route_id, st.key_hash) IN (SELECT * FROM unnest($8::int[], $9::bytea[])))
+      AND ($10::text = '' OR EXISTS (SELECT FROM effect x JOIN inbox_event v ON v.id = x.event_id
+                                     WHERE x.route_id = st.route_id AND x.sequence_key_hash = st.key_hash AND coalesce(v.tenant, s.tenant) = $10))
     ORDER BY st.id DESC
     LIMIT $6
 ) t
@@ -83,7 +87,7 @@ func (l *Lister) Streams(ctx context.Context, f StreamFilter) ([]StreamRow, erro
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, row.PageSize(f.Limit), MaxHeld, routes, hashes)
+	rows, err := l.pool.Query(ctx, listStreams, f.Source, f.Route, f.Blocked, f.Gap, f.Before, row.PageSize(f.Limit), MaxHeld, routes, hashes, f.Tenant)
 	if err != nil {
 		return nil, fmt.Errorf("listing streams: %w", err)
 	}

@@ -46,17 +46,18 @@ WHERE ` + heldForPerson + `
     AND ($1::text = '' OR s.name = $1) AND ($2::text = '' OR r.name = $2)
     AND ($3::bigint = 0 OR st.id = $3)
     AND ($5::int[] IS NULL OR (st.route_id, st.key_hash) IN (SELECT * FROM unnest($5::int[], $6::bytea[])))
+    AND ($7::text = '' OR coalesce(v.tenant, s.tenant) = $7)
 ORDER BY e.id
 LIMIT $4`
 
 // Undecided gives the oldest effects that are held for a person, those of one stream
-// if that is not 0. Of the filter it takes the source, the route, the key and the limit.
+// if that is not 0. Of the filter it takes the source, the route, the tenant, the key and the limit.
 func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) ([]Undecided, error) {
 	routes, hashes, err := l.keyed(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}
-	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, row.PageSize(f.Limit), routes, hashes)
+	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, row.PageSize(f.Limit), routes, hashes, f.Tenant)
 	if err != nil {
 		return nil, fmt.Errorf("listing effects held for a person: %w", err)
 	}

@@ -16,6 +16,8 @@ type UnknownFilter struct {
 	Type   string
 	Route  string
 	Target string
+	// Tenant is the event's: see [EventFilter].
+	Tenant string
 	// Since and Until are the earliest receipt of the event and the end of the receipts.
 	Since, Until time.Time
 }
@@ -24,7 +26,7 @@ type UnknownFilter struct {
 func (f UnknownFilter) IsZero() bool { return f == UnknownFilter{} }
 
 func (f UnknownFilter) args() []any {
-	d := DeadFilter{Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until}
+	d := DeadFilter{Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Tenant: f.Tenant, Since: f.Since, Until: f.Until}
 	return d.Args()
 }
 
@@ -44,7 +46,7 @@ JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
 WHERE e.state = 'indeterminate' AND ` + NarrowEffects + `
 ORDER BY e.id
-LIMIT $11`
+LIMIT $12`
 
 // Unknown gives the effects whose outcome is unknown, oldest first and at most limit of them.
 func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unknown, error) {
@@ -82,7 +84,7 @@ JOIN source s ON s.id = v.source_id
 WHERE e.state = 'indeterminate' AND ` + NarrowEffects + `
 GROUP BY s.name, r.name, r.target
 ORDER BY count(*) DESC, max(e.id::text) DESC
-LIMIT $11`
+LIMIT $12`
 
 // UnknownGroups counts unknown outcomes by source, route and target, the largest group first.
 func (l *Lister) UnknownGroups(ctx context.Context, f UnknownFilter) ([]UnknownGroup, error) {

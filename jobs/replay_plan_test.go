@@ -365,3 +365,30 @@ func TestAPlanTellsWhatAJudgeCannotRender(t *testing.T) {
 		t.Errorf("%+v, %v", items, err)
 	}
 }
+
+// A plan of a tenant takes that tenant's effects, and makes effects for that tenant's events alone.
+func TestAPlanOfATenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 4)
+	b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL`)
+	b.exec(`UPDATE source SET tenant = 'home'`)
+	b.exec(`UPDATE inbox_event SET tenant = 'acme' WHERE id = ANY ($1)`, ids[:1])
+	says := judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
+		out := []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}}
+		for _, e := range r.Effects {
+			out = append(out, replay.Judgement{Effect: e.Effect, RouteID: e.RouteID, Verdict: replay.VerdictSame})
+		}
+		return out
+	})
+	r := b.replays(replay.Config{Judge: says})
+	for tenant, want := range map[string]int64{"acme": 1, "home": 3, "nobody": 0} {
+		scope := replay.Scope{DeadFilter: inbox.DeadFilter{Tenant: tenant}}
+		if p := plan(t, r, scope, replay.Options{}); int64(p.Summary.ToDo) != want {
+			t.Errorf("the plan of %s has %d to do, want %d", tenant, p.Summary.ToDo, want)
+		}
+		if p := plan(t, r, scope, replay.Options{NewRoutes: true}); int64(p.Summary.ToDo) != 2*want {
+			t.Errorf("with new routes, the plan of %s has %d to do, want %d", tenant, p.Summary.ToDo, 2*want)
+		}
+	}
+}

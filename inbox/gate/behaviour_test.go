@@ -363,3 +363,28 @@ func TestPlans(t *testing.T) {
 		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key"}},
 	})
 }
+
+// An event is recorded for the tenant of its admission, or else of its source, and keeps it: a
+// repetition for another tenant is the same event.
+func TestGateRecordsTheTenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t, oneFlusher)
+	own := inboxtest.Admission(b.Source, "evt_2")
+	own.Tenant = "acme"
+	later := inboxtest.Admission(b.Source, "evt_2")
+	later.Tenant = "globex"
+	b.Together(t, inboxtest.Admission(b.Source, "evt_1"), own)
+	if receipt, err := b.Gate.Accept(t.Context(), later); err != nil || receipt.Items[0].Outcome != inbox.Duplicate {
+		t.Fatalf("%v, %v, want a duplicate", receipt, err)
+	}
+	home := *b.Source
+	home.Tenant = "home"
+	if _, err := b.Gate.Accept(t.Context(), inboxtest.Admission(&home, "evt_3")); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	b.Scan(t, `SELECT string_agg(event_id || '=' || coalesce(tenant, 'null'), ' ' ORDER BY event_id) FROM inbox_event`, &got)
+	if want := "evt_1=null evt_2=acme evt_3=home"; got != want {
+		t.Errorf("recorded for %s, want %s", got, want)
+	}
+}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -29,6 +30,9 @@ var eventColumns = row.ColumnsFrom(1,
 	row.OptionalText("traceparent", func(l *keyEntry) *string { return row.Optional(l.delivery.admission.Traceparent) }),
 	row.Bool("id_unsigned", func(l *keyEntry) bool {
 		return l.delivery.admission.IDUnsigned && l.admission != inbox.AdmissionUnusable
+	}),
+	row.OptionalText("tenant", func(l *keyEntry) *string {
+		return row.Optional(cmp.Or(l.delivery.admission.Tenant, l.source().Tenant))
 	}),
 	row.UUID("parent", func(l *keyEntry) inbox.ID { return l.event().Parent }),
 )

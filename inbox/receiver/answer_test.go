@@ -313,7 +313,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		`oncegate_secret_matches_total{secret="old",source="shop"} 1`,
 		`oncegate_deliveries_in_flight 0`,
 		`oncegate_body_in_flight_bytes 0`,
-		`oncegate_deliveries_total{outcome="recorded",source="shop"} 1`,
+		`oncegate_deliveries_total{outcome="recorded",source="shop",tenant=""} 1`,
 		`oncegate_delivery_seconds_count{source="shop"} 1`,
 		`oncegate_body_bytes_sum{source="shop"} 25`,
 		`oncegate_unproved_sources{source="open"} 1`,

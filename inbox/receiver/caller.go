@@ -38,11 +38,12 @@ func (q KeyQuota) check() error {
 	return nil
 }
 
-func (q KeyQuota) bucket() *quota {
+// bucket makes what is counted; owner says whose it is.
+func (q KeyQuota) bucket(owner string) *quota {
 	if q.Keys <= 0 {
 		return nil
 	}
-	return &quota{perSecond: float64(q.Keys) / q.Per.Seconds(), burst: float64(q.Keys), tokens: float64(q.Keys)}
+	return &quota{owner: owner, perSecond: float64(q.Keys) / q.Per.Seconds(), burst: float64(q.Keys), tokens: float64(q.Keys)}
 }
 
 // maxQuotas is how many quotas bound a caller at most: the source's, the credential's, the
@@ -69,24 +70,27 @@ func (c *caller) mayCall(operation string) bool {
 	return c.operations == nil || slices.Contains(c.operations, operation)
 }
 
-// takeKey takes a new key from every quota of the caller, or from none: it then returns false and
-// how many seconds it takes until each of them has one.
-func (c *caller) takeKey(now time.Time) (taken bool, after int) {
+// takeKey takes a new key from every quota of the caller, or from none: it then returns false,
+// how many seconds it takes until each of them has one, and whose quota takes the longest.
+func (c *caller) takeKey(now time.Time) (taken bool, after int, owner string) {
 	var lacking [maxQuotas]bool
 	for i, q := range c.quotas {
-		if lacking[i] = !q.take(now); lacking[i] {
-			after = max(after, q.next())
+		if lacking[i] = !q.take(now); !lacking[i] {
+			continue
+		}
+		if next := q.next(); next > after {
+			after, owner = next, q.owner
 		}
 	}
 	if after == 0 {
-		return true, 0
+		return true, 0, ""
 	}
 	for i, q := range c.quotas {
 		if !lacking[i] {
 			q.give()
 		}
 	}
-	return false, after
+	return false, after, owner
 }
 
 // giveKey gives back what takeKey took, because the key was not new after all.
@@ -109,19 +113,19 @@ type callers struct {
 // sources share.
 func newCallers(s *Source, tenants map[string]*quota) (*callers, error) {
 	var errs []error
-	all := &callers{named: make(map[string]caller, len(s.Credentials)), tenant: s.Tenant}
+	all := &callers{named: make(map[string]caller, len(s.Credentials)), tenant: s.Inbox.Tenant}
 	source := newMinuteQuota(s.NewKeys)
-	all.quotas = joinQuotas(source, tenants[s.Tenant])
+	all.quotas = joinQuotas(source, tenants[s.Inbox.Tenant])
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
 		if err := c.NewKeys.check(); err != nil {
 			errs = append(errs, fmt.Errorf("credential %q: NewKeys: %w", name, err))
 			continue
 		}
-		tenant := cmp.Or(c.Tenant, s.Tenant)
+		tenant := cmp.Or(c.Tenant, s.Inbox.Tenant)
 		all.named[name] = caller{
 			credential: name, tenant: tenant, operations: slices.Clone(c.Operations),
-			quotas: joinQuotas(source, c.NewKeys.bucket(), tenants[tenant]),
+			quotas: joinQuotas(source, c.NewKeys.bucket("credential "+name), tenants[tenant]),
 		}
 	}
 	if len(s.Credentials) > 0 && !s.Provider.IsOperation() {
@@ -138,6 +142,20 @@ func (c *callers) find(credential string) caller {
 	return caller{credential: credential, tenant: c.tenant, quotas: c.quotas}
 }
 
+// tenants are those that requests to the source can be for.
+func (c *callers) tenants() []string {
+	out := []string{c.tenant}
+	for _, known := range c.named {
+		out = append(out, known.tenant)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tenant is who the request is for: the source's tenant until a caller with another one is
+// verified.
+func (req *request) tenant() string { return cmp.Or(req.caller.tenant, req.source.Inbox.Tenant) }
+
 // joinQuotas leaves out those that are none.
 func joinQuotas(quotas ...*quota) []*quota {
 	return slices.DeleteFunc(quotas, func(q *quota) bool { return q == nil })
@@ -152,7 +170,7 @@ func newTenantQuotas(tenants map[string]KeyQuota) (map[string]*quota, error) {
 			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
 			continue
 		}
-		out[name] = tenants[name].bucket()
+		out[name] = tenants[name].bucket("tenant " + name)
 	}
 	return out, errors.Join(errs...)
 }

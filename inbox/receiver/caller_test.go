@@ -3,10 +3,15 @@ package receiver_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -103,6 +108,17 @@ func TestCredentialQuotas(t *testing.T) {
 		{"one", "b", 200, ""},
 	} {
 		w := operate(t, h, "Authorization", "Bearer "+c.secret, "Idempotency-Key", c.key)
+		if c.want == http.StatusTooManyRequests {
+			owner := map[string]string{"one": "credential agent", "two": "tenant acme"}[c.secret]
+			var problem struct {
+				Code, Detail string
+				Status       int
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Header().Get("Content-Type") != "application/problem+json" ||
+				problem.Code != "quota" || problem.Status != c.want || !strings.Contains(problem.Detail, owner) {
+				t.Errorf("call %d: %s %s, want a problem document about %s", i, w.Header().Get("Content-Type"), w.Body, owner)
+			}
+		}
 		if w.Code != c.want || w.Header().Get("Retry-After") != c.after {
 			t.Errorf("call %d, %s: %d with Retry-After %q, want %d with %q", i, c.key, w.Code, w.Header().Get("Retry-After"), c.want, c.after)
 		}
@@ -113,9 +129,9 @@ func TestCredentialQuotas(t *testing.T) {
 func TestTenantQuotaOfSeveralSources(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	cfg := operationsConfig(t, m, m, func(s *receiver.Source) { s.Tenant = "acme" })
+	cfg := operationsConfig(t, m, m, func(s *receiver.Source) { s.Inbox.Tenant = "acme" })
 	other := *cfg.Sources["agents"]
-	other.Inbox = &inbox.Source{ID: 10, Name: "clerks", Class: "default", Strict: true}
+	other.Inbox = &inbox.Source{ID: 10, Name: "clerks", Class: "default", Strict: true, Tenant: "acme"}
 	cfg.Sources["clerks"] = &other
 	cfg.TenantKeys = map[string]receiver.KeyQuota{"acme": {Keys: 2, Per: time.Minute}}
 	h := newReceiver(t, cfg)
@@ -195,7 +211,7 @@ func TestCallersAreChecked(t *testing.T) {
 		},
 		"a quota without outcomes": func(c *receiver.Config) {
 			c.Outcomes, c.TenantKeys = nil, map[string]receiver.KeyQuota{"acme": {Keys: 1, Per: time.Minute}}
-			c.Sources["agents"].Tenant = "acme"
+			c.Sources["agents"].Inbox.Tenant = "acme"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,5 +223,71 @@ func TestCallersAreChecked(t *testing.T) {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+// Every request is counted for the tenant of its credential or else of its source, and the
+// counters of all tenants are there before the first request.
+func TestTenantsAreCounted(t *testing.T) {
+	t.Parallel()
+	m, registry := newMemory(), prometheus.NewRegistry()
+	metrics, err := receiver.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := operationsConfig(t, m, m, func(s *receiver.Source) {
+		s.Inbox.Tenant = "home"
+		s.Credentials = map[string]receiver.Credential{"agent": {Tenant: "acme"}, "clerk": {}}
+	})
+	cfg.Metrics = metrics
+	h := newReceiver(t, cfg)
+	counts := func() map[string]float64 {
+		t.Helper()
+		out := map[string]float64{}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() != "oncegate_deliveries_total" {
+				continue
+			}
+			for _, metric := range family.GetMetric() {
+				labels := map[string]string{}
+				for _, label := range metric.GetLabel() {
+					labels[label.GetName()] = label.GetValue()
+				}
+				switch labels["outcome"] {
+				case "recorded", "duplicate", "refused", "status":
+					out[labels["tenant"]+" "+labels["outcome"]] = metric.GetCounter().GetValue()
+				}
+			}
+		}
+		return out
+	}
+	want := map[string]float64{
+		"acme recorded": 0, "acme duplicate": 0, "acme refused": 0, "acme status": 0,
+		"home recorded": 0, "home duplicate": 0, "home refused": 0, "home status": 0,
+	}
+	if got := counts(); !maps.Equal(got, want) {
+		t.Errorf("before the first request: %v, want %v", got, want)
+	}
+	operate(t, h)
+	operate(t, h)
+	operate(t, h, "Authorization", "Bearer two", "Idempotency-Key", "k2")
+	operate(t, h, "Authorization", "Bearer nobody")
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/in/agents/"+recordedID, nil)
+	req.Header.Set("Authorization", "Bearer one")
+	m.keys[recordedID] = recorded
+	h.ServeHTTP(httptest.NewRecorder(), req)
+	want["acme recorded"], want["acme duplicate"], want["acme status"], want["home recorded"], want["home refused"] = 1, 1, 1, 1, 1
+	if got := counts(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, a := range m.admissions() {
+		tenant := map[string]string{"agent:charge:k1": "acme", "clerk:charge:k2": "home"}[a.Events[0].EventID]
+		if a.Tenant != tenant {
+			t.Errorf("%s is admitted for %q, want %q", a.Events[0].EventID, a.Tenant, tenant)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (r *Receiver) Handle(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 
 	res, reply := r.serve(req)
-	req.source.count.observe(&res, r.cfg.Now().Sub(req.started), req.waited)
+	req.source.count.observe(&res, req.tenant(), r.cfg.Now().Sub(req.started), req.waited)
 	if req.known.operation != "" && res.outcome != outcomeRefused {
 		req.source.calls.call(req.known.operation, res.outcome)
 	}
@@ -183,6 +183,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		ReceivedAt:  incoming.ReceivedAt,
 		Traceparent: traceparent(req.http.Header),
 		IDUnsigned:  delivery.IDUnsigned,
+		Tenant:      req.caller.tenant,
 		Events:      newEvents(delivery),
 	}
 	if source.operation {

@@ -37,8 +37,8 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_deliveries_total", Help: "Requests to a source, by outcome.",
-		}, []string{"source", "outcome"}),
+			Name: "oncegate_deliveries_total", Help: "Requests to a source, by outcome and by the tenant that they are for: the source's own until a credential says otherwise.",
+		}, []string{"source", "outcome", "tenant"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_refusals_total", Help: "Refused requests, by reason.",
 		}, []string{"source", "reason"}),
@@ -89,7 +89,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 // sourceMetrics are one source's children, made once: finding a child by its
 // labels costs more than counting it.
 type sourceMetrics struct {
-	outcomes  map[outcome]prometheus.Counter
+	outcomes  map[string]map[outcome]prometheus.Counter // by tenant
 	reasons   map[reason]prometheus.Counter
 	unlisted  prometheus.Counter
 	seconds   prometheus.Observer
@@ -101,9 +101,9 @@ type sourceMetrics struct {
 	wait      prometheus.Observer
 }
 
-func (m *Metrics) source(name string) sourceMetrics {
+func (m *Metrics) source(name string, tenants []string) sourceMetrics {
 	s := sourceMetrics{
-		outcomes:  make(map[outcome]prometheus.Counter, len(outcomes)),
+		outcomes:  make(map[string]map[outcome]prometheus.Counter, len(tenants)),
 		reasons:   make(map[reason]prometheus.Counter, len(reasons)),
 		unlisted:  m.refusals.WithLabelValues(name, "other"),
 		seconds:   m.seconds.WithLabelValues(name),
@@ -114,8 +114,11 @@ func (m *Metrics) source(name string) sourceMetrics {
 		status:    m.calls.status.WithLabelValues(name),
 		wait:      m.calls.wait.WithLabelValues(name),
 	}
-	for _, o := range outcomes {
-		s.outcomes[o] = m.deliveries.WithLabelValues(name, string(o))
+	for _, tenant := range tenants {
+		s.outcomes[tenant] = make(map[outcome]prometheus.Counter, len(outcomes))
+		for _, o := range outcomes {
+			s.outcomes[tenant][o] = m.deliveries.WithLabelValues(name, string(o), tenant)
+		}
 	}
 	for _, why := range reasons {
 		s.reasons[why] = m.refusals.WithLabelValues(name, string(why))
@@ -125,8 +128,8 @@ func (m *Metrics) source(name string) sourceMetrics {
 
 // observe counts a delivery. The caller of an operation waited for its result for waited of the time
 // that it took.
-func (s *sourceMetrics) observe(res *result, took, waited time.Duration) {
-	s.countOutcome(res)
+func (s *sourceMetrics) observe(res *result, tenant string, took, waited time.Duration) {
+	s.countOutcome(res, tenant)
 	s.seconds.Observe((took - waited).Seconds())
 	if waited > 0 {
 		s.wait.Observe(waited.Seconds())
@@ -134,18 +137,18 @@ func (s *sourceMetrics) observe(res *result, took, waited time.Duration) {
 }
 
 // observeStatus counts a question how an operation ended.
-func (s *sourceMetrics) observeStatus(res *result, took, waited time.Duration) {
-	s.countOutcome(res)
+func (s *sourceMetrics) observeStatus(res *result, tenant string, took, waited time.Duration) {
+	s.countOutcome(res, tenant)
 	s.status.Observe((took - waited).Seconds())
 	if waited > 0 {
 		s.wait.Observe(waited.Seconds())
 	}
 }
 
-func (s *sourceMetrics) countOutcome(res *result) {
-	counter := s.outcomes[res.outcome]
+func (s *sourceMetrics) countOutcome(res *result, tenant string) {
+	counter := s.outcomes[tenant][res.outcome]
 	if counter == nil {
-		counter = s.outcomes[outcomeUnavailable]
+		counter = s.outcomes[tenant][outcomeUnavailable]
 	}
 	counter.Inc()
 	if res.outcome == outcomeRefused {

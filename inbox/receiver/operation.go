@@ -82,7 +82,7 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 			return res, false
 		}
 	}
-	taken, after := req.caller.takeKey(req.started)
+	taken, after, owner := req.caller.takeKey(req.started)
 	if taken {
 		req.tookKey = len(req.caller.quotas) > 0
 		return result{}, true
@@ -90,7 +90,7 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	// Only new keys are refused: who repeats a call gets his answer.
 	switch _, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, event.EventID); {
 	case errors.Is(err, inbox.ErrNotFound):
-		res := r.refuse(req, nil, reasonQuota, "too many new keys in a minute")
+		res := r.refuse(req, nil, reasonQuota, "the quota of new keys of "+owner+" is used up for now")
 		res.problem.retryAfter = after
 		return res, false
 	case err != nil:
@@ -225,7 +225,7 @@ func (r *Receiver) HandleStatus(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	res, reply := r.status(req, c.Param("event"))
-	req.source.count.observeStatus(&res, r.cfg.Now().Sub(req.started), req.waited)
+	req.source.count.observeStatus(&res, req.tenant(), r.cfg.Now().Sub(req.started), req.waited)
 	return r.write(c, req, &reply, &res)
 }
 
@@ -256,6 +256,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 		res := r.unverified(req, nil, err)
 		return res, answer(source, &res)
 	}
+	req.caller = source.callers.find(credential)
 	fault := func(err error) (result, providers.Reply) {
 		r.logUnrecorded(req, err)
 		res := result{outcome: outcomeUnavailable}

@@ -8,6 +8,8 @@ import (
 
 // quota is a token bucket; nil never refuses.
 type quota struct {
+	owner string // whose new keys it counts, for a caller that is over it
+
 	perSecond, burst float64
 
 	mu     sync.Mutex
@@ -24,7 +26,7 @@ func newQuota(perSecond float64) *quota {
 }
 
 // newMinuteQuota is a quota of n a minute, all of which may come at once.
-func newMinuteQuota(n int) *quota { return KeyQuota{Keys: n, Per: time.Minute}.bucket() }
+func newMinuteQuota(n int) *quota { return KeyQuota{Keys: n, Per: time.Minute}.bucket("the source") }
 
 // give takes back what was not used.
 func (q *quota) give() {

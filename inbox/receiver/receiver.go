@@ -67,11 +67,8 @@ type Source struct {
 	// process (429 beyond it); repeated calls are always answered. 0 is no limit.
 	NewKeys int
 
-	// Tenant is who the source's events belong to; empty is nobody in particular.
-	Tenant string
-
 	// Credentials say, by name, what the callers of an operation source may do. A credential
-	// whose secret the source has and that is not named here may call everything, for Tenant.
+	// whose secret the source has and that is not named here may call everything, for the source's tenant.
 	Credentials map[string]Credential
 
 	// Sessions says whether callers of an operation source may open sessions for agents.
@@ -338,7 +335,6 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		longestWait:  s.LongestWait,
 		logs:         newQuota(1),
 		faults:       newQuota(1),
-		count:        metrics.source(name),
 		calls:        metrics.calls.counters(name, s.Inbox, s.Provider.IsOperation()),
 		share:        &share{reserve: limits.sourceReserve},
 	}
@@ -346,6 +342,7 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	if e.callers, err = newCallers(s, tenants); err != nil {
 		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
+	e.count = metrics.source(name, e.callers.tenants())
 	for _, secret := range s.Secrets() {
 		metrics.secrets.WithLabelValues(name, secret.Name) // with 0, so that its first match is an increase
 	}

@@ -207,7 +207,7 @@ func (t *sessionTokens) runQuota(s *inbox.AgentSession, now time.Time) *quota {
 	q := t.runs[key]
 	if q == nil {
 		makeRoom(t.runs, maxRuns, now)
-		q = newMinuteQuota(s.NewKeys)
+		q = KeyQuota{Keys: s.NewKeys, Per: time.Minute}.bucket("the run of the session")
 		t.runs[key] = q
 	}
 	q.resize(s.NewKeys)

@@ -86,7 +86,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($11::text[]) AND ` + inbox.NarrowEffects + scopeOrder
+WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($12::text[]) AND ` + inbox.NarrowEffects + scopeOrder
 
 	scopeSettledEffects = `
 SELECT e.id
@@ -94,7 +94,7 @@ FROM effect e
 JOIN route r ON r.id = e.route_id
 JOIN inbox_event v ON v.id = e.event_id
 JOIN source s ON s.id = v.source_id
-WHERE e.state = ANY ($11::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + inbox.NarrowEffects + scopeOrder
+WHERE e.state = ANY ($12::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + inbox.NarrowEffects + scopeOrder
 
 	scopeIDs = `
 SELECT e.id
@@ -124,6 +124,7 @@ WHERE ($1::text = '' OR s.name = $1)
     AND ($4::uuid IS NULL OR v.id >= $4)
     AND ($5::uuid IS NULL OR v.id < $5)
     AND CASE WHEN $6::text <> '' THEN v.admission = $6 AND v.discarded_at IS NULL ELSE v.admission IN ('ok', 'unrouted') END
+    AND ($7::text = '' OR coalesce(v.tenant, s.tenant) = $7)
 ORDER BY v.id`
 
 	scopeEventIDs = `
@@ -152,5 +153,5 @@ func (s *Scope) newEvents(o Options) (sql string, args []any) {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes}
 	}
 	all := s.Args()
-	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted()}
+	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted(), s.Tenant}
 }

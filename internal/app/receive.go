@@ -50,8 +50,8 @@ func (a *App) makeReceive() error {
 			PreviousNames: s.Previous.Names,
 			Sessions:      receiver.SessionLimits{Longest: s.Sessions.Longest},
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
-			Secrets: func() []providers.Secret { return secrets },
-			Keep:    passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
+			Secrets:     func() []providers.Secret { return secrets },
+			Credentials: callersOf(s), Keep: passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
 			Operations: declaredOperations(s), MinKey: s.Operation.MinKey,
 		}
 	}
@@ -63,6 +63,7 @@ func (a *App) makeReceive() error {
 		Sessions: a.sessionStore(),
 		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
+		TenantKeys: tenantKeys(a.settings),
 	})
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func bound(s *config.Source, o outside) (*providers.Provider, error) {
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
-		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
+		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Tenant: s.Tenant, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
 		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences, Comparisons: comparisons(s),
 	}

@@ -50,8 +50,9 @@ type Config struct {
 	// below the 30 s after which most supervisors kill.
 	Drain time.Duration
 
-	// Classes, Targets and Sources are sorted by name.
+	// Classes, Tenants, Targets and Sources are sorted by name.
 	Classes []*Class
+	Tenants []*Tenant
 	Targets []*Target
 	Sources []*Source
 
@@ -277,9 +278,12 @@ type Source struct {
 	// Previous are the names that the source had before.
 	Previous PreviousNames
 
-	Secrets []Reference
-	Class   string
-	Tenant  string
+	// Secrets verify deliveries. A source of operations has either them, each named after its
+	// credential, or Credentials.
+	Secrets     []Reference
+	Credentials []*Credential
+	Class       string
+	Tenant      string
 
 	// Keep is how long what belongs to the source is kept: its class's horizons, but
 	// tombstones live as long as the provider's windows ask for.
@@ -315,9 +319,6 @@ type Source struct {
 
 	node *yamltree.Node
 }
-
-// Keys gives the source's secrets with their values.
-func (s *Source) Keys() []providers.Secret { return values(s.Secrets) }
 
 // Keys gives the secrets a target signs with.
 func (t *Target) Keys() []providers.Secret { return values(t.Sign) }

@@ -133,7 +133,7 @@ func (r *reader) open(o Options) ([]byte, error) {
 // their order in the file.
 func (r *reader) sections(cfg *Config, o Options) {
 	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
-	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "targets", "sources"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "tenants", "targets", "sources"} {
 		keys[name] = func(*yamltree.Node) {}
 	}
 	r.root.Fields(keys)
@@ -150,6 +150,7 @@ func (r *reader) sections(cfg *Config, o Options) {
 	r.work(cfg, r.root.Member("work"))
 	r.classes(cfg, r.root.Member("classes"))
 	r.customProviders(cfg, r.root.Member("providers"))
+	r.tenants(cfg, r.root.Member("tenants"))
 	r.targets(cfg, r.root.Member("targets"), o.Dev)
 	r.checkSuppress(cfg)
 	r.sources(cfg, r.root.Member("sources"))
@@ -193,6 +194,7 @@ func (r *reader) check(cfg *Config, o Options) {
 
 func sortByName(cfg *Config) {
 	slices.SortFunc(cfg.Classes, func(a, b *Class) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(cfg.Tenants, func(a, b *Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Targets, func(a, b *Target) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Sources, func(a, b *Source) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(cfg.Custom)

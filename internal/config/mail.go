@@ -55,7 +55,7 @@ func (r *reader) dkim(n *yamltree.Node) *DKIM {
 	n.Fields(map[string]func(*yamltree.Node){
 		"domain":   yamltree.Value(&d.Domain, hostName),
 		"selector": yamltree.Value(&d.Selector, hostName),
-		"key":      func(n *yamltree.Node) { d.Key = r.secrets(n) },
+		"key":      func(n *yamltree.Node) { d.Key = r.secrets(n, "") },
 	})
 	for _, name := range []string{"domain", "selector", "key"} {
 		if n.IsMapping() && n.Lacks(name) {

@@ -89,6 +89,9 @@ func (c *Config) effective() yaml.MapSlice {
 		}
 		out = append(out, item("providers", custom))
 	}
+	if len(c.Tenants) > 0 {
+		out = append(out, item("tenants", effectiveTenants(c.Tenants)))
+	}
 	return append(out, item("targets", targets), item("sources", sources))
 }
 
@@ -168,6 +171,9 @@ func (t *Target) sql(out yaml.MapSlice) yaml.MapSlice {
 func (s *Source) effective() yaml.MapSlice {
 	out := yaml.MapSlice{
 		item("provider", s.Provider.Name()), item("secrets", references(s.Secrets)), item("class", s.Class),
+	}
+	if len(s.Credentials) > 0 { // which exclude secrets
+		out = append(appendCredentials(yaml.MapSlice{out[0]}, s.Credentials), out[2:]...)
 	}
 	out = s.Previous.append(out)
 	if s.Tenant != "" {

@@ -74,6 +74,7 @@ func processReference() []Section {
 			{"drain", "`25s`", "How long a stop may take before it is forced."},
 			{"classes", "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md)."},
 			{"providers", "none", "Providers of your own, by name, in the form of a file of the [catalogue](../../providers/catalog). See [A sender that is not in the catalogue](../guides/first-source.md#a-sender-that-is-not-in-the-catalogue)."},
+			{"tenants", "none", "Who events and calls belong to, by name, with their quotas. See [Tenants](#tenants)."},
 			{"targets", "none", "Where effects happen, by name."},
 			{"sources", "none", "The endpoints that take deliveries, by name. At least one is required to serve."},
 		}},
@@ -136,7 +137,7 @@ func processReference() []Section {
 			{"env", "none", "The environment variable that holds the secret. Either `env` or `file` is required."},
 			{"file", "none", "The file that holds the secret."},
 			{"until", "none", "The date (`2026-12-31`) after which the secret is no longer accepted, for a rotation."},
-			{"name", "the reference", "The name under which the secret appears in metrics and in the audit. For a source of operations it is the name of the credential."},
+			{"name", "the reference", "The name under which the secret appears in metrics and in the audit. In `secrets` of a source of operations it is the name of the credential; secrets under `credentials` have none."},
 		}},
 	}
 }

@@ -5,10 +5,11 @@ func sourceReference() []Section {
 		{Name: "source", Title: "Sources", Prefix: "sources.<name>.", Text: "A source is served at `/in/<name>`. The keys `on_conflict` and `suspected_replay` have one value each so far.", Keys: []Key{
 			{"provider", "required", "The sender's protocol: a name from the [catalogue](../../providers/README.md), a provider of your own, or `operation`."},
 			{"secrets", "required", "[Secrets](#secrets), newest first. All of them are tried. Providers that prove nothing and sources with `emit: true` need none."},
+			{"credentials", "none", "Instead of `secrets`, for the provider `operation`: who may call, by name. See [Credentials](#credentials)."},
 			{"routes", "none", "What happens with the events: a list of [routes](#routes). Without routes an event is only recorded."},
 			{"settings", "none", "What the provider asks for besides secrets. `oncegate providers show` lists it."},
 			{"class", "`default`", "The [retention class](#retention-classes)."},
-			{"tenant", "none", "A name that groups sources."},
+			{"tenant", "none", "Who the events of the source belong to: recorded with each event, a label of the metrics of deliveries and a filter of lists. A credential's own tenant is stronger."},
 			{"external_url", "the request's", "The address that the sender uses, for providers that sign it."},
 			{"max_body", "the provider's", "The largest body."},
 			{"rearm", "`3`", "How often a redelivery may give dead effects fresh attempts. `off` is allowed."},
@@ -25,10 +26,19 @@ func sourceReference() []Section {
 		{Name: "sessions", Title: "Sessions", Prefix: "sources.<name>.sessions.", Text: "Lets engines open sessions for their agents. See [Sessions for agents](../guides/operations.md#sessions-for-agents).", Keys: []Key{
 			{"longest", "required", "The longest time that a session may be opened for, from `1m` to `7d`. A session lasts `1h`, or this long if it is shorter, unless its engine asks for another time."},
 		}},
+		{Name: "credential", Title: "Credentials", Prefix: "sources.<name>.credentials.<name>.", Text: "Who may call a source of operations. The name is part of every key, and the secrets are not, so that replacing a secret makes no other keys. See [Credentials](../guides/operations.md#credentials).", Keys: []Key{
+			{"secrets", "required", "[Secrets](#secrets) without `name`, newest first. All of them are accepted, each until its own `until`; 8 at most."},
+			{"tenant", "the source's", "Who the calls are made for."},
+			{"operations", "every operation", "The names of those that the credential may call. Others are answered with 403, and no key is spent."},
+			{"new_keys", "no limit", "How many new keys the credential takes in each process, such as `600/m` (`s`, `m` or `h`). Beyond it a new call is answered with 429; repeated calls are always answered."},
+		}},
+		{Name: "tenant", Title: "Tenants", Prefix: "tenants.<name>.", Text: "Optional. If there is one, every `tenant` of a source or credential must be named here. See [Tenants](../guides/operations.md#tenants).", Keys: []Key{
+			{"new_keys", "no limit", "How many new keys operations take for the tenant in each process, in all sources together, such as `1000/m`."},
+		}},
 		{Name: "operation", Title: "Operations", Prefix: "sources.<name>.operation.", Text: "See [Operations of your own services](../guides/operations.md).", Keys: []Key{
 			{"key", "the header `Idempotency-Key`", "A list of `header.X`, `body.x.y`, `form.x` and `query.x` that the key is made of. `body.currency=EUR`, or `{ field: body.currency, default: EUR }`, has a default; a field called `version` has the default 1. Numbers count by their value."},
 			{"min_key", "no limit", "How many characters a key of the caller's own must have. A shorter key that is recorded already is answered. Declared operations have their own."},
-			{"new_keys", "no limit", "How many new keys each process takes in a minute."},
+			{"new_keys", "no limit", "How many new keys each process takes in a minute, of all callers together."},
 			{"wait", "`30s`", "How long a call may wait for its result (`Prefer: wait=N`); at most `45s`, or `off`."},
 		}},
 		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "What is not declared is refused, and so is a call that does not fit what is: no key is spent. See [Declare operations](../guides/operations.md#declare-operations).", Keys: []Key{

@@ -31,6 +31,8 @@ func sections() map[string]string {
 		"dkim":          `targets: { t: { kind: mail, smtp: "smtp://a.example", from: a@b.example, dkim: { nonsense: 1 } } }`,
 		"probe":         `targets: { t: { kind: forward, idempotent: false, url: "https://a.example", probe: { nonsense: 1 } } }`,
 		"source":        source + `nonsense: 1 } }`,
+		"credential":    `sources: { s: { provider: operation, credentials: { c: { nonsense: 1 } } } }`,
+		"tenant":        `tenants: { t: { nonsense: 1 } }`,
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
 		"sessions":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], sessions: { nonsense: 1 } } }`,
 		"declared":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operations: { o: { nonsense: 1 } } } }`,

@@ -38,8 +38,22 @@ func values(refs []Reference) []providers.Secret {
 	return out
 }
 
-// secrets reads a list of references.
-func (r *reader) secrets(n *yamltree.Node) []Reference {
+// moveToCredentials says how a source of operations has several secrets of one name; it is empty
+// for other sources.
+func moveToCredentials(cfg *Config, source *yamltree.Node) string {
+	provider := source.Name()
+	if named := source.Member("provider"); named.IsScalar() {
+		provider = named.Value()
+	}
+	if p := cfg.Providers[provider]; p == nil || !p.IsOperation() {
+		return ""
+	}
+	return "; a credential with several secrets is written as credentials: { %s: { secrets: [...] } }, newest first, and keeps its keys"
+}
+
+// secrets reads a list of references. several says what to write for several secrets of one name,
+// which is put in for %s; it may be empty.
+func (r *reader) secrets(n *yamltree.Node, several string) []Reference {
 	var out []Reference
 	names := map[string]bool{}
 	for _, item := range n.Items() {
@@ -48,7 +62,11 @@ func (r *reader) secrets(n *yamltree.Node) []Reference {
 			continue
 		}
 		if names[ref.secret.Name] {
-			item.Fail("duplicate name %q", ref.secret.Name)
+			text := fmt.Sprintf("duplicate name %q", ref.secret.Name)
+			if several != "" {
+				text += fmt.Sprintf(several, ref.secret.Name)
+			}
+			item.Fail("%s", text)
 			continue
 		}
 		names[ref.secret.Name] = true

@@ -28,11 +28,12 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 	provider := s.Name
 	n.Fields(map[string]func(*yamltree.Node){
 		"provider":          yamltree.Text(&provider),
-		"secrets":           func(n *yamltree.Node) { s.Secrets = r.secrets(n) },
+		"secrets":           func(m *yamltree.Node) { s.Secrets = r.secrets(m, moveToCredentials(cfg, n)) },
+		"credentials":       func(n *yamltree.Node) { s.Credentials = r.credentials(cfg, n) },
 		"settings":          func(n *yamltree.Node) { s.Settings = r.settings(n) },
 		"class":             func(n *yamltree.Node) { r.class(cfg, s, n) },
 		"previous_names":    func(n *yamltree.Node) { s.Previous = r.previousNames(n) },
-		"tenant":            yamltree.Value(&s.Tenant, checkedName),
+		"tenant":            yamltree.Value(&s.Tenant, cfg.tenantName),
 		"external_url":      r.reference(&s.ExternalURL, httpURL),
 		"max_body":          yamltree.Size(&s.MaxBody),
 		"rearm":             yamltree.Value(&s.Rearm, rearm),
@@ -49,6 +50,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 	if n.IsMapping() || n.IsEmpty() {
 		s.Provider = r.sourceProvider(cfg, n, provider)
 	}
+	r.checkCredentials(s)
 	if s.Provider != nil {
 		r.sourceSecrets(s)
 	}
@@ -93,18 +95,28 @@ func (r *reader) sourceSecrets(s *Source) {
 		check = bound // what secrets it needs may depend on the settings
 	}
 	secrets := s.node.Member("secrets")
+	if credentials := s.node.Member("credentials"); credentials != nil {
+		secrets = credentials
+	}
 	switch {
 	case !secrets.Sound():
-	case len(s.Secrets) > 0:
+	case len(s.AllSecrets()) > 0:
 		failLines(secrets, check.CheckSecrets(s.Keys()))
 	case s.Emit || !s.node.Member("emit").Sound() || !needsSecret(check):
 		// Open to emit alone, where no delivery over HTTP can be verified; or without secrets.
 	case secrets == nil && !s.node.Lacks("secrets"):
+	case secrets == nil && s.Provider.IsOperation():
+		s.node.FailKey("credentials are missing: who may call, such as credentials: { %s: { secrets: [env:%s_SECRET] } }", s.Name, variableOf(s.Name))
 	case secrets == nil:
-		s.node.FailKey("secrets are missing: a list of references, such as [env:%s_SECRET]", strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")))
+		s.node.FailKey("secrets are missing: a list of references, such as [env:%s_SECRET]", variableOf(s.Name))
 	default:
 		secrets.Fail("the list is empty")
 	}
+}
+
+// variableOf suggests an environment variable for a name.
+func variableOf(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 // class reads the retention class of a source.

@@ -68,7 +68,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	switch t.Kind {
 	case KindForward:
 		keys["url"] = r.reference(&t.URL, forwardURL)
-		keys["sign"] = func(n *yamltree.Node) { t.Sign = r.secrets(n) }
+		keys["sign"] = func(n *yamltree.Node) { t.Sign = r.secrets(n, "") }
 		keys["idempotent"] = yamltree.Bool(&t.Idempotent)
 		keys["retry_on"] = func(n *yamltree.Node) { t.RetryOn = r.retryOn(n) }
 		keys["key_header"] = yamltree.Value(&t.KeyHeader, headerName)
@@ -89,7 +89,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 		keys["from"] = yamltree.Text(&t.From)
 		keys["starttls"] = yamltree.Text(&t.StartTLS)
 		keys["username"] = r.reference(&t.Username, verbatim)
-		keys["password"] = func(n *yamltree.Node) { t.Password = r.secrets(n) }
+		keys["password"] = func(n *yamltree.Node) { t.Password = r.secrets(n, "") }
 		keys["templates"] = yamltree.Text(&t.Templates)
 		keys["hello"] = yamltree.Value(&t.Hello, hostName)
 		keys["dkim"] = func(n *yamltree.Node) { t.DKIM = r.dkim(n) }

@@ -26,10 +26,17 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 			}
 		}
 	}
+	r.warnTenants(cfg)
 	for _, s := range cfg.Sources {
-		if ended := allEnded(s.Secrets, now); !ended.IsZero() {
+		if ended := allEnded(s.AllSecrets(), now); !ended.IsZero() {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: its last secret expired at %s: "+
 				"every delivery is refused; add the current secret or move until", s.Name, ended.Format(time.RFC3339)))
+		}
+		for _, c := range s.Credentials {
+			if ended := allEnded(c.Secrets, now); !ended.IsZero() {
+				r.warnings = append(r.warnings, fmt.Sprintf("sources.%s.credentials.%s: its last secret expired at %s: "+
+					"its calls are refused; add the current secret or move until", s.Name, c.Name, ended.Format(time.RFC3339)))
+			}
 		}
 		if len(s.Routes) == 0 {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it has no routes: its events are recorded, "+

@@ -33,7 +33,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter := inbox.ConflictFilter{Source: f.source, Since: since, Before: before, Limit: f.limit}
+			filter := inbox.ConflictFilter{Source: f.source, Tenant: f.tenant, Since: since, Before: before, Limit: f.limit}
 			if event != "" {
 				if filter.Event, err = inbox.ParseID(event); err != nil {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
@@ -59,6 +59,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.source, "source", "", "only this source")
+	f.addTenant(cmd)
 	cmd.Flags().StringVar(&event, "event", "", "only this event, by Oncegate's id")
 	f.addSince(cmd, "delivered ")
 	f.addPage(cmd)
@@ -140,6 +141,7 @@ func (s *shell) showConflict(c *inbox.ConflictRow, changes []replay.Change) erro
 		{"event", c.Event.String()},
 		{"key", c.Source + "/" + c.EventID},
 		{"type", c.Type},
+		{"tenant", c.Tenant},
 		{"first seen", clock(c.FirstSeenAt)},
 		{"last seen", clock(c.LastSeenAt)},
 		{"deliveries", fmt.Sprint(c.Deliveries)},

@@ -34,6 +34,7 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.list.source, "source", "", "only this source")
+	f.list.addTenant(cmd)
 	flags.StringVar(&f.list.kind, "type", "", "only this event type")
 	flags.StringVar(&f.list.route, "route", "", "only this route")
 	flags.StringVar(&f.target, "target", "", "only this target")
@@ -67,7 +68,7 @@ func (f *deadFlags) filter() (inbox.DeadFilter, error) {
 	}
 	return inbox.DeadFilter{
 		Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Reason: f.reason, ErrorClass: inbox.ErrorClass(f.class),
-		EventID: f.id, Text: f.text, Since: since, Until: until,
+		Tenant: f.list.tenant, EventID: f.id, Text: f.text, Since: since, Until: until,
 	}, nil
 }
 

@@ -48,7 +48,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			}
 			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
 				return lister.Effects(ctx, inbox.EffectFilter{
-					Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
 				})
 			}, func(rows []inbox.EffectRow) *table {
 				return effectTable(rows, true)
@@ -133,6 +133,7 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 		{"event", e.Event.String()},
 		{"key", e.Source + "/" + e.EventID},
 		{"type", e.Type},
+		{"tenant", e.Tenant},
 		{"route", fmt.Sprintf("%s, version %d", e.Route, e.RouteVersion)},
 		{"target", e.Target},
 		{"state", e.State},

@@ -31,6 +31,7 @@ type unknownFlags struct {
 func (f *unknownFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.list.source, "source", "", "only this source")
+	f.list.addTenant(cmd)
 	flags.StringVar(&f.list.kind, "type", "", "only this event type")
 	flags.StringVar(&f.list.route, "route", "", "only this route")
 	flags.StringVar(&f.target, "target", "", "only this target")
@@ -54,7 +55,7 @@ func (f *unknownFlags) filter(one bool) (inbox.UnknownFilter, error) {
 	if err != nil {
 		return out, err
 	}
-	out = inbox.UnknownFilter{Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until}
+	out = inbox.UnknownFilter{Source: f.list.source, Tenant: f.list.tenant, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until}
 	switch named := !out.IsZero() || f.all || f.list.state != ""; {
 	case one && (named || f.dryRun):
 		return out, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
@@ -188,7 +189,7 @@ func (s *shell) unknownBeneath(ctx context.Context, lister *inbox.Lister, f inbo
 		return nil
 	}
 	groups, err := lister.UnknownGroups(ctx, inbox.UnknownFilter{
-		Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
+		Source: f.Source, Tenant: f.Tenant, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
 	})
 	if err != nil || len(groups) == 0 {
 		return err

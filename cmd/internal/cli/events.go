@@ -24,7 +24,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 			}
 			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EventRow, error) {
 				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
 				})
 			}, func(rows []inbox.EventRow) *table {
 				t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
@@ -91,6 +91,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		{"event", e.ID.String()},
 		{"key", e.Source + "/" + e.EventID},
 		{"provider", e.Provider},
+		{"tenant", e.Tenant},
 		{"type", e.Type},
 		{"received", clock(e.ReceivedAt)},
 		{"occurred", timeOrEmpty(e.OccurredAt)},

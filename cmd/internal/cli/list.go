@@ -16,18 +16,24 @@ import (
 
 // listFlags are what all lists are narrowed by.
 type listFlags struct {
-	source, kind, state, route, since, before string
-	limit                                     int
+	source, tenant, kind, state, route, since, before string
+	limit                                             int
 }
 
 func (f *listFlags) add(cmd *cobra.Command, states string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "only this source")
+	f.addTenant(cmd)
 	flags.StringVar(&f.kind, "type", "", "only this event type")
 	flags.StringVar(&f.state, "state", "", "only this state: "+states)
 	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
 	f.addSince(cmd, "received ")
 	f.addPage(cmd)
+}
+
+// addTenant is for what belongs to somebody.
+func (f *listFlags) addTenant(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
 }
 
 // addSince is for what has a time of its own; what says which.

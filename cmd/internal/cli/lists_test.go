@@ -54,7 +54,7 @@ var wrong = map[string][]struct{ value, says string }{
 }
 
 // names are the filters that take any text.
-var names = []string{"source", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object"}
+var names = []string{"source", "tenant", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object"}
 
 // asked runs the program on the database.
 func asked(url, schema, line string) (code int, out, problems string) {

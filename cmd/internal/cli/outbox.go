@@ -37,7 +37,7 @@ func (s *shell) outboxListCommand() *cobra.Command {
 				return usagef("--after %d: must not be negative", after)
 			}
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Refused: refused, Since: since, After: after, Limit: f.limit})
+				rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, After: after, Limit: f.limit})
 				if err != nil {
 					return err
 				}
@@ -57,6 +57,7 @@ func (s *shell) outboxListCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "only this source")
+	f.addTenant(cmd)
 	flags.BoolVar(&refused, "refused", false, "only those that can never be admitted")
 	f.addSince(cmd, "emitted ")
 	flags.Int64Var(&after, "after", 0, "show the page after this id")

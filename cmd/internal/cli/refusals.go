@@ -38,7 +38,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			}
 			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.RefusalRow, error) {
 				return lister.Refusals(ctx, inbox.RefusalFilter{
-					Source: f.source, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
 				})
 			}, func(rows []inbox.RefusalRow) *table {
 				t := &table{
@@ -58,6 +58,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "only this source")
+	f.addTenant(cmd)
 	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
 	flags.BoolVar(&whole, "whole", false, "only those kept whole")
 	f.addSince(cmd, "received ")
@@ -118,6 +119,7 @@ func (s *shell) showRefusal(r *inbox.RefusalDetail) error {
 	page(s.out, []pair{
 		{"refusal", r.ID.String()},
 		{"source", r.Source},
+		{"tenant", r.Tenant},
 		{"provider", r.Provider},
 		{"received", clock(r.ReceivedAt)},
 		{"cause", r.Cause},

@@ -49,6 +49,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Source, "source", "", "only this source")
+	flags.StringVar(&f.Tenant, "tenant", "", "only streams with an effect of this tenant")
 	flags.StringVar(&f.Route, "route", "", "only this route")
 	flags.StringVar(&f.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
 	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")

@@ -25,7 +25,6 @@ var unmet = map[string][]int{
 	"the drill":            {151},
 	"the dashboard":        {156},
 	"what an answer tells": {27, 87},
-	"named credentials":    {55, 109, 147},
 }
 
 // waitingFor says what a requirement waits for; empty is nothing.

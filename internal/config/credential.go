@@ -1,0 +1,141 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Credential is who may call a source of operations. Its name is part of every key that its
+// calls make; its secrets are not, so that replacing one makes no other keys.
+type Credential struct {
+	Name string
+	// Secrets are all accepted, each until its own end; the newest is first.
+	Secrets []Reference
+	// Tenant is who the calls are made for; empty is the source's tenant.
+	Tenant string
+	// Operations are those that it may call; nil is all.
+	Operations []string
+	// NewKeys is how many new keys it may take in this process; the zero Rate is no limit.
+	NewKeys Rate
+}
+
+func (r *reader) credentials(cfg *Config, n *yamltree.Node) []*Credential {
+	var out []*Credential
+	for _, member := range n.Members() {
+		if _, err := checkedName(member.Name()); err != nil {
+			member.FailKey("%v", err)
+			continue
+		}
+		out = append(out, r.credential(cfg, member))
+	}
+	slices.SortFunc(out, func(a, b *Credential) int { return cmp.Compare(a.Name, b.Name) })
+	if len(out) == 0 && n.Sound() {
+		n.Fail("is empty: name a credential, such as planner: { secrets: [env:PLANNER_SECRET] }")
+	}
+	return out
+}
+
+func (r *reader) credential(cfg *Config, n *yamltree.Node) *Credential {
+	c := &Credential{Name: n.Name()}
+	n.Fields(map[string]func(*yamltree.Node){
+		"secrets":    func(n *yamltree.Node) { c.Secrets = r.credentialSecrets(c.Name, n) },
+		"tenant":     yamltree.Value(&c.Tenant, cfg.tenantName),
+		"operations": func(n *yamltree.Node) { c.Operations = credentialOperations(n) },
+		"new_keys":   yamltree.Value(&c.NewKeys, rate),
+	})
+	if len(c.Secrets) == 0 && n.Sound() {
+		n.FailKey("secrets are missing: a list of references, such as secrets: [env:%s_SECRET]", variableOf(c.Name))
+	}
+	return c
+}
+
+// credentialSecrets reads the secrets of one credential, which has the name that they would have.
+func (r *reader) credentialSecrets(credential string, n *yamltree.Node) []Reference {
+	for _, item := range n.Items() {
+		if name := item.Member("name"); name != nil {
+			name.Fail("the secrets of a credential have its name; leave name out")
+		}
+	}
+	if !n.Sound() {
+		return nil
+	}
+	refs := r.secrets(n, "")
+	for i := range refs {
+		refs[i].secret.Credential = credential
+	}
+	return refs
+}
+
+func credentialOperations(n *yamltree.Node) []string {
+	names := yamltree.ReadList(n, operationName)
+	if len(names) == 0 && n.Sound() {
+		n.Fail("the list is empty, and the credential could call nothing; leave it out to allow every operation")
+	}
+	return names
+}
+
+var operationNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+func operationName(s string) (string, error) {
+	if !operationNameForm.MatchString(s) {
+		return "", errors.New("an operation is at most 64 of a-z, 0-9, ., _ and -, and starts with a letter or digit")
+	}
+	return s, nil
+}
+
+// checkCredentials checks what concerns a source's credentials and its provider.
+func (r *reader) checkCredentials(s *Source) {
+	n := s.node.Member("credentials")
+	if n == nil {
+		return
+	}
+	switch {
+	case s.Provider != nil && !s.Provider.IsOperation():
+		n.FailKey("credentials are for the provider operation; %s has senders and no callers: write secrets", s.Provider.Name())
+	case s.node.Member("secrets") != nil:
+		n.FailKey("credentials and secrets exclude each other: write each secret under the credential that has its name, and the keys stay the same")
+	}
+}
+
+// Keys gives the source's secrets with their values.
+func (s *Source) Keys() []providers.Secret { return values(s.AllSecrets()) }
+
+// AllSecrets gives the references of the source's secrets and of its credentials'.
+func (s *Source) AllSecrets() []Reference {
+	if len(s.Credentials) == 0 {
+		return s.Secrets
+	}
+	var out []Reference
+	for _, c := range s.Credentials {
+		out = append(out, c.Secrets...)
+	}
+	return out
+}
+
+func appendCredentials(to yaml.MapSlice, credentials []*Credential) yaml.MapSlice {
+	if len(credentials) == 0 {
+		return to
+	}
+	out := yaml.MapSlice{}
+	for _, c := range credentials {
+		one := yaml.MapSlice{item("secrets", references(c.Secrets))}
+		if c.Tenant != "" {
+			one = append(one, item("tenant", c.Tenant))
+		}
+		if c.Operations != nil {
+			one = append(one, item("operations", c.Operations))
+		}
+		if c.NewKeys.N > 0 {
+			one = append(one, item("new_keys", c.NewKeys.String()))
+		}
+		out = append(out, item(c.Name, one))
+	}
+	return append(to, item("credentials", out))
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+// Tenant is who events and calls belong to, beyond single sources and credentials.
+type Tenant struct {
+	Name string
+	// NewKeys is how many new keys operations may take for the tenant in this process, in all
+	// sources together; the zero Rate is no limit.
+	NewKeys Rate
+}
+
+// tenants reads the section. It comes before the sources: once there is one, it names all tenants.
+func (r *reader) tenants(cfg *Config, n *yamltree.Node) {
+	for _, member := range n.Members() {
+		if !r.named(member) {
+			continue
+		}
+		t := &Tenant{Name: member.Name()}
+		member.Fields(map[string]func(*yamltree.Node){"new_keys": yamltree.Value(&t.NewKeys, rate)})
+		cfg.Tenants = append(cfg.Tenants, t)
+	}
+}
+
+// tenantName reads the name of a tenant. Where tenants are written out, it must be one of them:
+// under a name with a slip of the pen, a call would escape its tenant's quota.
+func (c *Config) tenantName(s string) (string, error) {
+	name, err := checkedName(s)
+	if err != nil || len(c.Tenants) == 0 {
+		return name, err
+	}
+	names := make([]string, len(c.Tenants))
+	for i, t := range c.Tenants {
+		names[i] = t.Name
+	}
+	if !slices.Contains(names, name) {
+		return "", fmt.Errorf("unknown tenant; %sthose under tenants are %s", yamltree.DidYouMean(names, name), sortedList(names))
+	}
+	return name, nil
+}
+
+// TenantNames gives every tenant that the configuration names, sorted: those of the section
+// tenants, of sources and of credentials.
+func (c *Config) TenantNames() []string {
+	var names []string
+	for _, t := range c.Tenants {
+		names = append(names, t.Name)
+	}
+	for _, s := range c.Sources {
+		names = append(names, s.Tenants()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(slices.DeleteFunc(names, func(name string) bool { return name == "" }))
+}
+
+// Tenants gives the tenants of the source's events: its own and those of its credentials. One
+// that is empty stands for none.
+func (s *Source) Tenants() []string {
+	names := []string{s.Tenant}
+	for _, c := range s.Credentials {
+		if c.Tenant != "" {
+			names = append(names, c.Tenant)
+		}
+	}
+	return names
+}
+
+// warnTenants tells of quotas that bound nothing.
+func (r *reader) warnTenants(cfg *Config) {
+	for _, t := range cfg.Tenants {
+		calls := slices.ContainsFunc(cfg.Sources, func(s *Source) bool {
+			return s.Provider.IsOperation() && slices.Contains(s.Tenants(), t.Name)
+		})
+		if t.NewKeys.N > 0 && !calls {
+			r.warnings = append(r.warnings, fmt.Sprintf("tenants.%s.new_keys: no source of operations has the tenant, and other sources "+
+				"have no quota of new keys; write tenant: %s at a credential or a source of operations", t.Name, t.Name))
+		}
+	}
+}
+
+func effectiveTenants(tenants []*Tenant) yaml.MapSlice {
+	out := yaml.MapSlice{}
+	for _, t := range tenants {
+		one := yaml.MapSlice{}
+		if t.NewKeys.N > 0 {
+			one = append(one, item("new_keys", t.NewKeys.String()))
+		}
+		out = append(out, item(t.Name, one))
+	}
+	return out
+}
