@@ -8,6 +8,7 @@
 //	order      kills workers while streams are delivered out of order
 //	operators  lets several operators act at the same time, and restarts what they act on
 //	night      lets a target be down for a night, and has a replay mend it
+//	mail       mails to servers that misbehave, and counts who got what
 //	attack     attacks the public address without a secret
 //	soak       looks for what grows under a steady load
 //	bench      measures throughput and cost
