@@ -27,6 +27,7 @@ type EventOutcome struct {
 
 	operation string
 	eventID   string
+	repeat    bool   // it was suspected to repeat another call under another key
 	intent    []byte // the hash of the canonical payload
 	admission string
 	parent    ID
@@ -87,7 +88,7 @@ const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
     f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
     coalesce(f.happened, 0), coalesce(f.final, 0),
-    v.event_id, coalesce(v.canonical_sha256, v.body_sha256), f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
+    v.event_id, coalesce(v.canonical_sha256, v.body_sha256), v.suspected_replay, f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
 LEFT JOIN operation_result d ON d.event_id = v.id
@@ -142,20 +143,20 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 			route, state, reason                        *string
 			item                                        *int
 			total, open, dead, unknown, happened, final int
-			failed                                      bool
+			failed, repeat                              bool
 			eventID                                     string
 			intent                                      []byte
 			said                                        lastAnswer
 		)
 		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
 			&total, &open, &dead, &unknown, &happened, &final,
-			&eventID, &intent, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
+			&eventID, &intent, &repeat, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
 		}
 		o := out[id]
 		if o == nil {
 			o = &EventOutcome{
-				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, admission: admission, parent: parent,
+				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, repeat: repeat, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
 			}
 			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
@@ -250,11 +251,12 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 		Parent     string       `json:"parent,omitempty"`
 		EventID    string       `json:"event_id"`
 		IntentHash string       `json:"intent_hash"`
+		Repeat     bool         `json:"suspected_repeat,omitempty"`
 		*EventOutcome
 	}{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
 		Retriable: status == ResultFailed && o.admission == AdmissionOK && o.final == 0,
-		EventID:   o.eventID, IntentHash: hex.EncodeToString(o.intent),
+		EventID:   o.eventID, IntentHash: hex.EncodeToString(o.intent), Repeat: o.repeat,
 	}
 	if o.admission != AdmissionOK {
 		document.Detail = "no effect was recorded: " + o.admission

@@ -149,6 +149,9 @@ type result struct {
 	// providers' senders too.
 	problem problem
 
+	// repeats names the call that a recorded one is suspected to repeat; empty for none.
+	repeats string
+
 	// unread: the body was not read to its end, so the connection cannot go on.
 	unread bool
 }

@@ -34,6 +34,7 @@ type acknowledgement struct {
 	IntentHash string `json:"intent_hash,omitempty"`
 	Retriable  bool   `json:"retriable"`
 	ExpiresAt  string `json:"expires_at,omitempty"`
+	Repeats    string `json:"suspected_repeat,omitempty"`
 }
 
 // inFlightDocument answers a question about an operation that has no result yet.
@@ -56,7 +57,7 @@ func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
 	}
 	document := acknowledgement{
 		Event: event, Status: string(res.status), EventID: res.problem.eventID, Operation: res.problem.operation, State: stateInFlight,
-		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, ExpiresAt: source.expires(res.event),
+		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, ExpiresAt: source.expires(res.event), Repeats: res.repeats,
 	}
 	if res.outcome == outcomeUnusable || res.outcome == outcomeBeyondRetention {
 		document.State, document.Retriable = string(inbox.ResultFailed), false // it has no effects
@@ -77,6 +78,9 @@ func (req *request) withFacts(reply providers.Reply, res *result) providers.Repl
 	}
 	if hash := res.problem.intentHash; hash != nil {
 		reply.Header = withHeader(reply.Header, HeaderIntentHash, hex.EncodeToString(hash))
+	}
+	if req.repeat.suspected {
+		reply.Header = withHeader(reply.Header, HeaderSuspectedRepeat, req.repeat.String())
 	}
 	return reply
 }

@@ -15,6 +15,7 @@ type callMetrics struct {
 	gate, status, wait *prometheus.HistogramVec
 	operations         *prometheus.CounterVec
 	duplicates         *prometheus.CounterVec
+	repeats            *prometheus.CounterVec
 }
 
 func newCallMetrics() *callMetrics {
@@ -38,12 +39,22 @@ func newCallMetrics() *callMetrics {
 		duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_duplicates_blocked_total", Help: "Effects that a route did not make again because their event was a duplicate.",
 		}, []string{"source", "route"}),
+		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oncegate_suspected_repeats_total", Help: "Calls of operations with the arguments of another call that came a moment before under another key, by what became of them: flagged or refused.",
+		}, []string{"source", "answer"}),
 	}
+}
+
+// repeatCounters count what a source's callers are suspected to have repeated.
+type repeatCounters struct{ flagged, refused prometheus.Counter }
+
+func (m *callMetrics) repeatCounters(source string) repeatCounters {
+	return repeatCounters{flagged: m.repeats.WithLabelValues(source, "flagged"), refused: m.repeats.WithLabelValues(source, "refused")}
 }
 
 func (m *callMetrics) register(reg prometheus.Registerer) []error {
 	var errs []error
-	for _, c := range []prometheus.Collector{m.gate, m.status, m.wait, m.operations, m.duplicates} {
+	for _, c := range []prometheus.Collector{m.gate, m.status, m.wait, m.operations, m.duplicates, m.repeats} {
 		errs = append(errs, reg.Register(c))
 	}
 	return errs

@@ -30,6 +30,9 @@ type request struct {
 	// known is what is known of a verified call of an operation, for whatever it is answered.
 	known problem
 
+	// repeat is the call that this one is suspected to repeat under another key.
+	repeat suspicion
+
 	// waited is how long the caller waited for a result, because it had asked to.
 	waited time.Duration
 
@@ -77,6 +80,9 @@ func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
 	}()
 	res = r.deliver(req)
 	res.problem.withKnown(&req.known)
+	if req.repeat.suspected {
+		res.repeats = req.repeat.String()
+	}
 	var answered bool
 	if reply, answered = r.outcomeReply(req, &res); !answered {
 		reply = answer(req.source, &res)
@@ -191,6 +197,12 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		if res, ok := r.prepare(req, delivery, &admission.Events[0], admission.Body); !ok {
 			return res, false
 		}
+		if res, ok := r.checkRepeat(req, &admission); !ok {
+			if req.tookKey {
+				req.caller.giveKey()
+			}
+			return res, false
+		}
 	}
 	entered := r.cfg.Now()
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
@@ -209,6 +221,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		return result{outcome: outcomeUnavailable}, true
 	}
 	req.known.intentHash = receipt.Items[0].Intent
+	r.flagRepeat(req, &receipt)
 	r.logReceipt(req, delivery, &receipt)
 	for i := range receipt.Items {
 		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {

@@ -82,6 +82,9 @@ type Source struct {
 	// 0 is no limit.
 	MinKey int
 
+	// Repeats looks for calls of operations that are made again under another key.
+	Repeats Repeats
+
 	// LongestWait is how long a caller of an operation may wait for its result. 0
 	// is the default of 30 s, -1 is not at all. It must be less than the server's
 	// WriteTimeout by the gate's deadline.
@@ -118,6 +121,9 @@ type Config struct {
 
 	// Sessions keeps the sessions of agents. It may be nil, if no source allows any.
 	Sessions SessionStore
+
+	// Calls remembers which calls were made a moment ago. Sources with Repeats need it.
+	Calls CallClaimer
 
 	// Refusals may be nil: refused deliveries are then only counted.
 	Refusals RefusalKeeper
@@ -311,6 +317,7 @@ type endpoint struct {
 	faults       *quota
 	count        sourceMetrics
 	calls        callCounters
+	repeats      repeatCounters
 	share        *share
 }
 
@@ -336,6 +343,7 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		calls:        metrics.calls.counters(name, s.Inbox, s.Provider.IsOperation()),
+		repeats:      metrics.calls.repeatCounters(name),
 		share:        &share{reserve: limits.sourceReserve},
 	}
 	var err error
@@ -362,6 +370,9 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	}
 	if s.NewKeys < 0 || s.NewKeys > 0 && !e.operation {
 		errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys must not be negative, and is for operations", name))
+	}
+	if s.Repeats.Within < 0 || s.Repeats.Within > 0 && !e.operation {
+		errs = append(errs, fmt.Errorf("receiver: source %q: Repeats.Within must not be negative, and is for operations", name))
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))

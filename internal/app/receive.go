@@ -52,7 +52,7 @@ func (a *App) makeReceive() error {
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets:     func() []providers.Secret { return secrets },
 			Credentials: callersOf(s), Keep: passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
-			Operations: declaredOperations(s), MinKey: s.Operation.MinKey,
+			Operations: declaredOperations(s), MinKey: s.Operation.MinKey, Repeats: receiver.Repeats(s.Operation.Repeats),
 		}
 	}
 	now := a.clock.Now
@@ -61,7 +61,7 @@ func (a *App) makeReceive() error {
 	}
 	rcv, err := receiver.New(receiver.Config{
 		Sessions: a.sessionStore(),
-		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
+		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Calls: a.receiverCalls(), Refusals: refusals, Metrics: metrics, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 		TenantKeys: tenantKeys(a.settings),
 	})

@@ -21,6 +21,16 @@ type Operation struct {
 	NewKeys int
 	// Wait is the longest that `Prefer: wait` is honoured; 0 is 30 s, -1 is off.
 	Wait time.Duration
+	// Repeats looks for calls that are made again under another key.
+	Repeats Repeats
+}
+
+// Repeats are the settings of repeats.
+type Repeats struct {
+	// Within is how long after a call another one with its arguments is suspected; 0 looks for none.
+	Within time.Duration
+	// Refuse answers it 409.
+	Refuse bool
 }
 
 // longestWait is what the server's WriteTimeout leaves beside the gate's deadline.
@@ -41,6 +51,15 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 		"min_key":  yamltree.Value(&s.Operation.MinKey, minKey),
 		"new_keys": yamltree.Integer(&s.Operation.NewKeys, 1),
 		"wait":     yamltree.Value(&s.Operation.Wait, waitOrOff),
+		"repeats": func(n *yamltree.Node) {
+			n.Fields(map[string]func(*yamltree.Node){
+				"within": yamltree.Value(&s.Operation.Repeats.Within, repeatsWithin),
+				"answer": yamltree.Value(&s.Operation.Repeats.Refuse, answerRepeats),
+			})
+			if n.Sound() && s.Operation.Repeats.Within == 0 {
+				n.Fail("needs within, such as within: 10m")
+			}
+		},
 	})
 	key := n.Member("key")
 	if key == nil || s.Provider == nil || !n.Sound() {
@@ -65,6 +84,28 @@ func waitOrOff(s string) (time.Duration, error) {
 	return d, err
 }
 
+// longestRepeats bounds how long calls are remembered for repeats.
+const longestRepeats = 24 * time.Hour
+
+func repeatsWithin(s string) (time.Duration, error) {
+	d, err := yamltree.PositiveDuration(s)
+	if err == nil && d > longestRepeats {
+		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestRepeats))
+	}
+	return d, err
+}
+
+// answerRepeats reads how a suspected repeat is answered.
+func answerRepeats(s string) (bool, error) {
+	switch s {
+	case "409":
+		return true, nil
+	case "flag":
+		return false, nil
+	}
+	return false, errors.New("unknown; known are flag, 409")
+}
+
 // answerDuplicates reads how duplicates are answered.
 func answerDuplicates(s string) (bool, error) {
 	switch s {
@@ -87,6 +128,13 @@ func (o *Operation) append(to yaml.MapSlice) yaml.MapSlice {
 		out = append(out, item("wait", "off"))
 	} else {
 		out = duration(out, "wait", o.Wait)
+	}
+	if o.Repeats.Within > 0 {
+		repeats := duration(yaml.MapSlice{}, "within", o.Repeats.Within)
+		if o.Repeats.Refuse {
+			repeats = append(repeats, item("answer", "409"))
+		}
+		out = append(out, item("repeats", repeats))
 	}
 	if len(out) == 0 {
 		return to

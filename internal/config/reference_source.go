@@ -40,6 +40,11 @@ func sourceReference() []Section {
 			{"min_key", "no limit", "How many characters a key of the caller's own must have. A shorter key that is recorded already is answered. Declared operations have their own."},
 			{"new_keys", "no limit", "How many new keys each process takes in a minute, of all callers together."},
 			{"wait", "`30s`", "How long a call may wait for its result (`Prefer: wait=N`); at most `45s`, or `off`."},
+			{"repeats", "none", "What becomes of calls that are made again under another key: see [Suspected repeats](#suspected-repeats)."},
+		}},
+		{Name: "repeats", Title: "Suspected repeats", Prefix: "sources.<name>.operation.repeats.", Text: "See [Operations of your own services](../guides/operations.md#suspected-repeats).", Keys: []Key{
+			{"within", "required", "How long after a call another one of the same credential with the same arguments is suspected, if it comes under another key; at most `24h`."},
+			{"answer", "`flag`", "What becomes of it: `flag` does it and flags it, `409` refuses it."},
 		}},
 		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "What is not declared is refused, and so is a call that does not fit what is: no key is spent. See [Declare operations](../guides/operations.md#declare-operations).", Keys: []Key{
 			{"schema", "none", "The file of a JSON Schema for the payload, beside the configuration. References may lead to other files; nothing is fetched. Formats are checked."},

@@ -36,6 +36,7 @@ func sections() map[string]string {
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
 		"sessions":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], sessions: { nonsense: 1 } } }`,
 		"declared":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operations: { o: { nonsense: 1 } } } }`,
+		"repeats":       `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { repeats: { nonsense: 1 } } } }`,
 		"route":         target + source + `routes: [{ name: r, target: t, nonsense: 1 }] } }`,
 		"order":         target + source + `routes: [{ name: r, target: t, order: { nonsense: 1 } }] } }`,
 		"key":           target + source + `routes: [{ name: r, target: t, key: { nonsense: 1 } }] } }`,

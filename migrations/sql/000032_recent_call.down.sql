@@ -1,0 +1,2 @@
+-- safe because: it only says what was called a moment ago.
+DROP TABLE recent_call;
