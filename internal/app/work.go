@@ -107,6 +107,9 @@ func (a *App) makeWork() error {
 		return err
 	}
 	a.work = client
+	if err := a.makeKeyMetrics(); err != nil {
+		return err
+	}
 	if err := a.makeEffectMetrics(client); err != nil {
 		return err
 	}
