@@ -259,10 +259,11 @@ FROM followers f
 JOIN effect o ON o.id = f.owner
 WHERE d.id = f.id`
 
-// A result that says indeterminate was true when it was rendered. It is the only
-// one that is ever replaced, and only by what follows when one of its effects
-// leaves a state at rest. Whoever renders holds the event's lock, so a caller who
-// holds it too can leave none behind.
+// A result that says indeterminate was true when it was rendered. It is replaced by
+// what follows when one of its effects leaves a state at rest. A result that says that
+// something failed is forgotten by a replay alone ([ForgetResults]), and one that says
+// done by nothing. Whoever renders holds the event's lock, so a caller who holds it too
+// can leave none behind.
 const forgetIndeterminate = `
 DELETE FROM operation_result d
 WHERE d.status = 'indeterminate' AND d.event_id = ANY (ARRAY (

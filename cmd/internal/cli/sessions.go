@@ -90,7 +90,7 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 			if err := d.check(s, "why do they end before their time?"); err != nil {
 				return err
 			}
-			if err := s.confirm(d, "revoke", func() { fmt.Fprintf(s.err, "%s will end.\n", clean(what)) }); err != nil {
+			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "%s will end.\n", clean(what)) }); err != nil {
 				return err
 			}
 			revoke.Actor, revoke.Reason = d.actor, d.reason
