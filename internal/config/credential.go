@@ -104,6 +104,26 @@ func (r *reader) checkCredentials(s *Source) {
 	}
 }
 
+// checkCredentialOperations checks that a source declares what its credentials may call: under a
+// name with a slip of the pen, every call would be refused.
+func (r *reader) checkCredentialOperations(s *Source) {
+	if len(s.Operations) == 0 || !s.node.Member("operations").Sound() {
+		return
+	}
+	names := make([]string, len(s.Operations))
+	for i, o := range s.Operations {
+		names[i] = o.Name
+	}
+	for _, c := range s.Credentials {
+		at := s.node.Member("credentials").Member(c.Name).Member("operations")
+		for _, name := range c.Operations {
+			if at.Sound() && !slices.Contains(names, name) {
+				at.FailKey("%q is no operation of the source; %sdeclared are %s", name, yamltree.DidYouMean(names, name), sortedList(names))
+			}
+		}
+	}
+}
+
 // Keys gives the source's secrets with their values.
 func (s *Source) Keys() []providers.Secret { return values(s.AllSecrets()) }
 

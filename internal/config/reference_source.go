@@ -29,7 +29,7 @@ func sourceReference() []Section {
 		{Name: "credential", Title: "Credentials", Prefix: "sources.<name>.credentials.<name>.", Text: "Who may call a source of operations. The name is part of every key, and the secrets are not, so that replacing a secret makes no other keys. See [Credentials](../guides/operations.md#credentials).", Keys: []Key{
 			{"secrets", "required", "[Secrets](#secrets) without `name`, newest first. All of them are accepted, each until its own `until`; 8 at most."},
 			{"tenant", "the source's", "Who the calls are made for."},
-			{"operations", "every operation", "The names of those that the credential may call. Others are answered with 403, and no key is spent."},
+			{"operations", "every operation", "The names of those that the credential may call, of the declared ones if the source declares any. Others are answered with 403, and no key is spent."},
 			{"new_keys", "no limit", "How many new keys the credential takes in each process, such as `600/m` (`s`, `m` or `h`). Beyond it a new call is answered with 429; repeated calls are always answered."},
 		}},
 		{Name: "tenant", Title: "Tenants", Prefix: "tenants.<name>.", Text: "Optional. If there is one, every `tenant` of a source or credential must be named here. See [Tenants](../guides/operations.md#tenants).", Keys: []Key{

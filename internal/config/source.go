@@ -62,6 +62,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 	}
 	r.checkKeys(s)
 	r.checkOperations(s)
+	r.checkCredentialOperations(s)
 	r.checkPassed(s)
 	r.checkOrders(s)
 	return s
