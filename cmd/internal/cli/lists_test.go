@@ -26,8 +26,10 @@ var lists = map[string]string{
 	"refusals list":            "RECEIVED SOURCE CAUSE DIAGNOSIS FROM BYTES KEPT ID",
 	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ID",
 	"routes list":              "SOURCE ROUTE TARGET GONE WAITING CLAIMED DEAD INDETERMINATE OLDEST",
+	"sessions list":            "OPENED SOURCE CREDENTIAL RUN OPERATIONS STATE EXPIRES ID",
 	"streams list":             "SOURCE ROUTE KEY APPLIED HELD UNDECIDED GAP SINCE BLOCKED BY IN FLIGHT ID",
 	"streams list --undecided": "SOURCE ROUTE KEY NUMBER REASON EVENT ID EFFECT",
+	"suppressions list":        "ADDED ADDRESS REASON TARGET EXPIRES ID",
 }
 
 // elsewhere are the lists of something that is not in the database; scripts test them.
@@ -46,6 +48,7 @@ var wrong = map[string][]struct{ value, says string }{
 	"event":       {{"x", `--event "x" is not our id of an event`}},
 	"error-class": {{"nonsense", `--error-class "nonsense" is unknown`}},
 	"dead-reason": {{"nonsense", `--dead-reason "nonsense" is no reason`}},
+	"as":          {{"nonsense", `--as "nonsense"`}},
 	"cause":       {{"nonsense", `--cause "nonsense" is unknown; known are unknown_source, `}},
 	"export":      {{"csv", `--export "csv" is unknown; known is jsonl`}},
 	"verdict":     {{"nonsense", `"nonsense"`}},
@@ -54,7 +57,7 @@ var wrong = map[string][]struct{ value, says string }{
 }
 
 // names are the filters that take any text.
-var names = []string{"source", "tenant", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object"}
+var names = []string{"source", "tenant", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object", "credential", "run"}
 
 // asked runs the program on the database.
 func asked(url, schema, line string) (code int, out, problems string) {
@@ -145,7 +148,7 @@ func TestEveryListIsTested(t *testing.T) {
 			t.Errorf("`oncegate %s` is not among the lists of this test", path)
 		}
 		for _, flag := range flagNames(cmd) {
-			if wrong[flag] == nil && !strings.Contains(" "+strings.Join(names, " ")+" blocked gap undecided group refused whole open help ", " "+flag+" ") {
+			if wrong[flag] == nil && !strings.Contains(" "+strings.Join(names, " ")+" all blocked gap undecided group refused whole open help ", " "+flag+" ") {
 				t.Errorf("`oncegate %s` has a filter --%s that this test does not know", path, flag)
 			}
 		}
