@@ -1,0 +1,157 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Evidence is what callers were told, what the targets did, and what the database says at the end.
+type Evidence struct {
+	// Counts counts what happened, by what it was.
+	Counts map[string]int
+
+	// Calls holds the calls that must be taken, by credential, operation and key.
+	Calls map[string]*Told
+
+	// Differing holds what was answered to a payload that differs from that of the same key.
+	Differing []Refusal
+
+	// Refused holds the intents of calls that were refused, and must not have been recorded.
+	Refused map[string]bool
+
+	// Works counts what each sink has done, by intent.
+	Works map[Sink]map[string]int
+
+	// Operations are the events in the database, by their key.
+	Operations map[string]Operation
+}
+
+// Told is what the callers of one call were told.
+type Told struct {
+	Intent string
+
+	// Parent is the key of the call that this one follows; empty if it follows none.
+	Parent string
+
+	// Callers is how many called, and Documents counts the results that they were given.
+	Callers   int
+	Documents map[string]int
+
+	// Events counts the ids that the answers named.
+	Events map[string]int
+
+	// Other holds final answers that are no results.
+	Other []string
+}
+
+// Refusal is the answer to a differing repeat.
+type Refusal struct {
+	Key    string
+	Answer Answer
+}
+
+// Operation is an event as the database has it.
+type Operation struct {
+	ID string
+
+	// States are those of its effects, and Reasons say why, by route.
+	States, Reasons map[Sink]string
+}
+
+func newEvidence() *Evidence {
+	return &Evidence{Counts: map[string]int{}, Calls: map[string]*Told{}, Refused: map[string]bool{}, Operations: map[string]Operation{}}
+}
+
+// name is how the evidence names a call: as the database does.
+func name(who *credential, k *call) string { return who.name + ":" + k.operation + ":" + k.key }
+
+// expect records that so many callers are going to make a call that must be taken.
+func (c *Campaign) expect(who *credential, k *call, callers int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told(who, k).Callers += callers
+}
+
+func (c *Campaign) told(who *credential, k *call) *Told {
+	t := c.evidence.Calls[name(who, k)]
+	if t == nil {
+		t = &Told{Intent: k.intent, Documents: map[string]int{}, Events: map[string]int{}}
+		c.evidence.Calls[name(who, k)] = t
+	}
+	return t
+}
+
+// answered records the final answer to a call that must be taken.
+func (c *Campaign) answered(who *credential, k *call, a *Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.told(who, k)
+	if a.Event != "" {
+		t.Events[a.Event]++
+	}
+	if a.Status != 200 {
+		t.Other = append(t.Other, fmt.Sprintf("%d %s", a.Status, a.Document))
+		return
+	}
+	t.Documents[a.Document]++
+	c.evidence.Counts["result: "+a.Result]++
+}
+
+// flooded records the answer to a call beyond the quota.
+func (c *Campaign) flooded(k *call, a *Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.Status == 429 {
+		c.evidence.Refused[k.intent] = true
+		c.evidence.Counts["refused by the quota"]++
+	}
+}
+
+// differed records the answer to a payload that differs.
+func (c *Campaign) differed(who *credential, k *call, a *Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evidence.Differing = append(c.evidence.Differing, Refusal{Key: name(who, k), Answer: *a})
+}
+
+const readOperations = `
+SELECT v.event_id, v.id::text, r.name, e.state, coalesce(e.reason, '')
+FROM inbox_event v JOIN effect e ON e.event_id = v.id JOIN route r ON r.id = e.route_id`
+
+// read waits until nothing is under way and reads the books.
+func (c *Campaign) read(ctx context.Context) error {
+	err := rig.Until(ctx, answerWithin, "the effects to come to rest", func() (bool, error) {
+		left, err := rig.Unfinished(ctx, c.db)
+		return left == 0, err
+	})
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // the check reports what is left
+		return err
+	}
+	rows, err := c.db.Query(ctx, readOperations)
+	if err != nil {
+		return fmt.Errorf("reading the operations: %w", err)
+	}
+	var key, id, state, reason string
+	var route Sink
+	_, err = pgx.ForEachRow(rows, []any{&key, &id, &route, &state, &reason}, func() error {
+		o, ok := c.evidence.Operations[key]
+		if !ok {
+			o = Operation{ID: id, States: map[Sink]string{}, Reasons: map[Sink]string{}}
+			c.evidence.Operations[key] = o
+		}
+		o.States[route], o.Reasons[route] = state, reason
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading the operations: %w", err)
+	}
+	rig.Pause(ctx, 50*time.Millisecond) // a request that arrives late would be one too many
+	c.evidence.Works = c.sinks.done()
+	return nil
+}
