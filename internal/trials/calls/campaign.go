@@ -53,6 +53,7 @@ sources:
       planner: { secrets: [env:PLANNER_NEW, env:PLANNER_OLD], tenant: acme, operations: [charge, step] }
       sparing: { secrets: [env:SPARING_NEW, env:SPARING_OLD], tenant: acme, operations: [charge], new_keys: %d/m }
       greedy: { secrets: [env:GREEDY_NEW, env:GREEDY_OLD], tenant: other, operations: [charge], new_keys: 1/m }
+    sessions: { longest: 1h }
     operations:
       charge: { compare: canonical, volatile: [note], resume: true }
       step: { key: [header.Run-Id, header.Oncegate-Step, header.Oncegate-Tick=0], compare: canonical, volatile: [note] }
