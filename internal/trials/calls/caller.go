@@ -22,9 +22,9 @@ type call struct {
 	// given: the headers or the session make the key, and the caller sends none.
 	given bool
 
-	body                   []byte
-	header                 http.Header // beside the credential, the operation and the key
-	path                   string      // below the source; empty for a call
+	body   []byte
+	header http.Header // beside the credential, the operation and the key
+	path   string      // below the source; empty for a call
 }
 
 // Answer is the final answer to a call.
@@ -55,7 +55,7 @@ const answerWithin = time.Minute
 func (c *Campaign) make(ctx context.Context, who *credential, k *call) (*Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errUnanswered)
 	defer cancel()
-	last := "nothing"
+	var last string
 	for try := c.turn.Add(1); ; try++ {
 		a, err := c.once(ctx, who, k, int(try)%len(c.nodes))
 		switch {

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	storms = flag.Int("storms", 2, "calls that are made by a hundred callers at once")
-	steps  = flag.Int("steps", 300, "random steps of the actors")
+	storms = flag.Int("storms", 1, "calls that are made by a hundred callers at once")
+	steps  = flag.Int("steps", 120, "random steps of the actors")
 	seed   = flag.Uint64("seed", 0, "decides what the actors and the targets do; 0 draws one")
 )
 
@@ -42,7 +42,15 @@ func TestCalls(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	if t.Failed() {
 		return
 	}
-	// A check that has never been seen to fail proves nothing.
+	// A check that has never been seen to fail proves nothing. The nodes are told that a target deduplicates which does not.
+	o.Storms, o.Steps, o.Defect, o.Progress = 0, 100, calls.RepeatOnce, nil
+	doubled, err := calls.Run(rig.TestContext(t), world, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rig.CountKind(calls.Check(doubled), calls.Doubled) == 0 {
+		t.Error("calls that happened twice were not noticed")
+	}
 	for name, d := range damages {
 		damaged := copied(evidence)
 		if !d.damage(damaged) {

@@ -204,4 +204,4 @@ func (c *Campaign) count(what string) {
 }
 
 // random is the source of an actor.
-func (c *Campaign) random(actor int) *rand.Rand { return rig.Random(c.options.Seed, uint64(actor)) } //nolint:gosec // an actor's number is small
+func (c *Campaign) random(actor int) *rand.Rand { return rig.Random(c.options.Seed, uint64(actor)) }

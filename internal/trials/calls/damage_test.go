@@ -38,8 +38,18 @@ var damages = map[string]damage{
 		return false
 	}},
 	"another answer to one of the callers": {calls.Unequal, func(e *calls.Evidence) bool {
+		for key, told := range e.Calls {
+			if !e.Operations[key].Replayed {
+				told.Documents["{}"]++
+				return true
+			}
+		}
+		return false
+	}},
+	"a result that says done and changes": {calls.Unequal, func(e *calls.Evidence) bool {
 		for _, told := range e.Calls {
-			told.Documents["{}"]++
+			told.Documents[`{"status":"done","one":1}`]++
+			told.Documents[`{"status":"done","two":2}`]++
 			return true
 		}
 		return false
@@ -74,7 +84,7 @@ var damages = map[string]damage{
 	}},
 	"an effect that is done and did not happen": {calls.Misstated, func(e *calls.Evidence) bool {
 		for _, told := range e.Calls {
-			if e.Works[calls.Once][told.Intent] == 1 && told.Parent == "" {
+			if e.Works[calls.Once][told.Intent] == 1 {
 				delete(e.Works[calls.Once], told.Intent)
 				for key, o := range e.Operations {
 					if e.Calls[key] != nil && e.Calls[key].Intent == told.Intent {

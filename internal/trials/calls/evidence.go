@@ -36,9 +36,6 @@ type Evidence struct {
 type Told struct {
 	Intent string
 
-	// Parent is the key of the call that this one follows; empty if it follows none.
-	Parent string
-
 	// Callers is how many called, and Documents counts the results that they were given.
 	Callers   int
 	Documents map[string]int
@@ -62,6 +59,9 @@ type Operation struct {
 
 	// States are those of its effects, and Reasons say why, by route.
 	States, Reasons map[Sink]string
+
+	// Replayed: the operator has replayed one of its effects, so that its result may be another one.
+	Replayed bool
 }
 
 func newEvidence() *Evidence {
@@ -121,7 +121,7 @@ func (c *Campaign) differed(who *credential, k *call, a *Answer) {
 }
 
 const readOperations = `
-SELECT v.event_id, v.id::text, r.name, e.state, coalesce(e.reason, '')
+SELECT v.event_id, v.id::text, r.name, e.state, coalesce(e.reason, ''), e.version > 1
 FROM inbox_event v JOIN effect e ON e.event_id = v.id JOIN route r ON r.id = e.route_id`
 
 // read waits until nothing is under way and reads the books.
@@ -139,13 +139,14 @@ func (c *Campaign) read(ctx context.Context) error {
 	}
 	var key, id, state, reason string
 	var route Sink
-	_, err = pgx.ForEachRow(rows, []any{&key, &id, &route, &state, &reason}, func() error {
+	var replayed bool
+	_, err = pgx.ForEachRow(rows, []any{&key, &id, &route, &state, &reason, &replayed}, func() error {
 		o, ok := c.evidence.Operations[key]
 		if !ok {
 			o = Operation{ID: id, States: map[Sink]string{}, Reasons: map[Sink]string{}}
-			c.evidence.Operations[key] = o
 		}
-		o.States[route], o.Reasons[route] = state, reason
+		o.States[route], o.Reasons[route], o.Replayed = state, reason, o.Replayed || replayed
+		c.evidence.Operations[key] = o
 		return nil
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,6 @@ type walk struct {
 
 	mu   sync.Mutex
 	made []*made
-	runs map[string]int // sessions made for each run
 }
 
 // walk has the actors make the steps, while nodes are killed one after the other and an operator replays what is dead.
@@ -46,7 +46,7 @@ func (c *Campaign) walk(ctx context.Context) error {
 	if c.options.Steps == 0 {
 		return nil
 	}
-	w := &walk{Campaign: c, runs: map[string]int{}}
+	w := &walk{Campaign: c}
 	w.steps.Store(int64(c.options.Steps))
 	disturbing, stop := context.WithCancel(ctx)
 	others, disturbing := errgroup.WithContext(disturbing)
@@ -66,10 +66,12 @@ func (c *Campaign) walk(ctx context.Context) error {
 
 // ended drops the error of what was told to stop.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 func (w *walk) act(ctx context.Context, actor int, random *rand.Rand) error {
@@ -155,14 +157,7 @@ func reworded(intent string, amount int, random *rand.Rand) []byte {
 		fmt.Sprintf(`"intent":%q`, intent), `"amount":` + spelling, `"account":" DE 17 "`, fmt.Sprintf(`"note":"at %d"`, random.Uint64()),
 	}
 	random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-	text := "{"
-	for i, m := range members {
-		if i > 0 {
-			text += ", "
-		}
-		text += m
-	}
-	return []byte(text + "}")
+	return []byte("{" + strings.Join(members, ", ") + "}")
 }
 
 // repeat makes a call again, in other words.
