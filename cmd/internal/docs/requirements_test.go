@@ -20,10 +20,10 @@ const requirements = 166
 
 // unmet are the requirements that are not met, by what they wait for.
 var unmet = map[string][]int{
-	"brokers":              {126},
-	"traces":               {141},
-	"the drill":            {151},
-	"the dashboard":        {156},
+	"brokers":       {126},
+	"traces":        {141},
+	"the drill":     {151},
+	"the dashboard": {156},
 }
 
 // waitingFor says what a requirement waits for; empty is nothing.
