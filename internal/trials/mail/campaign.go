@@ -93,7 +93,8 @@ func (c *campaign) call(ctx context.Context, operation, key string, body any) er
 	if err != nil {
 		return err
 	}
-	if status/100 != 2 {
+	// A call that comes while its twin is under way is told so.
+	if status/100 != 2 && status != http.StatusConflict {
 		return fmt.Errorf("the call of %s was answered %d: %s", operation, status, answer)
 	}
 	return nil

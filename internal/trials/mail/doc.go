@@ -8,7 +8,10 @@
 // indeterminate exactly if the final dot was sent and not answered, dead is one only if the server said 5yz about the
 // message, all others are done in the end, and nothing about a message is ever said in the clear where STARTTLS is required.
 //
-// The hostile servers are part of the ordinary tests:
+// [RunReal] mails single messages and two lists that share a recipient through the distribution's Postfix, over STARTTLS and with a
+// DKIM signature, while each call is made twice at once and each invoice is announced by two events, and kills the process
+// in the middle. [CheckReal] counts the Maildir: every message is there once by Message-ID and recipient, those that the kill left
+// indeterminate at most once, and no others.
 //
-//	go test ./internal/trials/mail
+// The hostile servers are part of the ordinary tests. Postfix runs as root only, by ./scripts/mail, which runs both.
 package mail
