@@ -153,11 +153,12 @@ func TestInFlightAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			known := &outcomes{waited: -1}
+			known := &outcomes{}
+			known.waited.Store(-1)
 			h := operations(t, answering(inbox.Duplicate), known, charging(t, receiver.Operation{InFlight: c.how}))
 			w := operate(t, h, "Prefer", c.prefer)
-			if w.Code != c.status || known.waited != c.waited || w.Header().Get("Retry-After") != "1" || !strings.HasSuffix(w.Header().Get("Location"), recordedID) {
-				t.Errorf("%d after %s, %v", w.Code, known.waited, w.Header())
+			if w.Code != c.status || time.Duration(known.waited.Load()) != c.waited || w.Header().Get("Retry-After") != "1" || !strings.HasSuffix(w.Header().Get("Location"), recordedID) {
+				t.Errorf("%d after %s, %v", w.Code, time.Duration(known.waited.Load()), w.Header())
 			}
 			if c.status == 202 && !strings.HasPrefix(w.Body.String(), `{"event":"`+recordedID+`","status":"in_flight"`) {
 				t.Errorf("%s", w.Body)

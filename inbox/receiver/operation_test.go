@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,14 +25,14 @@ type outcomes struct {
 	settled bool
 	err     error
 	keys    map[string]inbox.ID
-	waited  time.Duration
+	waited  atomic.Int64 // a time.Duration; callers may ask at once
 
 	// meanwhile is called while somebody waits; it may be nil.
 	meanwhile func()
 }
 
 func (o *outcomes) Await(_ context.Context, _ inbox.ID, atMost time.Duration) ([]byte, bool, error) {
-	o.waited = atMost
+	o.waited.Store(int64(atMost))
 	if o.meanwhile != nil {
 		o.meanwhile()
 	}
@@ -153,7 +154,8 @@ func TestOperationAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &outcomes{settled: c.settled, err: c.err, waited: -1}
+			o := &outcomes{settled: c.settled, err: c.err}
+			o.waited.Store(-1)
 			h := operations(t, answering(c.outcome), o, func(s *receiver.Source) { s.LongestWait = c.wait })
 			var headers []string
 			if c.prefer != "" {
@@ -168,8 +170,8 @@ func TestOperationAnswers(t *testing.T) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}
-			if c.wait >= 0 && o.waited != c.waited {
-				t.Errorf("waited %s, want %s", o.waited, c.waited)
+			if c.wait >= 0 && time.Duration(o.waited.Load()) != c.waited {
+				t.Errorf("waited %s, want %s", time.Duration(o.waited.Load()), c.waited)
 			}
 		})
 	}
