@@ -9,7 +9,13 @@ import (
 // and fails the test if it does not within 20 s.
 func Until(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	UntilWithin(tb, 20*time.Second, what, condition)
+}
+
+// UntilWithin is [Until] for what takes long on a busy machine.
+func UntilWithin(tb testing.TB, limit time.Duration, what string, condition func() bool) {
+	tb.Helper()
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -17,7 +23,7 @@ func Until(tb testing.TB, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			tb.Fatalf("waited 20 s in vain for: %s", what)
+			tb.Fatalf("waited %s in vain for: %s", limit, what)
 		}
 	}
 }

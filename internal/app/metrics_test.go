@@ -31,6 +31,7 @@ sources:
       - { name: pay, target: bank }
       - { name: bill, types: [never], target: billing, order: { mode: latest } }
   tables: { provider: standard-webhooks, emit: true }
+  agents: { provider: operation, secrets: [{ env: SECRET, name: agent }], routes: [{ name: call, types: [charge], target: billing }] }
 `
 
 // metered starts an app whose target answers 500, and gives what scrapes its metrics.

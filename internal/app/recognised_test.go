@@ -36,10 +36,10 @@ func TestRecognisedCallsAreCounted(t *testing.T) {
 			"Idempotency-Key", fmt.Sprint("submission-of-ann-", n), "Prefer", "wait=40")
 	}
 	for _, series := range []string{
-		`oncegate_deliveries_total{outcome="recorded",source="agents"} 4`,
-		`oncegate_deliveries_total{outcome="in_flight",source="agents"} 1`,
-		`oncegate_deliveries_total{outcome="duplicate",source="agents"} 1`,
-		`oncegate_deliveries_total{outcome="conflict",source="agents"} 1`,
+		`oncegate_deliveries_total{outcome="recorded",source="agents",tenant=""} 4`,
+		`oncegate_deliveries_total{outcome="in_flight",source="agents",tenant=""} 1`,
+		`oncegate_deliveries_total{outcome="duplicate",source="agents",tenant=""} 1`,
+		`oncegate_deliveries_total{outcome="conflict",source="agents",tenant=""} 1`,
 		`oncegate_attempts_total{outcome="done",reason="",route="form",source="agents",target="bank"} 1`,
 		`oncegate_unattempted_effects_total{route="form",source="agents",state="duplicate",target="bank"} 2`,
 	} {

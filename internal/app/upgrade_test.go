@@ -183,7 +183,7 @@ func TestUpgradeUnderWork(t *testing.T) {
 	if status := deliver(public); status != http.StatusOK {
 		t.Errorf("the later program: status %d", status)
 	}
-	inboxtest.Until(t, "the later program does what is left", func() bool {
+	inboxtest.UntilWithin(t, 2*time.Minute, "the later program does what is left", func() bool {
 		var left int
 		err := pool.QueryRow(t.Context(), `SELECT count(*) FROM effect WHERE state <> 'done'`).Scan(&left)
 		return err == nil && left == 0
