@@ -77,7 +77,7 @@ type Result struct {
 
 const (
 	applyWord     = "kills_apply"                                  // the name of the function in the database
-	sendStartWord = "SET rendered = coalesce(e.rendered"           // part of the statement that records the start of a send
+	sendStartWord = "SET rendered = CASE WHEN h.replace"           // part of the statement that records the start of a send
 	secret        = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 	waitLimit     = 60 * time.Second                               // for whatever has to happen
 )
