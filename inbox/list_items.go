@@ -79,7 +79,7 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 // not through that of all effects: a page of a list reads that list and nothing else.
 const listItems = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item
+       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item, coalesce(e.tenant, s.tenant)
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
