@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +55,7 @@ func client() *http.Client { return &http.Client{Timeout: 20 * time.Second} }
 // deliver sends a signed event and gives the status.
 func deliver(t *testing.T, cfg *config.Config, a *app.App, id string) int {
 	t.Helper()
-	source := cfg.Sources[0]
+	source := cfg.Sources[slices.IndexFunc(cfg.Sources, func(s *config.Source) bool { return s.Name == "stripe" })]
 	r := &providers.Request{
 		Method: http.MethodPost, URL: "http://" + a.PublicAddr().String() + "/in/stripe", Header: http.Header{"Content-Type": {"application/json"}},
 		Body: fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix()), ReceivedAt: time.Now(),
