@@ -149,6 +149,9 @@ func (i *Inbox) start(ctx context.Context, listen bool) error {
 	if err := i.app.Assemble(ctx, app.Parts{Handlers: i.handlers, Listen: listen}); err != nil {
 		return err
 	}
+	if err := i.mountPrivate(ctx); err != nil {
+		return errors.Join(err, i.drain(ctx))
+	}
 	return i.app.Start(ctx)
 }
 
@@ -184,7 +187,8 @@ func (i *Inbox) Close() error {
 // 75 s for the whole exchange (ReadTimeout and WriteTimeout) and must not change the body.
 func (i *Inbox) Handler() http.Handler { return i.app.Deliveries() }
 
-// Admin serves /healthz, /readyz and /metrics. Never mount it where senders can reach it.
+// Admin serves /healthz, /readyz, /metrics and, from Run on, the API at /api/v1. Never mount it where senders can reach
+// it.
 func (i *Inbox) Admin() http.Handler { return i.app.Admin() }
 
 // Ready returns why this process cannot take and carry out what arrives now, one line for each

@@ -1,6 +1,6 @@
 // Package admin answers about health, readiness and metrics. [New] makes an [Admin] of a gatherer
-// of metrics and of checks; [Admin.Handler] serves /healthz, /readyz and /metrics, and
-// [Admin.NewServer] makes a server for an address of its own. It must never be reachable where
+// of metrics and of checks; [Admin.Handler] serves /healthz, /readyz and /metrics,
+// [Admin.Mount] adds what a program serves beside them, and [Admin.NewServer] makes a server for an address of its own. It must never be reachable where
 // deliveries are.
 package admin
 
@@ -86,8 +86,14 @@ func New(cfg Config) (*Admin, error) {
 	return a, nil
 }
 
-// Handler serves /healthz, /readyz and /metrics.
+// Handler serves /healthz, /readyz, /metrics and what is mounted.
 func (a *Admin) Handler() http.Handler { return a.echo }
+
+// Mount has everything else that is asked for served by handler, which answers also for what it does not know. Mount
+// before the Admin serves, and once.
+func (a *Admin) Mount(handler http.Handler) {
+	a.echo.Any("/*", echo.WrapHandler(handler))
+}
 
 // NewServer makes the HTTP server for the private listener.
 func (a *Admin) NewServer() *http.Server {

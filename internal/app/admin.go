@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/admin"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/session"
 )
 
 // makeAdmin makes the private server. Its checks say whether this process can
@@ -39,13 +44,26 @@ func (a *App) makeAdmin() error {
 		})},
 		{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 	}
-	server, err := admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks})
+	private, err := admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks})
 	if err != nil {
 		return err
 	}
-	a.admin = server.NewServer()
+	a.private, a.admin = private, private.NewServer()
 	return nil
 }
+
+// Mount serves handler on the private listener, for everything but /healthz, /readyz and /metrics. It is called before
+// Start, once.
+func (a *App) Mount(handler http.Handler) { a.private.Mount(handler) }
+
+// OpenPool opens a pool that is closed when the process stops. It is for what people ask for; what takes or works on
+// deliveries has pools of its own.
+func (a *App) OpenPool(ctx context.Context, name string, size int32) (*pgxpool.Pool, error) {
+	return a.openPool(ctx, name, session.PoolAdmin, size)
+}
+
+// Keyring opens what is sealed; it is nil where nothing is.
+func (a *App) Keyring() *seal.Keyring { return a.keys }
 
 // onceStarted is a check of a part that may not be made yet.
 func (a *App) onceStarted(ready func() error) func(context.Context) error {

@@ -108,6 +108,7 @@ type App struct {
 	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
 	public     *http.Server
+	private    *admin.Admin
 	admin      *http.Server
 
 	connections *receiver.Connections // of the public listener

@@ -83,5 +83,5 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // listen itself and has the role. Otherwise it answers 503.
 func (a *App) Deliveries() http.Handler { return a.door }
 
-// Admin serves /healthz, /readyz and /metrics.
+// Admin serves /healthz, /readyz, /metrics and what is mounted.
 func (a *App) Admin() http.Handler { return a.admin.Handler }

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// Config configures a [New] handler. All fields but Timeout are required.
+type Config struct {
+	Service *control.Service
+
+	// Authenticate says who asks. Its error is answered as [control.CodeUnauthorized], if it is not a [control.Problem].
+	Authenticate func(*http.Request) (control.Access, error)
+
+	Logger *slog.Logger
+
+	// Timeout bounds one request. It defaults to 25 s, less than the server's WriteTimeout.
+	Timeout time.Duration
+}
+
+// maxRequest is the largest body of a request, in bytes. The largest are lists of ids.
+const maxRequest = 4 << 20
+
+// API serves the operations.
+type API struct {
+	cfg Config
+	mux *http.ServeMux
+}
+
+// New makes the handler of everything below [Prefix].
+func New(cfg Config) (*API, error) {
+	if cfg.Service == nil || cfg.Authenticate == nil || cfg.Logger == nil {
+		return nil, errors.New("api: Service, Authenticate and Logger are required")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 25 * time.Second
+	}
+	a := &API{cfg: cfg, mux: http.NewServeMux()}
+	methods := map[string][]string{}
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		a.mux.Handle(d.Method+" "+Prefix+d.Path, a.serve(operation))
+		methods[d.Path] = append(methods[d.Path], d.Method)
+	}
+	for path, allowed := range methods {
+		a.mux.HandleFunc(Prefix+path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			a.refuse(w, r, &control.Problem{Code: control.CodeMethod, Detail: "this path takes " + strings.Join(allowed, ", ")})
+		})
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.refuse(w, r, &control.Problem{Code: control.CodeNotFound, Detail: "the API has no such path"})
+	})
+	return a, nil
+}
+
+// requestID is the key of the id of a request in its context.
+type requestID struct{}
+
+// ServeHTTP answers a request, and never lets a cache keep the answer.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := rand.Text()
+	header := w.Header()
+	header.Set("X-Request-Id", id)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), requestID{}, id), a.cfg.Timeout)
+	defer cancel()
+	a.mux.ServeHTTP(w, r.WithContext(ctx))
+}
+
+func (a *API) serve(operation control.Definition) http.Handler {
+	d := operation.Describe()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		access, err := a.cfg.Authenticate(r)
+		if err != nil {
+			if _, ok := errors.AsType[*control.Problem](err); !ok {
+				err = &control.Problem{Code: control.CodeUnauthorized}
+			}
+			a.refuse(w, r, err)
+			return
+		}
+		answer, err := operation.Run(r.Context(), a.cfg.Service, access, func(request any) error {
+			return decode(w, r, d, reflect.ValueOf(request).Elem())
+		})
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(append(visible.JSON(text), '\n')) // the peer is gone, and there is nobody else to tell
+	})
+}
+
+// decode reads a request out of its path, query and body.
+func decode(w http.ResponseWriter, r *http.Request, d control.Description, request reflect.Value) error {
+	body := hasBody(d.Method)
+	if body {
+		content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return &control.Problem{Code: control.CodeTooLarge, Detail: "the body is larger than 4 MiB"}
+		}
+		if err != nil {
+			return &control.Problem{Code: control.CodeInvalid, Detail: "the body is incomplete"}
+		}
+		if len(bytes.TrimSpace(content)) > 0 {
+			decoder := json.NewDecoder(bytes.NewReader(content))
+			decoder.DisallowUnknownFields()
+			if err := decoder.Decode(request.Addr().Interface()); err != nil {
+				return &control.Problem{Code: control.CodeInvalid, Detail: "the body: " + strings.TrimPrefix(err.Error(), "json: ")}
+			}
+			if decoder.More() {
+				return &control.Problem{Code: control.CodeInvalid, Detail: "the body holds more than one JSON value"}
+			}
+		}
+	}
+	if err := decodeAddress(request, d.Path, r.PathValue, r.URL.Query(), body); err != nil {
+		return &control.Problem{Code: control.CodeInvalid, Detail: err.Error()}
+	}
+	return nil
+}
+
+// problem is the document of a request that failed (RFC 9457).
+type problem struct {
+	Type      string       `json:"type"`
+	Title     string       `json:"title"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail,omitempty"`
+	Code      control.Code `json:"code"`
+	Retriable bool         `json:"retriable"`
+	Next      string       `json:"next"`
+	RequestID string       `json:"request_id"`
+}
+
+// refuse answers with the problem document of err.
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := control.ProblemOf(err)
+	meaning := p.Code.Meaning()
+	id, _ := r.Context().Value(requestID{}).(string)
+	if p.Code == control.CodeInternal {
+		a.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "a request of the API failed", slog.String("request_id", id),
+			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	if meaning.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="oncegate"`)
+	}
+	text, err := json.Marshal(problem{
+		Type: "about:blank", Title: meaning.Title, Status: meaning.Status, Detail: p.Detail, Code: p.Code,
+		Retriable: meaning.Retriable, Next: meaning.Next, RequestID: id,
+	})
+	if err != nil { // texts always marshal
+		text = []byte(`{"code":"internal"}`)
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(meaning.Status)
+	_, _ = w.Write(append(visible.JSON(text), '\n')) // the peer is gone, and there is nobody else to tell
+}

@@ -1,0 +1,101 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+)
+
+// Operation is one thing that can be asked or done, declared once for the API, the command line and the console.
+//
+// A field of Request whose JSON name stands in braces in Path is a part of the path. The others are the query of a GET or
+// DELETE, and the JSON body of any other method.
+type Operation[Request, Response any] struct {
+	// ID is the name in the API's description: a verb and a noun, such as list_events. It is unique.
+	ID string
+
+	// Method and Path are those of the API, below /api/v1, such as GET /events/{ref}.
+	Method, Path string
+
+	// Scope is what the caller needs.
+	Scope Scope
+
+	// Summary says in one sentence what it does.
+	Summary string
+
+	// Do carries it out. It must heed access.Tenant, and access.Scopes where content is shown.
+	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
+}
+
+// Definition is an operation without its types, as what serves or describes all of them needs it.
+type Definition interface {
+	// Describe says what the operation is.
+	Describe() Description
+
+	// Run carries the operation out. decode fills the request that it is given a pointer to.
+	Run(ctx context.Context, s *Service, access Access, decode func(request any) error) (any, error)
+}
+
+// Description is what the API's description and its client need to know about an operation.
+type Description struct {
+	ID, Method, Path  string
+	Scope             Scope
+	Summary           string
+	Request, Response reflect.Type
+}
+
+// Describe says what the operation is.
+func (o *Operation[Request, Response]) Describe() Description {
+	return Description{
+		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary,
+		Request: reflect.TypeFor[Request](), Response: reflect.TypeFor[Response](),
+	}
+}
+
+// Run carries the operation out, if access allows it.
+func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, access Access, decode func(request any) error) (any, error) {
+	if err := access.check(o.Scope); err != nil {
+		return nil, err
+	}
+	var request Request
+	if err := decode(&request); err != nil {
+		return nil, err
+	}
+	return o.Do(ctx, s, access, request)
+}
+
+// Caller carries out operations, here or at a server.
+type Caller interface {
+	// Call carries out an operation. request is of the operation's type, response a pointer to one of its.
+	Call(ctx context.Context, operation Definition, request, response any) error
+}
+
+// Call carries out an operation by a caller.
+func Call[Request, Response any](ctx context.Context, caller Caller, operation *Operation[Request, Response], request Request) (Response, error) {
+	var response Response
+	err := caller.Call(ctx, operation, request, &response)
+	return response, err
+}
+
+// Local carries out operations in this process.
+type Local struct {
+	Service *Service
+	Access  Access
+}
+
+// Call carries out an operation.
+func (l *Local) Call(ctx context.Context, operation Definition, request, response any) error {
+	answer, err := operation.Run(ctx, l.Service, l.Access, func(into any) error {
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(request))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	value := reflect.ValueOf(response).Elem()
+	if got := reflect.TypeOf(answer); got != value.Type() {
+		return fmt.Errorf("operation %s gave a %v, want a %v", operation.Describe().ID, got, value.Type())
+	}
+	value.Set(reflect.ValueOf(answer))
+	return nil
+}

@@ -1,0 +1,104 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Code says to a program why an operation failed. Callers compare it: never change one.
+type Code string
+
+// The codes. [Codes] says of each which status it has and what to do next.
+const (
+	CodeUnauthorized Code = "unauthorized"
+	CodeForbidden    Code = "forbidden"
+	CodeNotFound     Code = "not_found"
+	CodeInvalid      Code = "invalid_request"
+	CodeAmbiguous    Code = "ambiguous_reference"
+	CodeConflict     Code = "state_changed"
+	CodeMethod       Code = "method_not_allowed"
+	CodeTooLarge     Code = "too_large"
+	CodeTimeout      Code = "timeout"
+	CodeUnavailable  Code = "unavailable"
+	CodeInternal     Code = "internal"
+)
+
+// CodeMeaning is a row of the table of codes.
+type CodeMeaning struct {
+	Code Code
+
+	// Status is the HTTP status of the answer.
+	Status int
+
+	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	Title string
+
+	// Retriable: the same request, made again, may succeed and does no harm.
+	Retriable bool
+
+	// Next is what the caller should do next.
+	Next string
+}
+
+var codes = [...]CodeMeaning{
+	{Code: CodeUnauthorized, Status: 401, Title: "the token is missing or not accepted", Next: "Send Authorization: Bearer with a valid token; `oncegate tokens create` makes one."},
+	{Code: CodeForbidden, Status: 403, Title: "the token may not do this", Next: "Use a token with the scope that the detail names."},
+	{Code: CodeNotFound, Status: 404, Title: "there is no such thing", Next: "Check the id. What belongs to another tenant is not found either."},
+	{Code: CodeInvalid, Status: 400, Title: "the request is not valid", Next: "Correct what the detail names. Nothing was changed."},
+	{Code: CodeAmbiguous, Status: 409, Title: "the reference fits several things", Next: "Use one of the ids that the detail lists."},
+	{Code: CodeConflict, Status: 409, Title: "the state has changed since", Next: "Read it again and decide again. Nothing was changed."},
+	{Code: CodeMethod, Status: 405, Title: "the path does not take this method", Next: "Use a method of the Allow header."},
+	{Code: CodeTooLarge, Status: 413, Title: "the request is too large", Next: "Send less at once. Nothing was changed."},
+	{Code: CodeTimeout, Status: 504, Title: "the answer took too long", Retriable: true, Next: "Narrow the request, or ask again."},
+	{Code: CodeUnavailable, Status: 503, Title: "the database cannot be asked now", Retriable: true, Next: "Ask again in some seconds."},
+	{Code: CodeInternal, Status: 500, Title: "something went wrong that is not your fault", Next: "Look for the request id in the log of the server."},
+}
+
+// Codes gives the table of codes.
+func Codes() []CodeMeaning { return append([]CodeMeaning(nil), codes[:]...) }
+
+// Meaning gives the row of a code; that of [CodeInternal] for one that is unknown.
+func (c Code) Meaning() CodeMeaning {
+	for _, row := range codes {
+		if row.Code == c {
+			return row
+		}
+	}
+	return codes[len(codes)-1]
+}
+
+// Problem is an operation that failed for a reason that its caller can act on.
+type Problem struct {
+	Code Code
+
+	// Detail is one line that says what is wrong with this request and what to do. It holds keys and ids, never content.
+	Detail string
+}
+
+// Error gives the detail, or the title of the code.
+func (p *Problem) Error() string { return or(p.Detail, p.Code.Meaning().Title) }
+
+// invalid is a request that cannot be carried out as it is.
+func invalid(format string, args ...any) error {
+	return &Problem{Code: CodeInvalid, Detail: fmt.Sprintf(format, args...)}
+}
+
+// ProblemOf makes a Problem of any error that an operation returns. What is nobody's business but the log's gets
+// [CodeInternal] and no detail.
+func ProblemOf(err error) *Problem {
+	if problem, ok := errors.AsType[*Problem](err); ok {
+		return problem
+	}
+	switch {
+	case errors.Is(err, inbox.ErrNotFound):
+		return &Problem{Code: CodeNotFound, Detail: err.Error()}
+	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID):
+		return &Problem{Code: CodeInvalid, Detail: err.Error()}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Problem{Code: CodeTimeout}
+	}
+	return &Problem{Code: CodeInternal}
+}

@@ -1,0 +1,55 @@
+package control
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Config configures a [Service]. Pool is required.
+type Config struct {
+	// Pool is for what changes something. It is shared with nothing that takes or works on deliveries.
+	Pool *pgxpool.Pool
+
+	// Lists is for what only reads; its sessions are read-only and have a short statement_timeout. It defaults to Pool.
+	Lists *pgxpool.Pool
+
+	// Keyring opens what is sealed; nil where nothing is.
+	Keyring *seal.Keyring
+
+	// Settings are the configuration of the process or of the command. It is nil for a command that has only the address of
+	// the database: operations that need more say so.
+	Settings *config.Config
+
+	// Catalog are the providers that are known, by name.
+	Catalog map[string]*providers.Provider
+
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// Service carries out the operations. It is safe for use by several goroutines at once.
+type Service struct {
+	cfg    Config
+	lister *inbox.Lister
+}
+
+// NewService makes a Service.
+func NewService(cfg Config) (*Service, error) {
+	if cfg.Pool == nil {
+		return nil, errors.New("control: Pool is required")
+	}
+	if cfg.Lists == nil {
+		cfg.Lists = cfg.Pool
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring)}, nil
+}
