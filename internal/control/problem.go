@@ -21,6 +21,7 @@ const (
 	CodeConflict     Code = "state_changed"
 	CodeMethod       Code = "method_not_allowed"
 	CodeTooLarge     Code = "too_large"
+	CodeTooMany      Code = "too_many_attempts"
 	CodeTimeout      Code = "timeout"
 	CodeUnavailable  Code = "unavailable"
 	CodeInternal     Code = "internal"
@@ -52,6 +53,7 @@ var codes = [...]CodeMeaning{
 	{Code: CodeConflict, Status: 409, Title: "the state has changed since", Next: "Read it again and decide again. Nothing was changed."},
 	{Code: CodeMethod, Status: 405, Title: "the path does not take this method", Next: "Use a method of the Allow header."},
 	{Code: CodeTooLarge, Status: 413, Title: "the request is too large", Next: "Send less at once. Nothing was changed."},
+	{Code: CodeTooMany, Status: 429, Title: "too many attempts to log in failed", Retriable: true, Next: "Try again in some seconds."},
 	{Code: CodeTimeout, Status: 504, Title: "the answer took too long", Retriable: true, Next: "Narrow the request, or ask again."},
 	{Code: CodeUnavailable, Status: 503, Title: "the database cannot be asked now", Retriable: true, Next: "Ask again in some seconds."},
 	{Code: CodeInternal, Status: 500, Title: "something went wrong that is not your fault", Next: "Look for the request id in the log of the server."},

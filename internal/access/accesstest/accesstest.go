@@ -1,0 +1,58 @@
+// Package accesstest makes tokens for tests of whatever asks who makes a request.
+package accesstest
+
+import (
+	"strings"
+	"testing"
+
+	"crypto/rand"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/access/logins"
+	"github.com/oncegate/oncegate/internal/access/tokens"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// Token creates a token with scopes for a tenant, or for everybody if tenant is empty, and gives its text.
+func Token(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.Scope) string {
+	tb.Helper()
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
+	}
+	text, _, err := tokens.NewStore(pool, nil).Create(tb.Context(), tokens.New{
+		Name: "test-" + strings.ToLower(rand.Text()[:12]), Scopes: names, Tenant: tenant, Actor: "test",
+	})
+	if err != nil {
+		tb.Fatalf("creating a token for the test: %v", err)
+	}
+	return text
+}
+
+// New makes an Access on a pool, as a server has one.
+func New(tb testing.TB, pool *pgxpool.Pool) *access.Access {
+	tb.Helper()
+	a, err := access.New(access.Config{Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool})})
+	if err != nil {
+		tb.Fatalf("making an Access for the test: %v", err)
+	}
+	return a
+}
+
+// Link makes a link that logs in once with scopes for a tenant, and gives the path at which a browser uses it.
+func Link(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.Scope) string {
+	tb.Helper()
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
+	}
+	code, _, err := logins.NewStore(logins.Config{Pool: pool}).NewLink(tb.Context(), logins.NewLink{
+		Grant: logins.Grant{Actor: "link:test", Scopes: names, Tenant: tenant}, By: "test",
+	})
+	if err != nil {
+		tb.Fatalf("making a link for the test: %v", err)
+	}
+	return access.LinkAddress("", code)
+}

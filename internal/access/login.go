@@ -1,0 +1,213 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/oncegate/oncegate/internal/access/logins"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// The paths that [Access.Handler] serves.
+const (
+	LoginPath    = "/login"
+	linkPath     = "/login/link"
+	startPath    = "/login/oidc"
+	callbackPath = "/login/oidc/callback"
+	LogoutPath   = "/logout"
+)
+
+// maxForm bounds the body of a request to log in, in bytes.
+const maxForm = 16 << 10
+
+// Handler serves /login and what is below it, and /logout.
+func (a *Access) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+LoginPath, a.showLogin)
+	mux.HandleFunc("POST "+LoginPath, a.loginWithToken)
+	mux.HandleFunc("POST "+linkPath, a.loginWithLink)
+	mux.HandleFunc("POST "+LogoutPath, a.logout)
+	if a.oidc != nil {
+		mux.HandleFunc("GET "+startPath, a.startOIDC)
+		mux.HandleFunc("GET "+callbackPath, a.finishOIDC)
+	}
+	guarded := a.Protect(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin") // the address of a link holds its code
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// LoginAddress is where a browser goes to log in, and from where it comes back to the page that it
+// asked for.
+func LoginAddress(r *http.Request) string {
+	if r.Method != http.MethodGet {
+		return LoginPath
+	}
+	return LoginPath + "?" + url.Values{"return": {r.URL.RequestURI()}}.Encode()
+}
+
+// LinkAddress is where a browser uses the code of a link that logs in once. base is the address of the
+// console, without a path.
+func LinkAddress(base, code string) string {
+	return strings.TrimSuffix(base, "/") + LoginPath + "?" + url.Values{"link": {code}}.Encode()
+}
+
+// showLogin shows the ways to log in. The code of a link is used up by the button of the page and not
+// by this request: programs that look at links before a person does must not use them up.
+func (a *Access) showLogin(w http.ResponseWriter, r *http.Request) {
+	page := LoginPage{Code: r.URL.Query().Get("link"), Return: r.URL.Query().Get("return")}
+	if !logins.Plausible(page.Code) {
+		page.Code = ""
+	}
+	a.show(w, r, http.StatusOK, page)
+}
+
+// loginWithToken begins a login by the token of the form.
+func (a *Access) loginWithToken(w http.ResponseWriter, r *http.Request) {
+	page := LoginPage{Return: r.PostFormValue("return")}
+	if !a.canLogIn(r) {
+		a.show(w, r, http.StatusForbidden, page)
+		return
+	}
+	found, err := a.findToken(r, strings.TrimSpace(r.PostFormValue("token")))
+	if err != nil {
+		a.refuseLogin(w, r, page, logins.ByToken, err)
+		return
+	}
+	a.begin(w, r, page, logins.Opening{
+		Grant:  logins.Grant{Actor: found.Actor(), Scopes: found.Scopes, Tenant: found.Tenant},
+		Method: logins.ByToken, Token: found.ID, Previous: currentLogin(r),
+	})
+}
+
+// loginWithLink begins a login by the code of a link, which works once.
+func (a *Access) loginWithLink(w http.ResponseWriter, r *http.Request) {
+	page := LoginPage{Return: r.PostFormValue("return")}
+	if !a.canLogIn(r) {
+		a.show(w, r, http.StatusForbidden, page)
+		return
+	}
+	code, peer := r.PostFormValue("code"), a.peer(r)
+	switch {
+	case !logins.Plausible(code):
+		a.refuseLogin(w, r, page, logins.ByLink, unauthorized(logins.ErrLink.Error()+": make another one with `oncegate logins link`"))
+		return
+	case !a.guesses.take(peer, a.cfg.Now()):
+		a.refuseLogin(w, r, page, logins.ByLink, tooMany("too many attempts failed in the last moment: try again in a few seconds"))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+	defer cancel()
+	cookie, begun, err := a.cfg.Logins.BeginWithLink(ctx, code, currentLogin(r))
+	switch {
+	case errors.Is(err, logins.ErrLink):
+		a.refuseLogin(w, r, page, logins.ByLink, unauthorized(err.Error()+": make another one with `oncegate logins link`"))
+		return
+	case err != nil:
+		a.refuseLogin(w, r, page, logins.ByLink, a.unavailable(ctx, err))
+		return
+	}
+	a.guesses.give(peer)
+	a.begun(w, r, page, cookie, begun)
+}
+
+// begin records a login and sends the browser to where it wanted to go.
+func (a *Access) begin(w http.ResponseWriter, r *http.Request, page LoginPage, o logins.Opening) {
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+	defer cancel()
+	cookie, login, err := a.cfg.Logins.Begin(ctx, o)
+	if err != nil {
+		a.refuseLogin(w, r, page, o.Method, a.unavailable(ctx, err))
+		return
+	}
+	a.begun(w, r, page, cookie, login)
+}
+
+func (a *Access) begun(w http.ResponseWriter, r *http.Request, page LoginPage, cookie string, login *logins.Login) {
+	if previous := currentLogin(r); previous != nil {
+		a.logins.forget(*previous)
+	}
+	name, secure := cookieName(r, loginCookie)
+	if login.Method == logins.ByOIDC {
+		name, secure = a.cookieNameAtURL(loginCookie)
+	}
+	setCookie(w, name, secure, cookie, 0)
+	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelInfo, "somebody logged in to the console", slog.String("actor", login.Actor),
+		slog.String("method", string(login.Method)), slog.String("login", login.ID.String()), slog.String("peer", a.peer(r).String()))
+	http.Redirect(w, r, a.returnTo(page.Return), http.StatusSeeOther)
+}
+
+// refuseLogin shows why nobody was logged in.
+func (a *Access) refuseLogin(w http.ResponseWriter, r *http.Request, page LoginPage, method logins.Method, err error) {
+	problem := control.ProblemOf(err)
+	page.Problem = problem.Error()
+	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", slog.String("method", string(method)),
+		slog.String("peer", a.peer(r).String()), slog.String("problem", problem.Error()))
+	a.show(w, r, problem.Code.Meaning().Status, page)
+}
+
+// show fills in what every page for logging in has, and draws it.
+func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page LoginPage) {
+	page.Return = localPath(page.Return)
+	if a.oidc != nil {
+		// The provider sends the browser to this address, so the cookie of the login must be set there.
+		page.OIDC = a.url.JoinPath(startPath).String()
+		if page.Return != "" {
+			page.OIDC += "?" + url.Values{"return": {page.Return}}.Encode()
+		}
+	}
+	if !a.canLogIn(r) {
+		page.Unsafe = true
+		page.Problem = "This address is not encrypted, so nobody can log in here: use https and set console.url, or open the console on a loopback address, such as through ssh -L."
+	}
+	a.cfg.Page(w, r, status, page)
+}
+
+// logout ends the login of the cookie. A browser that is logged out already is sent to the same page.
+func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
+	if d := currentLogin(r); d != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+		defer cancel()
+		if login, err := a.login(r); err == nil {
+			if err := a.cfg.Logins.End(ctx, login.ID); err != nil {
+				a.refuseLogin(w, r, LoginPage{}, login.Method, a.unavailable(ctx, err))
+				return
+			}
+		}
+		a.logins.forget(*d)
+	}
+	dropCookie(w, r, loginCookie)
+	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
+}
+
+// returnTo is where the browser goes after a login.
+func (a *Access) returnTo(path string) string {
+	if path = localPath(path); path != "" {
+		return path
+	}
+	return a.cfg.Home
+}
+
+// localPath gives path if it is one of this server, and "" for what would lead a browser elsewhere.
+func localPath(path string) string {
+	at, err := url.Parse(path)
+	if err != nil || at.Scheme != "" || at.Host != "" || at.User != nil || !strings.HasPrefix(path, "/") ||
+		strings.HasPrefix(path, "//") || strings.Contains(path, `\`) || visible.Text(path) != path || len(path) > 2048 {
+		return ""
+	}
+	if strings.HasPrefix(at.Path, LoginPath) || strings.HasPrefix(at.Path, LogoutPath) {
+		return "" // a login that leads to the page for logging in looks like one that failed
+	}
+	return path
+}

@@ -1,0 +1,136 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"golang.org/x/oauth2"
+
+	"github.com/oncegate/oncegate/internal/access/logins"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// flow is one login at the provider. It lives in a cookie of the browser that began it, so that no other
+// browser can finish it, any process of the installation can, and nobody fills a table by beginning logins.
+type flow struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	Return   string `json:"return,omitempty"`
+}
+
+// flowSeconds is how long a browser keeps the flow: the time for which somebody may type at the provider.
+const flowSeconds = 600
+
+func newFlow(returnTo string) flow {
+	return flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Return: localPath(returnTo)}
+}
+
+func (f flow) cookie() string {
+	text, err := json.Marshal(f)
+	if err != nil { // texts always marshal
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func flowOf(r *http.Request) (f flow, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cookieValue(r, flowCookie))
+	if err != nil || json.Unmarshal(text, &f) != nil {
+		return flow{}, false
+	}
+	return f, f.State != "" && f.Nonce != "" && f.Verifier != ""
+}
+
+// equal compares what a stranger must not be able to guess.
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// cookieNameAtURL is cookieName for a request that the provider sent to the configured address, whatever
+// a proxy made of it.
+func (a *Access) cookieNameAtURL(name string) (string, bool) {
+	if a.url.Scheme == "https" {
+		return hostPrefix + name, true
+	}
+	return name, false
+}
+
+// startOIDC sends the browser to the provider.
+func (a *Access) startOIDC(w http.ResponseWriter, r *http.Request) {
+	f := newFlow(r.URL.Query().Get("return"))
+	page := LoginPage{Return: f.Return}
+	if !a.guesses.take(a.peer(r), a.cfg.Now()) {
+		a.refuseLogin(w, r, page, logins.ByOIDC, tooMany("too many logins were begun in the last moment: try again in a few seconds"))
+		return
+	}
+	address, err := a.oidc.authorization(r.Context(), f)
+	if err != nil {
+		a.refuseOIDC(w, r, page, err)
+		return
+	}
+	name, secure := a.cookieNameAtURL(flowCookie)
+	setCookie(w, name, secure, f.cookie(), flowSeconds)
+	http.Redirect(w, r, address, http.StatusSeeOther)
+}
+
+// finishOIDC takes the browser back from the provider.
+func (a *Access) finishOIDC(w http.ResponseWriter, r *http.Request) {
+	given := r.URL.Query()
+	f, begun := flowOf(r)
+	page := LoginPage{Return: f.Return}
+	dropCookie(w, r, flowCookie) // whatever comes of it, it is over
+	switch {
+	case !a.guesses.take(a.peer(r), a.cfg.Now()):
+		a.refuseLogin(w, r, page, logins.ByOIDC, tooMany("too many logins were tried in the last moment: try again in a few seconds"))
+		return
+	case !begun || !equal(given.Get("state"), f.State):
+		a.refuseLogin(w, r, LoginPage{}, logins.ByOIDC, unauthorized("this login was not begun in this browser, or was finished already: log in again"))
+		return
+	case given.Has("iss") && given.Get("iss") != a.oidc.cfg.Issuer: // RFC 9207
+		a.refuseLogin(w, r, page, logins.ByOIDC, unauthorized("another provider than console.oidc.issuer answered: log in again"))
+		return
+	case given.Get("error") != "":
+		a.refuseLogin(w, r, page, logins.ByOIDC, unauthorized("the provider did not log you in: "+short(given.Get("error"))))
+		return
+	}
+	identity, err := a.oidc.identify(r.Context(), given.Get("code"), f)
+	if err != nil {
+		a.refuseOIDC(w, r, page, err)
+		return
+	}
+	person, err := a.oidc.cfg.personOf(identity)
+	if err != nil {
+		a.refuseLogin(w, r, page, logins.ByOIDC, err)
+		return
+	}
+	a.guesses.give(a.peer(r)) // of the callback; the start keeps its own, which is spent on the provider
+	a.begin(w, r, page, logins.Opening{
+		Grant: person.grant, Method: logins.ByOIDC, Previous: currentLogin(r),
+		Detail: map[string]string{"issuer": identity.Issuer, "subject": short(identity.Subject), "role": person.role},
+	})
+}
+
+// refuseOIDC says that the provider failed. What exactly went wrong is for the log: it is about the
+// provider and not about the person.
+func (a *Access) refuseOIDC(w http.ResponseWriter, r *http.Request, page LoginPage, err error) {
+	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "the OpenID Connect provider did not log somebody in", slog.Any("error", err))
+	if errors.Is(err, context.Canceled) {
+		return // the browser is gone
+	}
+	a.refuseLogin(w, r, page, logins.ByOIDC, &control.Problem{Code: control.CodeUnauthorized, Detail: err.Error() + "; the log of the server says more. Log in again, or with a token"})
+}
+
+// short makes a text of a stranger fit for a message.
+func short(text string) string {
+	text = visible.Text(text)
+	if runes := []rune(text); len(runes) > 200 {
+		text = string(runes[:200]) + "..."
+	}
+	return text
+}
