@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -67,16 +66,6 @@ func drop(tb testing.TB, url, schema string) {
 	if _, err := conn.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{schema}.Sanitize()+" CASCADE"); err != nil {
 		tb.Errorf("dropping schema %s: %v", schema, err)
 	}
-}
-
-// Schema is an [EmptySchema] that has been migrated.
-func Schema(tb testing.TB) (url, schema string) {
-	tb.Helper()
-	url, schema = EmptySchema(tb)
-	if err := migrations.Up(tb.Context(), url, schema); err != nil {
-		tb.Fatalf("migrating schema %s: %v", schema, err)
-	}
-	return url, schema
 }
 
 // Pool is a pool on a migrated schema of the test's own.
