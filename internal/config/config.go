@@ -39,9 +39,11 @@ type Config struct {
 	// Suppressions says how suppressed addresses are kept.
 	Suppressions Suppressions
 	Listen       Listen
-	Log          Log
-	Gate         Gate
-	Work         Work
+	// Console says how people reach the console and log in to it.
+	Console Console
+	Log     Log
+	Gate    Gate
+	Work    Work
 
 	// Bodies bounds what bodies of deliveries may cost; a zero field is its default.
 	Bodies receiver.BodyLimits

@@ -26,6 +26,7 @@ var variables = map[string]string{
 	"ONCEGATE_CONNECTIONS_PER_PEER":   "listen.connections_per_peer",
 	"ONCEGATE_HEADER_TIMEOUT":         "listen.header_timeout",
 	"ONCEGATE_IDLE_TIMEOUT":           "listen.idle_timeout",
+	"ONCEGATE_CONSOLE_URL":            "console.url",
 	"ONCEGATE_DATABASE_URL":           "database.url, before DATABASE_URL",
 	"ONCEGATE_DRAIN":                  "drain",
 	"ONCEGATE_DURABILITY":             "database.durability",

@@ -133,7 +133,7 @@ func (r *reader) open(o Options) ([]byte, error) {
 // their order in the file.
 func (r *reader) sections(cfg *Config, o Options) {
 	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
-	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "tenants", "targets", "sources"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "tenants", "console", "targets", "sources"} {
 		keys[name] = func(*yamltree.Node) {}
 	}
 	r.root.Fields(keys)
@@ -151,6 +151,7 @@ func (r *reader) sections(cfg *Config, o Options) {
 	r.classes(cfg, r.root.Member("classes"))
 	r.customProviders(cfg, r.root.Member("providers"))
 	r.tenants(cfg, r.root.Member("tenants"))
+	r.console(cfg, r.root.Member("console"))
 	r.targets(cfg, r.root.Member("targets"), o.Dev)
 	r.checkSuppress(cfg)
 	r.sources(cfg, r.root.Member("sources"))
@@ -174,6 +175,7 @@ func (r *reader) check(cfg *Config, o Options) {
 		r.retention(cfg, s)
 	}
 	r.checkBodies(cfg)
+	r.checkConsole(cfg)
 	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections && r.sound("listen") {
 		r.report.Add("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)
 	}

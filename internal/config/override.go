@@ -30,6 +30,7 @@ func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "ONCEGATE_CONNECTIONS_PER_PEER", &cfg.Listen.ConnectionsPerPeer, positiveInteger)
 	override(r, "ONCEGATE_HEADER_TIMEOUT", &cfg.Listen.HeaderTimeout, yamltree.PositiveDuration)
 	override(r, "ONCEGATE_IDLE_TIMEOUT", &cfg.Listen.IdleTimeout, yamltree.PositiveDuration)
+	override(r, "ONCEGATE_CONSOLE_URL", &cfg.Console.URL, consoleURL)
 	override(r, "LOG_LEVEL", &cfg.Log.Level, level)
 	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, yamltree.OneOf("json", "text"))
 	override(r, "ONCEGATE_LOG_EVENTS", &cfg.Log.Events, fold.Parse)

@@ -19,6 +19,7 @@ const overridden = `
 database: { url: "postgres://file.example/x", schema: filed, gate_connections: 5, work_connections: 15, queue_connections: 9 }
 listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/24],
           connections: 700, connections_per_peer: 70, header_timeout: 7s, idle_timeout: 70s }
+console: { url: "https://other.example" }
 log: { level: warn, format: text, events: errors }
 gate: { queue_events: 70, queue_bytes: 7MiB, deadline: 7s }
 bodies: { memory: 70MiB, timeout: 17s, least_rate: 7KiB/s, grace: 7s, small: 7KiB, small_reserve: 7MiB, source_reserve: 1MiB, peer_memory: 27MiB }
@@ -54,6 +55,7 @@ var overrides = map[string]variableCase{
 	"DATABASE_URL":               {value: "postgres://other.example/y", sets: map[string]string{"database.url": "postgres://other.example/y"}},
 	"ONCEGATE_DATABASE_URL":      {value: "postgres://other.example/y", with: []string{"DATABASE_URL=postgres://third.example/z"}, sets: map[string]string{"database.url": "postgres://other.example/y"}},
 	"ONCEGATE_SCHEMA":            {value: "given", sets: map[string]string{"database.schema": "given"}},
+	"ONCEGATE_CONSOLE_URL":       {value: "https://oncegate.example", sets: map[string]string{"console.url": "https://oncegate.example"}},
 	"ONCEGATE_DURABILITY":        {value: "local", sets: nil}, // nothing else is built
 	"ONCEGATE_GATE_CONNECTIONS":  {value: "11", sets: map[string]string{"database.gateconnections": "11"}, key: "database.gate_connections"},
 	"ONCEGATE_WORK_CONNECTIONS":  {value: "12", sets: map[string]string{"database.workconnections": "12"}, key: "database.work_connections"},
@@ -221,7 +223,7 @@ func settings(t *testing.T, all map[string]*providers.Provider, env []string) ma
 func flat(cfg *config.Config) map[string]string {
 	out := map[string]string{}
 	for name, part := range map[string]any{
-		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "log": cfg.Log, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain,
+		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "console": cfg.Console, "log": cfg.Log, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain,
 		"targets": cfg.Targets, "sources": cfg.Sources,
 	} {
 		flatten(name, reflect.ValueOf(part), out)

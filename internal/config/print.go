@@ -59,6 +59,9 @@ func (c *Config) effective() yaml.MapSlice {
 		item("listen", c.Listen.effective()),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format), item("events", string(c.Log.Events))}),
 	}
+	if console := c.Console.effective(); len(console) > 0 {
+		out = append(out, item("console", console))
+	}
 	if c.Seal.Keyring != "" {
 		out = append(out, item("seal", yaml.MapSlice{item("keyring", c.Seal.Keyring)}))
 	}

@@ -57,7 +57,7 @@ func VariablesOf(path string) []string {
 // Sections documents every key of the configuration file. A test compares it with the keys
 // that the reader takes.
 func Sections() []Section {
-	return slices.Concat(processReference(), targetReference(), sourceReference())
+	return slices.Concat(processReference(), consoleReference(), targetReference(), sourceReference())
 }
 
 func processReference() []Section {
@@ -67,6 +67,7 @@ func processReference() []Section {
 			{"seal", "", "The keyring that bodies are encrypted with."},
 			{"suppressions", "", "How suppressed addresses are kept."},
 			{"listen", "", "The two listeners and the limits of their connections."},
+			{"console", "", "How people reach the console and log in to it."},
 			{"log", "", "How the process writes its log."},
 			{"gate", "", "How many deliveries may wait for a commit."},
 			{"bodies", "", "How much memory the bodies of deliveries may take."},

@@ -1,0 +1,23 @@
+package config
+
+func consoleReference() []Section {
+	return []Section{
+		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it.", Keys: []Key{
+			{"url", "a loopback address", "The address at which browsers reach the private listener, such as `https://oncegate.example`. A proxy that ends TLS needs it, and so does `oidc`."},
+			{"oidc", "none", "The OpenID Connect provider at which people log in."},
+		}},
+		{Name: "oidc", Title: "OpenID Connect", Prefix: "console.oidc.", Keys: []Key{
+			{"issuer", "required", "The provider's address, exactly as its identity tokens name it."},
+			{"client_id", "required", "What the provider knows this installation by."},
+			{"client_secret", "none", "A [secret](#secrets). A public client has none: each login is protected by PKCE as well."},
+			{"scopes", "`[email]`", "The OAuth scopes that are asked for beside `openid`: those that have the provider put `claim` into its identity tokens."},
+			{"claim", "`groups`", "The member of the identity token that gives people their role: a text or a list of texts. Dots lead into nested members, such as `realm_access.roles`."},
+			{"roles", "required", "What people may do, by the value of the claim. The first value in the file that a person has counts. Whoever has none is not logged in."},
+			{"allow", "none", "Private networks in which the provider may be. An issuer that is written as an address is allowed without it."},
+		}},
+		{Name: "role", Title: "Roles", Prefix: "console.oidc.roles.<value>.", Keys: []Key{
+			{"scopes", "required", "`read-metadata`, `read-payload`, `operate` or `admin`."},
+			{"tenant", "everybody's", "The only tenant whose things these people reach."},
+		}},
+	}
+}
