@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,25 @@ type bench struct {
 	pool      *pgxpool.Pool
 	at        time.Time
 	questions atomic.Int64
+	log       logs
+}
+
+// logs keeps what is logged.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TraceQueryStart counts the statements that look for a token or a login.
@@ -63,7 +83,7 @@ func newBench(t *testing.T, change func(*access.Config)) *bench {
 	t.Cleanup(pool.Close)
 	now := func() time.Time { return b.at }
 	b.pool, b.tokens, b.logins = pool, tokens.NewStore(pool, now), logins.NewStore(logins.Config{Pool: pool, Now: now})
-	cfg := access.Config{Tokens: b.tokens, Logins: b.logins, Now: now, Home: "/console", Logger: slog.New(slog.DiscardHandler)}
+	cfg := access.Config{Tokens: b.tokens, Logins: b.logins, Now: now, Home: "/console", Logger: slog.New(slog.NewTextHandler(&b.log, nil))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -284,9 +304,7 @@ func newBrowser(t *testing.T, b *bench, address string) *browser {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/login", b.Handler())
-	mux.Handle("/login/", b.Handler())
-	mux.Handle("/logout", b.Handler())
+	b.Mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		got, err := b.Authenticate(r)
 		if err != nil {

@@ -48,6 +48,14 @@ func (a *Access) Handler() http.Handler {
 	})
 }
 
+// Mount serves [Access.Handler] at its paths of mux.
+func (a *Access) Mount(mux *http.ServeMux) {
+	handler := a.Handler()
+	for _, path := range []string{LoginPath, LoginPath + "/", LogoutPath} {
+		mux.Handle(path, handler)
+	}
+}
+
 // LoginAddress is where a browser goes to log in, and from where it comes back to the page that it
 // asked for.
 func LoginAddress(r *http.Request) string {

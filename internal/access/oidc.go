@@ -3,10 +3,10 @@ package access
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -43,8 +43,8 @@ type OIDC struct {
 	// Allow are the private networks in which the provider may be.
 	Allow []netip.Prefix
 
-	// RootCAs stand for the system's certificates; nil does not.
-	RootCAs *x509.CertPool
+	// Resolver looks the provider's name up. It defaults to the standard library's.
+	Resolver *net.Resolver
 }
 
 // Role is what the people with one value of the claim may do.
@@ -81,11 +81,11 @@ func newIdentityProvider(cfg OIDC, redirect string, now func() time.Time) *ident
 	if at, err := url.Parse(cfg.Issuer); err == nil {
 		allow = append(allow, egress.Named(at.Hostname())...)
 	}
-	guard := egress.New(egress.Config{Allow: allow, Timeout: providerTimeout})
+	guard := egress.New(egress.Config{Allow: allow, Timeout: providerTimeout, Resolver: cfg.Resolver})
 	transport := &http.Transport{
 		Proxy:                  nil, // a proxy would dial in our stead, unguarded
 		DialContext:            guard.DialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    providerTimeout,
 		ResponseHeaderTimeout:  providerTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -114,8 +114,21 @@ func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// errProvider means that the provider could not be asked, or gave an answer that cannot be used.
-var errProvider = errors.New("the OpenID Connect provider")
+// providerError means that the provider could not be asked, or gave an answer that cannot be used. Anybody may
+// see what happened. Why it did is for the log: it is about the provider and the network.
+type providerError struct {
+	what string
+	why  error
+}
+
+func (e *providerError) Error() string {
+	if e.why == nil {
+		return "the OpenID Connect provider " + e.what
+	}
+	return "the OpenID Connect provider " + e.what + ": " + e.why.Error()
+}
+
+func (e *providerError) Unwrap() error { return e.why }
 
 // discovered gives what the provider says about itself, which is read at the first login and from time
 // to time. While it cannot be read again, what it said before holds.
@@ -138,7 +151,7 @@ func (p *identityProvider) discovered(ctx context.Context) (*oidc.Provider, oaut
 		p.readAt = now.Add(time.Minute - providerFresh) // not for each login while it is away
 		return p.provider, p.style, nil
 	case err != nil:
-		return nil, 0, fmt.Errorf("%w cannot be asked about itself: %w", errProvider, withoutBody(err))
+		return nil, 0, &providerError{"cannot be asked about itself", withoutBody(err)}
 	}
 	p.provider, p.readAt, p.style = found, now, oauth2.AuthStyleInHeader
 	if len(said.Methods) > 0 && !slices.Contains(said.Methods, "client_secret_basic") || p.cfg.ClientSecret == "" {
@@ -188,21 +201,21 @@ func (p *identityProvider) identify(ctx context.Context, code string, f flow) (*
 	ctx = oidc.ClientContext(ctx, p.client)
 	answer, err := p.config(found, style).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, fmt.Errorf("%w refused the code: %s", errProvider, short(refused.ErrorCode))
+		return nil, &providerError{what: "refused the code: " + short(refused.ErrorCode)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w did not exchange the code: %w", errProvider, withoutBody(err))
+		return nil, &providerError{"did not exchange the code", withoutBody(err)}
 	}
 	raw, ok := answer.Extra("id_token").(string)
 	if !ok {
-		return nil, fmt.Errorf("%w gave no identity token", errProvider)
+		return nil, &providerError{what: "gave no identity token"}
 	}
 	identity, err := found.Verifier(&oidc.Config{ClientID: p.cfg.ClientID, Now: p.now}).Verify(ctx, raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w gave an identity token that does not verify: %s", errProvider, short(err.Error()))
+		return nil, &providerError{"gave an identity token that does not verify", errors.New(short(err.Error()))}
 	}
 	if !equal(identity.Nonce, f.Nonce) {
-		return nil, fmt.Errorf("%w gave an identity token that was made for another login", errProvider)
+		return nil, &providerError{what: "gave an identity token that was made for another login"}
 	}
 	return identity, nil
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/oncegate/oncegate/internal/access/logins"
-	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/visible"
 )
 
@@ -116,14 +115,17 @@ func (a *Access) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// refuseOIDC says that the provider failed. What exactly went wrong is for the log: it is about the
-// provider and not about the person.
+// refuseOIDC says that the provider failed.
 func (a *Access) refuseOIDC(w http.ResponseWriter, r *http.Request, page LoginPage, err error) {
 	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "the OpenID Connect provider did not log somebody in", slog.Any("error", err))
 	if errors.Is(err, context.Canceled) {
 		return // the browser is gone
 	}
-	a.refuseLogin(w, r, page, logins.ByOIDC, &control.Problem{Code: control.CodeUnauthorized, Detail: err.Error() + "; the log of the server says more. Log in again, or with a token"})
+	what := "did not answer"
+	if failed, ok := errors.AsType[*providerError](err); ok {
+		what = failed.what
+	}
+	a.refuseLogin(w, r, page, logins.ByOIDC, unauthorized("the OpenID Connect provider "+what+"; the log of the server says why. Log in again, or with a token"))
 }
 
 // short makes a text of a stranger fit for a message.
