@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/access/logins"
+	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -27,15 +32,33 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := api.New(api.Config{Service: service, Authenticate: i.authenticate, Logger: i.log})
+	who, err := i.newAccess(pool)
 	if err != nil {
 		return err
 	}
-	i.app.Mount(handler)
+	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: i.log})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	who.Mount(mux)
+	i.app.Mount(mux)
 	return nil
 }
 
-// authenticate says who makes a request on the private listener.
-func (i *Inbox) authenticate(*http.Request) (control.Access, error) {
-	return control.Access{}, &control.Problem{Code: control.CodeUnauthorized, Detail: "no token is known yet"}
+// newAccess makes what finds out who makes a request on the private listener.
+func (i *Inbox) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
+	console := i.settings.Console
+	cfg := access.Config{
+		Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool}),
+		URL: console.URL, TrustedProxies: i.settings.Listen.TrustedProxies, Logger: i.log,
+	}
+	if o := console.OIDC; o != nil {
+		cfg.OIDC = &access.OIDC{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret(), Scopes: o.Scopes, Claim: o.Claim, Allow: o.Allow}
+		for _, role := range o.Roles {
+			cfg.OIDC.Roles = append(cfg.OIDC.Roles, access.Role(role))
+		}
+	}
+	return access.New(cfg)
 }
