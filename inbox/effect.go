@@ -183,6 +183,7 @@ type ClaimedEvent struct {
 	OccurredAt  time.Time // zero if the provider gave none
 	ReceivedAt  time.Time
 	Traceparent string
+	Tenant      string // empty if it was recorded without one
 
 	// Body is the event's own bytes, as received; nil if BodyGone.
 	Body []byte

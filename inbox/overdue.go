@@ -28,6 +28,7 @@ type Overdue struct {
 	unknown     time.Time     // since when the outcome is unknown
 	now         time.Time
 	keyHash     []byte
+	tenant      string // of the event
 }
 
 // Which streams the effects are of.
@@ -42,7 +43,7 @@ const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now(),
-    (extract(epoch FROM now() - e.next_at) * 1000000)::bigint
+    (extract(epoch FROM now() - e.next_at) * 1000000)::bigint, coalesce(v.tenant, '')
 FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
@@ -100,7 +101,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				age, dueFor         int64
 			)
 			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
-				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &dueFor)
+				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &dueFor, &o.tenant)
 			if err != nil {
 				return err
 			}
@@ -210,7 +211,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 
 func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 	s := Settlement{
-		Effect: o.Effect, Event: o.Event, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
+		Effect: o.Effect, Event: o.Event, Tenant: o.tenant, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
 		Reason: ReasonLeaseExpired, Failure: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
 	}
 	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {

@@ -15,8 +15,9 @@ import (
 type Settlement struct {
 	Effect ID
 
-	// Event and Attempt are for reports; settling does not ask for them.
+	// Event, its Tenant and Attempt are for reports; settling does not ask for them.
 	Event   ID
+	Tenant  string
 	Attempt int
 
 	// Token fences an unfinished attempt: nothing happens unless the effect still

@@ -15,6 +15,8 @@ type Report struct {
 	Source string
 	Route  string
 	Target string
+	// Tenant is the event's; empty if it was recorded without one.
+	Tenant string
 
 	// Attempt is the number of the attempt that ended, from 1; 0 if none was made. Outcome is then
 	// empty: the effect was put off, or came to rest without an attempt.
@@ -82,7 +84,7 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	}
 	if a.cfg.Observe != nil && settled.Applied {
 		a.cfg.Observe(Report{
-			Effect: claim.Effect, Event: claim.Event.ID, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: number,
+			Effect: claim.Effect, Event: claim.Event.ID, Tenant: claim.Event.Tenant, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: number,
 			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
 		})
 	}
@@ -105,7 +107,7 @@ func (c *Client) reportExpired(ctx context.Context, s inbox.Settlement) {
 		slog.String("reason", string(s.Reason)))
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(Report{
-			Effect: s.Effect, Event: s.Event, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: s.Attempt,
+			Effect: s.Effect, Event: s.Event, Tenant: s.Tenant, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: s.Attempt,
 			State: s.State, Outcome: s.Outcome, Reason: s.Reason,
 		})
 	}

@@ -78,6 +78,16 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 	return nil
 }
 
+// leaveUnsettled takes the outcome from those events, from one on, of which it was not decided whether they are duplicates or
+// conflicts.
+func (d *delivery) leaveUnsettled(from int) {
+	for i := from; i < len(d.entries); i++ {
+		if d.entries[i].differs {
+			d.receipt.Items[i].Outcome = ""
+		}
+	}
+}
+
 // conflicting is a payload that differs from the recorded one.
 type conflictingPayload struct {
 	body  []byte

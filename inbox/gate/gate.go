@@ -59,6 +59,10 @@ type Config struct {
 	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
 	Keyring *seal.Keyring
 
+	// Counted, if set, is told of each delivery what became of its events, also of one that failed in part: those that
+	// are recorded have an outcome. at is the time in the ids of the events. It must not wait.
+	Counted func(a *inbox.Admission, r *inbox.Receipt, at time.Time)
+
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 
@@ -200,7 +204,7 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	d.seal(g.cfg.Keyring)
 	err := g.record(d)
 	if err != nil {
-		g.stats.count(&d.receipt) // parts of it may be committed
+		g.count(d) // parts of it may be committed
 	}
 	if errors.Is(err, ErrOverloaded) || errors.Is(err, errStopping) {
 		return inbox.Receipt{}, err
@@ -213,11 +217,13 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	for i := range d.entries {
 		if d.entries[i].differs {
 			if err := g.settleConflict(context.WithoutCancel(ctx), &d.entries[i], &d.receipt.Items[i]); err != nil {
+				d.leaveUnsettled(i)
+				g.count(d) // what is recorded is
 				return inbox.Receipt{}, err
 			}
 		}
 	}
-	g.stats.count(&d.receipt)
+	g.count(d)
 	g.countPlaces(d)
 	return d.receipt, nil
 }

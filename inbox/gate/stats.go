@@ -48,6 +48,14 @@ func (c *counters) count(r *inbox.Receipt) {
 	}
 }
 
+// count counts a delivery, once, when it is answered.
+func (g *Gate) count(d *delivery) {
+	g.stats.count(&d.receipt)
+	if g.cfg.Counted != nil {
+		g.cfg.Counted(d.admission, &d.receipt, d.queuedAt)
+	}
+}
+
 // Stats counts in memory; nothing asks the database.
 func (g *Gate) Stats() Stats {
 	return Stats{

@@ -60,6 +60,26 @@ var outcomes = [...]outcome{
 	outcomeKeyAwaited,
 }
 
+// acknowledged says that the sender was told that its events are recorded.
+func (o outcome) acknowledged() bool {
+	switch o {
+	case outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention:
+		return true
+	default:
+		return false
+	}
+}
+
+// unavailable says that the sender was asked to deliver again later.
+func (o outcome) unavailable() bool {
+	switch o {
+	case outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted, outcomeKeyAwaited:
+		return true
+	default:
+		return false
+	}
+}
+
 // reason says why a request was refused: the provider's reasons and these. It
 // is a metric label: the set is closed.
 type reason string

@@ -61,7 +61,7 @@ func (r *Receiver) Handle(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 
 	res, reply := r.serve(req)
-	req.source.count.observe(&res, req.tenant(), r.cfg.Now().Sub(req.started), req.waited)
+	req.source.count.observe(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), req.waited)
 	if req.known.operation != "" && res.outcome != outcomeRefused {
 		req.source.calls.call(req.known.operation, res.outcome)
 	}

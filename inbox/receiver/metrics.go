@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/refusal"
+	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
 // Metrics are the counters of the public door. Labels come from closed sets:
@@ -99,6 +100,15 @@ type sourceMetrics struct {
 	gate      prometheus.Observer
 	status    prometheus.Observer
 	wait      prometheus.Observer
+	rollup    map[string]*rollup.Counters // by tenant; nil where nothing is rolled up
+}
+
+// rollUp has the source's deliveries counted by minute, too.
+func (s *sourceMetrics) rollUp(r *rollup.Recorder, source int32, tenants []string) {
+	s.rollup = make(map[string]*rollup.Counters, len(tenants))
+	for _, tenant := range tenants {
+		s.rollup[tenant] = r.Counters(source, 0, tenant)
+	}
 }
 
 func (m *Metrics) source(name string, tenants []string) sourceMetrics {
@@ -128,24 +138,27 @@ func (m *Metrics) source(name string, tenants []string) sourceMetrics {
 
 // observe counts a delivery. The caller of an operation waited for its result for waited of the time
 // that it took.
-func (s *sourceMetrics) observe(res *result, tenant string, took, waited time.Duration) {
-	s.countOutcome(res, tenant)
+func (s *sourceMetrics) observe(res *result, tenant string, started time.Time, took, waited time.Duration) {
+	s.countOutcome(res, tenant, started)
 	s.seconds.Observe((took - waited).Seconds())
+	if res.outcome.acknowledged() {
+		s.rollup[tenant].AddLatency(started, took-waited)
+	}
 	if waited > 0 {
 		s.wait.Observe(waited.Seconds())
 	}
 }
 
 // observeStatus counts a question how an operation ended.
-func (s *sourceMetrics) observeStatus(res *result, tenant string, took, waited time.Duration) {
-	s.countOutcome(res, tenant)
+func (s *sourceMetrics) observeStatus(res *result, tenant string, started time.Time, took, waited time.Duration) {
+	s.countOutcome(res, tenant, started)
 	s.status.Observe((took - waited).Seconds())
 	if waited > 0 {
 		s.wait.Observe(waited.Seconds())
 	}
 }
 
-func (s *sourceMetrics) countOutcome(res *result, tenant string) {
+func (s *sourceMetrics) countOutcome(res *result, tenant string, started time.Time) {
 	counter := s.outcomes[tenant][res.outcome]
 	if counter == nil {
 		counter = s.outcomes[tenant][outcomeUnavailable]
@@ -156,6 +169,10 @@ func (s *sourceMetrics) countOutcome(res *result, tenant string) {
 			counter = s.unlisted
 		}
 		counter.Inc()
+		s.rollup[tenant].Add(started, rollup.Refused, 1)
+	}
+	if res.outcome.unavailable() {
+		s.rollup[tenant].Add(started, rollup.Unavailable, 1)
 	}
 }
 

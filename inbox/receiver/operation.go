@@ -225,7 +225,7 @@ func (r *Receiver) HandleStatus(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	res, reply := r.status(req, c.Param("event"))
-	req.source.count.observeStatus(&res, req.tenant(), r.cfg.Now().Sub(req.started), req.waited)
+	req.source.count.observeStatus(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), req.waited)
 	return r.write(c, req, &reply, &res)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/refusal"
+	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -131,6 +132,9 @@ type Config struct {
 	// Metrics may be nil: nothing is then counted.
 	Metrics *Metrics
 
+	// Rollup counts deliveries by minute for people to look at. It may be nil.
+	Rollup *rollup.Recorder
+
 	Logger *slog.Logger
 
 	// Node names this process in the lines of the log that tell of an event; empty leaves it out.
@@ -203,6 +207,9 @@ func New(cfg Config) (*Receiver, error) {
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
 		e, err := newEndpoint(name, source, &limits, tenantQuotas, cfg.Metrics)
+		if e != nil {
+			e.count.rollUp(cfg.Rollup, source.Inbox.ID, e.callers.tenants())
+		}
 		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
 			errs = append(errs, fmt.Errorf("receiver: source %q: AnswerOutcome and quotas of new keys need Outcomes", name))
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
 // Repeats says what becomes of a call of an operation with the arguments of another one that its
@@ -100,6 +101,7 @@ func (r *Receiver) flagRepeat(req *request, receipt *inbox.Receipt) {
 		return
 	}
 	req.source.repeats.flagged.Inc()
+	req.source.count.rollup[req.tenant()].Add(req.started, rollup.Suspected, 1)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.http.Context()), lookupTimeout)
 	defer cancel()
 	if err := r.cfg.Calls.MarkRepeat(ctx, receipt.Items[0].ID); err != nil {

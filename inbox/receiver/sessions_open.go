@@ -58,7 +58,7 @@ func (r *Receiver) handleSession(c echo.Context, serve func(*request) (result, p
 	r.metrics.inFlight.Add(1)
 	defer r.metrics.inFlight.Add(-1)
 	res, reply := serve(req)
-	req.source.count.observeStatus(&res, req.tenant(), r.cfg.Now().Sub(req.started), 0)
+	req.source.count.observeStatus(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), 0)
 	reply.Header = withHeader(reply.Header, "Cache-Control", "no-store")
 	return r.write(c, req, &reply, &res)
 }

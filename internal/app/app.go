@@ -29,6 +29,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
+	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
@@ -103,7 +104,8 @@ type App struct {
 	operations map[string]bool      // by source
 
 	gate   *gate.Gate
-	starts []step // in order
+	rollup *rollup.Recorder // what people look at of what this process does
+	starts []step           // in order
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
@@ -232,6 +234,9 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 		return err
 	}
 	if err := a.register(ctx); err != nil {
+		return err
+	}
+	if err := a.makeRollup(); err != nil {
 		return err
 	}
 	if err := a.makeOperations(); err != nil {

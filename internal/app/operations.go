@@ -90,12 +90,15 @@ func (a *App) makeGate() error {
 		return nil
 	}
 	var err error
+	if err := a.makeRollup(); err != nil { // a command has none yet
+		return err
+	}
 	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
 		return err
 	}
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, Counted: a.countEvents,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {
@@ -190,6 +193,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 			if r.Resolved {
 				resolved.WithLabelValues(r.Source, r.Route, r.Target).Inc()
 				a.settled(jobs.Report{Source: r.Source, Event: r.Event})
+				a.countProbed(&r)
 			}
 		},
 	})

@@ -100,7 +100,7 @@ func (a *App) makeWork() error {
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
-		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.settled(r) }, Now: a.cfg.Now,
+		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.countEffect(&r); a.settled(r) }, Now: a.cfg.Now,
 		Fits: a.fit.Err, Prune: pruner, Pruned: pruning.pruned,
 	})
 	if err != nil {

@@ -1,0 +1,79 @@
+package rollup
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind is what is counted.
+type Kind uint8
+
+// The kinds. Those of a source come first, then those of a route, then the times of acknowledgements.
+const (
+	// Recorded counts events that were new, whatever they were recorded as.
+	Recorded Kind = iota
+	// Duplicates counts events that were recorded before.
+	Duplicates
+	// Conflicts counts events that were recorded before with another payload.
+	Conflicts
+	// Unusable counts the recorded events that are dead letters themselves: what cannot be used, and what is older
+	// than keys are kept.
+	Unusable
+	// Suspected counts the recorded events that seem to repeat another one under another id.
+	Suspected
+	// LabelErrors counts labels that an event should have and that could not be made from it.
+	LabelErrors
+	// Refused counts requests that were refused.
+	Refused
+	// Unavailable counts requests that were answered with 503.
+	Unavailable
+	// Done counts effects that happened.
+	Done
+	// Retried counts attempts after which another one follows.
+	Retried
+	// Dead counts effects that became dead letters.
+	Dead
+	// Indeterminate counts effects whose outcome became unknown.
+	Indeterminate
+
+	firstLatency
+)
+
+// kinds is how many kinds there are.
+const kinds = int(firstLatency) + latencies
+
+var kindNames = [firstLatency]string{
+	Recorded: "recorded", Duplicates: "duplicate", Conflicts: "conflict", Unusable: "unusable", Suspected: "suspected", LabelErrors: "label_error",
+	Refused: "refused", Unavailable: "unavailable", Done: "done", Retried: "retried", Dead: "dead", Indeterminate: "indeterminate",
+}
+
+// String is the kind as it is stored. Stored: never change.
+func (k Kind) String() string {
+	switch {
+	case k < firstLatency:
+		return kindNames[k]
+	case k == firstLatency+latencies-1:
+		return "ack_longer"
+	case int(k) < kinds:
+		return fmt.Sprintf("ack_%dms", latencyBounds[k-firstLatency]/time.Millisecond)
+	}
+	return ""
+}
+
+// byName are the kinds as they are stored.
+func byName() map[string]Kind {
+	out := make(map[string]Kind, kinds)
+	for k := range Kind(kinds) {
+		out[k.String()] = k
+	}
+	return out
+}
+
+// names are all kinds as they are stored.
+func names() []string {
+	out := make([]string, kinds)
+	for k := range Kind(kinds) {
+		out[k] = k.String()
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package rollup
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// latencies is how many counts a [Latency] has.
+const latencies = 13
+
+// latencyBounds are the upper ends of the counts but for the last, which has none. Stored in the names of kinds: never
+// change one.
+var latencyBounds = [latencies - 1]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+}
+
+// latencyOf is the kind that counts an acknowledgement which took so long.
+func latencyOf(took time.Duration) Kind {
+	for i, bound := range latencyBounds {
+		if took <= bound {
+			return firstLatency + Kind(i)
+		}
+	}
+	return firstLatency + latencies - 1
+}
+
+// Latency counts acknowledgements by how long they took, from the headers of a delivery to its answer: up to 1, 2, 5, 10, 20,
+// 50, 100, 200 and 500 ms, 1, 2 and 5 s, and longer.
+type Latency [latencies]int64
+
+// Count is how many acknowledgements there were.
+func (l *Latency) Count() (n int64) {
+	for _, c := range l {
+		n += c
+	}
+	return n
+}
+
+// Quantile estimates the time within which the share q of the acknowledgements were made, such as 0.95: exact to the
+// bounds of the count in which it lies, and evenly spread between them. Without acknowledgements it is 0; what lies beyond the
+// last bound is 5 s.
+func (l *Latency) Quantile(q float64) time.Duration {
+	total := l.Count()
+	if total == 0 {
+		return 0
+	}
+	rank, below := math.Min(math.Max(q, 0), 1)*float64(total), 0.0
+	low := time.Duration(0)
+	for i, high := range latencyBounds {
+		n := float64(l[i])
+		if n > 0 && below+n >= rank {
+			return low + time.Duration(float64(high-low)*(rank-below)/n)
+		}
+		below, low = below+n, high
+	}
+	return low
+}
+
+// MarshalJSON gives the number of acknowledgements and three quantiles in seconds.
+func (l Latency) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Count int64   `json:"count"`
+		P50   float64 `json:"p50_seconds"`
+		P95   float64 `json:"p95_seconds"`
+		P99   float64 `json:"p99_seconds"`
+	}{l.Count(), l.Quantile(0.5).Seconds(), l.Quantile(0.95).Seconds(), l.Quantile(0.99).Seconds()})
+}

@@ -1,0 +1,208 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Executor carries out one statement in a transaction of its own. A *pgxpool.Pool is one.
+type Executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Config configures a [Recorder]. DB and Node are required.
+type Config struct {
+	DB Executor
+
+	// Node tells this process from others, for as long as any of them runs: the id of its row in the table of nodes or, for
+	// a command, a fresh id.
+	Node inbox.ID
+
+	// Now is the clock of the gate. It defaults to time.Now.
+	Now func() time.Time
+
+	// Every is the pause between two flushes. It defaults to 10 s.
+	Every time.Duration
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+
+	// statement replaces the one that writes a batch, in tests.
+	statement string
+}
+
+// statementTimeout bounds one statement of a flush.
+const statementTimeout = 5 * time.Second
+
+// Recorder counts in memory and writes what it has counted every few seconds. It is safe for concurrent use.
+type Recorder struct {
+	cfg Config
+
+	mu       sync.Mutex                                // for those who add to counters
+	counters atomic.Pointer[map[place]*Counters]       // never changed, only replaced
+	flushing chan struct{}                             // held by whoever flushes
+	pending  pending                                   // the following are of whoever flushes
+	batch    *batch                                    // whose commit is not confirmed
+	number   int64                                     // of the last batch
+	written  time.Time                                 // when the last batch was confirmed
+	until    time.Time                                 // what was counted before is written
+	failing  bool                                      // the last flush failed
+	stop     func(ctx context.Context) (stopped error) // nil until it is started
+}
+
+// New makes a recorder; [Recorder.Start] sets it going.
+func New(cfg Config) (*Recorder, error) {
+	var errs []error
+	if cfg.DB == nil {
+		errs = append(errs, errors.New("rollup: DB is required"))
+	}
+	if cfg.Node.IsZero() {
+		errs = append(errs, errors.New("rollup: Node is required"))
+	}
+	if cfg.Every < 0 {
+		errs = append(errs, errors.New("rollup: Every must not be negative"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	cfg.Every = cmp.Or(cfg.Every, 10*time.Second)
+	cfg.statement = cmp.Or(cfg.statement, writeBatch)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Recorder{cfg: cfg, flushing: make(chan struct{}, 1), pending: newPending()}
+	r.counters.Store(&map[place]*Counters{})
+	return r, nil
+}
+
+// Counters gives the counts of a source, or of one of its routes, for a tenant. Route 0 is the source itself; an empty tenant is
+// nobody in particular. It neither waits nor allocates for what it has given before. A nil recorder gives nil, which counts
+// nothing.
+func (r *Recorder) Counters(source, route int32, tenant string) *Counters {
+	if r == nil {
+		return nil
+	}
+	at := place{source, route, tenant}
+	if c, ok := (*r.counters.Load())[at]; ok {
+		return c
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := *r.counters.Load()
+	if c, ok := known[at]; ok {
+		return c
+	}
+	c := &Counters{place: at}
+	more := maps.Clone(known)
+	more[at] = c
+	r.counters.Store(&more)
+	return c
+}
+
+// Now is the time by which the recorder counts.
+func (r *Recorder) Now() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return r.cfg.Now()
+}
+
+// Before anything is counted, so that a process that dies is known to have counted something.
+const writeStart = `INSERT INTO stat_flush (node_id, batch, flushed_at, ended) VALUES ($1, 0, $2, false)`
+
+// After an upgrade nothing is known of the sources. The oldest and the newest events tell of those that are not quiet.
+const readTimes = `
+INSERT INTO stat_source (source_id, tenant, first_event_at, last_event_at)
+SELECT e.source_id, coalesce(e.tenant, s.tenant), min(e.received_at), max(e.received_at)
+FROM ((SELECT o.source_id, o.tenant, o.received_at FROM inbox_event o ORDER BY o.id LIMIT 10000)
+    UNION ALL
+    (SELECT n.source_id, n.tenant, n.received_at FROM inbox_event n ORDER BY n.id DESC LIMIT 10000)) e
+JOIN source s ON s.id = e.source_id
+WHERE NOT EXISTS (SELECT FROM stat_source)
+GROUP BY 1, 2
+ON CONFLICT ON CONSTRAINT stat_source_pkey DO NOTHING`
+
+// Start notes that this process counts, and begins to flush. Without the note nothing is counted for certain, so that its
+// error is one of the start.
+func (r *Recorder) Start(ctx context.Context) error {
+	r.until = r.cfg.Now()
+	if err := r.exec(ctx, writeStart, r.cfg.Node, r.until); err != nil {
+		return fmt.Errorf("starting to count: %w", err)
+	}
+	if err := r.exec(ctx, readTimes); err != nil {
+		r.cfg.Logger.WarnContext(ctx, "when the last event of each source came could not be read", slog.Any("error", err))
+	}
+	r.written = r.until
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(r.cfg.Every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				r.logged(ctx, r.Flush(ctx))
+			}
+		}
+	}()
+	r.stop = func(stop context.Context) error {
+		cancel()
+		select {
+		case <-done:
+			return nil
+		case <-stop.Done():
+			return context.Cause(stop)
+		}
+	}
+	return nil
+}
+
+// Stop writes what is left and says that there is no more. Nothing may be counted any more when it is called.
+func (r *Recorder) Stop(ctx context.Context) error {
+	if r.stop == nil {
+		return nil
+	}
+	if err := r.stop(ctx); err != nil {
+		return err
+	}
+	if err := r.flush(ctx, true); err != nil {
+		return fmt.Errorf("writing the last counts: %w", err)
+	}
+	return nil
+}
+
+// logged reports the first failure after a success, and the first success after a failure.
+func (r *Recorder) logged(ctx context.Context, err error) {
+	switch {
+	case err != nil && ctx.Err() == nil && !r.failing:
+		r.failing = true
+		r.cfg.Logger.WarnContext(ctx, "counts could not be written; they are kept and written later", slog.Any("error", err))
+	case err == nil && r.failing:
+		r.failing = false
+		r.cfg.Logger.InfoContext(ctx, "counts are written again")
+	}
+}
+
+func (r *Recorder) exec(ctx context.Context, sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	_, err := r.cfg.DB.Exec(ctx, sql, args...)
+	return err
+}

@@ -1,0 +1,82 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Point is what was counted in one minute or hour, which begins at At.
+type Point struct {
+	At time.Time `json:"at"`
+	Counts
+}
+
+// Series is a window minute by minute, or hour by hour.
+type Series struct {
+	// Step is how long each point is; the last one is not over yet.
+	Step time.Duration `json:"-"`
+	// Points are in the order of time, and there is one for each minute or hour.
+	Points []Point `json:"points"`
+}
+
+func seriesQuery(f *Filter) (sql string, args []any, err error) {
+	table, column, unit, n, err := f.window().step()
+	if err != nil {
+		return "", nil, err
+	}
+	q := query{args: []any{unit, n - 1, names()}}
+	narrow := q.narrow(f)
+	return `
+SELECT c.at, one.kind, sum(c.n)::bigint
+FROM (SELECT date_bin($1::interval, now(), 'epoch') - $2::int * $1::interval AS since OFFSET 0) w
+CROSS JOIN source s
+CROSS JOIN unnest($3::text[]) AS one (kind)
+CROSS JOIN LATERAL (
+    SELECT k.` + column + ` AS at, sum(k.n)::bigint AS n
+    FROM ` + table + ` k
+    WHERE k.source_id = s.id AND k.kind = one.kind AND k.` + column + ` >= w.since` + narrow + `
+    GROUP BY 1) c
+WHERE true` + q.where.String() + `
+GROUP BY 1, 2`, q.args, nil
+}
+
+// Series gives what was counted in the window, minute by minute or hour by hour, of all that the filter takes together.
+func (r *Reader) Series(ctx context.Context, f Filter) (Series, error) {
+	sql, args, err := seriesQuery(&f)
+	if err != nil {
+		return Series{}, err
+	}
+	_, _, unit, n, _ := f.window().step()
+	since, _, err := r.ends(ctx, unit, n)
+	if err != nil {
+		return Series{}, err
+	}
+	out := Series{Step: unit, Points: make([]Point, n)}
+	for i := range out.Points {
+		out.Points[i].At = since.Add(time.Duration(i) * unit)
+	}
+	rows, err := r.db.Query(ctx, sql, args...)
+	if err != nil {
+		return Series{}, fmt.Errorf("reading counts: %w", err)
+	}
+	var (
+		at   time.Time
+		kind string
+		sum  int64
+		all  = byName()
+	)
+	_, err = pgx.ForEachRow(rows, []any{&at, &kind, &sum}, func() error {
+		i := int(at.Sub(since) / unit)
+		if k, ok := all[kind]; ok && i >= 0 { // the next minute may have begun since
+			*out.Points[min(i, n-1)].of(k) += sum
+		}
+		return nil
+	})
+	if err != nil {
+		return Series{}, fmt.Errorf("reading counts: %w", err)
+	}
+	return out, nil
+}

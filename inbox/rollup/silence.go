@@ -1,0 +1,125 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// What silence is judged by.
+const (
+	// usualDays is how far back the usual pauses of a source are looked for: far enough that a pause over every
+	// weekend is among them.
+	usualDays = 15
+
+	// leastEvents is how many events a source must have had in that time for its pauses to be usual.
+	leastEvents = 10
+
+	// leastSilence is the shortest silence that is reported.
+	leastSilence = 15 * time.Minute
+
+	// intervals is how many usual intervals without an event are a silence.
+	intervals = 20
+)
+
+// Activity is when a source has events.
+type Activity struct {
+	Source string `json:"source"`
+
+	// FirstEvent and LastEvent are when the first and the last event came. They are nil if none was counted. Of a source that was
+	// quiet around an upgrade, those of before may be missing.
+	FirstEvent *time.Time `json:"first_event,omitempty"`
+	LastEvent  *time.Time `json:"last_event,omitempty"`
+
+	// Events is how many came in the last 15 days.
+	Events int64 `json:"events"`
+
+	// Interval is the mean time between them, and LongestPause the longest time without one between two of them, in whole hours; 0 if
+	// there were fewer than 10.
+	Interval     time.Duration `json:"-"`
+	LongestPause time.Duration `json:"-"`
+
+	// Quiet is how long ago the last event came.
+	Quiet time.Duration `json:"-"`
+
+	// Silent says that this is longer than is usual: longer than one and a half times the longest pause, than 20 intervals and than
+	// 15 minutes.
+	Silent bool `json:"silent"`
+}
+
+// SilentAfter is how long the source may be quiet before it counts as silent; 0 is not known, since it had too few events.
+func (a *Activity) SilentAfter() time.Duration {
+	if a.Events < leastEvents {
+		return 0
+	}
+	return max(a.LongestPause+a.LongestPause/2, intervals*a.Interval, leastSilence)
+}
+
+func activityQuery(f *Filter) (sql string, args []any) {
+	q := query{args: []any{usualDays, Recorded.String()}}
+	narrow, times := "", ""
+	if f.Tenant != "" {
+		tenant := q.arg(f.Tenant)
+		narrow, times = " AND k.tenant = "+tenant, " AND t.tenant = "+tenant
+	}
+	if f.Source != "" {
+		q.and("s.name = %s", f.Source)
+	}
+	return `
+SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.first, coalesce(u.pause, interval '0'), now()
+FROM source s
+CROSS JOIN LATERAL (
+    SELECT min(t.first_event_at) AS first, max(t.last_event_at) AS last FROM stat_source t WHERE t.source_id = s.id` + times + `) t
+CROSS JOIN LATERAL (
+    SELECT sum(h.n)::bigint AS n, min(h.hour) AS first, max(h.hour - h.before) - interval '1 hour' AS pause
+    FROM (
+        SELECT k.hour, sum(k.n) AS n, lag(k.hour) OVER (ORDER BY k.hour) AS before
+        FROM stat_hour k
+        WHERE k.source_id = s.id AND k.kind = $2 AND k.hour >= now() - $1::int * interval '1 day'` + narrow + `
+        GROUP BY k.hour) h) u
+WHERE true` + q.where.String() + `
+ORDER BY 1`, q.args
+}
+
+// Activities gives for each source when it has events, and whether it is silent now. Of the filter, Source and Tenant count; a tenant
+// sees sources that have, or had, events of theirs.
+func (r *Reader) Activities(ctx context.Context, f Filter) ([]Activity, error) {
+	sql, args := activityQuery(&f)
+	rows, err := r.db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading when sources have events: %w", err)
+	}
+	out := []Activity{}
+	var (
+		a     Activity
+		first *time.Time
+		pause time.Duration
+		now   time.Time
+	)
+	_, err = pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &first, &pause, &now}, func() error {
+		if f.Tenant == "" || a.LastEvent != nil {
+			out = append(out, a.judged(first, pause, now))
+		}
+		a = Activity{}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading when sources have events: %w", err)
+	}
+	return out, nil
+}
+
+func (a Activity) judged(first *time.Time, pause time.Duration, now time.Time) Activity {
+	if a.LastEvent == nil {
+		return a
+	}
+	a.Quiet = max(now.Sub(*a.LastEvent), 0)
+	if a.Events >= leastEvents && first != nil {
+		a.LongestPause = max(pause, 0)
+		a.Interval = max(a.LastEvent.Sub(*first), 0) / time.Duration(a.Events)
+		a.Silent = a.Quiet > a.SilentAfter()
+	}
+	return a
+}
