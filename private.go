@@ -28,7 +28,7 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := control.NewService(control.Config{Pool: pool, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known})
+	service, err := control.NewService(control.Config{Pool: pool, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, Ready: i.app.Ready})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ type AgentSessionFilter struct {
 	Credential string
 	// Run is exact.
 	Run string
+	// Callers takes the sessions that one of these credentials opened; nil takes those of all.
+	Callers []Caller
 	// Open leaves out those that have expired or were revoked.
 	Open bool
 	// Since is the earliest opening.
@@ -25,6 +27,9 @@ type AgentSessionFilter struct {
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
+
+// Caller is a credential of a source of operations.
+type Caller struct{ Source, Credential string }
 
 // AgentSessionRow is one line of a list of sessions. It holds nothing of the token.
 type AgentSessionRow struct {
@@ -49,12 +54,20 @@ FROM agent_session a JOIN source s ON s.id = a.source_id
 WHERE ($1::text = '' OR s.name = $1) AND ($2::text = '' OR a.credential = $2) AND ($3::text = '' OR a.run = $3)
     AND (NOT $4::boolean OR a.revoked_at IS NULL AND a.expires_at > now())
     AND ($5::uuid IS NULL OR a.id >= $5) AND ($6::uuid IS NULL OR a.id < $6)
+    AND ($8::text[] IS NULL OR (s.name, a.credential) IN (SELECT * FROM unnest($8::text[], $9::text[])))
 ORDER BY a.id DESC
 LIMIT $7`
 
 // AgentSessions gives one page of sessions, newest first.
 func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) ([]AgentSessionRow, error) {
-	rows, err := l.pool.Query(ctx, listAgentSessions, f.Source, f.Credential, f.Run, f.Open, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit))
+	var sources, credentials []string // nil: all
+	if f.Callers != nil {
+		sources, credentials = []string{}, []string{}
+	}
+	for _, caller := range f.Callers {
+		sources, credentials = append(sources, caller.Source), append(credentials, caller.Credential)
+	}
+	rows, err := l.pool.Query(ctx, listAgentSessions, f.Source, f.Credential, f.Run, f.Open, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit), sources, credentials)
 	if err != nil {
 		return nil, fmt.Errorf("listing sessions: %w", err)
 	}

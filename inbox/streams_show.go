@@ -26,6 +26,8 @@ type StreamEffect struct {
 	NextAt   *time.Time `json:"next_at,omitempty"`
 	// Revision moves whenever the effect leaves a state at rest or is decided about.
 	Revision int `json:"revision"`
+	// Tenant is the event's; empty is nobody in particular.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // StreamDetail is all that is known of one stream.
@@ -121,9 +123,10 @@ func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) 
 
 const streamEffectColumns = `
 SELECT x.id, x.event_id, e.event_id, e.type, coalesce(trim_scale(x.sequence_number)::text, ''), x.state, coalesce(x.reason, ''),
-    x.attempts, x.next_at, x.revision
+    x.attempts, x.next_at, x.revision, coalesce(e.tenant, s.tenant)
 FROM effect x
-JOIN inbox_event e ON e.id = x.event_id`
+JOIN inbox_event e ON e.id = x.event_id
+JOIN source s ON s.id = e.source_id`
 
 const namedStreamEffects = streamEffectColumns + `
 WHERE x.id = ANY ($1::uuid[])`

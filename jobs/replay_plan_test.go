@@ -146,7 +146,7 @@ func TestAPlanCanBeCancelledWhileItIsMade(t *testing.T) {
 		if items != 2 {
 			return
 		}
-		list, err := r.List(t.Context(), replay.Planning, inbox.ID{}, 0)
+		list, err := r.List(t.Context(), replay.Filter{State: replay.Planning})
 		if err != nil || len(list) != 1 || list[0].Summary.Items != 2 {
 			t.Errorf("%+v, %v", list, err)
 			return

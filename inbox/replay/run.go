@@ -257,13 +257,24 @@ func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 const listReplays = `
 SELECT ` + replayColumns + `
 FROM replay
-WHERE ($1::text = '' OR state = $1) AND ($2::uuid IS NULL OR id < $2)
+WHERE ($1::text = '' OR state = $1) AND ($2::uuid IS NULL OR id < $2) AND ($3::text = '' OR scope->>'tenant' = $3)
 ORDER BY id DESC
-LIMIT $3`
+LIMIT $4`
 
-// List gives one page of replays, newest first; an empty state takes all.
-func (r *Store) List(ctx context.Context, state State, before inbox.ID, limit int) ([]Replay, error) {
-	rows, err := r.pool.Query(ctx, listReplays, string(state), before, row.PageSize(limit))
+// Filter narrows a list of replays; a zero field does not.
+type Filter struct {
+	State State
+	// Tenant takes the replays whose scope is narrowed to this tenant.
+	Tenant string
+	// Before is the last ID of the page before this one; zero starts at the newest.
+	Before inbox.ID
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// List gives one page of replays, newest first.
+func (r *Store) List(ctx context.Context, f Filter) ([]Replay, error) {
+	rows, err := r.pool.Query(ctx, listReplays, string(f.State), f.Before, f.Tenant, row.PageSize(f.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("listing replays: %w", err)
 	}

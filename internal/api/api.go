@@ -8,8 +8,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,22 +51,37 @@ func New(cfg Config) (*API, error) {
 		cfg.Timeout = 25 * time.Second
 	}
 	a := &API{cfg: cfg, mux: http.NewServeMux()}
-	methods := map[string][]string{}
+	paths := map[string]map[string]http.Handler{}
 	for _, operation := range control.Operations() {
 		d := operation.Describe()
-		a.mux.Handle(d.Method+" "+Prefix+d.Path, a.serve(operation))
-		methods[d.Path] = append(methods[d.Path], d.Method)
+		if paths[d.Path] == nil {
+			paths[d.Path] = map[string]http.Handler{}
+		}
+		paths[d.Path][d.Method] = a.serve(operation)
 	}
-	for path, allowed := range methods {
-		a.mux.HandleFunc(Prefix+path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			a.refuse(w, r, &control.Problem{Code: control.CodeMethod, Detail: "this path takes " + strings.Join(allowed, ", ")})
-		})
+	for path, methods := range paths {
+		a.mux.Handle(Prefix+path, a.dispatch(methods))
 	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, &control.Problem{Code: control.CodeNotFound, Detail: "the API has no such path"})
 	})
 	return a, nil
+}
+
+// dispatch serves a path by its methods. The mux does not: to it, a method that a path lacks would be one of a more general path.
+func (a *API) dispatch(methods map[string]http.Handler) http.Handler {
+	if read := methods[http.MethodGet]; read != nil {
+		methods[http.MethodHead] = read
+	}
+	allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if handler := methods[r.Method]; handler != nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", allowed)
+		a.refuse(w, r, &control.Problem{Code: control.CodeMethod, Detail: "this path takes " + allowed})
+	})
 }
 
 // requestID is the key of the id of a request in its context.
@@ -97,6 +115,12 @@ func (a *API) serve(operation control.Definition) http.Handler {
 		})
 		if err != nil {
 			a.refuse(w, r, err)
+			return
+		}
+		if content, ok := answer.(control.Content); ok {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.Name}))
+			_, _ = w.Write(content.Bytes) // the peer is gone, and there is nobody else to tell
 			return
 		}
 		text, err := json.Marshal(answer)

@@ -12,13 +12,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // serve starts a server of the API on a schema of the test's own, for whoever sends the token "good".
 func serve(t *testing.T, access control.Access) *api.Client {
 	t.Helper()
-	service, err := control.NewService(control.Config{Pool: inboxtest.Pool(t)})
+	service, err := control.NewService(control.Config{Pool: inboxtest.Pool(t), Settings: &config.Config{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestTheClientAsksWhatTheServerAnswers(t *testing.T) {
 	if err != nil || page.Data == nil || len(page.Data) != 0 || page.HasMore {
 		t.Errorf("an empty list is %+v, %v", page, err)
 	}
-	_, err = control.Call(t.Context(), client, &control.ShowEvent, control.ReferenceRequest{Ref: "stripe/evt_1/with slash?&#"})
+	_, err = control.Call(t.Context(), client, &control.ShowEvent, control.EventReference{Ref: "stripe/evt_1/with slash?&#"})
 	if problem, ok := errors.AsType[*control.Problem](err); !ok || problem.Code != control.CodeNotFound {
 		t.Errorf("an event that is not there gives %v", err)
 	}
@@ -72,7 +73,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(response.Body)
-		response.Body.Close()
+		_ = response.Body.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestAParameterThatIsUnknownIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response.Body.Close()
+		_ = response.Body.Close()
 		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s gives %d", query, response.StatusCode)
 		}

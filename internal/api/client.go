@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"reflect"
 	"strings"
@@ -72,6 +73,14 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 			return fmt.Errorf("the server answered %s, and not as Oncegate's API does: is %s the address of the private listener?", answer.Status, c.Server)
 		}
 		return &control.Problem{Code: p.Code, Detail: p.Detail}
+	}
+	if content, ok := response.(*control.Content); ok {
+		_, parameters, err := mime.ParseMediaType(answer.Header.Get("Content-Disposition"))
+		if err != nil {
+			return fmt.Errorf("reading the server's answer: %w", err)
+		}
+		*content = control.Content{Name: parameters["filename"], Bytes: text}
+		return nil
 	}
 	if err := json.Unmarshal(text, response); err != nil {
 		return fmt.Errorf("reading the server's answer: %w", err)

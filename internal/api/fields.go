@@ -67,7 +67,7 @@ func setText(target reflect.Value, texts []string) error {
 		target.Set(value)
 		return nil
 	}
-	if into, ok := target.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if into, ok := reflect.TypeAssert[encoding.TextUnmarshaler](target.Addr()); ok {
 		if err := into.UnmarshalText([]byte(text)); err != nil {
 			return fmt.Errorf("%q is not valid", text)
 		}
@@ -118,7 +118,7 @@ func texts(value reflect.Value) ([]string, error) {
 }
 
 func text(value reflect.Value) (string, error) {
-	if from, ok := value.Interface().(encoding.TextMarshaler); ok {
+	if from, ok := reflect.TypeAssert[encoding.TextMarshaler](value); ok {
 		b, err := from.MarshalText()
 		return string(b), err
 	}
@@ -129,8 +129,9 @@ func text(value reflect.Value) (string, error) {
 		return strconv.FormatBool(value.Bool()), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return strconv.FormatInt(value.Int(), 10), nil
+	default:
+		return "", fmt.Errorf("a %v cannot be given in an address", value.Type())
 	}
-	return "", fmt.Errorf("a %v cannot be given in an address", value.Type())
 }
 
 // decodeAddress fills the fields of a request that come in the path and the query.

@@ -2,54 +2,48 @@ package control
 
 import (
 	"context"
-	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// PageRequest is how every list is asked for its pages.
-type PageRequest struct {
-	// Limit is the most rows of the page, from 1 to 1,000; 0 is 50.
-	Limit int `json:"limit,omitempty"`
-
-	// After is the cursor of a page before: its next.
-	After string `json:"after,omitempty"`
+// effectStates are all states of effects.
+func effectStates() []string {
+	return []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
 }
 
-// limit gives the size of the page, or refuses it.
-func (p PageRequest) limit() (int, error) {
-	switch {
-	case p.Limit == 0:
-		return defaultPage, nil
-	case p.Limit < 0 || p.Limit > maxPage:
-		return 0, invalid("limit %d: must be from 1 to %d", p.Limit, maxPage)
-	}
-	return p.Limit, nil
-}
+// admissions are how an event may be admitted, other than as ok.
+func admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
 
-const (
-	defaultPage = 50
-	maxPage     = 1000
-)
-
-// tenant is the tenant that a list is narrowed to: the caller's own, or the one that is asked for.
-func (a Access) tenant(asked string) (string, error) {
-	if a.Tenant == "" || asked == "" || asked == a.Tenant {
-		return or(a.Tenant, asked), nil
+// oneOf refuses a word that is none of the known ones.
+func oneOf(field, word string, known []string) error {
+	if word == "" || slices.Contains(known, word) {
+		return nil
 	}
-	return "", &Problem{Code: CodeForbidden, Detail: fmt.Sprintf("your access is limited to the tenant %s", a.Tenant)}
+	return invalid("%s %q is unknown; known are %s", field, word, strings.Join(known, ", "))
 }
 
 // ListEventsRequest narrows a list of events; a zero field does not.
 type ListEventsRequest struct {
 	PageRequest
-	Source string    `json:"source,omitempty"`
-	Tenant string    `json:"tenant,omitempty"`
-	Type   string    `json:"type,omitempty"`
-	State  string    `json:"state,omitempty"`
-	Route  string    `json:"route,omitempty"`
-	Since  time.Time `json:"since,omitzero"`
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Type is the event's type, exact.
+	Type string `json:"type,omitempty"`
+
+	// State takes events that have an effect in this state, or, for unusable, beyond_retention and unrouted, events so admitted.
+	State string `json:"state,omitempty"`
+
+	// Route takes events that have an effect of this route.
+	Route string `json:"route,omitempty"`
+
+	// Since is the earliest receipt.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // ListEvents lists events.
@@ -57,61 +51,61 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 	ID: "list_events", Method: "GET", Path: "/events", Scope: ReadMetadata,
 	Summary: "List events, newest first.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListEventsRequest) (page inbox.Page[inbox.EventRow], err error) {
-		limit, err := r.limit()
+		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
 		}
-		tenant, err := access.tenant(r.Tenant)
-		if err != nil {
+		if err := oneOf("state", r.State, append(effectStates(), admissions()...)); err != nil {
 			return page, err
 		}
-		before, err := idCursor(r.After)
-		if err != nil {
-			return page, err
-		}
-		rows, err := s.lister.Events(ctx, inbox.EventFilter{
-			Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Before: before, Limit: limit + 1,
-		})
-		if err != nil {
-			return page, err
-		}
-		return inbox.PageOf(rows, limit, func(row inbox.EventRow) string { return row.ID.String() }), nil
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.EventRow, error) {
+			return s.lister.Events(ctx, inbox.EventFilter{
+				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Before: before, Limit: limit,
+			})
+		}, func(row *inbox.EventRow) inbox.ID { return row.ID })
 	},
 }
 
-// idCursor reads the cursor of a list that is ordered by id.
-func idCursor(after string) (inbox.ID, error) {
-	if after == "" {
-		return inbox.ID{}, nil
-	}
-	id, err := inbox.ParseID(after)
-	if err != nil {
-		return id, invalid("after: not a cursor of this list; use the next of the page before")
-	}
-	return id, nil
-}
-
-// ReferenceRequest names one thing.
-type ReferenceRequest struct {
-	// Ref is our id, or source/event-id where the thing is an event.
+// EventReference names an event.
+type EventReference struct {
+	// Ref is Oncegate's id of the event, or its key, source/event-id.
 	Ref string `json:"ref"`
 }
 
 // ShowEvent shows one event with its effects.
-var ShowEvent = Operation[ReferenceRequest, *inbox.EventDetail]{
+var ShowEvent = Operation[EventReference, *inbox.EventDetail]{
 	ID: "show_event", Method: "GET", Path: "/events/{ref}", Scope: ReadMetadata,
-	Summary: "Show one event with its effects.",
-	Do: func(ctx context.Context, s *Service, access Access, r ReferenceRequest) (*inbox.EventDetail, error) {
-		event, err := s.lister.Event(ctx, r.Ref)
+	Summary: "Show one event with its effects, but without its body.",
+	Do: func(ctx context.Context, s *Service, access Access, r EventReference) (*inbox.EventDetail, error) {
+		return s.event(ctx, access, r.Ref)
+	},
+}
+
+// event reads an event that the access may see.
+func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.EventDetail, error) {
+	event, err := s.lister.Event(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := access.owns(event.Tenant, "event", ref); err != nil {
+		return nil, err
+	}
+	if event.EffectRows == nil {
+		event.EffectRows = []inbox.EffectRow{}
+	}
+	return event, nil
+}
+
+// ReadEventBody gives the exact bytes of an event's body.
+var ReadEventBody = Operation[EventReference, Content]{
+	ID: "read_event_body", Method: "GET", Path: "/events/{ref}/body", Scope: ReadPayload,
+	Summary: "Give the exact bytes of an event's body.",
+	Do: func(ctx context.Context, s *Service, access Access, r EventReference) (Content, error) {
+		event, err := s.event(ctx, access, r.Ref)
 		if err != nil {
-			return nil, err
+			return Content{}, err
 		}
-		if access.Tenant != "" && event.Tenant != access.Tenant {
-			return nil, fmt.Errorf("event %s: %w", r.Ref, inbox.ErrNotFound)
-		}
-		if event.EffectRows == nil {
-			event.EffectRows = []inbox.EffectRow{}
-		}
-		return event, nil
+		body, err := s.lister.Body(ctx, event.ID)
+		return Content{Name: "event-" + event.ID.String() + ".bin", Bytes: body}, err
 	},
 }

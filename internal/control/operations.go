@@ -3,6 +3,20 @@ package control
 // Operations are all operations, in the order of the API's description.
 func Operations() []Definition {
 	return []Definition{
-		&ListEvents, &ShowEvent,
+		&ListEvents, &ShowEvent, &ReadEventBody,
+		&ListEffects, &ShowEffect, &ListAttempts, &ListItems,
+		&ListDeadLetters, &GroupDeadLetters, &ShowDeadLetter,
+		&ListIndeterminates, &GroupIndeterminates,
+		&ListConflicts, &ShowConflict, &ReadConflictBody, &ListConflictChanges,
+		&ListRefusals, &ShowRefusal, &ReadRefusalBody,
+		&ListStreams, &ShowStream, &ListUndecided,
+		&ListReplays, &ShowReplay, &ListReplayItems,
+		&ShowOperation, &ListAgentSessions,
+		&ListSuppressions, &CheckSuppression,
+		&ListOutbox, &ReadOutboxPayload,
+		&ListSources, &ShowSource, &ListRoutes,
+		&ListProviders, &ShowProvider,
+		&ListRetention, &ShowPruning,
+		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
 	}
 }

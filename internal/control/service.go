@@ -1,13 +1,17 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/inbox/suppression"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -30,14 +34,23 @@ type Config struct {
 	// Catalog are the providers that are known, by name.
 	Catalog map[string]*providers.Provider
 
+	// Version is that of the program.
+	Version string
+
+	// Ready says why the process cannot keep its promise now; nil where no server answers.
+	Ready func(context.Context) error
+
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
 // Service carries out the operations. It is safe for use by several goroutines at once.
 type Service struct {
-	cfg    Config
-	lister *inbox.Lister
+	cfg          Config
+	lister       *inbox.Lister
+	replays      *replay.Store
+	operations   *inbox.Operations
+	suppressions *suppression.Store
 }
 
 // NewService makes a Service.
@@ -51,5 +64,19 @@ func NewService(cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring)}, nil
+	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring)}
+	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
+	if err != nil {
+		return nil, err
+	}
+	if s.replays, err = replay.New(replay.Config{Pool: cfg.Lists, Store: effects}); err != nil {
+		return nil, err
+	}
+	if s.operations, err = inbox.NewOperations(inbox.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+		return nil, err
+	}
+	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+		return nil, err
+	}
+	return s, nil
 }

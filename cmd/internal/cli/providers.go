@@ -3,14 +3,13 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -52,73 +51,6 @@ func unknownProvider(name string, all map[string]*providers.Provider) error {
 	return usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds those of a configuration", clean(name))
 }
 
-// providerRow is one line of the list.
-type providerRow struct {
-	Name     string `json:"name"`
-	Title    string `json:"title"`
-	Verifies string `json:"verifies"`
-	Proves   string `json:"proves"`
-	ID       string `json:"id"`
-	Order    string `json:"order"`
-	Retries  string `json:"retries"`
-	Docs     string `json:"docs"`
-}
-
-func newProviderRow(p *providers.Provider) providerRow {
-	spec := p.Spec()
-	row := providerRow{
-		Name: p.Name(), Title: spec.Title, Verifies: verifies(spec), Proves: spec.Verify.Authenticates,
-		ID: "signed", Order: spec.Sequence.Kind, Retries: span(spec.Windows.Retry.For), Docs: spec.Docs,
-	}
-	switch {
-	case spec.Identity.Mode == "level":
-		row.ID = "none"
-	case p.IDUnsigned():
-		row.ID = "unsigned"
-	}
-	if row.Order == "" {
-		row.Order = "none"
-	}
-	return row
-}
-
-// verifies says in a few words how a request is authenticated.
-func verifies(spec *providers.Spec) string {
-	var words []string
-	for _, scheme := range spec.Verify.Signature.Schemes {
-		if !slices.Contains(words, scheme.Algorithm) {
-			words = append(words, scheme.Algorithm)
-		}
-	}
-	for _, credential := range spec.Verify.Credential {
-		if !slices.Contains(words, credential.Scheme) {
-			words = append(words, credential.Scheme)
-		}
-	}
-	if len(words) == 0 || spec.Verify.Family == "operation" {
-		return spec.Verify.Family
-	}
-	return strings.Join(words, ", ")
-}
-
-func span(d providers.Duration) string {
-	const day = 24 * time.Hour
-	switch t := time.Duration(d); {
-	case d == 0:
-		return ""
-	case d == providers.Off:
-		return "none"
-	case t%day == 0:
-		return fmt.Sprintf("%dd", t/day)
-	case t%time.Hour == 0:
-		return fmt.Sprintf("%dh", t/time.Hour)
-	case t%time.Minute == 0:
-		return fmt.Sprintf("%dm", t/time.Minute)
-	default:
-		return t.String()
-	}
-}
-
 func (s *shell) providersListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
@@ -128,14 +60,7 @@ func (s *shell) providersListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := []providerRow{}
-			for _, name := range slices.Sorted(maps.Keys(all)) {
-				row := newProviderRow(all[name])
-				about := strings.ToLower(row.Name + " " + row.Title + " " + row.Verifies)
-				if len(args) == 0 || strings.Contains(about, strings.ToLower(args[0])) {
-					rows = append(rows, row)
-				}
-			}
+			rows := control.ProviderRows(all, strings.Join(args, ""))
 			t := &table{
 				header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "ORDER", "RETRIES"},
 				spare:  []string{"RETRIES", "ORDER", "PROVES"}, whole: []string{"NAME"},
@@ -181,12 +106,12 @@ func (s *shell) providersShowCommand() *cobra.Command {
 					return fmt.Errorf("writing json: %w", err)
 				}
 				return s.json(struct {
-					providerRow
+					control.ProviderRow
 					IDUnsigned bool            `json:"id_unsigned"`
 					Entry      json.RawMessage `json:"entry"`
-				}{newProviderRow(p), p.IDUnsigned(), object})
+				}{control.NewProviderRow(p), p.IDUnsigned(), object})
 			}
-			row, spec := newProviderRow(p), p.Spec()
+			row, spec := control.NewProviderRow(p), p.Spec()
 			limits := p.Limits()
 			page(s.out, []pair{
 				{"provider", row.Name},
@@ -207,7 +132,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 				{"retries for", window(spec.Windows.Retry)},
 				{"resends for", window(spec.Windows.Resend)},
 				{"lists for", window(spec.Windows.List)},
-				{"waits for the answer", span(spec.Windows.AckWithin)},
+				{"waits for the answer", spec.Windows.AckWithin.Text()},
 				{"handshakes", handshakeNames(spec)},
 			})
 			for _, note := range spec.Notes {
@@ -259,14 +184,14 @@ func tolerance(spec *providers.Spec) string {
 	if t.Unsigned {
 		return "the time is not signed"
 	}
-	return span(t.Past) + " in the past, " + span(t.Future) + " in the future"
+	return t.Past.Text() + " in the past, " + t.Future.Text() + " in the future"
 }
 
 func window(w providers.WindowSpec) string {
 	if w.For == 0 {
 		return ""
 	}
-	parts := []string{span(w.For), w.Note, w.Source}
+	parts := []string{w.For.Text(), w.Note, w.Source}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 

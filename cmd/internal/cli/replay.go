@@ -197,7 +197,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 				return err
 			}
 			return s.withReplays(cmd, func(replays *replay.Store) error {
-				rows, err := replays.List(cmd.Context(), replay.State(f.state), last, f.limit)
+				rows, err := replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Before: last, Limit: f.limit})
 				if err != nil {
 					return err
 				}

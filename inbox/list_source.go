@@ -1,0 +1,39 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// SourceRow is a source as it was registered last.
+type SourceRow struct {
+	ID        int32     `json:"-"`
+	Name      string    `json:"name"`
+	Provider  string    `json:"provider"`
+	Class     string    `json:"class"`
+	Tenant    string    `json:"tenant,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Sources are some hundreds at most, and never deleted.
+const listSources = `
+SELECT id, name, provider, class, tenant, created_at
+FROM source
+WHERE $1::text = '' OR tenant = $1
+ORDER BY name`
+
+// Sources gives every source that a server was ever started with, by name; of a tenant, if one is named.
+func (l *Lister) Sources(ctx context.Context, tenant string) ([]SourceRow, error) {
+	rows, err := l.pool.Query(ctx, listSources, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("listing sources: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SourceRow])
+	if err != nil {
+		return nil, fmt.Errorf("listing sources: %w", err)
+	}
+	return out, nil
+}

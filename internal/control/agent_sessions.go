@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListAgentSessionsRequest narrows a list of sessions of agents; a zero field does not.
+type ListAgentSessionsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source of operations.
+	Source string `json:"source,omitempty"`
+
+	// Credential is the name of the credential that opened the sessions.
+	Credential string `json:"credential,omitempty"`
+
+	// Run is the run that the sessions are for, exact.
+	Run string `json:"run,omitempty"`
+
+	// All adds those that have expired or were revoked.
+	All bool `json:"all,omitempty"`
+
+	// Since is the earliest opening.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListAgentSessions lists sessions of agents.
+var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.AgentSessionRow]]{
+	ID: "list_agent_sessions", Method: "GET", Path: "/agent-sessions", Scope: ReadMetadata,
+	Summary: "List the sessions that engines have opened for agents, newest first. Their tokens are stored nowhere.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListAgentSessionsRequest) (page inbox.Page[inbox.AgentSessionRow], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		callers, err := s.callersOf(tenant)
+		if err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.AgentSessionRow, error) {
+			return s.lister.AgentSessions(ctx, inbox.AgentSessionFilter{
+				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Before: before, Limit: limit,
+			})
+		}, func(row *inbox.AgentSessionRow) inbox.ID { return row.ID })
+	},
+}
+
+// callersOf are the credentials whose calls belong to a tenant; nil for no tenant.
+func (s *Service) callersOf(tenant string) ([]inbox.Caller, error) {
+	if tenant == "" {
+		return nil, nil
+	}
+	if s.cfg.Settings == nil {
+		return nil, invalid("tenant: only the configuration says whose credentials are; name one with --config")
+	}
+	callers := []inbox.Caller{}
+	for _, source := range s.cfg.Settings.Sources {
+		for _, credential := range source.Credentials {
+			if or(credential.Tenant, source.Tenant) == tenant {
+				callers = append(callers, inbox.Caller{Source: source.Name, Credential: credential.Name})
+			}
+		}
+	}
+	return callers, nil
+}

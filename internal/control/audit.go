@@ -1,0 +1,60 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListAuditRequest narrows a list of the audit; a zero field does not.
+type ListAuditRequest struct {
+	PageRequest
+
+	// Actor is who did it, exact.
+	Actor string `json:"actor,omitempty"`
+
+	// Action is what was done, such as effect.resolve.done.
+	Action string `json:"action,omitempty"`
+
+	// Object is what it was done to, such as effect/<id> or event/<id>. An access that is limited to a tenant must name one of its
+	// events or effects.
+	Object string `json:"object,omitempty"`
+
+	// Since is the earliest time.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListAudit lists who did what, and why.
+var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
+	ID: "list_audit", Method: "GET", Path: "/audit", Scope: ReadMetadata,
+	Summary: "List who did what to what, and why, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListAuditRequest) (page inbox.Page[inbox.AuditRow], err error) {
+		if err := s.mayAudit(ctx, access, r.Object); err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.AuditRow, error) {
+			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Before: before, Limit: limit})
+		}, func(row *inbox.AuditRow) inbox.ID { return row.ID })
+	},
+}
+
+// mayAudit refuses an access that is limited to a tenant anything but the entries of its events and effects.
+func (s *Service) mayAudit(ctx context.Context, access Access, object string) error {
+	if access.Tenant == "" {
+		return nil
+	}
+	kind, ref, _ := strings.Cut(object, "/")
+	id, err := inbox.ParseID(ref)
+	switch {
+	case err != nil:
+	case kind == "event":
+		_, err := s.event(ctx, access, ref)
+		return err
+	case kind == "effect":
+		_, err := s.effect(ctx, access, id)
+		return err
+	}
+	return access.untenanted("entries of the audit other than those of an event/<id> or effect/<id>")
+}

@@ -1,0 +1,79 @@
+package control
+
+import (
+	"context"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// OperationReference names one call of an operation.
+type OperationReference struct {
+	// Source is the name of the source of operations.
+	Source string `json:"source"`
+
+	// Credential is the name of the credential that made the call.
+	Credential string `json:"credential"`
+
+	// Key is the rest of the call's key behind the credential: the operation, a colon, and the caller's key. Oncegate's id of
+	// the event is taken as well.
+	Key string `json:"key"`
+}
+
+// OperationOutcome is what became of a call of an operation.
+type OperationOutcome struct {
+	inbox.EventOutcome
+
+	// Source, Credential and EventID are what the call was recorded under.
+	Source     string `json:"source"`
+	Credential string `json:"credential"`
+	EventID    string `json:"event_id"`
+
+	// Operation is the name of the operation.
+	Operation string `json:"operation"`
+
+	// AtRest says that no effect goes on by itself.
+	AtRest bool `json:"at_rest"`
+
+	// PayloadHidden says that results and what targets said were left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ShowOperation shows what became of a call of an operation.
+var ShowOperation = Operation[OperationReference, *OperationOutcome]{
+	ID: "show_operation", Method: "GET", Path: "/operations/{source}/{credential}/{key}", Scope: ReadMetadata,
+	Summary: "Show what became of a call of an operation.",
+	Do: func(ctx context.Context, s *Service, access Access, r OperationReference) (*OperationOutcome, error) {
+		ref := r.Source + "/" + r.Credential + ":" + r.Key
+		if _, err := inbox.ParseID(r.Key); err == nil {
+			ref = r.Key
+		}
+		event, err := s.event(ctx, access, ref)
+		if err != nil {
+			return nil, err
+		}
+		if event.Source != r.Source || !strings.HasPrefix(event.EventID, r.Credential+":") {
+			return nil, notFound("operation", r.Source+"/"+r.Credential+"/"+r.Key)
+		}
+		outcome, err := s.operations.Outcome(ctx, event.ID)
+		if err != nil {
+			return nil, err
+		}
+		out := &OperationOutcome{
+			EventOutcome: *outcome, Source: event.Source, Credential: r.Credential, EventID: event.EventID, Operation: event.Type, AtRest: outcome.AtRest,
+		}
+		if out.Effects == nil {
+			out.Effects = []inbox.EffectOutcome{}
+		}
+		for i := range out.Effects {
+			effect := &out.Effects[i]
+			if access.hide(&effect.Detail) {
+				out.PayloadHidden = true
+			}
+			if effect.Result != nil && !access.Scopes.Allow(ReadPayload) {
+				effect.Result, out.PayloadHidden = nil, true
+			}
+		}
+		return out, nil
+	},
+}

@@ -1,0 +1,99 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/app"
+)
+
+// ListConflictsRequest narrows a list of conflicts; a zero field does not.
+type ListConflictsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Event takes the conflicts of the event with this id.
+	Event inbox.ID `json:"event,omitzero"`
+
+	// Since takes payloads that were delivered since, also where they had been before.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListConflicts lists payloads that came under the id of another event.
+var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow]]{
+	ID: "list_conflicts", Method: "GET", Path: "/conflicts", Scope: ReadMetadata,
+	Summary: "List the payloads that came under the id of an event that had been recorded with another payload, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListConflictsRequest) (page inbox.Page[inbox.ConflictRow], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.ConflictRow, error) {
+			rows, err := s.lister.Conflicts(ctx, inbox.ConflictFilter{
+				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Before: before, Limit: limit,
+			})
+			return rows, err
+		}, func(row *inbox.ConflictRow) inbox.ID { return row.ID })
+	},
+}
+
+// ShowConflict shows one conflict.
+var ShowConflict = Operation[IDRequest, *inbox.ConflictRow]{
+	ID: "show_conflict", Method: "GET", Path: "/conflicts/{id}", Scope: ReadMetadata,
+	Summary: "Show one payload that conflicts with an event, but not the payload itself.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*inbox.ConflictRow, error) {
+		return s.conflict(ctx, access, r.ID)
+	},
+}
+
+// conflict reads a conflict that the access may see.
+func (s *Service) conflict(ctx context.Context, access Access, id inbox.ID) (*inbox.ConflictRow, error) {
+	row, err := s.lister.Conflict(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return row, access.owns(row.Tenant, "conflict", id.String())
+}
+
+// ReadConflictBody gives the exact bytes of a payload that conflicts.
+var ReadConflictBody = Operation[IDRequest, Content]{
+	ID: "read_conflict_body", Method: "GET", Path: "/conflicts/{id}/body", Scope: ReadPayload,
+	Summary: "Give the exact bytes of a payload that conflicts.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (Content, error) {
+		if _, err := s.conflict(ctx, access, r.ID); err != nil {
+			return Content{}, err
+		}
+		body, err := s.lister.ConflictBody(ctx, r.ID)
+		return Content{Name: "conflict-" + r.ID.String() + ".bin", Bytes: body}, err
+	},
+}
+
+// ListConflictChanges compares a payload that conflicts with that of its event.
+var ListConflictChanges = Operation[IDRequest, inbox.Page[replay.Change]]{
+	ID: "list_conflict_changes", Method: "GET", Path: "/conflicts/{id}/changes", Scope: ReadPayload,
+	Summary: "List what differs between a payload that conflicts and that of its event; members that are secret by name are masked.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (page inbox.Page[replay.Change], err error) {
+		row, err := s.conflict(ctx, access, r.ID)
+		if err != nil {
+			return page, err
+		}
+		other, err := s.lister.ConflictBody(ctx, r.ID)
+		if err != nil {
+			return page, err
+		}
+		first, err := s.lister.Body(ctx, row.Event)
+		if errors.Is(err, inbox.ErrNotFound) {
+			return page, &Problem{Code: CodeNotFound, Detail: "the payload of the event is not kept any more, so there is nothing to compare with; the body of the conflict is"}
+		}
+		if err != nil {
+			return page, err
+		}
+		return whole(app.PayloadChanges(s.cfg.Settings, row.Source, first, other)), nil
+	},
+}

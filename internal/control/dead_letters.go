@@ -1,0 +1,151 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// DeadLetterFilter narrows dead letters; a zero field does not.
+type DeadLetterFilter struct {
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Type is the event's type, exact.
+	Type string `json:"type,omitempty"`
+
+	// Route is the name of a route.
+	Route string `json:"route,omitempty"`
+
+	// Target is the name of a target.
+	Target string `json:"target,omitempty"`
+
+	// Reason is why an effect is dead or why its last attempt failed, or unusable or beyond_retention for events so admitted.
+	Reason string `json:"reason,omitempty"`
+
+	// ErrorClass is what kind of thing kept an effect from happening.
+	ErrorClass inbox.ErrorClass `json:"error_class,omitempty"`
+
+	// EventID is the sender's, exact.
+	EventID string `json:"event_id,omitempty"`
+
+	// Text is looked for in what the last attempts said, whatever the case. It needs read-payload.
+	Text string `json:"text,omitempty"`
+
+	// Since and Until are the earliest receipt and the end of the receipts.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// filter checks the filter and narrows it to what the access may see.
+func (f *DeadLetterFilter) filter(access Access) (out inbox.DeadFilter, err error) {
+	tenant, err := f.narrow(access)
+	if err != nil {
+		return out, err
+	}
+	if f.Text != "" {
+		if err := access.check(ReadPayload); err != nil {
+			return out, err
+		}
+	}
+	if f.ErrorClass != "" && !slices.Contains(inbox.ErrorClasses(), f.ErrorClass) {
+		return out, invalid("error_class %q is unknown; known are %v", f.ErrorClass, inbox.ErrorClasses())
+	}
+	if _, known := inbox.Reason(f.Reason).Known(); f.Reason != "" && !known && !slices.Contains(admissions(), f.Reason) {
+		return out, invalid("reason %q is no reason; the groups of dead letters show those there are", f.Reason)
+	}
+	return inbox.DeadFilter{
+		Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Reason: f.Reason, ErrorClass: f.ErrorClass, EventID: f.EventID,
+		Text: f.Text, Tenant: tenant, Since: f.Since, Until: f.Until,
+	}, ordered(f.Since, f.Until)
+}
+
+// ListDeadLettersRequest asks for a page of dead letters.
+type ListDeadLettersRequest struct {
+	PageRequest
+	DeadLetterFilter
+}
+
+// DeadLetter is a dead letter as it is listed.
+type DeadLetter struct {
+	inbox.DeadRow
+
+	// PayloadHidden says that what the last attempt said was left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListDeadLetters lists dead letters.
+var ListDeadLetters = Operation[ListDeadLettersRequest, inbox.Page[DeadLetter]]{
+	ID: "list_dead_letters", Method: "GET", Path: "/dead-letters", Scope: ReadMetadata,
+	Summary: "List dead letters, newest first: effects that did not happen and will not by themselves, and events that cannot be used.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListDeadLettersRequest) (page inbox.Page[DeadLetter], err error) {
+		filter, err := r.filter(access)
+		if err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]DeadLetter, error) {
+			rows, err := s.lister.Dead(ctx, filter, before, limit)
+			out := make([]DeadLetter, len(rows))
+			for i, row := range rows {
+				out[i] = DeadLetter{PayloadHidden: access.hide(&row.Said), DeadRow: row}
+			}
+			return out, err
+		}, func(row *DeadLetter) inbox.ID { return row.ID })
+	},
+}
+
+// GroupDeadLetters sums dead letters up.
+var GroupDeadLetters = Operation[DeadLetterFilter, inbox.Page[inbox.DeadGroup]]{
+	ID: "group_dead_letters", Method: "GET", Path: "/dead-letters/groups", Scope: ReadMetadata,
+	Summary: "Count dead letters by source, route, reason and the target's code, the largest group first.",
+	Do: func(ctx context.Context, s *Service, access Access, r DeadLetterFilter) (page inbox.Page[inbox.DeadGroup], err error) {
+		filter, err := r.filter(access)
+		if err != nil {
+			return page, err
+		}
+		groups, err := s.lister.DeadGroups(ctx, filter)
+		return whole(groups), err
+	},
+}
+
+// DeadLetterDetail is a dead letter in full: an effect, or an event that nothing can be done for.
+type DeadLetterDetail struct {
+	// Effect is set if the dead letter is an effect.
+	Effect *Effect `json:"effect,omitempty"`
+
+	// Event is set if the dead letter is an event.
+	Event *inbox.EventDetail `json:"event,omitempty"`
+}
+
+// ShowDeadLetter shows one dead letter.
+var ShowDeadLetter = Operation[IDRequest, *DeadLetterDetail]{
+	ID: "show_dead_letter", Method: "GET", Path: "/dead-letters/{id}", Scope: ReadMetadata,
+	Summary: "Show one dead letter: an effect, or an event that nothing can be done for.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*DeadLetterDetail, error) {
+		effect, err := s.effect(ctx, access, r.ID)
+		switch {
+		case err == nil && effect.State != string(inbox.EffectDead):
+			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("effect %s is %s, not dead; show it as an effect", effect.ID, effect.State)}
+		case err == nil:
+			return &DeadLetterDetail{Effect: effect}, nil
+		case !errors.Is(err, inbox.ErrNotFound):
+			return nil, err
+		}
+		event, err := s.event(ctx, access, r.ID.String())
+		switch {
+		case errors.Is(err, inbox.ErrNotFound):
+			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("neither an effect nor an event has the id %s", r.ID)}
+		case err != nil:
+			return nil, err
+		case event.Admission != "unusable" && event.Admission != "beyond_retention":
+			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; show it as an event", event.ID, event.Admission)}
+		}
+		return &DeadLetterDetail{Event: event}, nil
+	},
+}

@@ -1,0 +1,234 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListEffectsRequest narrows a list of effects; a zero field does not.
+type ListEffectsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Type is the event's type, exact.
+	Type string `json:"type,omitempty"`
+
+	// Route is the name of a route.
+	Route string `json:"route,omitempty"`
+
+	// State is the state of the effects.
+	State string `json:"state,omitempty"`
+
+	// Since is the earliest time at which the effect was recorded.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListEffects lists effects.
+var ListEffects = Operation[ListEffectsRequest, inbox.Page[inbox.EffectRow]]{
+	ID: "list_effects", Method: "GET", Path: "/effects", Scope: ReadMetadata,
+	Summary: "List effects, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListEffectsRequest) (inbox.Page[inbox.EffectRow], error) {
+		return s.effects(ctx, access, r)
+	},
+}
+
+func (s *Service) effects(ctx context.Context, access Access, r ListEffectsRequest) (page inbox.Page[inbox.EffectRow], err error) {
+	tenant, err := r.narrow(access)
+	if err != nil {
+		return page, err
+	}
+	if err := oneOf("state", r.State, effectStates()); err != nil {
+		return page, err
+	}
+	return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.EffectRow, error) {
+		return s.lister.Effects(ctx, inbox.EffectFilter{
+			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, State: r.State, Since: r.Since, Before: before, Limit: limit,
+		})
+	}, effectID)
+}
+
+func effectID(row *inbox.EffectRow) inbox.ID { return row.ID }
+
+// IDRequest names one thing by Oncegate's id.
+type IDRequest struct {
+	// ID is Oncegate's id.
+	ID inbox.ID `json:"id"`
+}
+
+// Effect is an effect as it is shown.
+type Effect struct {
+	inbox.EffectDetail
+
+	// PayloadHidden says that excerpts of answers were left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ShowEffect shows one effect with its attempts.
+var ShowEffect = Operation[IDRequest, *Effect]{
+	ID: "show_effect", Method: "GET", Path: "/effects/{id}", Scope: ReadMetadata,
+	Summary: "Show one effect with its attempts.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*Effect, error) {
+		return s.effect(ctx, access, r.ID)
+	},
+}
+
+// effect reads an effect that the access may see.
+func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effect, error) {
+	detail, err := s.lister.Effect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := access.owns(detail.Tenant, "effect", id.String()); err != nil {
+		return nil, err
+	}
+	if detail.AttemptRows == nil {
+		detail.AttemptRows = []inbox.AttemptRow{}
+	}
+	effect := &Effect{EffectDetail: *detail}
+	for i := range effect.AttemptRows {
+		if access.hide(&effect.AttemptRows[i].Excerpt) {
+			effect.PayloadHidden = true
+		}
+	}
+	return effect, nil
+}
+
+// ListItemsRequest asks for the items of the list that an effect became.
+type ListItemsRequest struct {
+	PageRequest
+	IDRequest
+
+	// State is the state of the items.
+	State string `json:"state,omitempty"`
+}
+
+// ListItems lists the items of a list.
+var ListItems = Operation[ListItemsRequest, inbox.Page[inbox.EffectRow]]{
+	ID: "list_effect_items", Method: "GET", Path: "/effects/{id}/items", Scope: ReadMetadata,
+	Summary: "List the items of the list that an effect became, in their order.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page inbox.Page[inbox.EffectRow], err error) {
+		if err := oneOf("state", r.State, effectStates()); err != nil {
+			return page, err
+		}
+		if _, err := s.effect(ctx, access, r.ID); err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(after inbox.ID, limit int) ([]inbox.EffectRow, error) {
+			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Before: after, Limit: limit})
+		}, effectID)
+	},
+}
+
+// ListAttemptsRequest asks for the attempts of an effect.
+type ListAttemptsRequest struct {
+	IDRequest
+}
+
+// Attempt is an attempt as it is shown.
+type Attempt struct {
+	inbox.AttemptRow
+
+	// PayloadHidden says that the excerpt of the answer was left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListAttempts lists the attempts of an effect.
+var ListAttempts = Operation[ListAttemptsRequest, inbox.Page[Attempt]]{
+	ID: "list_attempts", Method: "GET", Path: "/effects/{id}/attempts", Scope: ReadMetadata,
+	Summary: "List the attempts of an effect, in the order in which they were made.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListAttemptsRequest) (page inbox.Page[Attempt], err error) {
+		detail, err := s.lister.Effect(ctx, r.ID)
+		if err == nil {
+			err = access.owns(detail.Tenant, "effect", r.ID.String())
+		}
+		if err != nil {
+			return page, err
+		}
+		attempts := make([]Attempt, len(detail.AttemptRows))
+		for i, row := range detail.AttemptRows {
+			attempts[i] = Attempt{PayloadHidden: access.hide(&row.Excerpt), AttemptRow: row}
+		}
+		return whole(attempts), nil
+	},
+}
+
+// ListIndeterminatesRequest narrows a list of unknown outcomes; a zero field does not.
+type ListIndeterminatesRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Type is the event's type, exact.
+	Type string `json:"type,omitempty"`
+
+	// Route is the name of a route.
+	Route string `json:"route,omitempty"`
+
+	// Since is the earliest time at which the effect was recorded.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListIndeterminates lists the effects whose outcome is unknown.
+var ListIndeterminates = Operation[ListIndeterminatesRequest, inbox.Page[inbox.EffectRow]]{
+	ID: "list_indeterminates", Method: "GET", Path: "/indeterminates", Scope: ReadMetadata,
+	Summary: "List the effects of which nobody knows whether they happened, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListIndeterminatesRequest) (inbox.Page[inbox.EffectRow], error) {
+		return s.effects(ctx, access, ListEffectsRequest{
+			PageRequest: r.PageRequest, TenantFilter: r.TenantFilter, Source: r.Source, Type: r.Type, Route: r.Route, Since: r.Since, State: string(inbox.EffectIndeterminate),
+		})
+	},
+}
+
+// GroupIndeterminatesRequest narrows the unknown outcomes that are counted; a zero field does not.
+type GroupIndeterminatesRequest struct {
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Type is the event's type, exact.
+	Type string `json:"type,omitempty"`
+
+	// Route is the name of a route, and Target that of a target.
+	Route  string `json:"route,omitempty"`
+	Target string `json:"target,omitempty"`
+
+	// Since and Until are the earliest receipt of the event and the end of the receipts.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// GroupIndeterminates counts unknown outcomes by source, route and target.
+var GroupIndeterminates = Operation[GroupIndeterminatesRequest, inbox.Page[inbox.UnknownGroup]]{
+	ID: "group_indeterminates", Method: "GET", Path: "/indeterminates/groups", Scope: ReadMetadata,
+	Summary: "Count unknown outcomes by source, route and target, the largest group first.",
+	Do: func(ctx context.Context, s *Service, access Access, r GroupIndeterminatesRequest) (page inbox.Page[inbox.UnknownGroup], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		if err := ordered(r.Since, r.Until); err != nil {
+			return page, err
+		}
+		groups, err := s.lister.UnknownGroups(ctx, inbox.UnknownFilter{
+			Source: r.Source, Type: r.Type, Route: r.Route, Target: r.Target, Tenant: tenant, Since: r.Since, Until: r.Until,
+		})
+		return whole(groups), err
+	},
+}
+
+// ordered refuses a time that ends before it begins.
+func ordered(since, until time.Time) error {
+	if !until.IsZero() && !until.After(since) {
+		return &Problem{Code: CodeInvalid, Detail: fmt.Sprintf("until %s is not after since %s: nothing could match", until.Format(time.RFC3339), since.Format(time.RFC3339))}
+	}
+	return nil
+}

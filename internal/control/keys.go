@@ -1,0 +1,64 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+)
+
+// ListKeysRequest asks for the sealing keys.
+type ListKeysRequest struct {
+	// Usage counts what is sealed with each key. It reads every row.
+	Usage bool `json:"usage,omitempty"`
+}
+
+// Key is a sealing key, without its content.
+type Key struct {
+	// ID is the number of the key; 0 stands for what is stored in plain.
+	ID int32 `json:"id"`
+
+	// Active says that the key seals what is written now.
+	Active bool `json:"active"`
+
+	// Fingerprint is the beginning of a digest of the key; LOST for a key that the keyring lacks.
+	Fingerprint string `json:"fingerprint"`
+
+	// Usage counts what is sealed with the key, if that was asked for.
+	Usage []prune.KeyUsage `json:"usage,omitempty"`
+}
+
+// ListKeys lists the sealing keys.
+var ListKeys = Operation[ListKeysRequest, inbox.Page[Key]]{
+	ID: "list_keys", Method: "GET", Path: "/keys", Scope: ReadMetadata,
+	Summary: "List the sealing keys of the keyring; never their content.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListKeysRequest) (page inbox.Page[Key], err error) {
+		if err := access.untenanted("sealing keys"); err != nil {
+			return page, err
+		}
+		var keys []Key
+		if s.cfg.Keyring != nil {
+			ring := s.cfg.Keyring.Ring()
+			for _, key := range ring.Keys() {
+				keys = append(keys, Key{ID: key.ID, Active: key.ID == ring.Active().ID, Fingerprint: key.Fingerprint()})
+			}
+		}
+		if !r.Usage {
+			return whole(keys), nil
+		}
+		used, err := prune.KeyUsages(ctx, s.cfg.Lists)
+		for _, usage := range used {
+			at := slices.IndexFunc(keys, func(key Key) bool { return key.ID == usage.Key })
+			if at < 0 {
+				key := Key{ID: usage.Key, Fingerprint: "LOST"}
+				if usage.Key == 0 {
+					key.Fingerprint = "(plain)"
+				}
+				keys, at = append(keys, key), len(keys)
+			}
+			keys[at].Usage = append(keys[at].Usage, usage)
+		}
+		return whole(keys), err
+	},
+}

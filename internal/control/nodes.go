@@ -1,0 +1,36 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
+)
+
+// NoRequest asks for everything.
+type NoRequest struct{}
+
+// Node is a process that serves this database.
+type Node struct {
+	node.Row
+
+	// SilentSeconds is how long ago the process was last heard of, by the database's clock.
+	SilentSeconds float64 `json:"silent_seconds"`
+}
+
+// ListNodes lists the processes.
+var ListNodes = Operation[NoRequest, inbox.Page[Node]]{
+	ID: "list_nodes", Method: "GET", Path: "/nodes", Scope: ReadMetadata,
+	Summary: "List the processes that serve this database, with their versions, roles and sealing keys.",
+	Do: func(ctx context.Context, s *Service, access Access, _ NoRequest) (page inbox.Page[Node], err error) {
+		if err := access.untenanted("nodes"); err != nil {
+			return page, err
+		}
+		rows, err := node.List(ctx, s.cfg.Lists)
+		out := make([]Node, len(rows))
+		for i, row := range rows {
+			out[i] = Node{Row: row, SilentSeconds: row.Silent.Seconds()}
+		}
+		return whole(out), err
+	},
+}

@@ -1,0 +1,63 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListOutboxRequest narrows a list of emitted events that are not admitted yet; a zero field does not.
+type ListOutboxRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Refused takes those that can never be admitted.
+	Refused bool `json:"refused,omitempty"`
+
+	// Since is the earliest call of emit.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListOutbox lists emitted events that are not admitted yet.
+var ListOutbox = Operation[ListOutboxRequest, inbox.Page[inbox.OutboxRow]]{
+	ID: "list_outbox", Method: "GET", Path: "/outbox", Scope: ReadMetadata,
+	Summary: "List emitted events that are not admitted yet, the oldest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListOutboxRequest) (page inbox.Page[inbox.OutboxRow], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		return readPage(r.PageRequest, parsePosition, func(after int64, limit int) ([]inbox.OutboxRow, error) {
+			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, After: after, Limit: limit})
+		}, func(row *inbox.OutboxRow) string { return strconv.FormatInt(row.ID, 10) })
+	},
+}
+
+// OutboxReference names a row of the outbox.
+type OutboxReference struct {
+	// ID is the number of the row.
+	ID int64 `json:"id"`
+}
+
+// ReadOutboxPayload gives the exact bytes of an emitted event.
+var ReadOutboxPayload = Operation[OutboxReference, Content]{
+	ID: "read_outbox_payload", Method: "GET", Path: "/outbox/{id}/payload", Scope: ReadPayload,
+	Summary: "Give the exact bytes of an emitted event that is not admitted yet.",
+	Do: func(ctx context.Context, s *Service, access Access, r OutboxReference) (Content, error) {
+		rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, After: r.ID - 1, Limit: 1})
+		if err != nil {
+			return Content{}, err
+		}
+		if len(rows) == 0 || rows[0].ID != r.ID {
+			return Content{}, notFound("outbox row", strconv.FormatInt(r.ID, 10))
+		}
+		body, err := s.lister.OutboxBody(ctx, r.ID)
+		return Content{Name: fmt.Sprintf("outbox-%d.bin", r.ID), Bytes: body}, err
+	},
+}

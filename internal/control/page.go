@@ -1,0 +1,101 @@
+package control
+
+import (
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// PageRequest is how every list is asked for its pages.
+type PageRequest struct {
+	// Limit is the most rows of the page, from 1 to 1,000; 0 is 50.
+	Limit int `json:"limit,omitempty"`
+
+	// After is the cursor of the page before: its next. It belongs to the same filter.
+	After string `json:"after,omitempty"`
+}
+
+// limit gives the size of the page, or refuses it.
+func (p PageRequest) limit() (int, error) {
+	switch {
+	case p.Limit == 0:
+		return defaultPage, nil
+	case p.Limit < 0 || p.Limit > maxPage:
+		return 0, invalid("limit %d: must be from 1 to %d", p.Limit, maxPage)
+	}
+	return p.Limit, nil
+}
+
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+// TenantFilter is the part of a request that narrows a list to one tenant.
+type TenantFilter struct {
+	// Tenant is whose rows are wanted; empty is everybody's that the access may see.
+	Tenant string `json:"tenant,omitempty"`
+}
+
+// narrow gives the tenant that a list is narrowed to: the caller's own, or the one that is asked for.
+func (t TenantFilter) narrow(access Access) (string, error) {
+	if access.Tenant == "" || t.Tenant == "" || t.Tenant == access.Tenant {
+		return or(access.Tenant, t.Tenant), nil
+	}
+	return "", &Problem{Code: CodeForbidden, Detail: fmt.Sprintf("your access is limited to the tenant %s", access.Tenant)}
+}
+
+// untenanted refuses an access that is limited to one tenant for what belongs to the whole installation.
+func (a Access) untenanted(what string) error {
+	if a.Tenant == "" {
+		return nil
+	}
+	return &Problem{Code: CodeForbidden, Detail: fmt.Sprintf("%s belong to the whole installation, and your access is limited to the tenant %s", what, a.Tenant)}
+}
+
+// owns refuses a thing of another tenant as if it were not there.
+func (a Access) owns(tenant, what, ref string) error {
+	if a.Tenant == "" || a.Tenant == tenant {
+		return nil
+	}
+	return notFound(what, ref)
+}
+
+func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
+
+// readPage reads a page of a list whose cursor is a value of a row. read is asked for one row more than the page has, as far as
+// that can be: whether it comes says whether there are more.
+func readPage[Row, Cursor any](r PageRequest, parse func(string) (Cursor, error), read func(after Cursor, limit int) ([]Row, error), cursor func(*Row) string) (page inbox.Page[Row], err error) {
+	limit, err := r.limit()
+	if err != nil {
+		return page, err
+	}
+	var after Cursor
+	if r.After != "" {
+		if after, err = parse(r.After); err != nil {
+			return page, invalid("after: not a cursor of this list; use the next of the page before")
+		}
+	}
+	rows, err := read(after, min(limit+1, maxPage))
+	if err != nil {
+		return page, err
+	}
+	page = inbox.PageOf(rows, limit, func(row Row) string { return cursor(&row) })
+	if limit == maxPage && len(rows) == maxPage { // one more cannot be asked for: the next page may be empty
+		page.HasMore, page.Next = true, cursor(&rows[maxPage-1])
+	}
+	return page, nil
+}
+
+// idPage is readPage for a list that is ordered by an id.
+func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (inbox.Page[Row], error) {
+	return readPage(r, inbox.ParseID, read, func(row *Row) string { return id(row).String() })
+}
+
+// whole is the one page of a list that is always short.
+func whole[Row any](rows []Row) inbox.Page[Row] {
+	if rows == nil {
+		rows = []Row{}
+	}
+	return inbox.Page[Row]{Data: rows}
+}

@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// ProviderRow is a provider as it is listed.
+type ProviderRow struct {
+	// Name is the word that a configuration uses, and Title the name for people.
+	Name  string `json:"name"`
+	Title string `json:"title"`
+
+	// Verifies says how a request is authenticated, and Proves how much of the event the signature covers.
+	Verifies string `json:"verifies"`
+	Proves   string `json:"proves"`
+
+	// ID says whether the signature covers the id of an event: signed, unsigned, or none where there is no id.
+	ID string `json:"id"`
+
+	// Order is what the events say about their order; none is nothing.
+	Order string `json:"order"`
+
+	// Retries is how long the provider tries again, and Docs where it says so.
+	Retries string `json:"retries"`
+	Docs    string `json:"docs"`
+}
+
+// NewProviderRow makes the row of a provider.
+func NewProviderRow(p *providers.Provider) ProviderRow {
+	spec := p.Spec()
+	row := ProviderRow{
+		Name: p.Name(), Title: spec.Title, Verifies: verifies(spec), Proves: spec.Verify.Authenticates,
+		ID: "signed", Order: or(spec.Sequence.Kind, "none"), Retries: spec.Windows.Retry.For.Text(), Docs: spec.Docs,
+	}
+	switch {
+	case spec.Identity.Mode == "level":
+		row.ID = "none"
+	case p.IDUnsigned():
+		row.ID = "unsigned"
+	}
+	return row
+}
+
+// verifies says in a few words how a request is authenticated.
+func verifies(spec *providers.Spec) string {
+	var words []string
+	for _, scheme := range spec.Verify.Signature.Schemes {
+		if !slices.Contains(words, scheme.Algorithm) {
+			words = append(words, scheme.Algorithm)
+		}
+	}
+	for _, credential := range spec.Verify.Credential {
+		if !slices.Contains(words, credential.Scheme) {
+			words = append(words, credential.Scheme)
+		}
+	}
+	if len(words) == 0 || spec.Verify.Family == "operation" {
+		return spec.Verify.Family
+	}
+	return strings.Join(words, ", ")
+}
+
+// ProviderRows are the rows of the providers whose name, title or scheme holds the text, by name.
+func ProviderRows(all map[string]*providers.Provider, text string) []ProviderRow {
+	rows := []ProviderRow{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		row := NewProviderRow(all[name])
+		about := strings.ToLower(row.Name + " " + row.Title + " " + row.Verifies)
+		if strings.Contains(about, strings.ToLower(text)) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// ListProvidersRequest narrows a list of providers; a zero field does not.
+type ListProvidersRequest struct {
+	// Text is looked for in the names, titles and schemes, whatever the case.
+	Text string `json:"text,omitempty"`
+}
+
+// ListProviders lists the providers.
+var ListProviders = Operation[ListProvidersRequest, inbox.Page[ProviderRow]]{
+	ID: "list_providers", Method: "GET", Path: "/providers", Scope: ReadMetadata,
+	Summary: "List the providers of the catalogue and those of the configuration, by name.",
+	Do: func(_ context.Context, s *Service, _ Access, r ListProvidersRequest) (inbox.Page[ProviderRow], error) {
+		return whole(ProviderRows(s.providers(), r.Text)), nil
+	},
+}
+
+// providers are those of the catalogue, and those that the configuration defines.
+func (s *Service) providers() map[string]*providers.Provider {
+	if s.cfg.Settings != nil && len(s.cfg.Settings.Providers) > 0 {
+		return s.cfg.Settings.Providers
+	}
+	return s.cfg.Catalog
+}
+
+// ProviderReference names a provider.
+type ProviderReference struct {
+	// Name is the word that a configuration uses.
+	Name string `json:"name"`
+}
+
+// Provider is a provider with everything that is known about it.
+type Provider struct {
+	ProviderRow
+
+	// IDUnsigned says that the signature does not cover the id of an event.
+	IDUnsigned bool `json:"id_unsigned"`
+
+	// Entry is the entry in full, as a custom provider would write it.
+	Entry json.RawMessage `json:"entry"`
+}
+
+// ShowProvider shows one provider.
+var ShowProvider = Operation[ProviderReference, *Provider]{
+	ID: "show_provider", Method: "GET", Path: "/providers/{name}", Scope: ReadMetadata,
+	Summary: "Show everything that the catalogue, or the configuration, says about a provider.",
+	Do: func(_ context.Context, s *Service, _ Access, r ProviderReference) (*Provider, error) {
+		p := s.providers()[r.Name]
+		if p == nil {
+			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("unknown provider %q; %sthe list of providers has all", r.Name, providers.DidYouMean(s.providers(), r.Name))}
+		}
+		text, err := yaml.Marshal(p.Spec().Tree())
+		if err != nil {
+			return nil, fmt.Errorf("writing provider %s: %w", r.Name, err)
+		}
+		entry, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			return nil, fmt.Errorf("writing provider %s: %w", r.Name, err)
+		}
+		return &Provider{ProviderRow: NewProviderRow(p), IDUnsigned: p.IDUnsigned(), Entry: entry}, nil
+	},
+}

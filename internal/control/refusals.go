@@ -1,0 +1,101 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+)
+
+// ListRefusalsRequest narrows a list of refused deliveries; a zero field does not.
+type ListRefusalsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Cause is why they were refused, exact.
+	Cause string `json:"cause,omitempty"`
+
+	// Whole takes only those whose headers and body were kept.
+	Whole bool `json:"whole,omitempty"`
+
+	// Since is the earliest receipt.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// ListRefusals lists refused deliveries.
+var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
+	ID: "list_refusals", Method: "GET", Path: "/refusals", Scope: ReadMetadata,
+	Summary: "List refused deliveries, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListRefusalsRequest) (page inbox.Page[inbox.RefusalRow], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		if err := oneOf("cause", r.Cause, receiver.Causes()); err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.RefusalRow, error) {
+			return s.lister.Refusals(ctx, inbox.RefusalFilter{
+				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Before: before, Limit: limit,
+			})
+		}, func(row *inbox.RefusalRow) inbox.ID { return row.ID })
+	},
+}
+
+// Refusal is a refused delivery as it is shown.
+type Refusal struct {
+	inbox.RefusalDetail
+
+	// PayloadHidden says that the values of the headers were left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ShowRefusal shows one refused delivery.
+var ShowRefusal = Operation[IDRequest, *Refusal]{
+	ID: "show_refusal", Method: "GET", Path: "/refusals/{id}", Scope: ReadMetadata,
+	Summary: "Show one refused delivery with its diagnosis and its headers, but without its body.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*Refusal, error) {
+		detail, err := s.refusal(ctx, access, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		out := &Refusal{RefusalDetail: *detail}
+		for _, values := range out.Headers {
+			for i := range values {
+				if access.hide(&values[i]) {
+					out.PayloadHidden = true
+				}
+			}
+		}
+		return out, nil
+	},
+}
+
+// refusal reads a refusal that the access may see.
+func (s *Service) refusal(ctx context.Context, access Access, id inbox.ID) (*inbox.RefusalDetail, error) {
+	detail, err := s.lister.Refusal(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return detail, access.owns(detail.Tenant, "refusal", id.String())
+}
+
+// ReadRefusalBody gives the exact bytes of the body of a refused delivery.
+var ReadRefusalBody = Operation[IDRequest, Content]{
+	ID: "read_refusal_body", Method: "GET", Path: "/refusals/{id}/body", Scope: ReadPayload,
+	Summary: "Give the exact bytes of the body of a refused delivery that was kept whole.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (Content, error) {
+		detail, err := s.refusal(ctx, access, r.ID)
+		if err != nil {
+			return Content{}, err
+		}
+		if !detail.Whole {
+			return Content{}, &Problem{Code: CodeNotFound, Detail: "refusal " + r.ID.String() + " was kept without content: only deliveries whose signature did not match are kept whole"}
+		}
+		return Content{Name: "refusal-" + r.ID.String() + ".bin", Bytes: detail.Body}, nil
+	},
+}

@@ -1,0 +1,135 @@
+package control
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+)
+
+// replayStates are all states of replays.
+func replayStates() []string {
+	return []string{"planning", "planned", "running", "cancelled", "done", "expired"}
+}
+
+// ListReplaysRequest narrows a list of replays; a zero field does not.
+type ListReplaysRequest struct {
+	PageRequest
+	TenantFilter
+
+	// State is the state of the replays.
+	State string `json:"state,omitempty"`
+}
+
+// ListReplays lists replays. One that is not narrowed to a tenant belongs to the whole installation.
+var ListReplays = Operation[ListReplaysRequest, inbox.Page[replay.Replay]]{
+	ID: "list_replays", Method: "GET", Path: "/replays", Scope: ReadMetadata,
+	Summary: "List replays, newest first. A tenant sees those that are narrowed to it.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListReplaysRequest) (page inbox.Page[replay.Replay], err error) {
+		tenant, err := r.TenantFilter.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		if err := oneOf("state", r.State, replayStates()); err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]replay.Replay, error) {
+			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Before: before, Limit: limit})
+		}, func(row *replay.Replay) inbox.ID { return row.ID })
+	},
+}
+
+// Replay is a replay as it is shown.
+type Replay struct {
+	replay.Replay
+
+	// ETA is how long the rest of a running replay will take, such as 1m30s; empty if that cannot be said.
+	ETA string `json:"eta,omitempty"`
+
+	// EffectsNow counts by state where the effects stand now that the replay has moved on.
+	EffectsNow map[string]int `json:"effects_now,omitempty"`
+}
+
+// ShowReplay shows one replay.
+var ShowReplay = Operation[IDRequest, *Replay]{
+	ID: "show_replay", Method: "GET", Path: "/replays/{id}", Scope: ReadMetadata,
+	Summary: "Show one replay: its summary, how far it has come, and where its effects stand now.",
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*Replay, error) {
+		found, err := s.replay(ctx, access, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		out := &Replay{Replay: *found}
+		if left, ok := found.ETA(); ok {
+			out.ETA = left.String()
+		}
+		if found.Summary.Acted() > 0 {
+			out.EffectsNow, err = s.replays.Standings(ctx, r.ID)
+		}
+		return out, err
+	},
+}
+
+// replay reads a replay that the access may see.
+func (s *Service) replay(ctx context.Context, access Access, id inbox.ID) (*replay.Replay, error) {
+	found, err := s.replays.Status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return found, access.owns(found.Scope.Tenant, "replay", id.String())
+}
+
+// ListReplayItemsRequest narrows the items of a replay; a zero field does not.
+type ListReplayItemsRequest struct {
+	PageRequest
+	IDRequest
+
+	// Action is what the replay does, or would do, with the items.
+	Action replay.Action `json:"action,omitempty"`
+
+	// LeftOut is why the replay leaves the items out.
+	LeftOut replay.LeftOut `json:"left_out,omitempty"`
+
+	// Verdict is what today's configuration would make of the items.
+	Verdict replay.Verdict `json:"verdict,omitempty"`
+
+	// Outcome is what became of the items.
+	Outcome replay.ItemOutcome `json:"outcome,omitempty"`
+
+	// Open takes those that a run has not acted on yet.
+	Open bool `json:"open,omitempty"`
+}
+
+// ReplayItem is an item of a replay as it is listed.
+type ReplayItem struct {
+	replay.Item
+
+	// PayloadHidden says that the diff was left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListReplayItems lists the items of a replay.
+var ListReplayItems = Operation[ListReplayItemsRequest, inbox.Page[ReplayItem]]{
+	ID: "list_replay_items", Method: "GET", Path: "/replays/{id}/items", Scope: ReadMetadata,
+	Summary: "List the items of a replay in the order in which they are carried out, with what would change.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListReplayItemsRequest) (page inbox.Page[ReplayItem], err error) {
+		if _, err := s.replay(ctx, access, r.ID); err != nil {
+			return page, err
+		}
+		return readPage(r.PageRequest, parsePosition, func(after int64, limit int) ([]ReplayItem, error) {
+			rows, err := s.replays.Items(ctx, r.ID, replay.ItemFilter{
+				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, After: after, Limit: limit,
+			})
+			out := make([]ReplayItem, len(rows))
+			for i, row := range rows {
+				hidden := row.Diff != nil && !access.Scopes.Allow(ReadPayload)
+				if hidden {
+					row.Diff = nil
+				}
+				out[i] = ReplayItem{Item: row, PayloadHidden: hidden}
+			}
+			return out, err
+		}, func(row *ReplayItem) string { return strconv.FormatInt(row.Position, 10) })
+	},
+}

@@ -1,0 +1,33 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListRoutesRequest narrows a list of routes; a zero field does not.
+type ListRoutesRequest struct {
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+}
+
+// ListRoutes lists routes with their backlog.
+var ListRoutes = Operation[ListRoutesRequest, inbox.Page[inbox.RouteBacklog]]{
+	ID: "list_routes", Method: "GET", Path: "/routes", Scope: ReadMetadata,
+	Summary: "List every route that a server was ever started with, and how many of its effects are not settled.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListRoutesRequest) (page inbox.Page[inbox.RouteBacklog], err error) {
+		rows, err := s.lister.RouteBacklogs(ctx)
+		if err != nil {
+			return page, err
+		}
+		theirs, err := s.sourcesOf(ctx, access.Tenant)
+		if err != nil {
+			return page, err
+		}
+		return whole(slices.DeleteFunc(rows, func(row inbox.RouteBacklog) bool {
+			return r.Source != "" && row.Source != r.Source || access.Tenant != "" && !theirs[row.Source]
+		})), nil
+	},
+}

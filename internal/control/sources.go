@@ -1,0 +1,212 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
+)
+
+// ListSourcesRequest asks for the sources.
+type ListSourcesRequest struct {
+	TenantFilter
+}
+
+// Source is a source as it is listed.
+type Source struct {
+	// Name is the name of the source, and Address the path that its sender posts to, below the address of the public listener.
+	Name    string `json:"name"`
+	Address string `json:"address"`
+
+	// Provider, Class and Tenant are as they were registered.
+	Provider string `json:"provider"`
+	Class    string `json:"class"`
+	Tenant   string `json:"tenant,omitempty"`
+
+	// Configured says that the configuration of the server that answers has the source. Others have rows and take nothing.
+	Configured bool `json:"configured"`
+
+	// CreatedAt is when a server was first started with the source.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// ListSources lists the sources.
+var ListSources = Operation[ListSourcesRequest, inbox.Page[Source]]{
+	ID: "list_sources", Method: "GET", Path: "/sources", Scope: ReadMetadata,
+	Summary: "List every source that a server was ever started with, by name.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListSourcesRequest) (page inbox.Page[Source], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		rows, err := s.lister.Sources(ctx, tenant)
+		out := make([]Source, len(rows))
+		for i := range rows {
+			out[i] = s.source(&rows[i])
+		}
+		return whole(out), err
+	},
+}
+
+func (s *Service) source(row *inbox.SourceRow) Source {
+	return Source{
+		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
+		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt,
+	}
+}
+
+// configured is a source of the configuration; nil if it has none of that name, or if there is no configuration.
+func (s *Service) configured(name string) *config.Source {
+	if s.cfg.Settings == nil {
+		return nil
+	}
+	for _, source := range s.cfg.Settings.Sources {
+		if source.Name == name {
+			return source
+		}
+	}
+	return nil
+}
+
+// sourcesOf are the names of the sources of a tenant; nil for no tenant.
+func (s *Service) sourcesOf(ctx context.Context, tenant string) (map[string]bool, error) {
+	if tenant == "" {
+		return nil, nil
+	}
+	rows, err := s.lister.Sources(ctx, tenant)
+	names := make(map[string]bool, len(rows))
+	for i := range rows {
+		names[rows[i].Name] = true
+	}
+	return names, err
+}
+
+// SourceReference names a source.
+type SourceReference struct {
+	// Name is the name of a source.
+	Name string `json:"name"`
+}
+
+// SecretSlot is a secret of a source, without its content.
+type SecretSlot struct {
+	// Credential is the credential that the secret belongs to; empty for a source that has none.
+	Credential string `json:"credential,omitempty"`
+
+	// From says where the secret is read from, such as env:STRIPE_SECRET.
+	From string `json:"from"`
+
+	// Until is when the secret stops being accepted; absent is never.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// SourceRoute is a route of a source.
+type SourceRoute struct {
+	// Name is the name of the route.
+	Name string `json:"name"`
+
+	// Types are the event types that the route takes; none takes all.
+	Types []string `json:"types,omitempty"`
+
+	// Target and Kind are the name of the target and what kind it is; Address is where it sends to, without credentials.
+	Target  string `json:"target"`
+	Kind    string `json:"kind"`
+	Address string `json:"address,omitempty"`
+
+	// Condition says that the route takes only events for which its condition is true.
+	Condition bool `json:"condition,omitempty"`
+
+	// Order is how the effects are ordered; empty is not at all.
+	Order string `json:"order,omitempty"`
+}
+
+// SourceDetail is a source with what its configuration says. It holds no secret.
+type SourceDetail struct {
+	Source
+
+	// ExternalURL is the address that the sender uses, for schemes that sign it.
+	ExternalURL string `json:"external_url,omitempty"`
+
+	// Secrets are where the secrets are read from, and until when each is accepted.
+	Secrets []SecretSlot `json:"secrets"`
+
+	// Settings are what the provider asks for beside the secrets, as it is written: a value, or where it is read from.
+	Settings map[string][]string `json:"settings,omitempty"`
+
+	// Operations are the names of the operations that a source of operations declares.
+	Operations []string `json:"operations,omitempty"`
+
+	// Redact are the members of a body whose values are masked.
+	Redact []string `json:"redact,omitempty"`
+
+	// Emit says that the source takes events of the SQL function emit.
+	Emit bool `json:"emit,omitempty"`
+
+	// MaxBody is the largest body in bytes; absent is the provider's.
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	// Routes are the routes in the order of the configuration.
+	Routes []SourceRoute `json:"routes"`
+}
+
+// ShowSource shows one source.
+var ShowSource = Operation[SourceReference, *SourceDetail]{
+	ID: "show_source", Method: "GET", Path: "/sources/{name}", Scope: ReadMetadata,
+	Summary: "Show one source with its settings, but without its secrets.",
+	Do: func(ctx context.Context, s *Service, access Access, r SourceReference) (*SourceDetail, error) {
+		rows, err := s.lister.Sources(ctx, access.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(rows, func(row inbox.SourceRow) bool { return row.Name == r.Name })
+		if at < 0 {
+			return nil, notFound("source", r.Name)
+		}
+		out := &SourceDetail{Source: s.source(&rows[at]), Secrets: []SecretSlot{}, Routes: []SourceRoute{}}
+		if settings := s.configured(r.Name); settings != nil {
+			out.configure(settings)
+		}
+		return out, nil
+	},
+}
+
+// configure adds what the configuration says.
+func (d *SourceDetail) configure(settings *config.Source) {
+	d.ExternalURL, d.Redact, d.Emit, d.MaxBody = config.RedactURLs(settings.ExternalURL), settings.Redact, settings.Emit, settings.MaxBody
+	d.Secrets = append(d.Secrets, secretSlots("", settings.Secrets)...)
+	for _, credential := range settings.Credentials {
+		d.Secrets = append(d.Secrets, secretSlots(credential.Name, credential.Secrets)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings.Settings)) {
+		if d.Settings == nil {
+			d.Settings = map[string][]string{}
+		}
+		d.Settings[name] = settings.Settings[name].Written
+	}
+	for _, operation := range settings.Operations {
+		d.Operations = append(d.Operations, operation.Name)
+	}
+	for _, route := range settings.Routes {
+		shown := SourceRoute{Name: route.Name, Types: route.Types, Condition: route.When != nil}
+		if route.Target != nil {
+			shown.Target, shown.Kind, shown.Address = route.Target.Name, string(route.Target.Kind), config.RedactURLs(route.Target.URL)
+		}
+		if route.Order.Ordered() {
+			shown.Order = string(route.Order.Mode)
+		}
+		d.Routes = append(d.Routes, shown)
+	}
+}
+
+func secretSlots(credential string, references []config.Reference) []SecretSlot {
+	slots := make([]SecretSlot, len(references))
+	for i, reference := range references {
+		slots[i] = SecretSlot{Credential: credential, From: reference.From}
+		if until := reference.Until; !until.IsZero() {
+			slots[i].Until = &until
+		}
+	}
+	return slots
+}

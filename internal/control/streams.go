@@ -1,0 +1,169 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ListStreamsRequest narrows a list of streams; a zero field does not.
+type ListStreamsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Route is the name of a route.
+	Route string `json:"route,omitempty"`
+
+	// Key takes the streams with exactly this sequence key, also where the key was erased.
+	Key string `json:"key,omitempty"`
+
+	// Blocked takes streams that an effect at rest holds up, and Gap those that wait for a missing number. With both, a stream that
+	// is one of the two is taken.
+	Blocked bool `json:"blocked,omitempty"`
+	Gap     bool `json:"gap,omitempty"`
+}
+
+func (r *ListStreamsRequest) filter(access Access) (inbox.StreamFilter, error) {
+	tenant, err := r.narrow(access)
+	return inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Blocked: r.Blocked, Gap: r.Gap}, err
+}
+
+// Stream is a stream as it is listed.
+type Stream struct {
+	inbox.StreamRow
+
+	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListStreams lists streams.
+var ListStreams = Operation[ListStreamsRequest, inbox.Page[Stream]]{
+	ID: "list_streams", Method: "GET", Path: "/streams", Scope: ReadMetadata,
+	Summary: "List the streams of ordered routes, newest first: how far each is, and what it waits for.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListStreamsRequest) (page inbox.Page[Stream], err error) {
+		filter, err := r.filter(access)
+		if err != nil {
+			return page, err
+		}
+		return readPage(r.PageRequest, parsePosition, func(before int64, limit int) ([]Stream, error) {
+			filter.Before, filter.Limit = before, limit
+			rows, err := s.lister.Streams(ctx, filter)
+			out := make([]Stream, len(rows))
+			for i, row := range rows {
+				out[i] = Stream{PayloadHidden: access.hide(&row.Key), StreamRow: row}
+			}
+			return out, err
+		}, func(row *Stream) string { return strconv.FormatInt(row.ID, 10) })
+	},
+}
+
+// parsePosition reads the cursor of a list that is ordered by a number.
+func parsePosition(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+
+// StreamReference names a stream.
+type StreamReference struct {
+	// Ref is Oncegate's id of the stream, or source/route/key.
+	Ref string `json:"ref"`
+}
+
+// StreamDetail is a stream as it is shown.
+type StreamDetail struct {
+	inbox.StreamDetail
+
+	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ShowStream shows one stream.
+var ShowStream = Operation[StreamReference, *StreamDetail]{
+	ID: "show_stream", Method: "GET", Path: "/streams/{ref}", Scope: ReadMetadata,
+	Summary: "Show what one stream waits for, and the next effects of it.",
+	Do: func(ctx context.Context, s *Service, access Access, r StreamReference) (*StreamDetail, error) {
+		detail, err := s.lister.Stream(ctx, r.Ref)
+		if err != nil {
+			return nil, err
+		}
+		out := &StreamDetail{StreamDetail: *detail}
+		if access.Tenant != "" {
+			theirs, err := s.lister.StreamHasTenant(ctx, detail.ID, access.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			if !theirs {
+				return nil, notFound("stream", r.Ref)
+			}
+			out.narrow(access.Tenant)
+		}
+		if out.Waiting == nil {
+			out.Waiting = []inbox.StreamEffect{}
+		}
+		out.PayloadHidden = access.hide(&out.Key)
+		return out, nil
+	},
+}
+
+// narrow leaves the effects of other tenants out.
+func (d *StreamDetail) narrow(tenant string) {
+	d.Waiting = slices.DeleteFunc(d.Waiting, func(e inbox.StreamEffect) bool { return e.Tenant != tenant })
+	if e := d.InFlightEffect; e == nil || e.Tenant != tenant {
+		d.InFlight, d.InFlightEffect = nil, nil
+	}
+	if e := d.BlockedByEffect; e == nil || e.Tenant != tenant {
+		d.BlockedBy, d.BlockedByEffect = nil, nil
+	}
+}
+
+// ListUndecidedRequest narrows the effects that are held for a person; a zero field does not.
+type ListUndecidedRequest struct {
+	TenantFilter
+
+	// Source is the name of a source.
+	Source string `json:"source,omitempty"`
+
+	// Route is the name of a route.
+	Route string `json:"route,omitempty"`
+
+	// Key takes the effects with exactly this sequence key.
+	Key string `json:"key,omitempty"`
+
+	// Stream takes the effects of the stream with this id.
+	Stream int64 `json:"stream,omitempty"`
+
+	// Limit is the most rows, from 1 to 1,000; 0 is 50. What is further back appears once these are decided.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Undecided is an effect that is held for a person, as it is listed.
+type Undecided struct {
+	inbox.Undecided
+
+	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListUndecided lists effects that are held for a person.
+var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
+	ID: "list_undecided_effects", Method: "GET", Path: "/undecided-effects", Scope: ReadMetadata,
+	Summary: "List the effects that are held for a person, because their place in a sequence is not known or is taken; the oldest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListUndecidedRequest) (page inbox.Page[Undecided], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		limit, err := PageRequest{Limit: r.Limit}.limit()
+		if err != nil {
+			return page, err
+		}
+		rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Limit: limit}, r.Stream)
+		out := make([]Undecided, len(rows))
+		for i, row := range rows {
+			out[i] = Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
+		}
+		return whole(out), err
+	},
+}

@@ -1,0 +1,92 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/suppression"
+)
+
+// ListSuppressionsRequest narrows a list of suppressed addresses; a zero field does not.
+type ListSuppressionsRequest struct {
+	PageRequest
+
+	// Reason is why the addresses are suppressed.
+	Reason string `json:"reason,omitempty"`
+
+	// Target takes the entries of this target alone, without those for every target.
+	Target string `json:"target,omitempty"`
+
+	// Since is the earliest creation.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Suppression is an address to which no message is sent.
+type Suppression struct {
+	suppression.Row
+
+	// PayloadHidden says that the address was left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// ListSuppressions lists suppressed addresses.
+var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression]]{
+	ID: "list_suppressions", Method: "GET", Path: "/suppressions", Scope: ReadMetadata,
+	Summary: "List the addresses to which no message is sent, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListSuppressionsRequest) (page inbox.Page[Suppression], err error) {
+		if err := access.untenanted("suppressed addresses"); err != nil {
+			return page, err
+		}
+		if r.Reason != "" {
+			if _, err := suppression.ParseReason(r.Reason); err != nil {
+				return page, invalid("reason %q is %v", r.Reason, err)
+			}
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]Suppression, error) {
+			rows, err := s.suppressions.List(ctx, suppression.Filter{
+				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Before: before, Limit: limit,
+			})
+			out := make([]Suppression, len(rows))
+			for i, row := range rows {
+				out[i] = Suppression{PayloadHidden: access.hide(&row.Address), Row: row}
+			}
+			return out, err
+		}, func(row *Suppression) inbox.ID { return row.ID })
+	},
+}
+
+// CheckSuppressionRequest asks whether messages to an address are sent. It is a POST, so that the address stands in no log of
+// addresses.
+type CheckSuppressionRequest struct {
+	// Address is an address of mail.
+	Address string `json:"address"`
+
+	// Target is the name of a target; empty asks for entries for every target alone.
+	Target string `json:"target,omitempty"`
+}
+
+// SuppressionCheck says whether messages to an address are sent.
+type SuppressionCheck struct {
+	// Suppressed says that none are.
+	Suppressed bool `json:"suppressed"`
+
+	// Entry is why; nil if messages are sent.
+	Entry *suppression.Row `json:"entry,omitempty"`
+}
+
+// CheckSuppression says whether an address is suppressed.
+var CheckSuppression = Operation[CheckSuppressionRequest, *SuppressionCheck]{
+	ID: "check_suppression", Method: "POST", Path: "/suppressions/check", Scope: ReadMetadata,
+	Summary: "Say whether messages of a target to an address are sent. It changes nothing.",
+	Do: func(ctx context.Context, s *Service, access Access, r CheckSuppressionRequest) (*SuppressionCheck, error) {
+		if err := access.untenanted("suppressed addresses"); err != nil {
+			return nil, err
+		}
+		if _, err := suppression.Normalize(r.Address); err != nil {
+			return nil, invalid("address: %v", err)
+		}
+		entry, err := s.suppressions.Check(ctx, r.Target, r.Address)
+		return &SuppressionCheck{Suppressed: entry != nil, Entry: entry}, err
+	},
+}
