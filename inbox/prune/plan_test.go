@@ -43,6 +43,8 @@ func TestPrunePlans(t *testing.T) {
 		"replays":        {"replay_pkey"},
 		"audits":         {"audit_pkey"},
 		"agent sessions": {"agent_session_expiry_idx", "agent_session_pkey"},
+		"logins":         {"console_login_expiry_idx", "console_login_pkey"},
+		"login links":    {"login_link_expiry_idx", "login_link_pkey"},
 		"keep bodies":    {"inbox_event_pkey", partition + "_pkey"},
 		"lock kept":      {"inbox_body_kept_pkey"},
 		"delete kept":    {"inbox_body_kept_pkey", "inbox_event_pkey"},

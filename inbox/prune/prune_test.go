@@ -223,6 +223,9 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	for i, ago := range []time.Duration{25 * time.Hour, 23 * time.Hour, -time.Hour} { // since it has expired
 		p.Exec(t, `INSERT INTO agent_session (id, digest, source_id, credential, run, created_at, expires_at)
 			VALUES (gen_random_uuid(), sha256($1), $2, 'engine', '42', now() - interval '90 days', $3)`, []byte{byte(i)}, p.Source.ID, time.Now().Add(-ago))
+		p.Exec(t, `INSERT INTO console_login (id, digest, actor, scopes, method, created_at, used_at, expires_at)
+			VALUES (gen_random_uuid(), sha256($1), 'ann', '{admin}', 'link', now() - interval '90 days', now(), $2)`, []byte{byte(i)}, time.Now().Add(-ago))
+		p.Exec(t, `INSERT INTO login_link (digest, actor, scopes, expires_at) VALUES (sha256($1), 'ann', '{admin}', $2)`, []byte{byte(i)}, time.Now().Add(-ago))
 	}
 	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
@@ -231,7 +234,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	report := p.Prune(t)
 	compare(t, counts, report)
 	want := map[string]int64{
-		"agent_session": 1, "effect_key": 1, "effect": 1, "effect_attempt": 1, "inbox_event": 1, "stream": 1, "refusal": 1, "replay": 1, "replay_item": 1200, "audit": 1,
+		"agent_session": 1, "console_login": 1, "login_link": 1, "effect_key": 1, "effect": 1, "effect_attempt": 1, "inbox_event": 1, "stream": 1, "refusal": 1, "replay": 1, "replay_item": 1200, "audit": 1,
 	}
 	for table, n := range want {
 		if report.Rows[table] != n {
