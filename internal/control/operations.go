@@ -18,5 +18,7 @@ func Operations() []Definition {
 		&ListProviders, &ShowProvider,
 		&ListRetention, &ShowPruning,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
+		&ListTokens, &CreateToken, &RevokeToken,
+		&ListLogins, &RevokeLogin, &CreateLoginLink,
 	}
 }

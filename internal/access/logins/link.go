@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,9 @@ func (s *Store) NewLink(ctx context.Context, n NewLink) (code string, expires ti
 	}
 	if n.Valid < time.Second || n.Valid > LongestLink {
 		return "", time.Time{}, fmt.Errorf("making a link: %w", ErrLinkTime)
+	}
+	if strings.TrimSpace(n.Actor) == "" || len(n.Scopes) == 0 {
+		return "", time.Time{}, errors.New("making a link: it needs an actor and scopes")
 	}
 	if err := inbox.CheckExplanation(n.By, "a link is made"); err != nil {
 		return "", time.Time{}, fmt.Errorf("making a link: %w", err)

@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/access/logins"
+)
+
+// ListLoginsRequest narrows a list of console logins; a zero field does not.
+type ListLoginsRequest struct {
+	PageRequest
+	TenantFilter
+
+	// All adds the logins that are over. Prune removes a login a day after its end.
+	All bool `json:"all,omitempty"`
+}
+
+// ListLogins lists the logins of the console.
+var ListLogins = Operation[ListLoginsRequest, inbox.Page[*logins.Login]]{
+	ID: "list_logins", Method: "GET", Path: "/logins", Scope: Admin,
+	Summary: "List who is logged in to the console, newest first.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListLoginsRequest) (page inbox.Page[*logins.Login], err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return page, err
+		}
+		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]*logins.Login, error) {
+			return s.logins().List(ctx, logins.Filter{Tenant: tenant, All: r.All, Before: before, Limit: limit})
+		}, func(row **logins.Login) inbox.ID { return (*row).ID })
+	},
+}
+
+// RevokeLoginRequest says which login ends and why.
+type RevokeLoginRequest struct {
+	// ID is the id of the login.
+	ID string `json:"id"`
+
+	// Reason goes into the audit.
+	Reason string `json:"reason"`
+}
+
+// RevokeLogin ends somebody's login.
+var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
+	ID: "revoke_login", Method: "POST", Path: "/logins/{id}/revoke", Scope: Admin,
+	Summary: "End somebody's login to the console. Every process notices within seconds.",
+	Do: func(ctx context.Context, s *Service, access Access, r RevokeLoginRequest) (*logins.Login, error) {
+		id, err := inbox.ParseID(r.ID)
+		if err != nil {
+			return nil, invalid("%q is not the id of a login", r.ID)
+		}
+		found, err := s.logins().Read(ctx, id)
+		if err == nil && access.Tenant != "" && found.Tenant != access.Tenant {
+			err = logins.ErrNotFound
+		}
+		if err != nil {
+			return nil, loginProblem(r.ID, err)
+		}
+		revoked, err := s.logins().Revoke(ctx, logins.Revocation{ID: id, Actor: access.Actor, Reason: r.Reason})
+		if err != nil {
+			return nil, loginProblem(r.ID, err)
+		}
+		return revoked, nil
+	},
+}
+
+// CreateLoginLinkRequest says what whoever uses the link may do.
+type CreateLoginLinkRequest struct {
+	// Scopes are what the login permits; admin by default.
+	Scopes []string `json:"scopes,omitempty"`
+
+	// Tenant is the only tenant whose things the login reaches; empty is everybody's, or the caller's own if they are limited
+	// to one.
+	Tenant string `json:"tenant,omitempty"`
+
+	// Seconds is how long the link is valid, at most 3600; 600 by default.
+	Seconds int `json:"seconds,omitempty"`
+}
+
+// LoginLink is a link that logs in to the console, once.
+type LoginLink struct {
+	// Code is what the address holds: <console>/login?link=<code>. It is given this once: nothing keeps it.
+	Code string `json:"code"`
+
+	// ExpiresAt is until when the link is valid.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// CreateLoginLink makes a link that logs in once.
+var CreateLoginLink = Operation[CreateLoginLinkRequest, *LoginLink]{
+	ID: "create_login_link", Method: "POST", Path: "/logins/links", Scope: Admin,
+	Summary: "Make a link that logs in to the console once, within minutes.",
+	Do: func(ctx context.Context, s *Service, access Access, r CreateLoginLinkRequest) (*LoginLink, error) {
+		tenant, err := TenantFilter{r.Tenant}.narrow(access)
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Scopes) == 0 {
+			r.Scopes = []string{string(Admin)}
+		}
+		scopes, err := ParseScopes(r.Scopes)
+		if err != nil {
+			return nil, invalid("%v", err)
+		}
+		code, expires, err := s.logins().NewLink(ctx, logins.NewLink{
+			Grant: logins.Grant{Actor: linkActor(access.Actor), Scopes: scopes.names(), Tenant: tenant},
+			Valid: time.Duration(r.Seconds) * time.Second, By: access.Actor,
+		})
+		if err != nil {
+			return nil, loginProblem("", err)
+		}
+		return &LoginLink{Code: code, ExpiresAt: expires}, nil
+	},
+}
+
+// linkActor is the name of whoever logs in with a link, in the audit: the name of who made it, who knows to whom they gave it.
+func linkActor(maker string) string {
+	const prefix, longest = "link:", 128
+	if len(prefix)+len(maker) > longest {
+		maker = maker[:longest-len(prefix)]
+	}
+	return prefix + maker
+}
+
+// logins gives the store of logins.
+func (s *Service) logins() *logins.Store {
+	return logins.NewStore(logins.Config{Pool: s.cfg.Pool, Now: s.cfg.Now})
+}
+
+// loginProblem makes a problem of what the store refuses.
+func loginProblem(ref string, err error) error {
+	switch {
+	case errors.Is(err, logins.ErrNotFound):
+		return &Problem{Code: CodeNotFound, Detail: "there is no login " + ref}
+	case errors.Is(err, logins.ErrEnded):
+		return &Problem{Code: CodeConflict, Detail: "the login " + ref + " is over already"}
+	case errors.Is(err, logins.ErrLinkTime):
+		return invalid("%v", logins.ErrLinkTime)
+	case errors.Is(err, inbox.ErrUnexplained):
+		return invalid("%v", inbox.ErrUnexplained)
+	}
+	return err
+}
