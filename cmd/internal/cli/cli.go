@@ -106,6 +106,8 @@ func (s *shell) root() *cobra.Command {
 		s.eraseCommand(),
 		s.auditCommand(),
 		s.keysCommand(),
+		s.tokensCommand(),
+		s.loginsCommand(),
 		s.readyCommand(),
 		s.nodesCommand(),
 		s.versionCommand(),

@@ -77,7 +77,11 @@ func (s *shell) dev(ctx context.Context, listen string) error {
 			return err
 		}
 		wrote = true
-		s.banner(state, og.PublicAddr(), cfg, place)
+		link, err := s.devLink(ctx, cfg, og.AdminAddr())
+		if err != nil {
+			return err
+		}
+		s.banner(state, link, og.PublicAddr(), cfg, place)
 		return nil
 	})
 	return err
@@ -146,7 +150,7 @@ func (s *shell) servedConfig() (*config.Config, error) {
 
 // banner says what this is and what to do next, in commands that can be pasted
 // in another terminal.
-func (s *shell) banner(state devState, public net.Addr, cfg *config.Config, place devPlace) {
+func (s *shell) banner(state devState, link string, public net.Addr, cfg *config.Config, place devPlace) {
 	self := "oncegate"
 	if path := os.Args[0]; strings.ContainsRune(path, os.PathSeparator) {
 		self = "./bin/oncegate"
@@ -171,6 +175,10 @@ func (s *shell) banner(state devState, public net.Addr, cfg *config.Config, plac
 		fmt.Fprintln(s.out, "            "+mark("open to other machines")+", on "+public.String())
 	}
 	fmt.Fprintf(s.out, "admin       %s            /healthz /readyz /metrics\n", state.Admin)
+	if link != "" {
+		fmt.Fprintf(s.out, "console     %s\n", link)
+		fmt.Fprintln(s.out, "            logs in once, within 10 minutes; for another one: "+self+" logins link")
+	}
 	fmt.Fprintf(s.out, "database    %s\n", config.RedactURL(state.DatabaseURL))
 	if place.number > 1 {
 		fmt.Fprintf(s.out, "another one runs from this directory and is left alone; this one keeps to schema %s, and\n"+

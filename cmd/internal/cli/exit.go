@@ -47,6 +47,9 @@ func exitCode(err error) int {
 	var later *tryLaterError
 	var setting *session.SettingError
 	var unknown *unknownOutcomeError
+	if code, ok := problemExit(err); ok {
+		return code
+	}
 	switch {
 	case err == nil:
 		return exitOK

@@ -72,7 +72,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty, "sql": sql, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked,
+					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty, "sql": sql, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
 				},
 			})
 		})

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+func (s *shell) loginsCommand() *cobra.Command {
+	return group("logins", "List or revoke logins to the console, or make a link that logs in once",
+		s.loginsLinkCommand(), s.loginsListCommand(), s.loginsRevokeCommand())
+}
+
+func (s *shell) loginsLinkCommand() *cobra.Command {
+	var d decision
+	var r control.CreateLoginLinkRequest
+	var valid, url string
+	cmd := &cobra.Command{
+		Use: "link", Short: "Print a link that logs in to the console, once", Args: cobra.NoArgs,
+		Long: "Print a link with which somebody logs in to the console, once and within minutes: you, or a colleague to\n" +
+			"whom you send it. The login ends by itself like any other. The address is console.url, or that of the\n" +
+			"private listener on this machine.",
+		Example: "  oncegate logins link\n" +
+			"  oncegate logins link --scope read-metadata --valid 2m",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			life, err := yamltree.PositiveDuration(valid)
+			if err != nil {
+				return usagef("--valid %q: not a duration such as 10m", clean(valid))
+			}
+			if r.Seconds = int(life / time.Second); r.Seconds == 0 {
+				return usagef("--valid %q: a link is valid for at least 1s and at most 1h", clean(valid))
+			}
+			base, err := s.consoleAddress(url)
+			if err != nil {
+				return err
+			}
+			if err := d.fillActor(s); err != nil {
+				return err
+			}
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				link, err := control.Call(cmd.Context(), caller, &control.CreateLoginLink, r)
+				if err != nil {
+					return err
+				}
+				address := access.LinkAddress(base, link.Code)
+				if s.output == "json" {
+					return s.json(map[string]any{"url": address, "expires_at": link.ExpiresAt})
+				}
+				fmt.Fprintln(s.out, address)
+				fmt.Fprintf(s.err, "The link works once, until %s.\n", clock(link.ExpiresAt))
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&r.Scopes, "scope", []string{string(control.Admin)}, "what the login permits, several separated by commas: "+scopeNames())
+	flags.StringVar(&r.Tenant, "tenant", "", "the only tenant whose things the login reaches")
+	flags.StringVar(&valid, "valid", "10m", "how long the link is valid, at most 1h")
+	flags.StringVar(&url, "url", "", "the address of the console (default console.url, then the private listener on this machine)")
+	flags.StringVar(&d.actor, "actor", "", "who makes it (default $ONCEGATE_ACTOR, then $USER)")
+	return cmd
+}
+
+// consoleAddress is where a browser on this machine reaches the console: what is given, what the
+// configuration says, or the private listener.
+func (s *shell) consoleAddress(given string) (string, error) {
+	if given != "" {
+		if !strings.HasPrefix(given, "http://") && !strings.HasPrefix(given, "https://") {
+			return "", usagef("--url %q is not an address such as https://oncegate.example", cleanURL(given))
+		}
+		return given, nil
+	}
+	if db, err := s.database(); err == nil {
+		// The link is made in this database: an `oncegate dev` that runs from here on another one does not know it.
+		if state, ok := s.readDevState(); ok && db.URL == state.DatabaseURL && db.Schema == state.Schema {
+			return state.Admin, nil
+		}
+	}
+	cfg, err := s.servedConfig()
+	if err != nil {
+		return "", usagef("the configuration does not say where the console is, since it cannot be read here: give --url, such as --url http://127.0.0.1:8081")
+	}
+	if cfg.Console.URL != "" {
+		return cfg.Console.URL, nil
+	}
+	host, port, err := net.SplitHostPort(cfg.Listen.Admin)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = ""
+	}
+	return "http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
+}
+
+func (s *shell) loginsListCommand() *cobra.Command {
+	var f listFlags
+	var r control.ListLoginsRequest
+	cmd := &cobra.Command{
+		Use: "list", Short: "List who is logged in to the console, newest first", Args: cobra.NoArgs,
+		Long: "List who is logged in to the console, newest first. A login ends two hours after its last use, twelve\n" +
+			"hours after its beginning, with its token, and when it is revoked. Prune removes it a day later.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, _, err := f.parse(nil); err != nil {
+				return err
+			}
+			r.Limit, r.After = f.limit, f.before
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				page, err := control.Call(cmd.Context(), caller, &control.ListLogins, r)
+				if err != nil {
+					return err
+				}
+				t := &table{
+					header: []string{"BEGAN", "WHO", "BY", "SCOPES", "TENANT", "STATE", "LAST USED", "ID"},
+					spare:  []string{"BY", "LAST USED"}, whole: []string{"ID", "BEGAN"},
+				}
+				for _, row := range page.Data {
+					t.add(s.tableClock(row.CreatedAt), row.Actor, string(row.Method), strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.tableClock(row.UsedAt), row.ID.String())
+				}
+				if err := s.show(t, page); err != nil {
+					return err
+				}
+				return s.hintMore(page.HasMore, page.Next)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.Tenant, "tenant", "", "only logins of this tenant")
+	flags.BoolVar(&r.All, "all", false, "also those that are over")
+	f.addPage(cmd)
+	return cmd
+}
+
+func (s *shell) loginsRevokeCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "revoke <id>", Short: "End somebody's login to the console", Args: cobra.ExactArgs(1),
+		Long: "End somebody's login to the console. Processes notice within seconds. Who logged in with a token can log\n" +
+			"in again until the token is revoked. On a terminal you type the decision; elsewhere the command needs\n" +
+			"--yes.",
+		Example: "  oncegate logins revoke 0199... --reason 'the laptop was stolen'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.check(s, "why does the login end?"); err != nil {
+				return err
+			}
+			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "Login %s will end.\n", clean(args[0])) }); err != nil {
+				return err
+			}
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				revoked, err := control.Call(cmd.Context(), caller, &control.RevokeLogin, control.RevokeLoginRequest{ID: args[0], Reason: d.reason})
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(revoked)
+				}
+				fmt.Fprintf(s.out, "the login of %s is revoked\n", clean(revoked.Actor))
+				return nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}

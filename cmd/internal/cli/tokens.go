@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/internal/access/tokens"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+func (s *shell) tokensCommand() *cobra.Command {
+	return group("tokens", "Create, list or revoke the tokens of the API and the console",
+		s.tokensCreateCommand(), s.tokensListCommand(), s.tokensRevokeCommand())
+}
+
+func scopeNames() string { return control.Scopes(control.KnownScopes()).String() }
+
+func (s *shell) tokensCreateCommand() *cobra.Command {
+	var d decision
+	var scopes []string
+	var tenant, expires string
+	cmd := &cobra.Command{
+		Use: "create <name>", Short: "Create a token and print it, once", Args: cobra.ExactArgs(1),
+		Long: "Create a token with which a program calls the API, or a person logs in to the console. The token is\n" +
+			"printed alone on stdout, this once: Oncegate keeps only its SHA-256. Whoever has it may do what its\n" +
+			"scopes permit:\n" +
+			"  read-metadata   see everything but content\n" +
+			"  read-payload    see content too: bodies, results, addresses\n" +
+			"  operate         replay, discard, resolve, skip\n" +
+			"  admin           everything, also tokens, erasure and what concerns the whole installation",
+		Example: "  oncegate tokens create ci --scope read-metadata\n" +
+			"  oncegate tokens create support --scope operate,read-payload --tenant acme --expires 8h",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request := control.CreateTokenRequest{Name: args[0], Scopes: scopes, Tenant: tenant}
+			if len(scopes) == 0 {
+				return usagef("--scope is missing: say what the token permits, such as --scope read-metadata; known are %s", scopeNames())
+			}
+			var err error
+			if request.NeverExpires, request.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
+				return err
+			}
+			if err := d.fillActor(s); err != nil {
+				return err
+			}
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				created, err := control.Call(cmd.Context(), caller, &control.CreateToken, request)
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(created)
+				}
+				fmt.Fprintln(s.out, created.Text)
+				until := "never expires"
+				if created.ExpiresAt != nil {
+					until = "expires at " + clock(*created.ExpiresAt)
+				}
+				fmt.Fprintf(s.err, "Token %s (%s...) is shown this once; it %s.\n", clean(created.Name), clean(created.Prefix), until)
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&scopes, "scope", nil, "what the token permits, several separated by commas: "+scopeNames())
+	flags.StringVar(&tenant, "tenant", "", "the only tenant whose things the token reaches")
+	flags.StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
+	flags.StringVar(&d.actor, "actor", "", "who creates it (default $ONCEGATE_ACTOR, then $USER)")
+	return cmd
+}
+
+// parseExpiry reads for how long something works.
+func parseExpiry(text string, now time.Time) (never bool, at time.Time, err error) {
+	if text == "never" {
+		return true, at, nil
+	}
+	if life, err := yamltree.PositiveDuration(text); err == nil {
+		return false, now.Add(life), nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return false, at, usagef("--expires %q: neither a duration such as 90d, nor an instant such as 2027-01-31T12:00:00Z, nor never", clean(text))
+	}
+	return false, at, nil
+}
+
+func (s *shell) tokensListCommand() *cobra.Command {
+	var f listFlags
+	var r control.ListTokensRequest
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the tokens, newest first", Args: cobra.NoArgs,
+		Long: "List the tokens that work, newest first. A token is shown by its first characters: the rest is stored\n" +
+			"nowhere. The last use is exact to the minute.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, _, err := f.parse(nil); err != nil {
+				return err
+			}
+			r.Limit, r.After = f.limit, f.before
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				page, err := control.Call(cmd.Context(), caller, &control.ListTokens, r)
+				if err != nil {
+					return err
+				}
+				t := &table{
+					header: []string{"NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
+					spare:  []string{"CREATED BY", "LAST USED"}, whole: []string{"NAME", "TOKEN", "EXPIRES"},
+				}
+				for _, row := range page.Data {
+					t.add(row.Name, row.Prefix+"...", strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.orNever(row.ExpiresAt), s.orNever(row.LastUsedAt), row.CreatedBy)
+				}
+				if err := s.show(t, page); err != nil {
+					return err
+				}
+				return s.hintMore(page.HasMore, page.Next)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.Tenant, "tenant", "", "only tokens of this tenant")
+	flags.BoolVar(&r.All, "all", false, "also those that have expired or were revoked")
+	f.addPage(cmd)
+	return cmd
+}
+
+// orNever writes a time of a table, which may not be there.
+func (s *shell) orNever(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return s.tableClock(*t)
+}
+
+// hintMore says how to get the next page, where a person reads the table.
+func (s *shell) hintMore(more bool, next string) error {
+	if s.output == "table" && more {
+		fmt.Fprintf(s.err, "oncegate: there are more: add --before %s\n", clean(next))
+	}
+	return nil
+}
+
+func (s *shell) tokensRevokeCommand() *cobra.Command {
+	var d decision
+	cmd := &cobra.Command{
+		Use: "revoke <name>", Short: "End a token, and the console logins that began with it", Args: cobra.ExactArgs(1),
+		Long: "End a token by its name or its id, and the console logins that began with it. Processes notice within\n" +
+			"seconds. On a terminal you type the decision; elsewhere the command needs --yes.",
+		Example: "  oncegate tokens revoke ci --reason 'it was in a log'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if tokens.Plausible(args[0]) {
+				return usagef("that is the token itself, which is in the history of your shell now: name it, as `oncegate tokens list` does")
+			}
+			if err := d.check(s, "why does the token end?"); err != nil {
+				return err
+			}
+			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "Token %s will stop working.\n", clean(args[0])) }); err != nil {
+				return err
+			}
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				revoked, err := control.Call(cmd.Context(), caller, &control.RevokeToken, control.RevokeTokenRequest{Ref: args[0], Reason: d.reason})
+				if err != nil {
+					return err
+				}
+				if s.output == "json" {
+					return s.json(revoked)
+				}
+				fmt.Fprintf(s.out, "token %s is revoked\n", clean(revoked.Name))
+				return nil
+			})
+		},
+	}
+	d.add(cmd)
+	return cmd
+}
