@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,17 +19,11 @@ func (s *shell) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.AuditRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.AuditRow, error) {
 				return lister.Audit(ctx, inbox.AuditFilter{
-					Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: f.limit,
+					Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: limit,
 				})
-			}, func(rows []inbox.AuditRow) *table {
-				t := &table{header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"}, spare: []string{"ID"}, whole: []string{"AT", "ACTION", "OBJECT"}}
-				for _, row := range rows {
-					t.add(s.tableClock(row.At), row.Actor, row.Action, row.Object, row.Reason, row.ID.String())
-				}
-				return t
-			}, func(row inbox.AuditRow) inbox.ID { return row.ID })
+			}, s.auditTable, func(row *inbox.AuditRow) any { return row.ID }, auditEntry)
 		},
 	}
 	flags := list.Flags()
@@ -38,4 +33,23 @@ func (s *shell) auditCommand() *cobra.Command {
 	f.addSince(list, "")
 	f.addPage(list)
 	return group("audit", "List what operators, probes and the gate decided", list)
+}
+
+// An entry of the audit is typed into no command, so its id may be left out; its object is.
+func (s *shell) auditTable(rows []inbox.AuditRow) *table {
+	t := &table{
+		header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"},
+		spare:  []string{"ID"}, ids: []string{"OBJECT"}, whole: []string{"AT", "ACTION"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		t.add(s.tableClock(row.At), row.Actor, row.Action, row.Object, row.Reason, row.ID.String())
+	}
+	return t
+}
+
+// auditEntry is what the object of an entry is: event/0199... is an event.
+func auditEntry(row *inbox.AuditRow) listEntry {
+	kind, id, _ := strings.Cut(row.Object, "/")
+	return listEntry{IDs: map[string]string{kind: id}, Name: row.Action}
 }

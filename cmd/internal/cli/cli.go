@@ -37,7 +37,12 @@ type shell struct {
 	environ []string
 
 	output     string // table or json
+	jsonLines  bool   // json with one object on each line
+	asJSON     bool   // the alias of --output json
+	noColor    bool
 	configFile string
+
+	view listView
 }
 
 // Main runs the command line and returns the exit code. Everything that went
@@ -71,14 +76,19 @@ func (s *shell) root() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			if s.output != "table" && s.output != "json" {
-				return usagef("--output %q is unknown; known are table, json", s.output)
+			if err := s.checkOutput(cmd); err != nil {
+				return err
+			}
+			if err := s.resolveRows(cmd, args); err != nil {
+				return err
 			}
 			return s.refusePreviousName(cmd, args)
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
+	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table, json or jsonl, which is one JSON object on each line")
+	root.PersistentFlags().BoolVar(&s.asJSON, "json", false, "the same as --output json")
+	root.PersistentFlags().BoolVar(&s.noColor, "no-color", false, "no colours, as with NO_COLOR")
 	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see `%s --help`", flagProblem(err), cmd.CommandPath())
@@ -113,7 +123,26 @@ func (s *shell) root() *cobra.Command {
 		s.versionCommand(),
 	)
 	wrapArgs(root)
+	s.addViews(root)
 	return root
+}
+
+// checkOutput reads the flags that say how to show what a command found.
+func (s *shell) checkOutput(cmd *cobra.Command) error {
+	if s.asJSON {
+		if cmd.Flags().Changed("output") && s.output != "json" {
+			return usagef("--json and --output %s exclude each other", clean(s.output))
+		}
+		s.output = "json"
+	}
+	switch s.output {
+	case "table", "json":
+	case "jsonl":
+		s.output, s.jsonLines = "json", true
+	default:
+		return usagef("--output %q is unknown; known are table, json, jsonl", s.output)
+	}
+	return nil
 }
 
 // wrapArgs makes every complaint about arguments a usage error.

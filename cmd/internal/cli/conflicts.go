@@ -33,29 +33,16 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter := inbox.ConflictFilter{Source: f.source, Tenant: f.tenant, Since: since, Before: before, Limit: f.limit}
+			filter := inbox.ConflictFilter{Source: f.source, Tenant: f.tenant, Since: since}
 			if event != "" {
 				if filter.Event, err = inbox.ParseID(event); err != nil {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
 				}
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.ConflictRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.ConflictRow, error) {
+				filter.Before, filter.Limit = before, limit
 				return lister.Conflicts(ctx, filter)
-			}, func(rows []inbox.ConflictRow) *table {
-				t := &table{
-					header: []string{"LAST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "ID"},
-					spare:  []string{"DIFFERS IN", "TYPE", "DELIVERIES"}, whole: []string{"ID", "LAST SEEN"},
-				}
-				for i := range rows {
-					row := &rows[i]
-					admitted := ""
-					if row.AdmittedAs != nil {
-						admitted = "yes"
-					}
-					t.add(s.tableClock(row.LastSeenAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Deliveries), admitted, strings.Join(row.Paths, ", "), row.ID.String())
-				}
-				return t
-			}, func(row inbox.ConflictRow) inbox.ID { return row.ID })
+			}, s.conflictTable, func(row *inbox.ConflictRow) any { return row.ID }, conflictEntry)
 		},
 	}
 	cmd.Flags().StringVar(&f.source, "source", "", "only this source")
@@ -64,6 +51,26 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 	f.addSince(cmd, "delivered ")
 	f.addPage(cmd)
 	return cmd
+}
+
+func (s *shell) conflictTable(rows []inbox.ConflictRow) *table {
+	t := &table{
+		header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "LAST SEEN", "ID"},
+		spare:  []string{"LAST SEEN", "DIFFERS IN", "DELIVERIES", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"FIRST SEEN", "LAST SEEN"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		admitted := ""
+		if row.AdmittedAs != nil {
+			admitted = "yes"
+		}
+		t.add(s.tableClock(row.FirstSeenAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Deliveries), admitted, strings.Join(row.Paths, ", "), s.tableClock(row.LastSeenAt), row.ID.String())
+	}
+	return t
+}
+
+func conflictEntry(row *inbox.ConflictRow) listEntry {
+	return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
 }
 
 // conflictID reads the one argument of a command.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/visible"
 )
 
@@ -76,7 +77,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 	var f deadFlags
 	var grouped bool
 	var export string
-	var limit int
+	var pages pageFlags
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first, or grouped", Args: cobra.NoArgs,
 		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and\n" +
@@ -89,7 +90,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkLimit(limit); err != nil {
+			if err := pages.check(); err != nil {
 				return err
 			}
 			if export != "" && export != "jsonl" {
@@ -109,29 +110,32 @@ func (s *shell) deadListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := s.show(deadGroupTable(groups), emptyList(groups)); err != nil {
+					if err := showRows(s, cmd, groups, s.deadGroupTable, deadGroupEntry); err != nil {
 						return err
 					}
 					return s.unknownBeneath(ctx, lister, filter)
 				case export != "":
 					return s.exportDead(ctx, lister, filter)
 				}
-				rows, err := lister.Dead(ctx, filter, before, limit)
-				if err != nil {
-					return err
-				}
-				if err := s.show(s.deadTable(rows), emptyList(rows)); err != nil {
-					return err
-				}
-				return s.hintNextPage(len(rows), limit, func() any { return rows[len(rows)-1].ID })
+				return showList(s, cmd, &pages, listing[inbox.DeadRow]{draw: s.deadTable, entry: deadEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.DeadRow], err error) {
+					from, err := beforeID(p.After, before)
+					if err != nil {
+						return page, err
+					}
+					rows, err := lister.Dead(ctx, filter, from, p.Limit+1)
+					if err != nil {
+						return page, err
+					}
+					return pageByID(rows, p.Limit, func(row *inbox.DeadRow) any { return row.ID }), nil
+				}})
 			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
 	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
-	cmd.Flags().StringVar(&f.list.before, "before", "", "show the page after this id")
-	addLimit(cmd, &limit)
+	f.list.addBefore(cmd)
+	pages.add(cmd)
 	return cmd
 }
 
@@ -148,32 +152,45 @@ func (s *shell) exportDead(ctx context.Context, lister *inbox.Lister, filter inb
 
 func (s *shell) deadTable(rows []inbox.DeadRow) *table {
 	t := &table{
-		header: []string{"DIED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "SAID", "ID"},
-		spare:  []string{"SAID", "TARGET", "ATTEMPTS", "TYPE", "CODE", "SOURCE"}, whole: []string{"ID"},
+		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "DIED", "SAID", "ID"},
+		spare:  []string{"SAID", "TARGET", "ATTEMPTS", "DIED", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED", "DIED", "CODE"},
 	}
-	for _, row := range rows {
-		died := ""
-		if row.DiedAt != nil {
-			died = s.tableClock(*row.DiedAt)
-		}
+	for i := range rows {
+		row := &rows[i]
 		attempts := ""
 		if row.Route != "" {
 			attempts = fmt.Sprint(row.Attempts)
 		}
-		t.add(died, row.Source, row.Type, row.EventID, row.Route, row.Target, cmp.Or(row.LastReason, row.Reason), row.Code, attempts, cut(oneLine(row.Said), 80), row.ID.String())
+		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, row.Route, row.Target, cmp.Or(row.LastReason, row.Reason), row.Code, attempts,
+			s.tableClockOf(row.DiedAt), cut(oneLine(row.Said), 80), row.ID.String())
 	}
 	return t
 }
 
-func deadGroupTable(groups []inbox.DeadGroup) *table {
+func deadEntry(row *inbox.DeadRow) listEntry {
+	ids := map[string]string{kindEvent: row.Event.String()}
+	if row.Route != "" {
+		ids[kindEffect] = row.ID.String()
+	}
+	return listEntry{IDs: ids, Name: strings.TrimSpace(row.Source + "/" + row.EventID + " " + row.Route)}
+}
+
+func (s *shell) deadGroupTable(groups []inbox.DeadGroup) *table {
 	t := &table{
 		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
-		spare:  []string{"TARGET", "FIRST"}, whole: []string{"EXAMPLE", "COUNT"},
+		spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST", "LAST"},
 	}
 	for _, g := range groups {
-		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, g.Reason, g.Code, clock(g.First), clock(g.Last), g.Example.String())
+		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, g.Reason, g.Code, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
 	}
 	return t
+}
+
+func deadGroupEntry(g *inbox.DeadGroup) listEntry {
+	if g.Route == "" {
+		return listEntry{IDs: map[string]string{kindEvent: g.Example.String()}, Name: g.Source}
+	}
+	return listEntry{IDs: map[string]string{kindEffect: g.Example.String()}, Name: g.Source + "/" + g.Route}
 }
 
 func (s *shell) deadShowCommand() *cobra.Command {

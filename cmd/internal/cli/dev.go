@@ -223,5 +223,5 @@ func reachable(addr net.Addr) string {
 // colours are only for a terminal, and not where NO_COLOR asks for none.
 func (s *shell) colours() bool {
 	f, ok := s.out.(*os.File)
-	return ok && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb" && terminalWidth(f) > 0
+	return ok && !s.noColor && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb" && terminalWidth(f) > 0
 }

@@ -16,19 +16,30 @@ func effectStates() []string {
 	return []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
 }
 
-func effectTable(rows []inbox.EffectRow, withEvent bool) *table {
-	t := &table{header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"TARGET", "NEXT", "CODE", "TYPE", "ATTEMPTS", "SOURCE"}, whole: []string{"ID"}}
-	if withEvent {
-		t.header = append([]string{"SOURCE", "TYPE", "EVENT ID"}, t.header...)
+func (s *shell) effectTable(rows []inbox.EffectRow, withEvent bool) *table {
+	t := &table{
+		header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"},
+		spare:  []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
 	}
-	for _, row := range rows {
-		cells := []string{row.Route, row.Target, row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, timeOrEmpty(row.NextAt), row.ID.String()}
+	if withEvent {
+		t.header = append([]string{"RECORDED", "SOURCE", "TYPE", "EVENT ID"}, t.header...)
+	}
+	for i := range rows {
+		row := &rows[i]
+		cells := []string{row.Route, row.Target, row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String()}
 		if withEvent {
-			cells = append([]string{row.Source, row.Type, row.EventID}, cells...)
+			cells = append([]string{s.tableClock(row.ID.Time()), row.Source, row.Type, row.EventID}, cells...)
 		}
 		t.add(cells...)
 	}
 	return t
+}
+
+func effectEntry(row *inbox.EffectRow) listEntry {
+	return listEntry{
+		IDs:  map[string]string{kindEffect: row.ID.String(), kindEvent: row.Event.String()},
+		Name: row.Source + "/" + row.EventID + " " + row.Route,
+	}
 }
 
 func (s *shell) effectsCommand() *cobra.Command {
@@ -46,13 +57,13 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if cmd.Flags().Changed("list") {
 				return s.listItems(cmd, listOf, &f, before)
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EffectRow, error) {
 				return lister.Effects(ctx, inbox.EffectFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: limit,
 				})
 			}, func(rows []inbox.EffectRow) *table {
-				return effectTable(rows, true)
-			}, func(row inbox.EffectRow) inbox.ID { return row.ID })
+				return s.effectTable(rows, true)
+			}, func(row *inbox.EffectRow) any { return row.ID }, effectEntry)
 		},
 	}
 	f.add(list, strings.Join(effectStates(), ", "))

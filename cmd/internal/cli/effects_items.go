@@ -23,8 +23,8 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before 
 			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
 		}
 	}
-	return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EffectRow, error) {
-		rows, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Before: before, Limit: f.limit})
+	return listFromDatabase(s, cmd, f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EffectRow, error) {
+		rows, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Before: before, Limit: limit})
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
 			return nil, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
@@ -32,13 +32,13 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before 
 			return nil, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
 		}
 		return rows, err
-	}, listItemTable, func(row inbox.EffectRow) inbox.ID { return row.ID })
+	}, s.listItemTable, func(row *inbox.EffectRow) any { return row.ID }, effectEntry)
 }
 
-func listItemTable(rows []inbox.EffectRow) *table {
-	t := &table{header: []string{"ITEM", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"NEXT", "CODE", "ATTEMPTS"}, whole: []string{"ID"}}
+func (s *shell) listItemTable(rows []inbox.EffectRow) *table {
+	t := &table{header: []string{"ITEM", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"NEXT", "CODE", "ATTEMPTS"}, ids: []string{"ID"}, whole: []string{"STATE", "NEXT"}}
 	for _, row := range rows {
-		t.add(fmt.Sprint(row.Item), row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, timeOrEmpty(row.NextAt), row.ID.String())
+		t.add(fmt.Sprint(row.Item), row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String())
 	}
 	return t
 }

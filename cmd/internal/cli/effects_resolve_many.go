@@ -84,7 +84,7 @@ func (s *shell) resolveDry(cmd *cobra.Command, filter inbox.UnknownFilter) error
 			return s.json(map[string]any{"matched": matched, "groups": emptyList(groups)})
 		}
 		if matched > 0 {
-			unknownGroupTable(groups).write(s.out, s.width())
+			s.unknownGroupTable(groups).write(s.out, s.width())
 		}
 		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
 		return nil
@@ -149,7 +149,7 @@ func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbo
 		return err
 	}
 	return s.confirm(d, fmt.Sprintf("%s %d", r.As, len(r.Effects)), func() {
-		unknownGroupTable(groups).write(s.err, s.width())
+		s.unknownGroupTable(groups).write(s.err, s.width())
 		if r.As == inbox.ResolveResend {
 			fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 		}
@@ -171,13 +171,13 @@ func (s *shell) doResolve(ctx context.Context, pool *pgxpool.Pool, r inbox.Resol
 	return store.ResolveMany(ctx, r)
 }
 
-func unknownGroupTable(groups []inbox.UnknownGroup) *table {
+func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
 	t := &table{
 		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
-		spare:  []string{"FIRST SENT", "SOURCE"}, whole: []string{"EXAMPLE", "COUNT"},
+		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
 	}
 	for _, g := range groups {
-		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, clock(g.First), clock(g.Last), g.Example.String())
+		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
 	}
 	return t
 }
@@ -200,6 +200,6 @@ func (s *shell) unknownBeneath(ctx context.Context, lister *inbox.Lister, f inbo
 	}
 	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
 		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	unknownGroupTable(groups).write(s.out, s.width())
+	s.unknownGroupTable(groups).write(s.out, s.width())
 	return nil
 }

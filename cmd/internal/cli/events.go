@@ -22,21 +22,11 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.EventRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EventRow, error) {
 				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: limit,
 				})
-			}, func(rows []inbox.EventRow) *table {
-				t := &table{header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"}, spare: []string{"ID", "DELIVERIES"}, whole: []string{"EVENT ID", "RECEIVED"}}
-				for _, row := range rows {
-					effects := row.Effects
-					if row.Admission != "ok" {
-						effects = row.Admission
-					}
-					t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
-				}
-				return t
-			}, func(row inbox.EventRow) inbox.ID { return row.ID })
+			}, s.eventTable, func(row *inbox.EventRow) any { return row.ID }, eventEntry)
 		},
 	}
 	f.add(list, strings.Join(states, ", "))
@@ -63,6 +53,26 @@ func (s *shell) eventsCommand() *cobra.Command {
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
 	return group("events", "List or show recorded events", list, show)
+}
+
+func (s *shell) eventTable(rows []inbox.EventRow) *table {
+	t := &table{
+		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
+		spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		effects := row.Effects
+		if row.Admission != "ok" {
+			effects = row.Admission
+		}
+		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
+	}
+	return t
+}
+
+func eventEntry(row *inbox.EventRow) listEntry {
+	return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
 }
 
 func (s *shell) showEvent(e *inbox.EventDetail) error {
@@ -108,6 +118,6 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	effectTable(e.EffectRows, false).write(s.out, s.width())
+	s.effectTable(e.EffectRows, false).write(s.out, s.width())
 	return nil
 }

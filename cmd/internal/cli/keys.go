@@ -70,7 +70,8 @@ func (s *shell) keysListCommand() *cobra.Command {
 					return err
 				}
 			}
-			return s.showKeys(ring, used, usage)
+			rows := keyRows(ring, used)
+			return showRows(s, cmd, rows, func(rows []keyRow) *table { return keyTable(rows, usage) }, nil)
 		},
 	}
 	cmd.Flags().BoolVar(&usage, "usage", false, "count what is sealed with each key; reads every row")
@@ -89,6 +90,12 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 // showKeys lists the keys and, if it was counted, what is under them: also under
 // such as are lost, and in plain.
 func (s *shell) showKeys(ring *seal.Ring, used []prune.KeyUsage, counted bool) error {
+	rows := keyRows(ring, used)
+	return s.show(keyTable(rows, counted), emptyList(rows))
+}
+
+// keyRows are the keys, also those that are only used.
+func keyRows(ring *seal.Ring, used []prune.KeyUsage) []keyRow {
 	var rows []keyRow
 	if ring != nil {
 		for _, k := range ring.Keys() {
@@ -106,7 +113,11 @@ func (s *shell) showKeys(ring *seal.Ring, used []prune.KeyUsage, counted bool) e
 		}
 		rows[i].Usage = append(rows[i].Usage, u)
 	}
-	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}}
+	return rows
+}
+
+func keyTable(rows []keyRow, counted bool) *table {
+	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
 	if counted {
 		t.header = append(t.header, "VALUES")
 	}
@@ -124,7 +135,7 @@ func (s *shell) showKeys(ring *seal.Ring, used []prune.KeyUsage, counted bool) e
 		}
 		t.add(cells...)
 	}
-	return s.show(t, emptyList(rows))
+	return t
 }
 
 func (s *shell) keysRotateCommand() *cobra.Command {

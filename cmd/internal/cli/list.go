@@ -12,12 +12,13 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // listFlags are what all lists are narrowed by.
 type listFlags struct {
+	pageFlags
 	source, tenant, kind, state, route, since, before string
-	limit                                             int
 }
 
 func (f *listFlags) add(cmd *cobra.Command, states string) {
@@ -41,25 +42,20 @@ func (f *listFlags) addSince(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "only those "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
 }
 
-// addPage is for what is shown in pages, by id.
+// addPage is for what is shown in pages.
 func (f *listFlags) addPage(cmd *cobra.Command) {
+	f.addBefore(cmd)
+	f.pageFlags.add(cmd)
+}
+
+// addBefore adds what named the next page before lists had cursors.
+func (f *listFlags) addBefore(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.before, "before", "", "show the page after this id")
-	addLimit(cmd, &f.limit)
-}
-
-func addLimit(cmd *cobra.Command, limit *int) {
-	cmd.Flags().IntVar(limit, "limit", 50, "rows on a page, at most 1000")
-}
-
-func checkLimit(limit int) error {
-	if limit < 1 || limit > 1000 {
-		return usagef("--limit %d: must be from 1 to 1000", limit)
-	}
-	return nil
+	_ = cmd.Flags().MarkHidden("before") // it is there
 }
 
 func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, err error) {
-	if err := checkLimit(f.limit); err != nil {
+	if err := f.check(); err != nil {
 		return since, before, err
 	}
 	if f.state != "" && !slices.Contains(states, f.state) {
@@ -69,12 +65,53 @@ func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, er
 		return since, before, err
 	}
 	if f.before != "" {
+		if f.after != "" {
+			return since, before, usagef("--before and --after exclude each other: use --after with what the page before names")
+		}
 		if before, err = inbox.ParseID(f.before); err != nil {
 			return since, before, usagef("--before %q: not an id", f.before)
 		}
 	}
 	return since, before, nil
 }
+
+// pageFlags are how a list is paged.
+type pageFlags struct {
+	limit int
+	after string
+	all   bool
+}
+
+func (f *pageFlags) add(cmd *cobra.Command) {
+	f.addTo(cmd, "all")
+}
+
+// addTo is add for a command whose --all is something else.
+func (f *pageFlags) addTo(cmd *cobra.Command, all string) {
+	cmd.Flags().IntVar(&f.limit, "limit", 50, "rows on a page, at most 1000")
+	cmd.Flags().StringVar(&f.after, "after", "", "show the page after this `cursor`, which the page before names")
+	cmd.Flags().BoolVar(&f.all, all, false, "every page, one after the other")
+}
+
+// check refuses what no list takes.
+func (f *pageFlags) check() error {
+	if f.limit < 1 || f.limit > 1000 {
+		return usagef("--limit %d: must be from 1 to 1000", f.limit)
+	}
+	return nil
+}
+
+// request asks for the first page.
+func (f *pageFlags) request() control.PageRequest {
+	request := control.PageRequest{Limit: f.limit, After: f.after}
+	if f.all {
+		request.Limit = allPage
+	}
+	return request
+}
+
+// allPage is how many rows --all asks for at once.
+const allPage = 500
 
 // read does something with what the database holds.
 func (s *shell) read(cmd *cobra.Command, do func(context.Context, *inbox.Lister) error) error {
@@ -92,29 +129,125 @@ func (s *shell) lister(pool *pgxpool.Pool) (*inbox.Lister, error) {
 	return inbox.NewLister(pool).WithKeyring(keys), nil
 }
 
-// showPage reads one page of rows from the database, shows it, and says how to get
-// the next one.
-func showPage[Row, Cursor any](s *shell, cmd *cobra.Command, limit int, read func(context.Context, *inbox.Lister) ([]Row, error),
-	draw func([]Row) *table, id func(Row) Cursor,
-) error {
-	return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-		rows, err := read(ctx, lister)
-		if err != nil {
+// listing is a list that is shown in pages.
+type listing[Row any] struct {
+	// page reads one page.
+	page func(control.PageRequest) (inbox.Page[Row], error)
+	draw func([]Row) *table
+	// entry is what @1 stands for; nil where the rows have no ids.
+	entry func(*Row) listEntry
+}
+
+// showList shows one page of a list, or with --all every page, and says how to go on.
+func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row]) error {
+	if err := s.checkView(l.draw(nil), f, cmd); err != nil {
+		return err
+	}
+	request := f.request()
+	page, err := l.page(request)
+	if err != nil {
+		return err
+	}
+	out := s.newListWriter()
+	var entries []listEntry
+	for {
+		if s.output == "json" {
+			for i := range page.Data {
+				if err := out.row(page.Data[i]); err != nil {
+					return err
+				}
+			}
+		}
+		if l.entry != nil && s.remembers() {
+			for i := range page.Data {
+				entries = append(entries, l.entry(&page.Data[i]))
+			}
+		}
+		if !f.all || !page.HasMore {
+			break
+		}
+		before := page.Data
+		request.After = page.Next
+		if page, err = l.page(request); err != nil {
 			return err
 		}
-		if err := s.show(draw(rows), emptyList(rows)); err != nil {
+		if s.output != "json" { // a table is laid out as a whole
+			page.Data = append(before, page.Data...)
+			entries = nil
+		}
+	}
+	if s.output == "json" {
+		if err := out.end(page.HasMore, page.Next, page.SearchedTo); err != nil {
 			return err
 		}
-		return s.hintNextPage(len(rows), limit, func() any { return id(rows[len(rows)-1]) })
+	} else {
+		s.drawList(l.draw(page.Data), s.remembers() && l.entry != nil)
+	}
+	if l.entry != nil {
+		s.rememberList(cmd, entries)
+	}
+	s.sayMore(page.HasMore, page.Next, page.SearchedTo)
+	return nil
+}
+
+// showRows shows a list that is not paged.
+func showRows[Row any](s *shell, cmd *cobra.Command, rows []Row, draw func([]Row) *table, entry func(*Row) listEntry) error {
+	return showList(s, cmd, &pageFlags{limit: 1}, listing[Row]{
+		draw: draw, entry: entry,
+		page: func(control.PageRequest) (inbox.Page[Row], error) { return inbox.Page[Row]{Data: emptyList(rows)}, nil },
 	})
 }
 
-// hintNextPage says how to get the next page, where a person reads the table.
-func (s *shell) hintNextPage(rows, limit int, last func() any) error {
-	if s.output == "table" && rows == limit {
-		fmt.Fprintf(s.err, "oncegate: there may be more: add --before %v\n", last())
+// sayMore says whether the list goes on, and how to see it.
+func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
+	if !more {
+		return
 	}
-	return nil
+	what := "there is more"
+	if searchedTo != nil {
+		what = "the search ran out of time and has looked back to " + clock(*searchedTo)
+	}
+	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
+}
+
+// pageByID makes a page of rows that are ordered by id, the newest first, of which one more than the limit was asked for.
+func pageByID[Row any](rows []Row, limit int, id func(*Row) any) inbox.Page[Row] {
+	page := inbox.PageOf(rows, limit, func(row Row) string { return fmt.Sprint(id(&row)) })
+	if !page.HasMore && limit == 1000 && len(rows) == limit { // the most that is read at once
+		page.HasMore, page.Next = true, fmt.Sprint(id(&rows[limit-1]))
+	}
+	return page
+}
+
+// beforeID reads where a page that is ordered by id begins.
+func beforeID(after string, before inbox.ID) (inbox.ID, error) {
+	if after == "" {
+		return before, nil
+	}
+	id, err := inbox.ParseID(after)
+	if err != nil {
+		return id, usagef("--after %q is not a cursor of this list: use what the page before names", clean(after))
+	}
+	return id, nil
+}
+
+// listFromDatabase is showList of what a Lister reads, by pages of ids.
+func listFromDatabase[Row any](s *shell, cmd *cobra.Command, f *listFlags, before inbox.ID, read func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]Row, error),
+	draw func([]Row) *table, id func(*Row) any, entry func(*Row) listEntry,
+) error {
+	return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+		return showList(s, cmd, &f.pageFlags, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (page inbox.Page[Row], err error) {
+			from, err := beforeID(p.After, before)
+			if err != nil {
+				return page, err
+			}
+			rows, err := read(ctx, lister, from, p.Limit+1)
+			if err != nil {
+				return page, err
+			}
+			return pageByID(rows, p.Limit, id), nil
+		}})
+	})
 }
 
 // emptyList makes an empty JSON list of nothing.

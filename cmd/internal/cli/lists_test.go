@@ -17,10 +17,10 @@ import (
 // lists are the commands that list something in the database, with their columns.
 var lists = map[string]string{
 	"audit list":               "AT ACTOR ACTION OBJECT REASON ID",
-	"conflicts list":           "LAST SEEN SOURCE EVENT ID TYPE DELIVERIES ADMITTED DIFFERS IN ID",
-	"dead list":                "DIED SOURCE TYPE EVENT ID ROUTE TARGET REASON CODE ATTEMPTS SAID ID",
+	"conflicts list":           "FIRST SEEN SOURCE EVENT ID TYPE DELIVERIES ADMITTED DIFFERS IN LAST SEEN ID",
+	"dead list":                "RECEIVED SOURCE TYPE EVENT ID ROUTE TARGET REASON CODE ATTEMPTS DIED SAID ID",
 	"dead list --group":        "COUNT SOURCE ROUTE TARGET REASON CODE FIRST LAST EXAMPLE",
-	"effects list":             "SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT ID",
+	"effects list":             "RECORDED SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT ID",
 	"events list":              "RECEIVED SOURCE TYPE EVENT ID DELIVERIES EFFECTS ID",
 	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
 	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
@@ -28,7 +28,7 @@ var lists = map[string]string{
 	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ID",
 	"routes list":              "SOURCE ROUTE TARGET GONE WAITING CLAIMED DEAD INDETERMINATE OLDEST",
 	"sessions list":            "OPENED SOURCE CREDENTIAL RUN OPERATIONS STATE EXPIRES ID",
-	"tokens list":              "NAME TOKEN SCOPES TENANT STATE EXPIRES LAST USED CREATED BY",
+	"tokens list":              "CREATED NAME TOKEN SCOPES TENANT STATE EXPIRES LAST USED CREATED BY",
 	"logins list":              "BEGAN WHO BY SCOPES TENANT STATE LAST USED ID",
 	"streams list":             "SOURCE ROUTE KEY APPLIED HELD UNDECIDED GAP SINCE BLOCKED BY IN FLIGHT ID",
 	"streams list --undecided": "SOURCE ROUTE KEY NUMBER REASON EVENT ID EFFECT",
@@ -45,7 +45,8 @@ var wrong = map[string][]struct{ value, says string }{
 	"since":       {{"soon", "neither a duration such as 2h nor an instant"}},
 	"until":       {{"soon", "neither a duration such as 2h nor an instant"}},
 	"before":      {{"x", `--before "x"`}},
-	"after":       {{"x", `--after "x" is not a whole number`}},
+	"after":       {{"x", "not a cursor of this list"}},
+	"columns":     {{"nonsense", `--columns: "nonsense" is no column of this list; it has `}, {"id --json", "--columns is for tables"}},
 	"state":       {{"nonsense", `--state "nonsense" is unknown; known are `}},
 	"list":        {{"x", `--list "x": not an id`}, {"019551b9-0000-7001-8001-020304050607 --source shop", "--source and --list: "}},
 	"event":       {{"x", `--event "x" is not our id of an event`}},
@@ -56,7 +57,7 @@ var wrong = map[string][]struct{ value, says string }{
 	"export":      {{"csv", `--export "csv" is unknown; known is jsonl`}},
 	"verdict":     {{"nonsense", `"nonsense"`}},
 	"outcome":     {{"nonsense", `"nonsense"`}},
-	"output":      {{"xml", `--output "xml" is unknown; known are table, json`}},
+	"output":      {{"xml", `--output "xml" is unknown; known are table, json, jsonl`}},
 }
 
 // names are the filters that take any text.
@@ -92,6 +93,9 @@ func TestLists(t *testing.T) {
 			if code != 0 || !isEmptyList(out) {
 				t.Errorf("as JSON: exit code %d, %q, %s", code, out, problems)
 			}
+			if code, out, problems = asked(url, schema, line+" --output jsonl"); code != 0 || out != "" {
+				t.Errorf("as JSON lines: exit code %d, %q, %s", code, out, problems)
+			}
 		})
 	}
 	for path, cmd := range listCommands(cli.Command()) {
@@ -124,12 +128,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// isEmptyList reports whether JSON is an empty list, bare or in the envelope of the API.
+// isEmptyList reports whether JSON is an empty list in the envelope of the API.
 func isEmptyList(text string) bool {
-	var rows []any
-	if json.Unmarshal([]byte(text), &rows) == nil {
-		return rows != nil && len(rows) == 0
-	}
 	var page inbox.Page[any]
 	return json.Unmarshal([]byte(text), &page) == nil && page.Data != nil && len(page.Data) == 0 && !page.HasMore
 }
@@ -160,7 +160,7 @@ func TestEveryListIsTested(t *testing.T) {
 			t.Errorf("`oncegate %s` is not among the lists of this test", path)
 		}
 		for _, flag := range flagNames(cmd) {
-			if wrong[flag] == nil && !strings.Contains(" "+strings.Join(names, " ")+" all blocked gap undecided group refused whole open help ", " "+flag+" ") {
+			if wrong[flag] == nil && !strings.Contains(" "+strings.Join(names, " ")+" all blocked gap undecided group refused whole open help wide remember ended ", " "+flag+" ") {
 				t.Errorf("`oncegate %s` has a filter --%s that this test does not know", path, flag)
 			}
 		}

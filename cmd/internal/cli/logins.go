@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
@@ -104,6 +106,7 @@ func (s *shell) consoleAddress(given string) (string, error) {
 func (s *shell) loginsListCommand() *cobra.Command {
 	var f listFlags
 	var r control.ListLoginsRequest
+	var ended bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List who is logged in to the console, newest first", Args: cobra.NoArgs,
 		Long: "List who is logged in to the console, newest first. A login ends two hours after its last use, twelve\n" +
@@ -112,31 +115,36 @@ func (s *shell) loginsListCommand() *cobra.Command {
 			if _, _, err := f.parse(nil); err != nil {
 				return err
 			}
-			r.Limit, r.After = f.limit, f.before
+			r.All = ended || f.all
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				page, err := control.Call(cmd.Context(), caller, &control.ListLogins, r)
-				if err != nil {
-					return err
-				}
-				t := &table{
-					header: []string{"BEGAN", "WHO", "BY", "SCOPES", "TENANT", "STATE", "LAST USED", "ID"},
-					spare:  []string{"BY", "LAST USED"}, whole: []string{"ID", "BEGAN"},
-				}
-				for _, row := range page.Data {
-					t.add(s.tableClock(row.CreatedAt), row.Actor, string(row.Method), strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.tableClock(row.UsedAt), row.ID.String())
-				}
-				if err := s.show(t, page); err != nil {
-					return err
-				}
-				return s.hintMore(page.HasMore, page.Next)
+				return showList(s, cmd, &f.pageFlags, listing[*logins.Login]{draw: s.loginTable, entry: loginEntry, page: func(p control.PageRequest) (inbox.Page[*logins.Login], error) {
+					r.PageRequest = p
+					return control.Call(cmd.Context(), caller, &control.ListLogins, r)
+				}})
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.Tenant, "tenant", "", "only logins of this tenant")
-	flags.BoolVar(&r.All, "all", false, "also those that are over")
-	f.addPage(cmd)
+	flags.BoolVar(&ended, "ended", false, "also those that are over")
+	f.pageFlags.add(cmd)
+	flags.Lookup("all").Usage = "every page, one after the other, also of those that are over"
 	return cmd
+}
+
+func (s *shell) loginTable(rows []*logins.Login) *table {
+	t := &table{
+		header: []string{"BEGAN", "WHO", "BY", "SCOPES", "TENANT", "STATE", "LAST USED", "ID"},
+		spare:  []string{"BY", "LAST USED"}, ids: []string{"ID"}, whole: []string{"BEGAN", "LAST USED", "STATE"},
+	}
+	for _, row := range rows {
+		t.add(s.tableClock(row.CreatedAt), row.Actor, string(row.Method), strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.tableClock(row.UsedAt), row.ID.String())
+	}
+	return t
+}
+
+func loginEntry(login **logins.Login) listEntry {
+	return listEntry{IDs: map[string]string{kindLogin: (*login).ID.String()}, Name: (*login).Actor}
 }
 
 func (s *shell) loginsRevokeCommand() *cobra.Command {

@@ -32,25 +32,29 @@ func (s *shell) nodesListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := &table{
-				header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
-				spare:  []string{"CONFIGURATION", "STARTED"}, whole: []string{"NAME", "STATE", "KEYS"},
-			}
-			for i := range nodes {
-				n := &nodes[i]
-				state := "live"
-				if !n.Live {
-					state = "silent"
-				}
-				t.add(n.Name, state, ago(n.Silent), n.Version, strings.Join(n.Roles, ","), nodeKeys(n), n.Configuration, s.tableClock(n.StartedAt))
-			}
-			if err := s.show(t, emptyList(nodes)); err != nil {
+			if err := showRows(s, cmd, nodes, s.nodeTable, nil); err != nil {
 				return err
 			}
 			s.hintConfigurations(nodes)
 			return nil
 		},
 	}
+}
+
+func (s *shell) nodeTable(nodes []node.Row) *table {
+	t := &table{
+		header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
+		spare:  []string{"CONFIGURATION", "STARTED", "VERSION"}, ids: []string{"NAME"}, whole: []string{"STATE", "HEARD", "KEYS", "STARTED"},
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		state := "live"
+		if !n.Live {
+			state = "silent"
+		}
+		t.add(n.Name, state, ago(n.Silent), n.Version, strings.Join(n.Roles, ","), nodeKeys(n), n.Configuration, s.tableClock(n.StartedAt))
+	}
+	return t
 }
 
 // hintConfigurations says, where a person reads the table, that live processes were

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) outboxCommand() *cobra.Command {
@@ -21,7 +22,6 @@ func (s *shell) outboxCommand() *cobra.Command {
 func (s *shell) outboxListCommand() *cobra.Command {
 	var f listFlags
 	var refused bool
-	var after int64
 	cmd := &cobra.Command{
 		Use: "list", Short: "List emitted events that are not admitted yet, oldest first", Args: cobra.NoArgs,
 		Long: "List events that were emitted from SQL and are not admitted yet, oldest first. An event is\n" +
@@ -33,25 +33,21 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if after < 0 {
-				return usagef("--after %d: must not be negative", after)
+			if _, err := numberCursor(f.after); err != nil {
+				return err
 			}
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, After: after, Limit: f.limit})
-				if err != nil {
-					return err
-				}
-				t := &table{header: []string{"EMITTED", "SOURCE", "EVENT ID", "TYPE", "BYTES", "REFUSED", "ID"}, spare: []string{"TYPE", "BYTES"}, whole: []string{"ID", "EMITTED", "REFUSED"}}
-				for _, row := range rows {
-					t.add(s.tableClock(row.EmittedAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Bytes), row.Refusal, fmt.Sprint(row.ID))
-				}
-				if err := s.show(t, emptyList(rows)); err != nil {
-					return err
-				}
-				if s.output == "table" && len(rows) == f.limit {
-					fmt.Fprintf(s.err, "oncegate: there may be more: add --after %d\n", rows[len(rows)-1].ID)
-				}
-				return nil
+				return showList(s, cmd, &f.pageFlags, listing[inbox.OutboxRow]{draw: s.outboxTable, entry: outboxEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.OutboxRow], err error) {
+					after, err := numberCursor(p.After)
+					if err != nil {
+						return page, err
+					}
+					rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, After: after, Limit: p.Limit + 1})
+					if err != nil {
+						return page, err
+					}
+					return pageByID(rows, p.Limit, func(row *inbox.OutboxRow) any { return row.ID }), nil
+				}})
 			})
 		},
 	}
@@ -60,9 +56,36 @@ func (s *shell) outboxListCommand() *cobra.Command {
 	f.addTenant(cmd)
 	flags.BoolVar(&refused, "refused", false, "only those that can never be admitted")
 	f.addSince(cmd, "emitted ")
-	flags.Int64Var(&after, "after", 0, "show the page after this id")
-	addLimit(cmd, &f.limit)
+	f.pageFlags.add(cmd)
 	return cmd
+}
+
+func (s *shell) outboxTable(rows []inbox.OutboxRow) *table {
+	t := &table{
+		header: []string{"EMITTED", "SOURCE", "EVENT ID", "TYPE", "BYTES", "REFUSED", "ID"},
+		spare:  []string{"BYTES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"EMITTED", "REFUSED"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		t.add(s.tableClock(row.EmittedAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Bytes), row.Refusal, fmt.Sprint(row.ID))
+	}
+	return t
+}
+
+func outboxEntry(row *inbox.OutboxRow) listEntry {
+	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
+}
+
+// numberCursor reads the cursor of a list whose ids are numbers.
+func numberCursor(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
+	}
+	return n, nil
 }
 
 // outboxID reads the one argument of a command.

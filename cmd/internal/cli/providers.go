@@ -55,20 +55,13 @@ func (s *shell) providersListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := s.known()
 			if err != nil {
 				return err
 			}
 			rows := control.ProviderRows(all, strings.Join(args, ""))
-			t := &table{
-				header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "ORDER", "RETRIES"},
-				spare:  []string{"RETRIES", "ORDER", "PROVES"}, whole: []string{"NAME"},
-			}
-			for _, row := range rows {
-				t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.Order, row.Retries)
-			}
-			if err := s.show(t, rows); err != nil {
+			if err := showRows(s, cmd, rows, providerTable, nil); err != nil {
 				return err
 			}
 			if len(rows) == 0 {
@@ -77,6 +70,18 @@ func (s *shell) providersListCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func providerTable(rows []control.ProviderRow) *table {
+	t := &table{
+		header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "ORDER", "RETRIES"},
+		spare:  []string{"RETRIES", "ORDER", "PROVES", "ID"}, ids: []string{"NAME"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.Order, row.Retries)
+	}
+	return t
 }
 
 func (s *shell) providersShowCommand() *cobra.Command {

@@ -36,24 +36,11 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			if err := checkCause(cause); err != nil {
 				return err
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.RefusalRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.RefusalRow, error) {
 				return lister.Refusals(ctx, inbox.RefusalFilter{
-					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Before: before, Limit: limit,
 				})
-			}, func(rows []inbox.RefusalRow) *table {
-				t := &table{
-					header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
-					spare:  []string{"BYTES", "FROM", "KEPT"}, whole: []string{"ID", "RECEIVED", "CAUSE"},
-				}
-				for _, row := range rows {
-					kept := ""
-					if row.Whole {
-						kept = "whole"
-					}
-					t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
-				}
-				return t
-			}, func(row inbox.RefusalRow) inbox.ID { return row.ID })
+			}, s.refusalTable, func(row *inbox.RefusalRow) any { return row.ID }, refusalEntry)
 		},
 	}
 	flags := cmd.Flags()
@@ -64,6 +51,26 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	f.addSince(cmd, "received ")
 	f.addPage(cmd)
 	return cmd
+}
+
+func (s *shell) refusalTable(rows []inbox.RefusalRow) *table {
+	t := &table{
+		header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
+		spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		kept := ""
+		if row.Whole {
+			kept = "whole"
+		}
+		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
+	}
+	return t
+}
+
+func refusalEntry(row *inbox.RefusalRow) listEntry {
+	return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
 }
 
 func (s *shell) refusalsShowCommand() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) replayCommand() *cobra.Command {
@@ -197,19 +198,17 @@ func (s *shell) replayListCommand() *cobra.Command {
 				return err
 			}
 			return s.withReplays(cmd, func(replays *replay.Store) error {
-				rows, err := replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Before: last, Limit: f.limit})
-				if err != nil {
-					return err
-				}
-				t := &table{header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ID"}, spare: []string{"REASON", "ACTOR"}, whole: []string{"ID"}}
-				for i := range rows {
-					r := &rows[i]
-					t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.ID.String())
-				}
-				if err := s.show(t, emptyList(rows)); err != nil {
-					return err
-				}
-				return s.hintNextPage(len(rows), f.limit, func() any { return rows[len(rows)-1].ID })
+				return showList(s, cmd, &f.pageFlags, listing[replay.Replay]{draw: s.replayTable, entry: replayEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Replay], err error) {
+					from, err := beforeID(p.After, last)
+					if err != nil {
+						return page, err
+					}
+					rows, err := replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Before: from, Limit: p.Limit + 1})
+					if err != nil {
+						return page, err
+					}
+					return pageByID(rows, p.Limit, func(r *replay.Replay) any { return r.ID }), nil
+				}})
 			})
 		},
 	}
@@ -218,8 +217,25 @@ func (s *shell) replayListCommand() *cobra.Command {
 	return cmd
 }
 
+func (s *shell) replayTable(rows []replay.Replay) *table {
+	t := &table{
+		header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ID"},
+		spare:  []string{"REASON", "ACTOR", "ITEMS"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
+	}
+	for i := range rows {
+		r := &rows[i]
+		t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.ID.String())
+	}
+	return t
+}
+
+func replayEntry(r *replay.Replay) listEntry {
+	return listEntry{IDs: map[string]string{kindReplay: r.ID.String()}, Name: string(r.State)}
+}
+
 func (s *shell) replayItemsCommand() *cobra.Command {
 	var f replay.ItemFilter
+	var pages pageFlags
 	var verdict, outcome string
 	cmd := &cobra.Command{
 		Use: "items <plan>", Short: "List the items of a replay, in the order in which they run", Args: cobra.ExactArgs(1),
@@ -228,7 +244,13 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkLimit(f.Limit); err != nil {
+			if err := pages.check(); err != nil {
+				return err
+			}
+			if _, err := numberCursor(pages.after); err != nil {
+				return err
+			}
+			if err := s.checkView(itemTable(nil), &pages, cmd); err != nil {
 				return err
 			}
 			if f.Verdict = replay.Verdict(verdict); verdict != "" && !slices.Contains(replay.Verdicts(), f.Verdict) {
@@ -241,25 +263,24 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 				if _, err := replays.Status(cmd.Context(), id); err != nil {
 					return err
 				}
-				items, err := replays.Items(cmd.Context(), id, f)
-				if err != nil {
-					return err
-				}
-				if err := s.show(itemTable(items), emptyList(items)); err != nil {
-					return err
-				}
-				if s.output == "table" && len(items) == f.Limit {
-					fmt.Fprintf(s.err, "oncegate: there may be more: add --after %d\n", items[len(items)-1].Position)
-				}
-				return nil
+				return showList(s, cmd, &pages, listing[replay.Item]{draw: itemTable, entry: itemEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Item], err error) {
+					if f.After, err = numberCursor(p.After); err != nil {
+						return page, err
+					}
+					f.Limit = p.Limit + 1
+					items, err := replays.Items(cmd.Context(), id, f)
+					if err != nil {
+						return page, err
+					}
+					return pageByID(items, p.Limit, func(it *replay.Item) any { return it.Position }), nil
+				}})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(replay.Verdicts()))
 	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(replay.ItemOutcomes()))
 	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
-	cmd.Flags().Int64Var(&f.After, "after", 0, "the page after this position")
-	addLimit(cmd, &f.Limit)
+	pages.add(cmd)
 	return cmd
 }
 
@@ -273,8 +294,8 @@ func joined[T ~string](words []T) string {
 
 func itemTable(items []replay.Item) *table {
 	t := &table{
-		header: []string{"#", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
-		spare:  []string{"TARGET", "TYPE", "SOURCE", "STATE"}, whole: []string{"EFFECT", "ACTION"},
+		header: []string{"POSITION", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
+		spare:  []string{"TARGET", "TYPE", "STATE", "POSITION"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"ACTION", "VERDICT"},
 	}
 	for i := range items {
 		it := &items[i]
@@ -289,6 +310,14 @@ func itemTable(items []replay.Item) *table {
 		t.add(fmt.Sprint(it.Position), it.Source, it.Type, it.EventID, it.Route, it.Target, would(it.Action, it.LeftOut), string(it.Verdict), outcome, it.State, effect)
 	}
 	return t
+}
+
+func itemEntry(it *replay.Item) listEntry {
+	ids := map[string]string{kindEvent: it.Event.String()}
+	if it.Effect != nil {
+		ids[kindEffect] = it.Effect.String()
+	}
+	return listEntry{IDs: ids, Name: it.Source + "/" + it.EventID + " " + it.Route}
 }
 
 // would says what a run does with an item.

@@ -29,25 +29,26 @@ func (s *shell) routesListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if s.output == "json" {
-					return s.json(emptyList(routes))
-				}
-				t := &table{
-					header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
-					spare:  []string{"TARGET", "CLAIMED", "OLDEST"},
-				}
-				for _, r := range routes {
-					gone := ""
-					if r.Gone {
-						gone = "gone"
-					}
-					t.add(r.Source, r.Route, r.Target, gone, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), timeOrEmpty(r.Oldest))
-				}
-				t.write(s.out, s.width())
-				return nil
+				return showRows(s, cmd, routes, s.routeTable, nil)
 			})
 		},
 	}
+}
+
+func (s *shell) routeTable(routes []inbox.RouteBacklog) *table {
+	t := &table{
+		header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
+		spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},
+	}
+	for i := range routes {
+		r := &routes[i]
+		gone := ""
+		if r.Gone {
+			gone = "gone"
+		}
+		t.add(r.Source, r.Route, r.Target, gone, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), s.tableClockOf(r.Oldest))
+	}
+	return t
 }
 
 // clearFlags are what both ways of clearing a route take.

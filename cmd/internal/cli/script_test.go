@@ -325,9 +325,11 @@ func refusal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: refusal source")
 	}
 	ts.Check(ts.Exec("oncegate", "refusals", "list", "--source", args[0], "--output", "json"))
-	var rows []struct{ ID, Diagnosis string }
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &rows))
-	for _, row := range rows {
+	var page struct {
+		Data []struct{ ID, Diagnosis string }
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &page))
+	for _, row := range page.Data {
 		if strings.Contains(row.Diagnosis, "the body is not what was signed") {
 			ts.Setenv("REFUSAL", row.ID)
 			return

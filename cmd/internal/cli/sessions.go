@@ -20,10 +20,10 @@ func (s *shell) sessionsCommand() *cobra.Command {
 func (s *shell) sessionsListCommand() *cobra.Command {
 	var f listFlags
 	var credential, run string
-	var all bool
+	var ended bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the sessions of agents, newest first", Args: cobra.NoArgs,
-		Long: "List the open sessions that engines have opened for agents, newest first. --all adds those that have\n" +
+		Long: "List the open sessions that engines have opened for agents, newest first. --ended adds those that have\n" +
 			"expired or were revoked; prune removes a session a day after it has expired. The token of a session\n" +
 			"is stored nowhere and cannot be shown.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,34 +31,42 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showPage(s, cmd, f.limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.AgentSessionRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.AgentSessionRow, error) {
 				return lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-					Source: f.source, Credential: credential, Run: run, Open: !all, Since: since, Before: before, Limit: f.limit,
+					Source: f.source, Credential: credential, Run: run, Open: !f.all && !ended, Since: since, Before: before, Limit: limit,
 				})
-			}, func(rows []inbox.AgentSessionRow) *table {
-				t := &table{
-					header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
-					spare:  []string{"OPERATIONS", "EXPIRES"}, whole: []string{"ID", "OPENED"},
-				}
-				for _, row := range rows {
-					operations := "all"
-					if row.Operations != nil {
-						operations = strings.Join(row.Operations, ", ")
-					}
-					t.add(s.tableClock(row.CreatedAt), row.Source, row.Credential, row.Run, operations, row.State, s.tableClock(row.ExpiresAt), row.ID.String())
-				}
-				return t
-			}, func(row inbox.AgentSessionRow) inbox.ID { return row.ID })
+			}, s.sessionTable, func(row *inbox.AgentSessionRow) any { return row.ID }, sessionEntry)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.source, "source", "", "only this source")
 	flags.StringVar(&credential, "credential", "", "only sessions that this credential opened")
 	flags.StringVar(&run, "run", "", "only sessions of this run")
-	flags.BoolVar(&all, "all", false, "also those that have expired or were revoked")
+	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
 	f.addSince(cmd, "opened ")
 	f.addPage(cmd)
+	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
 	return cmd
+}
+
+func (s *shell) sessionTable(rows []inbox.AgentSessionRow) *table {
+	t := &table{
+		header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
+		spare:  []string{"OPERATIONS", "EXPIRES"}, ids: []string{"RUN", "ID"}, whole: []string{"OPENED", "STATE", "EXPIRES"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		operations := "all"
+		if row.Operations != nil {
+			operations = strings.Join(row.Operations, ", ")
+		}
+		t.add(s.tableClock(row.CreatedAt), row.Source, row.Credential, row.Run, operations, row.State, s.tableClock(row.ExpiresAt), row.ID.String())
+	}
+	return t
+}
+
+func sessionEntry(row *inbox.AgentSessionRow) listEntry {
+	return listEntry{IDs: map[string]string{kindSession: row.ID.String()}, Name: row.Source + " " + row.Run}
 }
 
 func (s *shell) sessionsRevokeCommand() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) streamsCommand() *cobra.Command {
@@ -17,6 +18,7 @@ func (s *shell) streamsCommand() *cobra.Command {
 
 func (s *shell) streamsListCommand() *cobra.Command {
 	var f inbox.StreamFilter
+	var pages pageFlags
 	var undecided bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List streams, newest first", Args: cobra.NoArgs,
@@ -26,25 +28,43 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			"or with the number of another one. End their wait with `oncegate streams apply` or `oncegate\n" +
 			"streams skip`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(f.Limit); err != nil {
+			if err := pages.check(); err != nil {
 				return err
 			}
 			if f.Before < 0 {
 				return usagef("--before %d: not a stream's id", f.Before)
 			}
-			if undecided {
-				if f.Blocked || f.Gap || f.Before != 0 {
-					return usagef("--undecided lists effects: leave out --blocked, --gap and --before")
-				}
-				return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.listUndecided(ctx, lister, f) })
-			}
-			err := showPage(s, cmd, f.Limit, func(ctx context.Context, lister *inbox.Lister) ([]inbox.StreamRow, error) {
-				return lister.Streams(ctx, f)
-			}, s.streamTable, func(row inbox.StreamRow) int64 { return row.ID })
-			if err != nil || s.output == "json" {
+			after, err := numberCursor(pages.after)
+			if err != nil {
 				return err
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.hintUndecided(ctx, lister, f) })
+			if undecided {
+				f.Limit = pages.limit
+				if f.Blocked || f.Gap || f.Before != 0 || after != 0 || pages.all {
+					return usagef("--undecided lists effects: leave out --blocked, --gap, --after, --all and --before")
+				}
+				return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.listUndecided(ctx, cmd, lister, f) })
+			}
+			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+				err := showList(s, cmd, &pages, listing[inbox.StreamRow]{draw: s.streamTable, entry: streamEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.StreamRow], err error) {
+					ask := f
+					if p.After != "" {
+						if ask.Before, err = numberCursor(p.After); err != nil {
+							return page, err
+						}
+					}
+					ask.Limit = p.Limit + 1
+					rows, err := lister.Streams(ctx, ask)
+					if err != nil {
+						return page, err
+					}
+					return pageByID(rows, p.Limit, func(row *inbox.StreamRow) any { return row.ID }), nil
+				}})
+				if err != nil || s.output == "json" {
+					return err
+				}
+				return s.hintUndecided(ctx, lister, f)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -56,16 +76,18 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
 	flags.Int64Var(&f.Before, "before", 0, "show the page after this id")
-	addLimit(cmd, &f.Limit)
+	_ = flags.MarkHidden("before") // it is there
+	pages.add(cmd)
 	return cmd
 }
 
 func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
-		spare:  []string{"IN FLIGHT", "SOURCE"}, whole: []string{"ID", "KEY", "BLOCKED BY"},
+		spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"GAP SINCE", "HELD"},
 	}
-	for _, row := range rows {
+	for i := range rows {
+		row := &rows[i]
 		gap := ""
 		if row.GapSince != nil {
 			gap = s.tableClock(*row.GapSince)
@@ -73,6 +95,14 @@ func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 		t.add(row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
 	}
 	return t
+}
+
+func streamEntry(row *inbox.StreamRow) listEntry {
+	ids := map[string]string{kindStream: fmt.Sprint(row.ID)}
+	if row.BlockedBy != nil {
+		ids[kindEffect] = row.BlockedBy.String()
+	}
+	return listEntry{IDs: ids, Name: row.Source + "/" + row.Route}
 }
 
 // streamKey is the key of a stream, or why there is none to see: it is kept for people no
@@ -127,10 +157,10 @@ func (s *shell) showStream(d *inbox.StreamDetail) error {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, whole: []string{"EFFECT", "NUMBER"}}
+	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"NUMBER"}}
 	for i := range d.Waiting {
 		e := &d.Waiting[i]
-		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, timeOrEmpty(e.NextAt), e.ID.String())
+		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, s.tableClockOf(e.NextAt), e.ID.String())
 	}
 	t.write(s.out, s.width())
 	return nil

@@ -11,15 +11,15 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-func (s *shell) listUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
+func (s *shell) listUndecided(ctx context.Context, cmd *cobra.Command, lister *inbox.Lister, f inbox.StreamFilter) error {
 	rows, err := lister.Undecided(ctx, f, 0)
 	if err != nil {
 		return err
 	}
-	if err := s.show(undecidedTable(rows), emptyList(rows)); err != nil {
+	if err := showRows(s, cmd, rows, undecidedTable, undecidedEntry); err != nil {
 		return err
 	}
-	if s.output == "table" && len(rows) == f.Limit {
+	if len(rows) == f.Limit {
 		fmt.Fprintln(s.err, "oncegate: there may be more: end the wait of these first, or add --limit")
 	}
 	return nil
@@ -28,7 +28,7 @@ func (s *shell) listUndecided(ctx context.Context, lister *inbox.Lister, f inbox
 func undecidedTable(rows []inbox.Undecided) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
-		spare:  []string{"EVENT ID", "SOURCE"}, whole: []string{"EFFECT", "REASON"},
+		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"REASON"},
 	}
 	for i := range rows {
 		u := &rows[i]
@@ -39,6 +39,10 @@ func undecidedTable(rows []inbox.Undecided) *table {
 		t.add(u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
 	}
 	return t
+}
+
+func undecidedEntry(u *inbox.Undecided) listEntry {
+	return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
 }
 
 // hintUndecided says under a list of streams that effects are held for a person: some

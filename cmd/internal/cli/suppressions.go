@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) suppressionsCommand() *cobra.Command {
@@ -66,26 +67,24 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter := suppression.Filter{Target: target, Since: since, Before: before, Limit: f.limit}
+			filter := suppression.Filter{Target: target, Since: since}
 			if as != "" {
 				if filter.Reason, err = suppressionReason(as); err != nil {
 					return err
 				}
 			}
 			return s.withSuppressions(s.openPool, cmd, func(ctx context.Context, store *suppression.Store) error {
-				rows, err := store.List(ctx, filter)
-				if err != nil {
-					return err
-				}
-				t := &table{header: []string{"ADDED", "ADDRESS", "REASON", "TARGET", "EXPIRES", "ID"}, spare: []string{"TARGET", "EXPIRES"}, whole: []string{"ID", "ADDRESS"}}
-				for i := range rows {
-					row := &rows[i]
-					t.add(s.tableClock(row.CreatedAt), suppressedAddress(row), string(row.Reason), row.Target, timeOrEmpty(row.ExpiresAt), row.ID.String())
-				}
-				if err := s.show(t, emptyList(rows)); err != nil {
-					return err
-				}
-				return s.hintNextPage(len(rows), f.limit, func() any { return rows[len(rows)-1].ID })
+				return showList(s, cmd, &f.pageFlags, listing[suppression.Row]{draw: s.suppressionTable, page: func(p control.PageRequest) (page inbox.Page[suppression.Row], err error) {
+					if filter.Before, err = beforeID(p.After, before); err != nil {
+						return page, err
+					}
+					filter.Limit = p.Limit + 1
+					rows, err := store.List(ctx, filter)
+					if err != nil {
+						return page, err
+					}
+					return pageByID(rows, p.Limit, func(row *suppression.Row) any { return row.ID }), nil
+				}})
 			})
 		},
 	}
@@ -94,6 +93,18 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 	f.addSince(cmd, "suppressed ")
 	f.addPage(cmd)
 	return cmd
+}
+
+func (s *shell) suppressionTable(rows []suppression.Row) *table {
+	t := &table{
+		header: []string{"ADDED", "ADDRESS", "REASON", "TARGET", "EXPIRES", "ID"},
+		spare:  []string{"ID", "TARGET", "EXPIRES"}, ids: []string{"ADDRESS"}, whole: []string{"ADDED", "EXPIRES"},
+	}
+	for i := range rows {
+		row := &rows[i]
+		t.add(s.tableClock(row.CreatedAt), suppressedAddress(row), string(row.Reason), row.Target, s.tableClockOf(row.ExpiresAt), row.ID.String())
+	}
+	return t
 }
 
 // suppressedAddress shows an address, or what stands for one that is not kept or cannot be read.

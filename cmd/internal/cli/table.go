@@ -21,17 +21,20 @@ func clean(s string) string { return visible.Text(s) }
 // cleanURL is clean for an address, whose credentials a message does not repeat.
 func cleanURL(s string) string { return clean(config.RedactURLs(s)) }
 
-// table lays out rows so that they fit the terminal: empty columns go first,
-// then those that can be missed, then the widest give way, and what does not
-// fit ends in "...".
+// table lays out rows so that they fit the terminal. Columns that can be missed are left out, the first of spare first;
+// then text is cut and ends in "...". What is typed into the next command is never cut: where it does not fit, it stands
+// on a line of its own below its row.
 type table struct {
 	header []string
 	rows   [][]string
 
-	// spare are the columns that can be missed, the first to go first.
+	// spare are the columns that can be left out, the first to go first.
 	spare []string
-	// whole are the columns that are cut last, but for what is longer than a uuid:
-	// what is typed into the next command.
+
+	// ids are the columns that are typed into the next command. They are neither cut nor left out.
+	ids []string
+
+	// whole are the other columns that are never cut, such as times and states.
 	whole []string
 }
 
@@ -43,73 +46,141 @@ func (t *table) add(cells ...string) {
 }
 
 const (
-	gutter    = 2
-	minWidth  = 4
-	uuidWidth = 36
+	gutter   = 2
+	minWidth = 10
 )
 
-// write lays the table out for a terminal of width columns; 0 is as wide as it takes.
-func (t *table) write(w io.Writer, width int) {
-	columns := make([]int, len(t.header)) // those that are shown
-	widths := make([]int, len(t.header))
-	for i, name := range t.header {
-		columns[i], widths[i] = i, utf8.RuneCountInString(name)
-		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-	}
-	if width > 0 {
-		columns = t.fit(columns, widths, width)
-	}
+// write lays the table out for a terminal of width columns; 0 is as wide as it takes. It returns the names of the
+// columns that it left out although they hold something.
+func (t *table) write(w io.Writer, width int) (left []string) {
+	l := t.fit(width)
 	for _, row := range append([][]string{t.header}, t.rows...) {
-		var b strings.Builder
-		for n, i := range columns {
-			cell := cut(row[i], widths[i])
-			b.WriteString(cell)
-			if n < len(columns)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gutter))
-			}
+		writeLine(w, row, l.columns, l.widths, "")
+		for _, line := range l.below {
+			writeLine(w, row, line, l.widths, strings.Repeat(" ", l.indent))
 		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+	return l.left
+}
+
+// writeLine writes some columns of a row.
+func writeLine(w io.Writer, row []string, columns, widths []int, indent string) {
+	var b strings.Builder
+	b.WriteString(indent)
+	for n, i := range columns {
+		cell := cut(row[i], widths[i])
+		b.WriteString(cell)
+		if n < len(columns)-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+gutter))
+		}
+	}
+	if text := strings.TrimRight(b.String(), " "); text != "" || indent == "" {
+		fmt.Fprintln(w, text)
 	}
 }
 
-// fit drops columns and narrows widths until the table fits.
-func (t *table) fit(columns, widths []int, width int) []int {
-	drop := func(when func(i int) bool) {
-		if total(columns, widths) > width {
-			columns = slices.DeleteFunc(columns, when)
+// layout is how a table is shown.
+type layout struct {
+	columns, widths []int
+	below           [][]int // the columns of further lines
+	indent          int     // of the further lines
+	left            []string
+}
+
+// fit chooses the columns, their widths and their lines.
+func (t *table) fit(width int) layout {
+	l := layout{widths: make([]int, len(t.header))}
+	for i, name := range t.header {
+		l.columns = append(l.columns, i)
+		l.widths[i] = utf8.RuneCountInString(name)
+		for _, row := range t.rows {
+			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
-	drop(func(i int) bool {
-		return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" })
-	})
+	fits := func(columns, widths []int) bool { return width <= 0 || total(columns, widths) <= width }
+	if fits(l.columns, l.widths) {
+		return l
+	}
+	l.columns = slices.DeleteFunc(l.columns, t.empty)
+	if fits(l.columns, l.widths) {
+		return l
+	}
+	// One line without what can be missed; else the ids go below, which leaves room for more of the rest.
+	spared, left := t.leaveOut(l.columns, l.widths, func(columns []int) bool { return fits(columns, l.widths) })
+	if narrow, ok := t.narrow(spared, l.widths, width); ok {
+		l.columns, l.widths, l.left = spared, narrow, left
+		return l
+	}
+	first := slices.DeleteFunc(slices.Clone(l.columns), t.isID)
+	ids := slices.DeleteFunc(slices.Clone(l.columns), func(i int) bool { return !t.isID(i) })
+	if len(first) > 0 {
+		l.indent = gutter
+		if t.header[first[0]] == numberColumn {
+			l.indent += l.widths[first[0]]
+		}
+		l.below = lines(ids, l.widths, width-l.indent)
+	}
+	l.columns, l.left = t.leaveOut(first, l.widths, func(columns []int) bool { return fits(columns, l.widths) })
+	l.widths, _ = t.narrow(l.columns, l.widths, width)
+	return l
+}
+
+// numberColumn is the column of @1, @2 and so on.
+const numberColumn = "#"
+
+func (t *table) isID(i int) bool { return slices.Contains(t.ids, t.header[i]) }
+
+// empty reports whether a column holds nothing in any row.
+func (t *table) empty(i int) bool {
+	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" })
+}
+
+// leaveOut leaves columns out, one after the other, until the others fit.
+func (t *table) leaveOut(columns, widths []int, fits func([]int) bool) (kept []int, left []string) {
+	kept = slices.Clone(columns)
 	for _, name := range t.spare {
-		drop(func(i int) bool { return t.header[i] == name })
+		if fits(kept) {
+			break
+		}
+		if at := slices.IndexFunc(kept, func(i int) bool { return t.header[i] == name }); at >= 0 {
+			kept, left = slices.Delete(kept, at, at+1), append(left, name)
+		}
 	}
+	return kept, left
+}
+
+// narrow cuts the widest of the columns that may be cut until all fit, and reports whether they do.
+func (t *table) narrow(columns, widths []int, width int) ([]int, bool) {
+	widths = slices.Clone(widths)
+	for total(columns, widths) > width {
+		widest := -1
+		for _, i := range columns {
+			if t.isID(i) || slices.Contains(t.whole, t.header[i]) || t.header[i] == numberColumn || widths[i] <= max(minWidth, utf8.RuneCountInString(t.header[i])) {
+				continue
+			}
+			if widest < 0 || widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return widths, false
+		}
+		widths[widest]--
+	}
+	return widths, true
+}
+
+// lines puts columns on as few lines of the width as they take, in their order.
+func lines(columns, widths []int, width int) [][]int {
+	var out [][]int
 	for _, i := range columns {
-		if total(columns, widths) > width && slices.Contains(t.whole, t.header[i]) {
-			widths[i] = min(widths[i], uuidWidth)
+		if n := len(out); n > 0 && total(append(slices.Clone(out[n-1]), i), widths) <= width {
+			out[n-1] = append(out[n-1], i)
+			continue
 		}
+		out = append(out, []int{i})
 	}
-	for _, spareWhole := range []bool{true, false} {
-		for total(columns, widths) > width {
-			widest := -1
-			for _, i := range columns {
-				if spareWhole && slices.Contains(t.whole, t.header[i]) {
-					continue
-				}
-				if widest < 0 || widths[i] > widths[widest] {
-					widest = i
-				}
-			}
-			if widest < 0 || widths[widest] <= minWidth {
-				break
-			}
-			widths[widest]--
-		}
-	}
-	return columns
+	return out
 }
 
 func total(columns, widths []int) int {
@@ -155,7 +226,9 @@ func (s *shell) show(t *table, v any) error {
 
 func (s *shell) json(v any) error {
 	encoder := json.NewEncoder(visible.NewWriter(s.out))
-	encoder.SetIndent("", "  ")
+	if !s.jsonLines {
+		encoder.SetIndent("", "  ")
+	}
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("writing json: %w", err)

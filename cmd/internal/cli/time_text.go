@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -22,12 +23,48 @@ func parseInstant(flag, text string) (at time.Time, err error) {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// tableClock leaves the year out where the terminal is narrow.
+// tableClock is a time in a table: relative where a person looks at it, exact in a pipe.
 func (s *shell) tableClock(t time.Time) string {
-	if n := s.width(); n > 0 && n < 120 {
-		return t.UTC().Format("01-02 15:04:05Z")
+	if s.width() > 0 {
+		return relative(t, time.Now())
 	}
 	return clock(t)
+}
+
+// tableClockOf is tableClock of a time that may be missing.
+func (s *shell) tableClockOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return s.tableClock(*t)
+}
+
+// relative says how long before or after now a time is; the day, where that is more than a month.
+func relative(t, now time.Time) string {
+	const day = 24 * time.Hour
+	d := now.Sub(t)
+	text, future := "", d < 0
+	if future {
+		d = -d
+	}
+	switch {
+	case d < time.Second:
+		return "just now"
+	case d < time.Minute:
+		text = fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		text = fmt.Sprintf("%d min", d/time.Minute)
+	case d < 2*day:
+		text = fmt.Sprintf("%d h", d/time.Hour)
+	case d < 31*day:
+		text = fmt.Sprintf("%d days", d/day)
+	default:
+		return t.UTC().Format(time.DateOnly)
+	}
+	if future {
+		return "in " + text
+	}
+	return text + " ago"
 }
 
 func timeOrEmpty(t *time.Time) string {

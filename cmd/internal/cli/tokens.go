@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -89,6 +90,7 @@ func parseExpiry(text string, now time.Time) (never bool, at time.Time, err erro
 func (s *shell) tokensListCommand() *cobra.Command {
 	var f listFlags
 	var r control.ListTokensRequest
+	var ended bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the tokens, newest first", Args: cobra.NoArgs,
 		Long: "List the tokens that work, newest first. A token is shown by its first characters: the rest is stored\n" +
@@ -97,31 +99,32 @@ func (s *shell) tokensListCommand() *cobra.Command {
 			if _, _, err := f.parse(nil); err != nil {
 				return err
 			}
-			r.Limit, r.After = f.limit, f.before
+			r.All = ended || f.all
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				page, err := control.Call(cmd.Context(), caller, &control.ListTokens, r)
-				if err != nil {
-					return err
-				}
-				t := &table{
-					header: []string{"NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
-					spare:  []string{"CREATED BY", "LAST USED"}, whole: []string{"NAME", "TOKEN", "EXPIRES"},
-				}
-				for _, row := range page.Data {
-					t.add(row.Name, row.Prefix+"...", strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.orNever(row.ExpiresAt), s.orNever(row.LastUsedAt), row.CreatedBy)
-				}
-				if err := s.show(t, page); err != nil {
-					return err
-				}
-				return s.hintMore(page.HasMore, page.Next)
+				return showList(s, cmd, &f.pageFlags, listing[*tokens.Token]{draw: s.tokenTable, page: func(p control.PageRequest) (inbox.Page[*tokens.Token], error) {
+					r.PageRequest = p
+					return control.Call(cmd.Context(), caller, &control.ListTokens, r)
+				}})
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.Tenant, "tenant", "", "only tokens of this tenant")
-	flags.BoolVar(&r.All, "all", false, "also those that have expired or were revoked")
-	f.addPage(cmd)
+	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
+	f.pageFlags.add(cmd)
+	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
 	return cmd
+}
+
+func (s *shell) tokenTable(rows []*tokens.Token) *table {
+	t := &table{
+		header: []string{"CREATED", "NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
+		spare:  []string{"CREATED BY", "LAST USED", "CREATED"}, ids: []string{"NAME"}, whole: []string{"CREATED", "TOKEN", "EXPIRES", "LAST USED", "STATE"},
+	}
+	for _, row := range rows {
+		t.add(s.tableClock(row.CreatedAt), row.Name, row.Prefix+"...", strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.orNever(row.ExpiresAt), s.orNever(row.LastUsedAt), row.CreatedBy)
+	}
+	return t
 }
 
 // orNever writes a time of a table, which may not be there.
@@ -130,14 +133,6 @@ func (s *shell) orNever(t *time.Time) string {
 		return "never"
 	}
 	return s.tableClock(*t)
-}
-
-// hintMore says how to get the next page, where a person reads the table.
-func (s *shell) hintMore(more bool, next string) error {
-	if s.output == "table" && more {
-		fmt.Fprintf(s.err, "oncegate: there are more: add --before %s\n", clean(next))
-	}
-	return nil
 }
 
 func (s *shell) tokensRevokeCommand() *cobra.Command {

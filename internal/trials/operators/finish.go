@@ -63,7 +63,7 @@ func (c *campaign) stopServers(context.Context) error {
 
 // compareBacklogs compares what `routes list` counts with the rows, while nothing moves.
 func (c *campaign) compareBacklogs(ctx context.Context) error {
-	var told []inbox.RouteBacklog
+	var told inbox.Page[inbox.RouteBacklog]
 	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 223)}
 	if err := o.mustRun(ctx, "routes list", &told, "routes", "list"); err != nil {
 		return err
@@ -73,7 +73,7 @@ SELECT s.name || '/' || r.name || ' ' || e.state, count(*) FROM effect e JOIN ro
 	if err != nil {
 		return err
 	}
-	for _, r := range told {
+	for _, r := range told.Data {
 		for state, n := range map[string]int{"dead": r.Dead, "indeterminate": r.Indeterminate, "claimed": r.Claimed} {
 			c.violate(compareCount(fmt.Sprintf("routes list, effects of %s/%s that are %s", r.Source, r.Route, state), int64(n), int64(rows[r.Source+"/"+r.Route+" "+state]))...)
 		}

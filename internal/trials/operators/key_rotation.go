@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
@@ -77,14 +78,14 @@ func (o *operator) rotateKey(ctx context.Context) error {
 
 // readKeys returns the keys of the keyring, with how much is sealed with each.
 func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
-	var rows []keyRow
-	if err := o.mustRun(ctx, "keys list", &rows, "keys", "list", "--usage"); err != nil {
+	var page inbox.Page[keyRow]
+	if err := o.mustRun(ctx, "keys list", &page, "keys", "list", "--usage"); err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
+	if len(page.Data) == 0 {
 		return nil, errors.New("there is no key")
 	}
-	return rows, nil
+	return page.Data, nil
 }
 
 // newestKey is the key that was added last. Plain text has a row of its own behind the keys.

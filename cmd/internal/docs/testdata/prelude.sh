@@ -52,7 +52,7 @@ eventually() {
   local rows
   for _ in $(seq 600); do
     rows=$("$@")
-    if [ "$rows" != "[]" ]; then
+    if ! grep -q '^  "data": \[\],$' <<<"$rows"; then
       printf '%s\n' "$rows"
       return
     fi

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// listEntry is what @1 stands for: a row of the last list.
+type listEntry struct {
+	// IDs are the ids that the row has, by what they are of: an effect's row has its own and its event's.
+	IDs map[string]string `json:"ids"`
+
+	// Name is what a person recognises the row by, such as stripe/evt_1.
+	Name string `json:"name,omitempty"`
+}
+
+// lastList is the list that was shown last, for one directory and database or server.
+type lastList struct {
+	Command string      `json:"command"`
+	At      time.Time   `json:"at"`
+	Entries []listEntry `json:"entries"`
+}
+
+// maxRemembered bounds the file.
+const maxRemembered = 1000
+
+// remembers reports whether the rows of a list are kept for @1: on a terminal, or where it is asked for.
+func (s *shell) remembers() bool { return s.view.remember || s.output == "table" && s.width() > 0 }
+
+// rememberList keeps the rows of a list. Not being able to is no reason to fail: the list was shown.
+func (s *shell) rememberList(cmd *cobra.Command, entries []listEntry) {
+	path, ok := s.lastListPath()
+	if !ok || !s.remembers() || len(entries) == 0 {
+		return
+	}
+	content, err := json.Marshal(lastList{
+		Command: strings.TrimPrefix(cmd.CommandPath(), "oncegate "), At: time.Now().UTC(), Entries: entries[:min(len(entries), maxRemembered)],
+	})
+	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), ".next-*") // its mode is 0600
+	if err != nil {
+		return
+	}
+	_, err = next.Write(append(content, '\n'))
+	if closing := next.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name())
+	}
+}
+
+// lastListPath is the file of the last list: one for each directory and database or server, below the user's cache
+// directory.
+func (s *shell) lastListPath() (string, bool) {
+	cache := s.env("XDG_CACHE_HOME")
+	if cache == "" {
+		home := s.env("HOME")
+		if home == "" {
+			return "", false
+		}
+		cache = filepath.Join(home, ".cache")
+	}
+	here, err := os.Getwd()
+	if err != nil || !filepath.IsAbs(cache) {
+		return "", false
+	}
+	of := sha256.Sum256([]byte(here + "\x00" + s.dataSource()))
+	return filepath.Join(cache, "oncegate", "lists", hex.EncodeToString(of[:8])+".json"), true
+}
+
+// dataSource names what the command asks, for telling it from another one.
+func (s *shell) dataSource() string {
+	db, err := s.database()
+	if err != nil {
+		return ""
+	}
+	return db.URL + "\x00" + db.Schema
+}
+
+// readLastList reads the list that was shown last.
+func (s *shell) readLastList() (lastList, bool) {
+	var list lastList
+	path, ok := s.lastListPath()
+	if !ok {
+		return list, false
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(content, &list) != nil {
+		return list, false
+	}
+	return list, true
+}
+
+// rowNumber reads @1.
+func rowNumber(text string) (int, bool) {
+	digits, ok := strings.CutPrefix(text, "@")
+	if !ok || digits == "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == digits
+}
+
+// resolveRow gives what @1 stands for, as one of the kinds, and says on the error stream what that is.
+func (s *shell) resolveRow(text string, kinds []string) (string, error) {
+	n, _ := rowNumber(text)
+	list, ok := s.readLastList()
+	if !ok {
+		return "", usagef("%s: no list was shown here yet; `oncegate %ss list` shows one", text, kinds[0])
+	}
+	if n < 1 || n > len(list.Entries) {
+		return "", usagef("%s: the last list, `oncegate %s`, had %s", text, clean(list.Command), plural(len(list.Entries), "row", "rows"))
+	}
+	entry := list.Entries[n-1]
+	for _, kind := range kinds {
+		id := entry.IDs[kind]
+		if id == "" {
+			continue
+		}
+		fmt.Fprintf(s.err, "oncegate: %s is %s, of `oncegate %s` %s\n", text, clean(strings.TrimSpace(kind+" "+id+" "+entry.Name)), clean(list.Command), relative(list.At, time.Now()))
+		return id, nil
+	}
+	return "", usagef("%s: the last list, `oncegate %s`, has no %s; `oncegate %ss list` shows them", text, clean(list.Command), kinds[0], kinds[0])
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// listView is how a person wants to see a list.
+type listView struct {
+	wide     bool
+	columns  []string
+	remember bool
+}
+
+// addViews gives every list the flags of its view.
+func (s *shell) addViews(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		s.addViews(sub)
+	}
+	if !isList(cmd) {
+		return
+	}
+	cmd.Flags().BoolVar(&s.view.wide, "wide", false, "every column in full, however wide the terminal is")
+	cmd.Flags().StringSliceVar(&s.view.columns, "columns", nil, "only these columns, in this order, such as id,source")
+	cmd.Flags().BoolVar(&s.view.remember, "remember", false, "remember the rows for @1, @2 and so on, as is done on a terminal anyway")
+}
+
+// isList reports whether a command shows a list.
+func isList(cmd *cobra.Command) bool {
+	return cmd.HasParent() && !cmd.HasSubCommands() && (cmd.Name() == "list" || cmd.Name() == "items")
+}
+
+// checkView refuses a view that the list cannot have, before anything is read.
+func (s *shell) checkView(t *table, f *pageFlags, cmd *cobra.Command) error {
+	if f.all && cmd.Flags().Changed("limit") {
+		return usagef("--all shows every page: leave out --limit")
+	}
+	if len(s.view.columns) == 0 {
+		return nil
+	}
+	if s.output == "json" {
+		return usagef("--columns is for tables: leave it out, or leave out --output")
+	}
+	for _, name := range s.view.columns {
+		if t.column(name) < 0 {
+			return usagef("--columns: %q is no column of this list; it has %s", clean(name), strings.Join(columnNames(t.header), ", "))
+		}
+	}
+	return nil
+}
+
+// column finds a column by its name as it is typed: in any case, with - or _ for a space.
+func (t *table) column(name string) int {
+	return slices.IndexFunc(t.header, func(header string) bool { return columnName(header) == columnName(name) })
+}
+
+func columnName(header string) string {
+	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(strings.TrimSpace(header)))
+}
+
+func columnNames(header []string) []string {
+	out := make([]string, len(header))
+	for i, name := range header {
+		out[i] = columnName(name)
+	}
+	return out
+}
+
+// pick keeps some columns, in their order. All of them are shown.
+func (t *table) pick(names []string) *table {
+	out := &table{ids: t.ids, whole: t.whole}
+	at := make([]int, len(names))
+	for i, name := range names {
+		at[i] = t.column(name)
+		out.header = append(out.header, t.header[at[i]])
+	}
+	for _, row := range t.rows {
+		cells := make([]string, len(at))
+		for i, column := range at {
+			cells[i] = row[column]
+		}
+		out.rows = append(out.rows, cells)
+	}
+	return out
+}
+
+// number puts @1, @2 and so on before the rows.
+func (t *table) number() {
+	t.header = append([]string{numberColumn}, t.header...)
+	for i, row := range t.rows {
+		t.rows[i] = append([]string{fmt.Sprintf("@%d", i+1)}, row...)
+	}
+}
+
+// drawList writes the table of a list, and says which columns it left out.
+func (s *shell) drawList(t *table, numbered bool) {
+	if len(s.view.columns) > 0 {
+		t = t.pick(s.view.columns)
+	}
+	width := s.width()
+	if s.view.wide {
+		width = 0
+	}
+	if numbered {
+		t.number()
+	}
+	if left := t.write(s.out, width); len(left) > 0 {
+		fmt.Fprintf(s.err, "oncegate: also: %s; --wide or --columns shows them\n", strings.Join(left, ", "))
+	}
+}
