@@ -95,7 +95,7 @@ func processReference() []Section {
 		}},
 		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: []Key{
 			{"public", "`:8080`", "The address that takes deliveries. `PORT` sets only the port."},
-			{"admin", "`127.0.0.1:8081`", "The address of `/healthz`, `/readyz` and `/metrics`. It asks for no password, so never expose it."},
+			{"admin", "`127.0.0.1:8081`", "The address of `/healthz`, `/readyz`, `/metrics`, the API and the console. The first three ask for no [token](../guides/access.md), so never expose it."},
 			{"trusted_proxies", "none", "Networks whose `X-Forwarded-For` is believed and whose connections are not limited per peer."},
 			{"connections", "what the limit of open files leaves, 4096 at most", "How many connections the public listener holds open. `serve` warns and takes fewer if the limit of open files (`ulimit -n`, systemd's `LimitNOFILE=`) is too low for them."},
 			{"connections_per_peer", "a quarter of `connections`", "How many of them one peer may hold. A peer is an IPv4 address or an IPv6 /64 network that is no trusted proxy."},

@@ -2,11 +2,11 @@ package config
 
 func consoleReference() []Section {
 	return []Section{
-		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it.", Keys: []Key{
+		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it. See [Who may do what](../guides/access.md).", Keys: []Key{
 			{"url", "a loopback address", "The address at which browsers reach the private listener, such as `https://oncegate.example`. A proxy that ends TLS needs it, and so does `oidc`."},
 			{"oidc", "none", "The OpenID Connect provider at which people log in."},
 		}},
-		{Name: "oidc", Title: "OpenID Connect", Prefix: "console.oidc.", Keys: []Key{
+		{Name: "oidc", Title: "OpenID Connect", Prefix: "console.oidc.", Text: "See [Log in with OpenID Connect](../guides/access.md#log-in-with-openid-connect).", Keys: []Key{
 			{"issuer", "required", "The provider's address, exactly as its identity tokens name it."},
 			{"client_id", "required", "What the provider knows this installation by."},
 			{"client_secret", "none", "A [secret](#secrets). A public client has none: each login is protected by PKCE as well."},
@@ -16,7 +16,7 @@ func consoleReference() []Section {
 			{"allow", "none", "Private networks in which the provider may be. An issuer that is written as an address is allowed without it."},
 		}},
 		{Name: "role", Title: "Roles", Prefix: "console.oidc.roles.<value>.", Keys: []Key{
-			{"scopes", "required", "`read-metadata`, `read-payload`, `operate` or `admin`."},
+			{"scopes", "required", "`read-metadata`, `read-payload`, `operate` or `admin`: see [Scopes](../guides/access.md#scopes)."},
 			{"tenant", "everybody's", "The only tenant whose things these people reach."},
 		}},
 	}
