@@ -70,7 +70,10 @@ var ReadConflictBody = Operation[IDRequest, Content]{
 			return Content{}, err
 		}
 		body, err := s.lister.ConflictBody(ctx, r.ID)
-		return Content{Name: "conflict-" + r.ID.String() + ".bin", Bytes: body}, err
+		if err != nil {
+			return Content{}, err
+		}
+		return s.revealed(ctx, access, "conflict/"+r.ID.String(), Content{Name: "conflict-" + r.ID.String() + ".bin", Bytes: body})
 	},
 }
 
@@ -92,6 +95,9 @@ var ListConflictChanges = Operation[IDRequest, inbox.Page[replay.Change]]{
 			return page, &Problem{Code: CodeNotFound, Detail: "the payload of the event is not kept any more, so there is nothing to compare with; the body of the conflict is"}
 		}
 		if err != nil {
+			return page, err
+		}
+		if err := s.reveal(ctx, access, "conflict/"+r.ID.String()); err != nil {
 			return page, err
 		}
 		return whole(app.PayloadChanges(s.cfg.Settings, row.Source, first, other)), nil

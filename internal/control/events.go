@@ -106,6 +106,9 @@ var ReadEventBody = Operation[EventReference, Content]{
 			return Content{}, err
 		}
 		body, err := s.lister.Body(ctx, event.ID)
-		return Content{Name: "event-" + event.ID.String() + ".bin", Bytes: body}, err
+		if err != nil {
+			return Content{}, err
+		}
+		return s.revealed(ctx, access, "event/"+event.ID.String(), Content{Name: "event-" + event.ID.String() + ".bin", Bytes: body})
 	},
 }

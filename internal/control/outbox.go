@@ -58,6 +58,9 @@ var ReadOutboxPayload = Operation[OutboxReference, Content]{
 			return Content{}, notFound("outbox row", strconv.FormatInt(r.ID, 10))
 		}
 		body, err := s.lister.OutboxBody(ctx, r.ID)
-		return Content{Name: fmt.Sprintf("outbox-%d.bin", r.ID), Bytes: body}, err
+		if err != nil {
+			return Content{}, err
+		}
+		return s.revealed(ctx, access, fmt.Sprintf("outbox/%d", r.ID), Content{Name: fmt.Sprintf("outbox-%d.bin", r.ID), Bytes: body})
 	},
 }

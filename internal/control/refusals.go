@@ -96,6 +96,6 @@ var ReadRefusalBody = Operation[IDRequest, Content]{
 		if !detail.Whole {
 			return Content{}, &Problem{Code: CodeNotFound, Detail: "refusal " + r.ID.String() + " was kept without content: only deliveries whose signature did not match are kept whole"}
 		}
-		return Content{Name: "refusal-" + r.ID.String() + ".bin", Bytes: detail.Body}, nil
+		return s.revealed(ctx, access, "refusal/"+r.ID.String(), Content{Name: "refusal-" + r.ID.String() + ".bin", Bytes: detail.Body})
 	},
 }
