@@ -15,8 +15,12 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
-// controlConnections are enough for some people at once; deliveries share none of them.
-const controlConnections = 3
+// controlConnections are enough for some people at once; deliveries share none of them. One replay is planned at a time, by
+// planConnections.
+const (
+	controlConnections = 3
+	planConnections    = 4
+)
 
 // mountPrivate makes what people and programs ask of this process, and serves it on the private listener.
 func (i *Inbox) mountPrivate(ctx context.Context) error {
@@ -28,10 +32,18 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := control.NewService(control.Config{Pool: pool, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, Ready: i.app.Ready})
+	plans, err := i.app.OpenPool(ctx, "plan pool", planConnections)
 	if err != nil {
 		return err
 	}
+	service, err := control.NewService(control.Config{
+		Pool: pool, Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
+		Ready: i.app.Ready,
+	})
+	if err != nil {
+		return err
+	}
+	i.app.OnStop("control", func(context.Context) error { service.Stop(); return nil })
 	who, err := i.newAccess(pool)
 	if err != nil {
 		return err

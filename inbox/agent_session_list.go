@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,4 +77,26 @@ func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) ([]Age
 		return nil, fmt.Errorf("listing sessions: %w", err)
 	}
 	return out, nil
+}
+
+const showAgentSession = `
+SELECT a.id, s.name, a.credential, a.run, a.operations, a.new_keys, a.contract, a.created_at, a.expires_at, a.revoked_at,
+    CASE WHEN a.revoked_at IS NOT NULL THEN 'revoked' WHEN a.expires_at <= now() THEN 'expired' ELSE 'open' END
+FROM agent_session a JOIN source s ON s.id = a.source_id
+WHERE a.id = $1`
+
+// AgentSession gives one session. It returns [ErrNotFound] if there is none.
+func (l *Lister) AgentSession(ctx context.Context, id ID) (*AgentSessionRow, error) {
+	rows, err := l.pool.Query(ctx, showAgentSession, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading session %s: %w", id, err)
+	}
+	session, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[AgentSessionRow])
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("session %s: %w", id, err)
+	}
+	return &session, nil
 }

@@ -24,6 +24,9 @@ type RevokeAgentSessions struct {
 	// Source, with Credential and Run if they are given, names sessions by what they are of.
 	Source, Credential, Run string
 
+	// Credentials, if it is not nil, limits them to sessions that one of these opened.
+	Credentials []string
+
 	Actor, Reason string
 }
 
@@ -37,6 +40,7 @@ FROM source s
 WHERE s.id = a.source_id AND a.revoked_at IS NULL AND a.expires_at > now()
     AND ($1::uuid IS NULL OR a.id = $1) AND ($2::text = '' OR s.name = $2)
     AND ($3::text = '' OR a.credential = $3) AND ($4::text = '' OR a.run = $4)
+    AND ($5::text[] IS NULL OR a.credential = ANY ($5))
 RETURNING a.id`
 
 // Revoke ends the sessions and gives their ids. Processes notice within seconds. To find none is no
@@ -53,7 +57,7 @@ func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (re
 		object = "session/" + r.ID.String()
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, revokeAgentSessions, r.ID, r.Source, r.Credential, r.Run)
+		rows, err := tx.Query(ctx, revokeAgentSessions, r.ID, r.Source, r.Credential, r.Run, r.Credentials)
 		if err != nil {
 			return err
 		}

@@ -44,6 +44,10 @@ type Reverify struct {
 	Cause string
 	Since time.Time
 
+	// After begins behind a refusal, and Most ends after that many; zero does neither.
+	After inbox.ID
+	Most  int
+
 	// Verify makes the admission of a refusal whose signature verifies today, at the
 	// time at which it was received, or wraps [ErrStillRefused].
 	Verify func(r *inbox.RefusalDetail) (*inbox.Admission, error)
@@ -82,6 +86,9 @@ type ReverifyReport struct {
 	Duplicates int `json:"duplicates"`
 	Conflicts  int `json:"conflicts"`
 	Unusable   int `json:"unusable"`
+
+	// Next is where a run that ended after its Most goes on; nil if it looked at all.
+	Next *inbox.ID `json:"next,omitempty"`
 }
 
 // By the order of receipt, so that events are admitted in it. The page is of ids
@@ -111,8 +118,7 @@ func (r Reverify) Run(ctx context.Context) (ReverifyReport, error) {
 		r.Page = 100
 	}
 	r.seen = map[string]bool{}
-	var after inbox.ID
-	for {
+	for after, examined := r.After, 0; ; {
 		ids, err := r.page(ctx, after)
 		if err != nil || len(ids) == 0 {
 			return total, err
@@ -124,6 +130,10 @@ func (r Reverify) Run(ctx context.Context) (ReverifyReport, error) {
 		}
 		if err != nil {
 			return total, err
+		}
+		if examined += len(ids); r.Most > 0 && examined >= r.Most {
+			total.Next = &after
+			return total, nil
 		}
 	}
 }

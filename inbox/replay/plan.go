@@ -24,6 +24,9 @@ type PlanRequest struct {
 	// Actor goes into the audit. Reason may be given now or when the plan is run.
 	Actor, Reason string
 
+	// Begun, if set, is called with the plan's id when there is one.
+	Begun func(id inbox.ID)
+
 	// Progress, if set, is called after each transaction with how many items are
 	// planned.
 	Progress func(items int)
@@ -87,6 +90,9 @@ func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 	p := &plan{Store: r, ask: ask, digest: sha256.New()}
 	if err := p.begin(ctx); err != nil {
 		return nil, err
+	}
+	if ask.Begun != nil {
+		ask.Begun(p.id)
 	}
 	err := p.items(ctx)
 	if err = errors.Join(err, p.waitForWrite()); err == nil {
@@ -159,7 +165,7 @@ func (p *plan) missing(ctx context.Context) error {
 	if len(p.ask.Scope.IDs) == 0 {
 		return nil
 	}
-	rows, err := p.pool.Query(ctx, scopeMissing, p.ask.Scope.IDs)
+	rows, err := p.pool.Query(ctx, scopeMissing, p.ask.Scope.IDs, p.ask.Scope.Tenant)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ type Scope struct {
 	inbox.DeadFilter
 
 	// IDs are effects, or events with all their effects. They are planned whatever
-	// their state: the plan says why it leaves some out.
+	// their state: the plan says why it leaves some out. With a tenant, what is another's
+	// is not there.
 	IDs []inbox.ID `json:"-"`
 
 	// Named is how many IDs there were.
@@ -34,7 +35,7 @@ func (s *Scope) check(o Options, judged bool) error {
 	switch {
 	case len(s.IDs) == 0 && s.IsZero() && !s.All:
 		return fmt.Errorf("%w: %w", ErrScope, inbox.ErrScope)
-	case len(s.IDs) > 0 && (!s.IsZero() || s.All), s.All && !s.IsZero():
+	case len(s.IDs) > 0 && (!s.anyTenant().IsZero() || s.All), s.All && !s.IsZero():
 		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrScope)
 	case len(s.IDs) > MaxIDs:
 		return fmt.Errorf("%w: at most %d ids", ErrScope, MaxIDs)
@@ -46,6 +47,13 @@ func (s *Scope) check(o Options, judged bool) error {
 		return fmt.Errorf("%w: effects for events that have none need the configuration", ErrScope)
 	}
 	return nil
+}
+
+// anyTenant is the filter without its tenant, which also narrows ids.
+func (s *Scope) anyTenant() inbox.DeadFilter {
+	f := s.DeadFilter
+	f.Tenant = ""
+	return f
 }
 
 // admitted is the admission that the filter's reason names, if it names one.
@@ -102,12 +110,22 @@ FROM effect e
 WHERE e.id IN (
     SELECT x.id FROM effect x WHERE x.id = ANY ($1::uuid[])
     UNION
-    SELECT x.id FROM effect x WHERE x.event_id = ANY ($1::uuid[]))` + scopeOrder
+    SELECT x.id FROM effect x WHERE x.event_id = ANY ($1::uuid[]))
+    AND ($2::text = '' OR EXISTS (
+            SELECT FROM inbox_event v JOIN source s ON s.id = v.source_id WHERE v.id = e.event_id AND coalesce(v.tenant, s.tenant) = $2)
+        AND NOT EXISTS (
+            SELECT FROM effect o JOIN inbox_event v ON v.id = o.event_id JOIN source s ON s.id = v.source_id
+            WHERE o.id = e.duplicate_of AND coalesce(v.tenant, s.tenant) <> $2))` + scopeOrder
 
 	scopeMissing = `
 SELECT a.id
 FROM unnest($1::uuid[]) AS a (id)
-WHERE NOT EXISTS (SELECT FROM effect e WHERE e.id = a.id) AND NOT EXISTS (SELECT FROM inbox_event v WHERE v.id = a.id)`
+WHERE NOT EXISTS (
+        SELECT FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN source s ON s.id = v.source_id
+        WHERE e.id = a.id AND ($2::text = '' OR coalesce(v.tenant, s.tenant) = $2))
+    AND NOT EXISTS (
+        SELECT FROM inbox_event v JOIN source s ON s.id = v.source_id
+        WHERE v.id = a.id AND ($2::text = '' OR coalesce(v.tenant, s.tenant) = $2))`
 )
 
 // The events in which routes are looked for that have no effect there: those of a
@@ -130,14 +148,16 @@ ORDER BY v.id`
 	scopeEventIDs = `
 SELECT v.id
 FROM inbox_event v
+JOIN source s ON s.id = v.source_id
 WHERE v.id = ANY ($1::uuid[]) AND ($2 OR v.admission IN ('unusable', 'beyond_retention'))
+    AND ($3::text = '' OR coalesce(v.tenant, s.tenant) = $3)
 ORDER BY v.id`
 )
 
 // effects gives the statement that finds the effects of the scope.
 func (s *Scope) effects(o Options) (sql string, args []any) {
 	if len(s.IDs) > 0 {
-		return scopeIDs, []any{s.IDs}
+		return scopeIDs, []any{s.IDs, s.Tenant}
 	}
 	states := s.states(o)
 	args = append(s.Args(), states)
@@ -150,7 +170,7 @@ func (s *Scope) effects(o Options) (sql string, args []any) {
 // newEvents gives the statement that finds the events of the scope.
 func (s *Scope) newEvents(o Options) (sql string, args []any) {
 	if len(s.IDs) > 0 {
-		return scopeEventIDs, []any{s.IDs, o.NewRoutes}
+		return scopeEventIDs, []any{s.IDs, o.NewRoutes, s.Tenant}
 	}
 	all := s.Args()
 	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted(), s.Tenant}

@@ -111,7 +111,10 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			return
 		}
 		answer, err := operation.Run(r.Context(), a.cfg.Service, access, func(request any) error {
-			return decode(w, r, d, reflect.ValueOf(request).Elem())
+			if err := decode(w, r, d, reflect.ValueOf(request).Elem()); err != nil {
+				return err
+			}
+			return readIfMatch(r, request)
 		})
 		if err != nil {
 			a.refuse(w, r, err)
@@ -128,6 +131,7 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			a.refuse(w, r, err)
 			return
 		}
+		writeETag(w.Header(), answer)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(append(visible.JSON(text), '\n')) // the peer is gone, and there is nobody else to tell
 	})

@@ -55,6 +55,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 	}
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	r.Header.Set("Accept", "application/json")
+	writeIfMatch(r.Header, request)
 	if body {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -62,6 +62,12 @@ func (a *App) OpenPool(ctx context.Context, name string, size int32) (*pgxpool.P
 	return a.openPool(ctx, name, session.PoolAdmin, size)
 }
 
+// OnStop has undo called when the process stops, before what was opened until now is closed.
+func (a *App) OnStop(name string, undo func(context.Context) error) { a.cleanups.add(name, undo) }
+
+// DevURL is the address of the development target; empty where there is none.
+func (a *App) DevURL() string { return a.cfg.DevURL }
+
 // Keyring opens what is sealed; it is nil where nothing is.
 func (a *App) Keyring() *seal.Keyring { return a.keys }
 

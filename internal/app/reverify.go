@@ -29,6 +29,8 @@ type ReverifyConfig struct {
 	// The others are those of [refusal.Reverify].
 	Cause         string
 	Since         time.Time
+	After         inbox.ID
+	Most          int
 	DryRun        bool
 	Actor, Reason string
 	Progress      func(r refusal.ReverifyReport)
@@ -69,7 +71,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyR
 		Keep: passedHeaders(s),
 	}
 	run := refusal.Reverify{
-		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, DryRun: cfg.DryRun,
+		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, After: cfg.After, Most: cfg.Most, DryRun: cfg.DryRun,
 		Actor: cfg.Actor, Reason: cfg.Reason, Progress: cfg.Progress,
 		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
 	}

@@ -2,7 +2,7 @@ package control
 
 // Operations are all operations, in the order of the API's description.
 func Operations() []Definition {
-	return []Definition{
+	reads := []Definition{
 		&ListEvents, &ShowEvent, &ReadEventBody,
 		&ListEffects, &ShowEffect, &ListAttempts, &ListItems,
 		&ListDeadLetters, &GroupDeadLetters, &ShowDeadLetter,
@@ -21,4 +21,5 @@ func Operations() []Definition {
 		&ListTokens, &CreateToken, &RevokeToken,
 		&ListLogins, &RevokeLogin, &CreateLoginLink,
 	}
+	return append(reads, acts()...)
 }

@@ -51,6 +51,16 @@ var codes = [...]CodeMeaning{
 	{Code: CodeInvalid, Status: 400, Title: "the request is not valid", Next: "Correct what the detail names. Nothing was changed."},
 	{Code: CodeAmbiguous, Status: 409, Title: "the reference fits several things", Next: "Use one of the ids that the detail lists."},
 	{Code: CodeConflict, Status: 409, Title: "the state has changed since", Next: "Read it again and decide again. Nothing was changed."},
+	{Code: CodePrecondition, Status: 412, Title: "it is not as If-Match says", Next: "Read it again and decide again. Nothing was changed."},
+	{Code: CodeDigest, Status: 409, Title: "the digest is not the plan's", Next: "Read the plan again and decide again. Nothing was changed."},
+	{Code: CodeBound, Status: 409, Title: "more match than the request allows", Next: "Narrow the filter or raise max. Nothing was changed."},
+	{Code: CodeLocked, Status: 409, Title: "somebody else has it locked", Retriable: true, Next: "Ask again. What is done already is left alone then."},
+	{Code: CodeCalledAgain, Status: 409, Title: "a later call repeats the effect's operation", Next: "Look at the later call, then say called_again, or done."},
+	{Code: CodeRouteGone, Status: 409, Title: "the route is gone from the configuration", Next: "Configure the route again and start a server with it, or decide otherwise. Nothing was changed."},
+	{Code: CodeRouteKnown, Status: 409, Title: "the servers carry out the route's effects", Next: "Only what waits for a route that is gone can be moved or discarded. Nothing was changed."},
+	{Code: CodeKeyReused, Status: 422, Title: "the Idempotency-Key belongs to another request", Next: "Send each request under a key of its own. Nothing was changed."},
+	{Code: CodeKeyInFlight, Status: 409, Title: "the request with this Idempotency-Key is under way", Retriable: true, Next: "Ask again in some seconds, with the same key."},
+	{Code: CodeOutcomeUnknown, Status: 409, Title: "nobody knows whether the request with this Idempotency-Key happened", Next: "Look whether it happened: the audit names everything that did. Then, if need be, send it again under a new key."},
 	{Code: CodeMethod, Status: 405, Title: "the path does not take this method", Next: "Use a method of the Allow header."},
 	{Code: CodeTooLarge, Status: 413, Title: "the request is too large", Next: "Send less at once. Nothing was changed."},
 	{Code: CodeTooMany, Status: 429, Title: "too many attempts to log in failed", Retriable: true, Next: "Try again in some seconds."},
@@ -92,6 +102,9 @@ func invalid(format string, args ...any) error {
 // [CodeInternal] and no detail.
 func ProblemOf(err error) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
+		return problem
+	}
+	if problem := actProblem(err); problem != nil {
 		return problem
 	}
 	switch {

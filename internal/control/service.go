@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,12 +25,24 @@ type Config struct {
 	// Lists is for what only reads; its sessions are read-only and have a short statement_timeout. It defaults to Pool.
 	Lists *pgxpool.Pool
 
+	// Plans is for replays that are planned, which read much: they need at least three connections. It defaults to Pool.
+	Plans *pgxpool.Pool
+
 	// Keyring opens what is sealed; nil where nothing is.
 	Keyring *seal.Keyring
 
 	// Settings are the configuration of the process or of the command. It is nil for a command that has only the address of
 	// the database: operations that need more say so.
 	Settings *config.Config
+
+	// Suppressions says how suppressed addresses are kept, where Settings are nil.
+	Suppressions config.Suppressions
+
+	// DevURL is the address of the development target, for targets of kind dev.
+	DevURL string
+
+	// Logger gets what goes on behind answers. It defaults to discarding.
+	Logger *slog.Logger
 
 	// Catalog are the providers that are known, by name.
 	Catalog map[string]*providers.Provider
@@ -51,6 +64,8 @@ type Service struct {
 	replays      *replay.Store
 	operations   *inbox.Operations
 	suppressions *suppression.Store
+
+	acting
 }
 
 // NewService makes a Service.
@@ -63,6 +78,12 @@ func NewService(cfg Config) (*Service, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Plans == nil {
+		cfg.Plans = cfg.Pool
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring)}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
@@ -78,5 +99,6 @@ func NewService(cfg Config) (*Service, error) {
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
-	return s, nil
+	s.acting, err = newActing(cfg)
+	return s, err
 }

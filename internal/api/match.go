@@ -1,0 +1,66 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// matched is a request that may name the state that its decision is about.
+type matched interface {
+	SetIfMatch(tag string)
+}
+
+// matching is the same where it is sent.
+type matching interface {
+	GetIfMatch() string
+}
+
+// tagged is an answer that shows a state which a decision may be about.
+type tagged interface {
+	Tag() string
+}
+
+// readIfMatch hands the If-Match header to a request. One that cannot heed it is refused: its caller counts on it.
+func readIfMatch(r *http.Request, request any) error {
+	given := strings.TrimSpace(strings.Join(r.Header.Values("If-Match"), ","))
+	if given == "" {
+		return nil
+	}
+	into, ok := request.(matched)
+	if !ok {
+		return &control.Problem{Code: control.CodeInvalid, Detail: "this operation takes no If-Match"}
+	}
+	tag := given
+	if given != "*" {
+		if len(given) < 2 || given[0] != '"' || given[len(given)-1] != '"' || strings.Contains(given[1:len(given)-1], `"`) {
+			return &control.Problem{Code: control.CodeInvalid, Detail: "If-Match must be the one ETag that was answered, with its quotes"}
+		}
+		tag = given[1 : len(given)-1]
+	}
+	into.SetIfMatch(tag)
+	return nil
+}
+
+// writeIfMatch sends it.
+func writeIfMatch(header http.Header, request any) {
+	from, ok := request.(matching)
+	if !ok {
+		return
+	}
+	switch tag := from.GetIfMatch(); tag {
+	case "":
+	case "*":
+		header.Set("If-Match", "*")
+	default:
+		header.Set("If-Match", `"`+tag+`"`)
+	}
+}
+
+// writeETag gives the tag of an answer.
+func writeETag(header http.Header, answer any) {
+	if from, ok := answer.(tagged); ok {
+		header.Set("ETag", `"`+from.Tag()+`"`)
+	}
+}

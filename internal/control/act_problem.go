@@ -1,0 +1,68 @@
+package control
+
+import (
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/inbox/suppression"
+	"github.com/oncegate/oncegate/internal/app"
+)
+
+// The codes of what changes something. Callers compare them: never change one.
+const (
+	CodePrecondition   Code = "precondition_failed"
+	CodeDigest         Code = "digest_mismatch"
+	CodeBound          Code = "more_than_allowed"
+	CodeLocked         Code = "locked"
+	CodeCalledAgain    Code = "called_again"
+	CodeRouteGone      Code = "route_gone"
+	CodeRouteKnown     Code = "route_known"
+	CodeKeyReused      Code = "idempotency_key_reused"
+	CodeKeyInFlight    Code = "request_in_progress"
+	CodeOutcomeUnknown Code = "outcome_unknown"
+)
+
+// actCodes are the codes of the errors of what changes something.
+var actCodes = []struct {
+	err  error
+	code Code
+}{
+	{inbox.ErrCalledAgain, CodeCalledAgain},
+	{inbox.ErrRouteGone, CodeRouteGone},
+	{inbox.ErrRouteKnown, CodeRouteKnown},
+	{inbox.ErrLocked, CodeLocked},
+	{inbox.ErrBound, CodeBound},
+	{replay.ErrDigest, CodeDigest},
+	{inbox.ErrState, CodeConflict},
+	{inbox.ErrStream, CodeConflict},
+	{inbox.ErrNotRefused, CodeConflict},
+	{replay.ErrState, CodeConflict},
+	{prune.ErrInFlight, CodeConflict},
+	{inbox.ErrScope, CodeInvalid},
+	{replay.ErrScope, CodeInvalid},
+	{prune.ErrInclude, CodeInvalid},
+	{inbox.ErrUnexplained, CodeInvalid},
+	{inbox.ErrStreamReference, CodeInvalid},
+	{inbox.ErrNoSessions, CodeInvalid},
+	{inbox.ErrSealed, CodeInvalid},
+	{suppression.ErrAddress, CodeInvalid},
+	{suppression.ErrEntry, CodeInvalid},
+	{app.ErrConfiguration, CodeInvalid},
+	{receiver.ErrNotKept, CodeInvalid},
+	{gate.ErrOverloaded, CodeUnavailable},
+	{gate.ErrUnavailable, CodeUnavailable},
+}
+
+// actProblem makes a Problem of an error of what changes something; nil of any other.
+func actProblem(err error) *Problem {
+	for _, row := range actCodes {
+		if errors.Is(err, row.err) {
+			return &Problem{Code: row.code, Detail: err.Error()}
+		}
+	}
+	return nil
+}

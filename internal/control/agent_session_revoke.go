@@ -1,0 +1,111 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// RevokeSessionRequest names one session of an agent.
+type RevokeSessionRequest struct {
+	Explained
+
+	// ID is the session's.
+	ID inbox.ID `json:"id"`
+}
+
+// RevokedSessions are the sessions that ended before their time.
+type RevokedSessions struct {
+	Revoked []inbox.ID `json:"revoked"`
+}
+
+// RevokeSession ends one session of an agent before its time.
+var RevokeSession = Operation[RevokeSessionRequest, RevokedSessions]{
+	ID: "revoke_session", Method: "POST", Path: "/sessions/{id}/revoke", Scope: Operate,
+	Summary: "End one session of an agent before its time. What was called under it stays.",
+	Do: func(ctx context.Context, s *Service, access Access, r RevokeSessionRequest) (out RevokedSessions, err error) {
+		session, err := s.lister.AgentSession(ctx, r.ID)
+		if err != nil {
+			return out, err
+		}
+		if access.Tenant != "" && s.credentialTenant(session.Source, session.Credential) != access.Tenant {
+			return out, fmt.Errorf("session %s: %w", r.ID, inbox.ErrNotFound)
+		}
+		return s.revokeSessions(ctx, access, inbox.RevokeAgentSessions{ID: r.ID, Reason: r.Reason})
+	},
+}
+
+// RevokeSessionsRequest names the open sessions of a source.
+type RevokeSessionsRequest struct {
+	Explained
+
+	// Source is the name of a source; it is required. Credential and Run narrow its sessions.
+	Source     string `json:"source"`
+	Credential string `json:"credential,omitempty"`
+	Run        string `json:"run,omitempty"`
+}
+
+// RevokeSessions ends the open sessions of a source before their time.
+var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
+	ID: "revoke_sessions", Method: "POST", Path: "/sessions/revoke", Scope: Operate,
+	Summary: "End the open sessions of a source before their time, all or those of a credential or a run.",
+	Do: func(ctx context.Context, s *Service, access Access, r RevokeSessionsRequest) (out RevokedSessions, err error) {
+		if r.Source == "" {
+			return out, invalid("source is missing")
+		}
+		revoke := inbox.RevokeAgentSessions{Source: r.Source, Credential: r.Credential, Run: r.Run, Reason: r.Reason}
+		if access.Tenant != "" {
+			if revoke.Credentials = s.credentialsOf(r.Source, access.Tenant); len(revoke.Credentials) == 0 {
+				return out, fmt.Errorf("source %s: %w", r.Source, inbox.ErrNotFound)
+			}
+		}
+		return s.revokeSessions(ctx, access, revoke)
+	},
+}
+
+func (s *Service) revokeSessions(ctx context.Context, access Access, revoke inbox.RevokeAgentSessions) (RevokedSessions, error) {
+	revoke.Actor = access.Actor
+	revoked, err := revoke.Revoke(ctx, s.cfg.Pool)
+	if revoked == nil {
+		revoked = []inbox.ID{}
+	}
+	return RevokedSessions{Revoked: revoked}, err
+}
+
+// credentialTenant is who the calls of a credential are made for; empty if the configuration does not have it.
+func (s *Service) credentialTenant(source, credential string) string {
+	if s.cfg.Settings == nil {
+		return ""
+	}
+	for _, known := range s.cfg.Settings.Sources {
+		if known.Name != source {
+			continue
+		}
+		for _, c := range known.Credentials {
+			if c.Name == credential {
+				return or(c.Tenant, known.Tenant)
+			}
+		}
+	}
+	return ""
+}
+
+// credentialsOf are the credentials of a source whose calls are made for the tenant.
+func (s *Service) credentialsOf(source, tenant string) []string {
+	var out []string
+	if s.cfg.Settings == nil {
+		return nil
+	}
+	for _, known := range s.cfg.Settings.Sources {
+		if known.Name != source {
+			continue
+		}
+		for _, c := range known.Credentials {
+			if or(c.Tenant, known.Tenant) == tenant {
+				out = append(out, c.Name)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+)
+
+// acting is what a Service changes things with.
+type acting struct {
+	store *inbox.Effects
+	runs  *replay.Store // plans, runs and cancels
+
+	planning chan struct{} // holds something while a replay is planned
+	stopping context.Context
+	stop     context.CancelFunc
+	working  *sync.WaitGroup
+}
+
+func newActing(cfg Config) (a acting, err error) {
+	if a.store, err = app.NewStore(cfg.Pool, cfg.Keyring); err != nil {
+		return a, err
+	}
+	if a.runs, err = replay.New(replay.Config{Pool: cfg.Plans, Store: a.store}); err != nil {
+		return a, err
+	}
+	a.planning, a.working = make(chan struct{}, 1), &sync.WaitGroup{}
+	a.stopping, a.stop = context.WithCancel(context.Background())
+	return a, nil
+}
+
+// settings are the configuration, for what cannot be done without it.
+func (s *Service) settings() (*config.Config, error) {
+	if s.cfg.Settings == nil {
+		return nil, &Problem{Code: CodeInvalid, Detail: "this needs the configuration, and only the address of the database is known"}
+	}
+	return s.cfg.Settings, nil
+}
+
+// background does something that goes on behind the answer to a request, until it is done, its time is up or the Service stops.
+func (s *Service) background(ctx context.Context, longest time.Duration, do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	stop := context.AfterFunc(s.stopping, cancel)
+	s.working.Go(func() {
+		defer cancel()
+		defer stop()
+		do(ctx)
+	})
+}
+
+// Stop ends what goes on behind answers, and waits for it. Call it before the pools are closed.
+func (s *Service) Stop() {
+	s.stop()
+	s.working.Wait()
+}

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/app"
+)
+
+// AdmitConflictRequest says which payload becomes an event of its own.
+type AdmitConflictRequest struct {
+	Explained
+
+	// ID is the conflict's.
+	ID inbox.ID `json:"id"`
+}
+
+// AdmitConflict admits the payload of a conflict as an event of its own.
+var AdmitConflict = Operation[AdmitConflictRequest, inbox.AdmittedConflict]{
+	ID: "admit_conflict", Method: "POST", Path: "/conflicts/{id}/admit", Scope: Operate,
+	Summary: "Admit the payload of a conflict as an event of its own, with effects of its own. Admitting it again changes nothing.",
+	Do: func(ctx context.Context, s *Service, access Access, r AdmitConflictRequest) (out inbox.AdmittedConflict, err error) {
+		row, err := s.lister.Conflict(ctx, r.ID)
+		if err != nil {
+			return out, err
+		}
+		if err := access.owns(row.Tenant, "conflict", r.ID.String()); err != nil {
+			return out, err
+		}
+		if err := inbox.CheckExplanation(access.Actor, r.Reason); err != nil {
+			return out, err
+		}
+		settings, err := s.settings()
+		if err != nil {
+			return out, err
+		}
+		return app.AdmitConflict(ctx, app.AdmitConflictConfig{
+			Settings: settings, Logger: s.cfg.Logger, Source: row.Source, Conflict: r.ID, Actor: access.Actor, Reason: r.Reason, Now: s.cfg.Now,
+		})
+	},
+}

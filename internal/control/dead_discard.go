@@ -1,0 +1,107 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// DiscardDeadLettersRequest says which dead letters will not happen: those named by their ids, or those that a dry run found.
+type DiscardDeadLettersRequest struct {
+	Explained
+
+	// IDs name effects, and events that are dead letters themselves.
+	IDs []inbox.ID `json:"ids,omitempty"`
+
+	// Filter finds them, for a dry run.
+	Filter DeadLetterFilter `json:"filter,omitzero"`
+
+	// All finds every dead letter there is, for a dry run.
+	All bool `json:"all,omitempty"`
+
+	// Seen is what a dry run found.
+	Seen Seen `json:"seen,omitempty"`
+
+	// Max refuses a dry run that finds more. It defaults to 1,000, and 100,000 is the most.
+	Max int `json:"max,omitempty"`
+
+	// DryRun counts them and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// DiscardDeadLettersResponse says what became of the dead letters.
+type DiscardDeadLettersResponse struct {
+	inbox.Discarded
+
+	// Left is how many the request did not come to: make it again with Seen. Of a dry run it is all that it found.
+	Left int `json:"left"`
+
+	// Seen are those that are left.
+	Seen Seen `json:"seen,omitempty"`
+}
+
+// DiscardDeadLetters decides that dead letters will not happen.
+var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLettersResponse]{
+	ID: "discard_dead_letters", Method: "POST", Path: "/dead-letters/discard", Scope: Operate,
+	Summary: "Decide that dead letters will not happen: their effects become skipped. Find them with dry_run, then hand back its seen.",
+	Do: func(ctx context.Context, s *Service, access Access, r DiscardDeadLettersRequest) (out DiscardDeadLettersResponse, err error) {
+		if r.Max, err = bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards); err != nil {
+			return out, err
+		}
+		found, err := s.deadLetters(ctx, access, r)
+		if err != nil {
+			return out, err
+		}
+		out.Matched = len(found)
+		if r.DryRun {
+			out.Left, out.Seen = len(found), seenOf(found)
+			return out, nil
+		}
+		now, left := chosen(found)
+		if len(now) > 0 {
+			if out.Discarded, err = s.store.Discard(ctx, inbox.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
+				return out, err
+			}
+		}
+		out.Matched, out.Left, out.Seen = len(found), len(left), seenOf(left)
+		return out, nil
+	},
+}
+
+// deadLetters gives those that a request is about.
+func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadLettersRequest) ([]sight, error) {
+	if r.Seen != "" {
+		if len(r.IDs) > 0 || r.Filter != (DeadLetterFilter{}) || r.All || r.DryRun {
+			return nil, invalid("seen says which: leave ids, filter, all and dry_run out")
+		}
+		found, err := r.Seen.read(inbox.MaxDiscards)
+		if err != nil {
+			return nil, invalid("%v", err)
+		}
+		return found, s.lister.CheckTenant(ctx, access.Tenant, sightIDs(found)...)
+	}
+	if len(r.IDs) > 0 && (r.Filter != (DeadLetterFilter{}) || r.All) {
+		return nil, invalid("name ids or a filter, not both")
+	}
+	if len(r.IDs) == 0 && (r.Filter == DeadLetterFilter{}) && !r.All {
+		return nil, invalid("name dead letters by ids or by a filter, or say all")
+	}
+	if len(r.IDs) == 0 && !r.DryRun {
+		return nil, invalid("seen is missing: make the request with dry_run first, and hand back its seen")
+	}
+	if err := s.lister.CheckTenant(ctx, access.Tenant, r.IDs...); err != nil {
+		return nil, err
+	}
+	ask := inbox.Discard{IDs: r.IDs, All: r.All, Max: r.Max, DryRun: true}
+	if len(r.IDs) == 0 {
+		var err error
+		if ask.Filter, err = r.Filter.filter(access); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.store.Discard(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return mapped(found.Seen, sightOf), nil
+}

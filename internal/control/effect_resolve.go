@@ -1,0 +1,187 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// ResolveEffectRequest says what became of an effect whose outcome is unknown.
+type ResolveEffectRequest struct {
+	Match
+	Explained
+
+	// ID is the effect's.
+	ID inbox.ID `json:"id"`
+
+	// As is done, if it happened, or resend to send it again.
+	As inbox.Resolution `json:"as"`
+
+	// CalledAgain goes with resend: although a later call repeats the effect's operation.
+	CalledAgain bool `json:"called_again,omitempty"`
+}
+
+// ResolveEffectResponse says what was decided.
+type ResolveEffectResponse struct {
+	Effect   inbox.ID         `json:"effect"`
+	Resolved inbox.Resolution `json:"resolved"`
+}
+
+// ResolveEffect records what became of an effect whose outcome is unknown.
+var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
+	ID: "resolve_effect", Method: "POST", Path: "/effects/{id}/resolve", Scope: Operate,
+	Summary: "Record what became of an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
+	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectRequest) (out ResolveEffectResponse, err error) {
+		if err := checkResolution(r.As); err != nil {
+			return out, err
+		}
+		if r.CalledAgain && r.As != inbox.ResolveResend {
+			return out, invalid("called_again goes with resend")
+		}
+		if err := s.lister.CheckTenant(ctx, access.Tenant, r.ID); err != nil {
+			return out, err
+		}
+		decision := inbox.Resolve{Effect: r.ID, As: r.As, CalledAgain: r.CalledAgain, Actor: access.Actor, Reason: r.Reason}
+		if r.IfMatch != "" {
+			effect, err := s.lister.Effect(ctx, r.ID)
+			if err != nil {
+				return out, err
+			}
+			if err := r.check(effect.Tag()); err != nil {
+				return out, err
+			}
+			decision.Version, decision.Revision = effect.Version, effect.Revision
+		}
+		if err := s.store.Resolve(ctx, decision); err != nil {
+			return out, r.changed(err)
+		}
+		return ResolveEffectResponse{Effect: r.ID, Resolved: r.As}, nil
+	},
+}
+
+func checkResolution(as inbox.Resolution) error {
+	if as != inbox.ResolveDone && as != inbox.ResolveResend {
+		return invalid("as %q: must be done or resend", as)
+	}
+	return nil
+}
+
+// UnknownFilter narrows the effects whose outcome is unknown; a zero field does not.
+type UnknownFilter struct {
+	TenantFilter
+
+	// Source is the name of a source, Type the event's type, Route and Target names of those.
+	Source string `json:"source,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Route  string `json:"route,omitempty"`
+	Target string `json:"target,omitempty"`
+
+	// Since and Until are the earliest receipt of the event and the end of the receipts.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// ResolveEffectsRequest says what became of many effects whose outcome is unknown: those that a dry run found.
+type ResolveEffectsRequest struct {
+	Explained
+
+	// As is done, if they happened, or resend to send them again.
+	As inbox.Resolution `json:"as,omitempty"`
+
+	// Filter finds them, for a dry run; All finds every one.
+	Filter UnknownFilter `json:"filter,omitzero"`
+	All    bool          `json:"all,omitempty"`
+
+	// Seen is what a dry run found.
+	Seen Seen `json:"seen,omitempty"`
+
+	// Max refuses a dry run that finds more. It defaults to 1,000, and 100,000 is the most.
+	Max int `json:"max,omitempty"`
+
+	// DryRun counts them and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// ResolveEffectsResponse says what became of the effects.
+type ResolveEffectsResponse struct {
+	inbox.ResolvedMany
+
+	// Matched is how many a dry run found, or Seen had, and Groups where those of a dry run are.
+	Matched int                  `json:"matched"`
+	Groups  []inbox.UnknownGroup `json:"groups,omitempty"`
+
+	// Left is how many the request did not come to: make it again with Seen. Of a dry run it is all that it found.
+	Left int  `json:"left"`
+	Seen Seen `json:"seen,omitempty"`
+}
+
+// ResolveEffects records what became of many effects whose outcome is unknown.
+var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
+	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
+	Summary: "Record what became of many effects whose outcome is unknown. Find them with dry_run, then hand back its seen.",
+	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
+		if r.Max, err = bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards); err != nil {
+			return out, err
+		}
+		if r.DryRun {
+			return s.findUnknown(ctx, access, r)
+		}
+		if err := checkResolution(r.As); err != nil {
+			return out, err
+		}
+		if r.Seen == "" {
+			return out, invalid("seen is missing: make the request with dry_run first, and hand back its seen")
+		}
+		if r.All || r.Filter != (UnknownFilter{}) {
+			return out, invalid("seen says which: leave filter and all out")
+		}
+		found, err := r.Seen.read(inbox.MaxDiscards)
+		if err != nil {
+			return out, invalid("%v", err)
+		}
+		if err := s.lister.CheckTenant(ctx, access.Tenant, sightIDs(found)...); err != nil {
+			return out, err
+		}
+		now, left := chosen(found)
+		out.ResolvedMany, err = s.store.ResolveMany(ctx, inbox.ResolveMany{
+			Effects: mapped(now, func(one sight) inbox.Unknown {
+				return inbox.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
+			}),
+			As: r.As, Actor: access.Actor, Reason: r.Reason,
+		})
+		out.Matched, out.Left, out.Seen = len(found), len(left), seenOf(left)
+		return out, err
+	},
+}
+
+// findUnknown counts what a filter finds.
+func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
+	if r.Filter == (UnknownFilter{}) && !r.All {
+		return out, invalid("name effects by a filter, or say all")
+	}
+	if r.Seen != "" {
+		return out, invalid("seen and dry_run exclude each other")
+	}
+	tenant, err := r.Filter.narrow(access)
+	if err != nil {
+		return out, err
+	}
+	if err := ordered(r.Filter.Since, r.Filter.Until); err != nil {
+		return out, err
+	}
+	filter := inbox.UnknownFilter{
+		Source: r.Filter.Source, Type: r.Filter.Type, Route: r.Filter.Route, Target: r.Filter.Target, Tenant: tenant, Since: r.Filter.Since, Until: r.Filter.Until,
+	}
+	found, err := s.lister.Unknown(ctx, filter, r.Max+1)
+	if err != nil {
+		return out, err
+	}
+	if len(found) > r.Max {
+		return out, &Problem{Code: CodeBound, Detail: moreThan(r.Max)}
+	}
+	out.Matched, out.Left = len(found), len(found)
+	out.Seen = seenOf(mapped(found, func(u inbox.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
+	out.Groups, err = s.lister.UnknownGroups(ctx, filter)
+	return out, err
+}

@@ -1,0 +1,65 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// DecideEffectRequest decides about an effect that is held for a person, because its place in its sequence is not known or is taken.
+type DecideEffectRequest struct {
+	Match
+	Explained
+
+	// ID is the effect's.
+	ID inbox.ID `json:"id"`
+}
+
+// DecidedEffects says which effects are held for a person no longer.
+type DecidedEffects struct {
+	// Ended is how many effects wait no longer.
+	Ended int `json:"ended"`
+
+	// As is how they go on: apply or skip.
+	As inbox.UndecidedEnd `json:"as"`
+
+	Effects []inbox.ID `json:"effects"`
+}
+
+// ApplyEffect lets an effect run that is held for a person.
+var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
+	ID: "apply_effect", Method: "POST", Path: "/effects/{id}/apply", Scope: Operate,
+	Summary: "Let an effect run that is held for a person: in its turn if its number is taken, else as soon as it can.",
+	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
+		return s.decideEffect(ctx, access, r, inbox.UndecidedApply)
+	},
+}
+
+// SkipEffect settles an effect as skipped that is held for a person.
+var SkipEffect = Operation[DecideEffectRequest, DecidedEffects]{
+	ID: "skip_effect", Method: "POST", Path: "/effects/{id}/skip", Scope: Operate,
+	Summary: "Skip an effect that is held for a person: it never happens.",
+	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
+		return s.decideEffect(ctx, access, r, inbox.UndecidedSkip)
+	},
+}
+
+func (s *Service) decideEffect(ctx context.Context, access Access, r DecideEffectRequest, as inbox.UndecidedEnd) (out DecidedEffects, err error) {
+	if err := s.lister.CheckTenant(ctx, access.Tenant, r.ID); err != nil {
+		return out, err
+	}
+	effect, err := s.lister.Effect(ctx, r.ID)
+	if err != nil {
+		return out, err
+	}
+	if err := r.check(effect.Tag()); err != nil {
+		return out, err
+	}
+	out, err = s.endUndecided(ctx, access, r.Explained, as, map[inbox.ID]int{r.ID: effect.Revision}, []inbox.ID{r.ID})
+	return out, r.changed(err)
+}
+
+func (s *Service) endUndecided(ctx context.Context, access Access, why Explained, as inbox.UndecidedEnd, revisions map[inbox.ID]int, ids []inbox.ID) (DecidedEffects, error) {
+	n, err := s.store.EndUndecided(ctx, inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: access.Actor, Reason: why.Reason})
+	return DecidedEffects{Ended: n, As: as, Effects: ids}, err
+}

@@ -1,0 +1,33 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox/prune"
+)
+
+// EraseEventRequest says whose content goes for good.
+type EraseEventRequest struct {
+	Explained
+
+	// Ref is our id of the event, or source/event-id.
+	Ref string `json:"ref"`
+}
+
+// EraseEvent erases the content of an event and keeps its key.
+var EraseEvent = Operation[EraseEventRequest, prune.Erased]{
+	ID: "erase_event", Method: "POST", Path: "/events/{ref}/erase", Scope: Admin,
+	Summary: "Erase the content of one event for good, and keep its key. It cannot be undone.",
+	Do: func(ctx context.Context, s *Service, access Access, r EraseEventRequest) (out prune.Erased, err error) {
+		event, err := s.lister.Event(ctx, r.Ref)
+		if err != nil {
+			return out, err
+		}
+		if err := access.owns(event.Tenant, "event", r.Ref); err != nil {
+			return out, err
+		}
+		return prune.EraseEvent(ctx, s.cfg.Pool, prune.Erase{
+			Source: event.Source, EventID: event.EventID, Actor: access.Actor, Reason: r.Reason, Keyring: s.cfg.Keyring,
+		})
+	},
+}

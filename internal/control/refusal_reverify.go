@@ -1,0 +1,76 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/refusal"
+	"github.com/oncegate/oncegate/internal/app"
+)
+
+// ReverifyRefusalsRequest says which kept refusals are verified once more.
+type ReverifyRefusalsRequest struct {
+	Explained
+
+	// Source is the name of a source; it is required.
+	Source string `json:"source"`
+
+	// Cause narrows to one cause, Since to those received since.
+	Cause string    `json:"cause,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+
+	// After is the next of the answer before, to go on where it ended.
+	After inbox.ID `json:"after,omitzero"`
+
+	// DryRun says what would be admitted and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// ReverifyRefusalsResponse counts what became of the refusals.
+type ReverifyRefusalsResponse struct {
+	DryRun bool `json:"dry_run"`
+	refusal.ReverifyReport
+}
+
+// reverifyStep is how many refusals one request verifies at most.
+const reverifyStep = 500
+
+// ReverifyRefusals verifies kept refusals with today's secrets, and admits those that verify.
+var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifyRefusalsResponse]{
+	ID: "reverify_refusals", Method: "POST", Path: "/refusals/reverify", Scope: Operate,
+	Summary: "Verify the kept refusals of a source with today's secrets, some at a time, and admit those that verify.",
+	Do: func(ctx context.Context, s *Service, access Access, r ReverifyRefusalsRequest) (out ReverifyRefusalsResponse, err error) {
+		out.DryRun = r.DryRun
+		if r.Source == "" {
+			return out, invalid("source is missing")
+		}
+		if !r.DryRun {
+			if err := inbox.CheckExplanation(access.Actor, r.Reason); err != nil {
+				return out, err
+			}
+		}
+		if access.Tenant != "" {
+			tenant, err := s.lister.SourceTenant(ctx, r.Source)
+			if err != nil {
+				return out, err
+			}
+			if err := access.owns(tenant, "source", r.Source); err != nil {
+				return out, err
+			}
+		}
+		settings, err := s.settings()
+		if err != nil {
+			return out, err
+		}
+		most := reverifyStep
+		if r.DryRun {
+			most = 0 // an event that is in several refusals is counted once
+		}
+		out.ReverifyReport, err = app.Reverify(ctx, app.ReverifyConfig{
+			Settings: settings, Logger: s.cfg.Logger, Source: r.Source, Cause: r.Cause, Since: r.Since, After: r.After, Most: most,
+			DryRun: r.DryRun, Actor: access.Actor, Reason: r.Reason, Now: s.cfg.Now,
+		})
+		return out, err
+	},
+}

@@ -1,0 +1,32 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+)
+
+// CancelReplayRequest says which replay ends.
+type CancelReplayRequest struct {
+	Explained
+
+	// ID is the replay's.
+	ID inbox.ID `json:"id"`
+}
+
+// CancelReplay cancels a replay that is planned or running.
+var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
+	ID: "cancel_replay", Method: "POST", Path: "/replays/{id}/cancel", Scope: Operate,
+	Summary: "Cancel a replay: what is done stays done, and the rest stays as it was.",
+	Do: func(ctx context.Context, s *Service, access Access, r CancelReplayRequest) (out replay.Replay, err error) {
+		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
+			return out, err
+		}
+		cancelled, err := s.runs.Cancel(ctx, replay.CancelRequest{ID: r.ID, Actor: access.Actor, Reason: r.Reason})
+		if err != nil {
+			return out, err
+		}
+		return *cancelled, nil
+	},
+}

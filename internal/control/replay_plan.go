@@ -1,0 +1,183 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/app"
+)
+
+// ReplayScope says what a replay is about: effects and events by their ids, or what a filter finds, or everything at rest.
+type ReplayScope struct {
+	// IDs name effects, or events with all their effects.
+	IDs []inbox.ID `json:"ids,omitempty"`
+
+	// Filter finds them.
+	Filter DeadLetterFilter `json:"filter,omitzero"`
+
+	// All takes everything that is at rest.
+	All bool `json:"all,omitempty"`
+}
+
+// PlanReplayRequest says what is to be planned. The reason may be given when the plan is run.
+type PlanReplayRequest struct {
+	Explained
+	ReplayScope
+
+	// Options are what the plan takes in beside dead effects.
+	Options replay.Options `json:"options,omitzero"`
+}
+
+// PlannedReplay is a plan, or what there is of one that is still being made: ask for it again until its state is not planning.
+type PlannedReplay struct {
+	replay.Replay
+
+	// Warnings say what of the configuration the plan leaves out, one line each.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// PlanReplay plans a replay without doing anything.
+var PlanReplay = Operation[PlanReplayRequest, PlannedReplay]{
+	ID: "plan_replay", Method: "POST", Path: "/replays", Scope: Operate,
+	Summary: "Plan a replay without doing anything. A large plan goes on behind the answer: ask for it until its state is planned.",
+	Do: func(ctx context.Context, s *Service, access Access, r PlanReplayRequest) (PlannedReplay, error) {
+		return s.planReplay(ctx, access, r, planWait)
+	},
+}
+
+const (
+	// planWait is how long an answer waits for a plan; most are made by then.
+	planWait = 3 * time.Second
+
+	// planSlot is how long a plan waits for another one: they read much, and are made one after the other.
+	planSlot = 5 * time.Second
+
+	// planLongest bounds a plan that goes on behind its answer.
+	planLongest = time.Hour
+)
+
+// planReplay makes a plan, and waits for it at most as long as given.
+func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayRequest, wait time.Duration) (out PlannedReplay, err error) {
+	scope, err := s.replayScope(access, r.ReplayScope)
+	if err != nil {
+		return out, err
+	}
+	store, warnings, err := s.planner(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Warnings = warnings
+	if err := s.takePlanSlot(ctx); err != nil {
+		return out, err
+	}
+	begun, ended := make(chan inbox.ID, 1), make(chan error, 1)
+	ask := replay.PlanRequest{
+		Scope: scope, Options: r.Options, Actor: access.Actor, Reason: r.Reason, Begun: func(id inbox.ID) { begun <- id },
+	}
+	var plan *replay.Replay
+	s.background(ctx, planLongest, func(ctx context.Context) {
+		defer func() { <-s.planning }()
+		var err error
+		if plan, err = store.Plan(ctx, ask); err != nil {
+			s.cfg.Logger.WarnContext(ctx, "a replay was not planned", slog.Any("error", err))
+		}
+		ended <- err
+	})
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	for late := late.C; ; {
+		select {
+		case err := <-ended:
+			if err == nil {
+				out.Replay = *plan
+			}
+			return out, err
+		case <-ctx.Done():
+			return out, ctx.Err()
+		case <-late:
+			late = nil
+			select {
+			case id := <-begun:
+				so, err := s.runs.Status(ctx, id)
+				if err == nil {
+					out.Replay = *so
+				}
+				return out, err
+			case err := <-ended:
+				if err == nil {
+					out.Replay = *plan
+				}
+				return out, err
+			case <-ctx.Done():
+				return out, ctx.Err()
+			}
+		}
+	}
+}
+
+// replayScope checks what a plan is about and limits it to what the access may see.
+func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, err error) {
+	if out.DeadFilter, err = r.Filter.filter(access); err != nil {
+		return out, err
+	}
+	out.IDs, out.All = r.IDs, r.All
+	if len(r.IDs) > 0 && (r.Filter != (DeadLetterFilter{}) || r.All) || r.All && r.Filter != (DeadLetterFilter{}) {
+		return out, invalid("ids, a filter and all exclude each other")
+	}
+	if len(r.IDs) == 0 && (r.Filter == DeadLetterFilter{}) && !r.All {
+		return out, invalid("name what is replayed by ids or by a filter, or say all")
+	}
+	if access.Tenant != "" {
+		out.All = false // everything of the tenant
+	}
+	return out, nil
+}
+
+// planner makes what plans, by today's configuration if it is known.
+func (s *Service) planner(ctx context.Context) (*replay.Store, []string, error) {
+	if s.cfg.Settings == nil {
+		return s.runs, nil, nil
+	}
+	judge, err := app.NewJudge(ctx, app.JudgeConfig{
+		Settings: s.cfg.Settings, Pool: s.cfg.Plans, Keyring: s.cfg.Keyring, Logger: s.cfg.Logger, DevURL: s.cfg.DevURL, Now: s.cfg.Now,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var warnings []string
+	for _, route := range judge.Unregistered {
+		warnings = append(warnings, fmt.Sprintf("no server has been started with route %s yet: nothing is planned for it", route))
+	}
+	for _, route := range judge.Stale {
+		warnings = append(warnings, fmt.Sprintf("route %s is not what the servers were started with: restart them before the replay is run", route))
+	}
+	store, err := replay.New(replay.Config{Pool: s.cfg.Plans, Store: s.store, Judge: judge})
+	return store, warnings, err
+}
+
+func (s *Service) takePlanSlot(ctx context.Context) error {
+	timed, cancel := context.WithTimeout(ctx, planSlot)
+	defer cancel()
+	select {
+	case s.planning <- struct{}{}:
+		return nil
+	case <-timed.Done():
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return &Problem{Code: CodeUnavailable, Detail: "another replay is being planned; ask again when its plan is made"}
+	}
+}
+
+// replayOf reads a replay that the access may see.
+func (s *Service) replayOf(ctx context.Context, access Access, id inbox.ID) (*replay.Replay, error) {
+	out, err := s.runs.Status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return out, access.owns(out.Scope.Tenant, "replay", id.String())
+}

@@ -1,0 +1,48 @@
+package control
+
+import (
+	"context"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+)
+
+// RunReplayRequest says which plan is run.
+type RunReplayRequest struct {
+	Explained
+
+	// ID is the plan's.
+	ID inbox.ID `json:"id"`
+
+	// Digest is what the plan showed, or at least its first 8 characters. It is required.
+	Digest string `json:"digest"`
+
+	// Rate is how many items a second are taken at most; 0 is as many as can be beside deliveries.
+	Rate float32 `json:"rate,omitempty"`
+}
+
+// RunReplay runs a planned replay.
+var RunReplay = Operation[RunReplayRequest, replay.Replay]{
+	ID: "run_replay", Method: "POST", Path: "/replays/{id}/run", Scope: Operate,
+	Summary: "Run a planned replay, if it is the one with the digest. The workers carry it out; one that runs already is woken.",
+	Do: func(ctx context.Context, s *Service, access Access, r RunReplayRequest) (replay.Replay, error) {
+		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
+			return replay.Replay{}, err
+		}
+		return s.runReplay(ctx, access, r)
+	},
+}
+
+func (s *Service) runReplay(ctx context.Context, access Access, r RunReplayRequest) (out replay.Replay, err error) {
+	if r.Rate < 0 || r.Rate > 1e6 {
+		return out, invalid("rate %g: must be from 0 to 1000000 items a second", r.Rate)
+	}
+	if len(r.Digest) < replay.MinDigest {
+		return out, invalid("digest is missing: give at least the first %d characters of the plan's", replay.MinDigest)
+	}
+	started, err := s.runs.Start(ctx, replay.StartRequest{ID: r.ID, Digest: r.Digest, Actor: access.Actor, Reason: r.Reason, Rate: r.Rate})
+	if err != nil {
+		return out, err
+	}
+	return *started, nil
+}

@@ -1,0 +1,89 @@
+package control
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// Seen are the effects and events that a dry run found, each as it was then. It is opaque: whoever decides hands it back, and
+// the decision holds for these and for nothing that came since. One that has changed meanwhile is left alone.
+type Seen string
+
+// sight is one of them.
+type sight struct {
+	id                inbox.ID
+	event             bool
+	version, revision int
+}
+
+// The first byte says how the rest is written: each an id, whether it is an event, and two numbers.
+const seenFormat = 1
+
+func seenOf(all []sight) Seen {
+	if len(all) == 0 {
+		return ""
+	}
+	out := []byte{seenFormat}
+	for _, s := range all {
+		out = append(out, s.id[:]...)
+		kind := byte(0)
+		if s.event {
+			kind = 1
+		}
+		out = append(out, kind)
+		out = binary.AppendUvarint(out, uint64(s.version))
+		out = binary.AppendUvarint(out, uint64(s.revision))
+	}
+	return Seen(base64.RawURLEncoding.EncodeToString(out))
+}
+
+var errSeen = errors.New("seen is not what a dry run gave; make one and hand its seen back")
+
+func (s Seen) read(most int) ([]sight, error) {
+	text, err := base64.RawURLEncoding.DecodeString(string(s))
+	if err != nil || len(text) == 0 || text[0] != seenFormat {
+		return nil, errSeen
+	}
+	var out []sight
+	for text = text[1:]; len(text) > 0; {
+		var one sight
+		if len(text) < len(one.id)+1 || len(out) == most {
+			return nil, errSeen
+		}
+		text = text[copy(one.id[:], text):]
+		one.event, text = text[0] == 1, text[1:]
+		for _, number := range []*int{&one.version, &one.revision} {
+			n, size := binary.Uvarint(text)
+			if size <= 0 || n > 1<<31 {
+				return nil, errSeen
+			}
+			*number, text = int(n), text[size:]
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (s sight) seen() inbox.Seen { return inbox.Seen{ID: s.id, Event: s.event, Revision: s.revision} }
+
+func sightOf(s inbox.Seen) sight { return sight{id: s.ID, event: s.Event, revision: s.Revision} }
+
+// mapped makes one list of another.
+func mapped[From, To any](all []From, change func(From) To) []To {
+	out := make([]To, len(all))
+	for i, one := range all {
+		out[i] = change(one)
+	}
+	return out
+}
+
+// chosen gives what a decision is about now, and what is left for the next request.
+func chosen(all []sight) (now, left []sight) {
+	n := min(len(all), step)
+	return all[:n], all[n:]
+}
+
+func sightIDs(all []sight) []inbox.ID { return mapped(all, func(s sight) inbox.ID { return s.id }) }

@@ -1,0 +1,152 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// DecideStreamRequest decides about a stream that stands still.
+type DecideStreamRequest struct {
+	Match
+	Explained
+
+	// Ref is the stream's id, or source/route/key.
+	Ref string `json:"ref"`
+
+	// DryRun says what would be done and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// StreamPassed says how a stream goes on.
+type StreamPassed struct {
+	Stream int64            `json:"stream"`
+	Passed inbox.StreamPass `json:"passed"`
+
+	// What is what was given up or left behind, or would be.
+	What string `json:"what"`
+
+	// Effects are those that were held for a person and wait no longer, where those were decided about.
+	Effects []inbox.ID `json:"effects,omitempty"`
+
+	// Tag is what If-Match takes after a dry run.
+	Tag string `json:"tag,omitempty"`
+}
+
+// SkipStream gives up what a stream waits for.
+var SkipStream = Operation[DecideStreamRequest, StreamPassed]{
+	ID: "skip_stream", Method: "POST", Path: "/streams/{ref}/skip", Scope: Operate,
+	Summary: "Give up what a stream waits for: its missing numbers, else the effect that blocks it, else the effects that are held for a person.",
+	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
+		return s.passStream(ctx, access, r, inbox.StreamSkip)
+	},
+}
+
+// UnblockStream lets the effects behind the one that blocks a stream go on.
+var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
+	ID: "unblock_stream", Method: "POST", Path: "/streams/{ref}/unblock", Scope: Operate,
+	Summary: "Let the effects behind the one that blocks a stream go on, and leave that one as it is.",
+	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
+		return s.passStream(ctx, access, r, inbox.StreamUnblock)
+	},
+}
+
+// ApplyStream lets the effects of a stream run that are held for a person.
+var ApplyStream = Operation[DecideStreamRequest, StreamPassed]{
+	ID: "apply_stream", Method: "POST", Path: "/streams/{ref}/apply", Scope: Operate,
+	Summary: "Let the effects of a stream run that are held for a person.",
+	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (out StreamPassed, err error) {
+		stream, err := s.stream(ctx, access, r.Ref)
+		if err == nil {
+			err = r.check(stream.Tag())
+		}
+		if err != nil {
+			return out, err
+		}
+		return s.endUndecidedOf(ctx, access, stream, r, inbox.UndecidedApply)
+	},
+}
+
+// stream reads a stream about which the access may decide.
+func (s *Service) stream(ctx context.Context, access Access, ref string) (*inbox.StreamDetail, error) {
+	stream, err := s.lister.Stream(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lister.CheckStreamTenant(ctx, access.Tenant, stream.ID); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", ref, inbox.ErrNotFound)
+	}
+	return stream, nil
+}
+
+func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamRequest, as inbox.StreamPass) (out StreamPassed, err error) {
+	stream, err := s.stream(ctx, access, r.Ref)
+	if err == nil {
+		err = r.check(stream.Tag())
+	}
+	if err != nil {
+		return out, err
+	}
+	out = StreamPassed{Stream: stream.ID, Passed: as}
+	p := inbox.PassStream{Stream: stream.ID, As: as, MissingTo: stream.MissingTo, Actor: access.Actor, Reason: r.Reason}
+	switch {
+	case stream.BlockedBy != nil:
+		p.Blocker = *stream.BlockedBy
+		if stream.BlockedByEffect != nil {
+			p.Revision = &stream.BlockedByEffect.Revision
+		}
+		out.What = "effect " + p.Blocker.String() + " is skipped"
+		if as == inbox.StreamUnblock {
+			out.What = "it goes on behind effect " + p.Blocker.String()
+		}
+	case as == inbox.StreamUnblock:
+		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d is blocked by nothing", stream.ID)}
+	case stream.MissingTo == "" && stream.Undecided > 0:
+		return s.endUndecidedOf(ctx, access, stream, r, inbox.UndecidedSkip)
+	case stream.MissingTo == "":
+		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d waits for nothing that could be skipped", stream.ID)}
+	default:
+		out.What = "number " + missing(stream) + " is given up"
+	}
+	if r.DryRun {
+		out.Tag = stream.Tag()
+		return out, nil
+	}
+	return out, r.changed(s.store.PassStream(ctx, p))
+}
+
+// missing are the numbers that are waited for.
+func missing(d *inbox.StreamDetail) string {
+	if d.MissingFrom == d.MissingTo {
+		return d.MissingFrom
+	}
+	return d.MissingFrom + " to " + d.MissingTo
+}
+
+// endUndecidedOf ends the wait of the effects of a stream that are held for a person.
+func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inbox.StreamDetail, r DecideStreamRequest, as inbox.UndecidedEnd) (out StreamPassed, err error) {
+	rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+	if err != nil {
+		return out, err
+	}
+	if len(rows) == 0 {
+		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d holds nothing for a person", stream.ID)}
+	}
+	ids, revisions := make([]inbox.ID, len(rows)), make(map[inbox.ID]int, len(rows))
+	for i := range rows {
+		ids[i], revisions[rows[i].Effect] = rows[i].Effect, rows[i].Revision
+	}
+	what := strconv.Itoa(len(ids)) + " effects are set going"
+	if as == inbox.UndecidedSkip {
+		what = strconv.Itoa(len(ids)) + " effects are skipped"
+	}
+	out = StreamPassed{Stream: stream.ID, Passed: inbox.StreamPass(as), What: what, Effects: ids}
+	if r.DryRun {
+		out.Tag = stream.Tag()
+		return out, nil
+	}
+	_, err = s.endUndecided(ctx, access, r.Explained, as, revisions, ids)
+	return out, r.changed(err)
+}

@@ -1,0 +1,46 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/suppression"
+)
+
+// RemoveSuppressionRequest says to which address messages are sent again. The address is in the body, since addresses of requests
+// are logged in many places.
+type RemoveSuppressionRequest struct {
+	Explained
+
+	// Address is compared without regard to case.
+	Address string `json:"address"`
+
+	// Target names the entry for one target; empty is the one for every target.
+	Target string `json:"target,omitempty"`
+}
+
+// RemovedSuppression says that an address is written to again.
+type RemovedSuppression struct {
+	Removed bool `json:"removed"`
+}
+
+// RemoveSuppression lets messages to an address be sent again.
+var RemoveSuppression = Operation[RemoveSuppressionRequest, RemovedSuppression]{
+	ID: "remove_suppression", Method: "POST", Path: "/suppressions/remove", Scope: Operate,
+	Summary: "Let messages to an address be sent again. What was skipped stays skipped.",
+	Do: func(ctx context.Context, s *Service, access Access, r RemoveSuppressionRequest) (out RemovedSuppression, err error) {
+		if err := access.untenanted("suppressed addresses"); err != nil {
+			return out, err
+		}
+		store, err := s.suppressionStore()
+		if err != nil {
+			return out, err
+		}
+		err = store.Remove(ctx, r.Target, r.Address, suppression.Decision{Actor: access.Actor, Reason: r.Reason})
+		if errors.Is(err, inbox.ErrNotFound) {
+			err = &Problem{Code: CodeNotFound, Detail: "the address is not suppressed, or for another target"}
+		}
+		return RemovedSuppression{Removed: err == nil}, err
+	},
+}
