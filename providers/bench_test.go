@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // twoKilobytes is a body like those that arrive most.
@@ -49,10 +49,7 @@ var measured = []struct {
 // canonical form whose digest is the id; that is copied together and hashed. The members
 // of this body are out of order in every object, which is the most that can be to copy.
 func BenchmarkVerify(b *testing.B) {
-	loaded, err := catalog.Load()
-	if err != nil {
-		b.Fatal(err)
-	}
+	loaded := catalogtest.Load(b)
 	body := []byte(twoKilobytes())
 	secret := []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	for name, newHash := range map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New} {
@@ -82,10 +79,7 @@ func BenchmarkVerify(b *testing.B) {
 // costs. The two take turns, and the best turn of each counts, so that a busy machine
 // disturbs both alike.
 func BenchmarkRatio(b *testing.B) {
-	loaded, err := catalog.Load()
-	if err != nil {
-		b.Fatal(err)
-	}
+	loaded := catalogtest.Load(b)
 	body := []byte(twoKilobytes())
 	secret := []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	best := func(least *time.Duration, turn func()) {

@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // The name of a credential is in the key, and which of its secrets was used is not.
 func TestKeyHasTheCredentialNotTheSecret(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	p := cat["operation"]
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	secrets := []providers.Secret{
@@ -58,10 +55,7 @@ func TestKeyHasTheCredentialNotTheSecret(t *testing.T) {
 // Every secret of every credential is tried, and what would make two callers one is refused.
 func TestSecretsOfManyCredentials(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	p := cat["operation"]
 	many := make([]providers.Secret, providers.MaxCredentialSecrets)
 	for i := range many {

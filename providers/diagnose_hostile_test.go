@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // hostile is a request that means to cost more than it is.
@@ -102,10 +102,7 @@ func (h *hostile) request(p *providers.Provider) *providers.Request {
 // shapes gives one provider of each way of verifying and reading a request.
 func shapes(tb testing.TB) []*providers.Provider {
 	tb.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cat := catalogtest.Load(tb)
 	seen := map[string]bool{}
 	var out []*providers.Provider
 	for _, name := range slices.Sorted(maps.Keys(cat)) {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 var diagnosedAt = time.Unix(1_700_000_000, 0).UTC()
@@ -48,10 +48,7 @@ windows: { retry: { for: 3d, note: assumed }, floor: 30d }
 // diagnosis has to name it.
 func TestDiagnoseNamesTheMistake(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	signer, err := providers.Parse("url-signer", []byte(urlSigner))
 	if err != nil {
 		t.Fatal(err)
@@ -183,10 +180,7 @@ func standard(key, body string, at int64) http.Header {
 // However large or strange the request, the search ends within its work.
 func TestDiagnoseIsBounded(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	secrets := make([]providers.Secret, providers.MaxSecrets)
 	for i := range secrets {
 		secrets[i] = providers.Secret{Name: fmt.Sprint(i), Value: []byte(fmt.Sprint("secret", i))}
@@ -206,10 +200,7 @@ func TestDiagnoseIsBounded(t *testing.T) {
 }
 
 func FuzzDiagnose(f *testing.F) {
-	cat, err := catalog.Load()
-	if err != nil {
-		f.Fatal(err)
-	}
+	cat := catalogtest.Load(f)
 	f.Add("github", "X-Hub-Signature-256", "sha256=00", "https://x/y?z", "s", []byte(`{"a":"\ud83d\ude00"}`))
 	f.Add("stripe", "Stripe-Signature", "t=1,v1=00", "http://[::1]:80/", "whsec_", []byte(`"\`))
 	for _, h := range hostiles(f) {
@@ -233,10 +224,7 @@ func FuzzDiagnose(f *testing.F) {
 
 // What a refusal of an unknown cause costs, in the default bounds.
 func BenchmarkDiagnose(b *testing.B) {
-	cat, err := catalog.Load()
-	if err != nil {
-		b.Fatal(err)
-	}
+	cat := catalogtest.Load(b)
 	for _, size := range []int{2 << 10, 256 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			body := `{"id":"evt_1","text":"` + strings.Repeat("ë/<x ", size/6) + `"}`

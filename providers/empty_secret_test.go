@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // An empty secret is no secret: anybody can sign with it. It verifies nothing in any
@@ -60,10 +60,7 @@ func TestEmptySecrets(t *testing.T) {
 // up with zero bytes, so that what is signed with one zero byte is signed with nothing.
 func TestNoEntryVerifiesByAnEmptySecret(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	nothing := []providers.Secret{{Name: "s"}}
 	proved := 0
 	for name, p := range all {

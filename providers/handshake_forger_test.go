@@ -20,16 +20,14 @@ import (
 
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // No answer of any handshake verifies as a delivery: whatever challenge a handshake is
 // made to answer, and wherever a delivery then carries what the answer holds.
 func TestHandshakesSignNoDelivery(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	tried := 0
 	for _, name := range slices.Sorted(maps.Keys(loaded)) {
 		p := loaded[name]
@@ -58,10 +56,7 @@ func TestHandshakesSignNoDelivery(t *testing.T) {
 
 // Neither does any other challenge that a fuzzer finds, whose signed form is a body's.
 func FuzzHandshakeForger(f *testing.F) {
-	loaded, err := catalog.Load()
-	if err != nil {
-		f.Fatal(err)
-	}
+	loaded := catalogtest.Load(f)
 	var forgers []*forger
 	for _, name := range []string{"zoom", "x", "braintree", "monday", "azure-event-grid", "slack", "twitch"} {
 		forgers = append(forgers, forgerOf(f, loaded[name]))

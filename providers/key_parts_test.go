@@ -7,16 +7,13 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // A caller that makes the key from its parts has the key that a recipe of these parts makes, and
 // no other list of parts has it.
 func FuzzKeyFrom(f *testing.F) {
-	cat, err := catalog.Load()
-	if err != nil {
-		f.Fatal(err)
-	}
+	cat := catalogtest.Load(f)
 	plain := cat["operation"]
 	p, err := plain.WithRecipe([]string{"header.Run-Id", "header.Step"})
 	if err != nil {

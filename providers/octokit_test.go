@@ -11,17 +11,14 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
 func load(tb testing.TB, name string) *providers.Provider {
 	tb.Helper()
-	loaded, err := catalog.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	loaded := catalogtest.Load(tb)
 	if loaded[name] == nil {
 		tb.Fatalf("no provider %s", name)
 	}

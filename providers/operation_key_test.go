@@ -7,17 +7,15 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 func operation(t *testing.T, fields ...string) *providers.Provider {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	p := cat["operation"]
 	if len(fields) > 0 {
+		var err error
 		if p, err = p.WithRecipe(fields); err != nil {
 			t.Fatal(err)
 		}
@@ -117,10 +115,7 @@ func TestRecipeRefuses(t *testing.T) {
 			t.Errorf("%v: %v, want %q", fields, err, want)
 		}
 	}
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	if _, err := cat["stripe"].WithRecipe([]string{"body.id"}); err == nil {
 		t.Error("a provider of deliveries took a recipe")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // Whatever step and tick an agent names, its key is of its own run and operation, and no two runs,
@@ -20,10 +20,7 @@ func FuzzSessionKey(f *testing.F) {
 	f.Add("42", "%sha256-", "", "42", strings.Repeat("x", 300), "")
 	f.Add("42", strings.Repeat("x", 300), "1", "42", strings.Repeat("x", 300), "2")
 	f.Add(strings.Repeat("r", 256), "1", "", strings.Repeat("r", 255), "r:1", "")
-	cat, err := catalog.Load()
-	if err != nil {
-		f.Fatal(err)
-	}
+	cat := catalogtest.Load(f)
 	p := cat["operation"]
 	f.Fuzz(func(t *testing.T, run, step, tick, otherRun, otherStep, otherTick string) {
 		call := func(run, step, tick string) (id string, req *providers.Request) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 const acme = `extends: base
@@ -27,12 +27,9 @@ windows: { retry: { for: 2d, note: measured } }
 // What a provider has from which document is told, over several steps.
 func TestOriginOfEachPart(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all = maps.Clone(all)
+	all := catalogtest.Load(t)
 	for _, one := range []struct{ name, text string }{{"base", base}, {"acme", acme}} {
+		var err error
 		if all[one.name], err = providers.ParseOver(one.name, []byte(one.text), all); err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +76,7 @@ func TestOriginOfEachPart(t *testing.T) {
 // What is written is read again, and means the same.
 func TestResolvedIsReadAgain(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text, _, err := all[name].Resolved()
 		if err != nil {

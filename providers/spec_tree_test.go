@@ -7,16 +7,13 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // What is shown of a provider, read again as a file, is the same provider.
 func TestTreeReadsBack(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	for name, p := range cat {
 		text, err := yaml.Marshal(p.Spec().Tree())
 		if err != nil {

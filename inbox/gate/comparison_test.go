@@ -8,16 +8,13 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // operations makes the bench's source one of operations that are compared as it says.
 func operations(t *testing.T, b *storetest.Bench, byMeaning bool, volatile ...string) {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	p := cat["operation"]
 	comparison := func(byMeaning bool, volatile ...string) *inbox.Comparison {
 		c, err := p.Comparison(byMeaning, volatile)

@@ -12,18 +12,16 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // measured serves operations whose callers wait for seven seconds of a clock that nobody waits for.
 func measured(t *testing.T, g *fakeGate, o *outcomes) (http.Handler, *prometheus.Registry) {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	registry := prometheus.NewRegistry()
 	cfg := config(g, newProvider())
+	var err error
 	if cfg.Metrics, err = receiver.NewMetrics(registry); err != nil {
 		t.Fatal(err)
 	}

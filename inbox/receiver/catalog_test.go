@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // shop is a receiver of one catalogue provider.
@@ -32,10 +32,7 @@ type shop struct {
 
 func open(t *testing.T, name, secret string, keep ...string) *shop {
 	t.Helper()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	s := &shop{provider: all[name], secret: providers.Secret{Name: "main", Value: []byte(secret)}, gate: &fakeGate{}, refusals: &keeper{}}
 	cfg := config(s.gate, s.provider)
 	cfg.Refusals = s.refusals
@@ -371,10 +368,7 @@ func TestDeliveryByGET(t *testing.T) {
 // unknown and counted; one that comes again is not counted twice.
 func TestUnknownEventsAreCounted(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	registry := prometheus.NewRegistry()
 	metrics, err := receiver.NewMetrics(registry)
 	if err != nil {

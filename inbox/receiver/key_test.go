@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
@@ -28,10 +28,7 @@ func (s *noStore) Fetch(scheme.KeyRequest) ([]byte, error) {
 // reason, no error in the log, and nobody is asked.
 func TestForeignKeyAddressIsTheSendersFault(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	const signature = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 	sns := func(address string) *http.Request {
 		body, _ := json.Marshal(map[string]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 	"github.com/oncegate/oncegate/session"
@@ -32,10 +32,7 @@ func TestOctokitExamplesAreRecordedOnce(t *testing.T) {
 	const secret = "It's a Secret to Everybody"
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	gate, err := gate.New(gate.Config{
 		Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Clock: inboxtest.Clock(t, pool),
 	})

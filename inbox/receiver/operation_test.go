@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 const document = `{"event":"` + recordedID + `","status":"done"}`
@@ -76,10 +76,7 @@ func operations(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change f
 
 func operationsConfig(t *testing.T, g receiver.Accepter, o receiver.Outcomes, change func(*receiver.Source)) receiver.Config {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg := config(g, newProvider())
 	source := &receiver.Source{
 		Inbox: &inbox.Source{ID: 9, Name: "agents", Class: "default", Strict: true, Tombstone: 30 * 24 * time.Hour}, Provider: cat["operation"],

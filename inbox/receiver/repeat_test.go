@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // claimer says what the test says, and remembers what it was asked.
@@ -36,10 +36,7 @@ func (c *claimer) MarkRepeat(_ context.Context, event inbox.ID) error {
 
 func repeats(t *testing.T, g *fakeGate, o *outcomes, c *claimer, settings receiver.Repeats) http.Handler {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg := config(g, newProvider())
 	cfg.Sources, cfg.Outcomes, cfg.Calls = map[string]*receiver.Source{"agents": {
 		Inbox: &inbox.Source{ID: 9, Name: "agents", Class: "default", Strict: true}, Provider: cat["operation"], Repeats: settings,
@@ -120,10 +117,7 @@ func TestRepeatsAreRecognisedByMeaning(t *testing.T) {
 	t.Parallel()
 	c := &claimer{}
 	g := answering(inbox.Recorded)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg := config(g, newProvider())
 	cfg.Sources, cfg.Outcomes, cfg.Calls = map[string]*receiver.Source{"agents": {
 		Inbox: &inbox.Source{ID: 9, Name: "agents", Strict: true, Canonical: cat["operation"].Canonical}, Provider: cat["operation"], Repeats: receiver.Repeats{Within: time.Minute},

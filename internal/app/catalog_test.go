@@ -23,7 +23,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 	"github.com/oncegate/oncegate/session"
@@ -197,10 +197,7 @@ func (e *entry) sign(t *testing.T, source *config.Source, address string) *provi
 // deliveries are received at the time of their recording, with the keys that were published then.
 func TestEveryEntryStartsFromItsPageAndRecords(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	all := entries(t, cat)
 	url, schema := inboxtest.Schema(t)
 	sources := yaml.MapSlice{}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -46,10 +46,7 @@ func newDeclared(t *testing.T, bank, mail http.HandlerFunc) *operated {
 	o := &operated{}
 	url, name := inboxtest.Schema(t)
 	o.schema, o.pool = name, inboxtest.Open(t, url, name, session.PoolAdmin, 4)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: filepath.Join(directory, "oncegate.yml"), Content: []byte(declaredFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + name, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "ONCEGATE_SWEEP_EVERY=1s",
 		"AGENT=agent_secret", "CLERK=clerk_secret", "TARGET=" + first.URL, "PROBE=" + second.URL,

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -59,10 +59,7 @@ func TestWhatTargetsGet(t *testing.T) {
 	})
 	mails := effecttest.NewMailServer(t, nil, nil, false)
 	url, schema := inboxtest.Schema(t)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: filepath.Join(dir, "oncegate.yml"), Content: []byte(effectsFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 		"AGENT=agent_secret", "TARGET=" + target.URL, "SMTP=smtp://" + mails.Address, "NEW_SIGN=whsec_bmV3", "OLD_SIGN=old",

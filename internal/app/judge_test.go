@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -52,10 +52,7 @@ const forwardRoute = `      - { name: a, types: ["invoice.*"], target: billing }
 
 func judgeConfig(tb testing.TB, url, schema, file, secret string) *config.Config {
 	tb.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cat := catalogtest.Load(tb)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(file), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "SECRET=" + secret,
 	}})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 // What the routes of the guide send is what the providers document as the least request.
@@ -22,10 +22,7 @@ func TestMailAPIRecipes(t *testing.T) {
 	_, rest, _ := strings.Cut(string(guide), "## Mail over a provider's API")
 	_, rest, _ = strings.Cut(rest, "```yaml\n")
 	block, _, _ := strings.Cut(rest, "```")
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	environ := []string{"DATABASE_URL=postgres://a.example/b", "SHOP_SECRET=s"}
 	for _, name := range []string{"RESEND_AUTHORIZATION", "SENDGRID_AUTHORIZATION", "POSTMARK_TOKEN", "SES_USER", "SES_PASSWORD"} {
 		environ = append(environ, name+"=x")

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 const meteredFile = `
@@ -40,10 +40,7 @@ func metered(t *testing.T) (*app.App, *config.Config, func() string) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(target.Close)
 	url, schema := inboxtest.Schema(t)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "x.yml", Content: []byte(meteredFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 		"SECRET=whsec_test", "TARGET=" + target.URL, "PROBE=" + target.URL + "/{key}",

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -59,10 +59,7 @@ func TestAWorkerWithoutAKeyInUseIsNotReady(t *testing.T) {
 			if _, err := other.Beat(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			cat, err := catalog.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			cat := catalogtest.Load(t)
 			cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(nodeFile), Environ: []string{
 				"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 				"HOOKS=whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "ONCEGATE_KEYRING=" + one + " active",

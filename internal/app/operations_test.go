@@ -19,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -69,10 +69,7 @@ func newOperated(t *testing.T, answer func(w http.ResponseWriter, r *http.Reques
 	t.Cleanup(target.Close)
 	url, schema := inboxtest.Schema(t)
 	o.schema, o.pool = schema, inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(operationsFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "ONCEGATE_SWEEP_EVERY=1s",
 		"AGENT=agent_secret", "CLERK=clerk_secret", "TARGET=" + target.URL + "/pay", "PROBE=" + target.URL + "/paid/{key}",

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -35,10 +35,7 @@ sources:
 func TestSequencesAreReadAtAdmission(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(orderedSettings), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "STRIPE_SECRET=whsec_test",
 	}})

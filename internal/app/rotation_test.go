@@ -11,7 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -28,10 +28,7 @@ func TestRotationChargesOnce(t *testing.T) {
 	t.Cleanup(bank.Close)
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	start := func(who string) *operated {
 		t.Helper()
 		cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(`

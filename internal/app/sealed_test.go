@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -102,10 +102,7 @@ func runWithCanary(t *testing.T, url, schema string, pool *pgxpool.Pool, keyring
 		_, _ = fmt.Fprintf(w, `{"said":%q}`, body)
 	}))
 	t.Cleanup(target.Close)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(sealedFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "ONCEGATE_SWEEP_EVERY=1s",
 		"AGENT=agent_secret", "HOOKS=whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", "TARGET=" + target.URL, "ONCEGATE_KEYRING=" + keyring,

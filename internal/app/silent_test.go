@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -46,10 +46,7 @@ func TestSilentConnectionsHoldUpNothingForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(silentFile), Environ: []string{
 		"DATABASE_URL=" + dsn, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 		"AGENT=agent_secret", "TARGET=" + target.URL,

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -71,10 +71,7 @@ func recipes(t *testing.T) string {
 // The routes of the guide do with the examples that the vendors publish what they promise.
 func TestSuppressionRecipes(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(recipes(t)), Environ: []string{
 		"DATABASE_URL=postgres://a.example/b", "POSTMARK_CREDENTIAL=user:pass", "MAILGUN_SIGNING_KEY=k",
 		"SENDGRID_PUBLIC_KEY=MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==",
@@ -166,10 +163,7 @@ func TestBounceSuppressesRecipient(t *testing.T) {
 	t.Parallel()
 	mails := effecttest.NewMailServer(t, nil, nil, false)
 	url, schema := inboxtest.Schema(t)
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(suppressFile), Environ: []string{
 		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 		"AGENT=agent_secret", "POSTMARK=user:pass", "SMTP=smtp://" + mails.Address,

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -34,10 +34,7 @@ func environ() []string {
 
 func loaded(t *testing.T) map[string]*providers.Provider {
 	t.Helper()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	return cat
 }
 

@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/yamltree"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 func TestNearestNames(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	for name, want := range map[string][]string{
 		"strpie":     {"stripe"},
 		"Stripe":     {"stripe"},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/draft"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
@@ -49,10 +49,7 @@ var public = []string{"adobe-io", "amazon-sns", "paypal", "paddle-classic", "eve
 // check of identities takes.
 func TestDraftsOfTheCatalogue(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	drafted, entries, looked, ids := 0, 0, 0, 0
 	modes := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/draft"
 	"github.com/oncegate/oncegate/providers/providertest"
 )
@@ -189,10 +189,7 @@ func request(body string, header map[string]string) *providers.Request {
 // only written otherwise says how it is to be written.
 func TestStandardsAreNamed(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	secret := "whsec_" + plainSecret
 	standard := request(content, nil)
 	if err := all["standard-webhooks"].Sign(standard, providers.Secret{Value: []byte(secret)}, "msg_1"); err != nil {

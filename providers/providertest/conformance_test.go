@@ -5,6 +5,7 @@ import (
 
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -23,10 +24,7 @@ var onlyValid = map[string]string{
 
 func TestCatalogue(t *testing.T) { //nolint:tparallel // the outer subtest returns when its parallel ones have ended
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	if len(loaded) == 0 {
 		t.Fatal("the catalogue is empty")
 	}
@@ -102,10 +100,7 @@ func TestCatalogue(t *testing.T) { //nolint:tparallel // the outer subtest retur
 // that name an answer are acknowledged or refused with it.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	for name, unbound := range loaded {
 		vectors, err := providertest.Vectors(testdata.Files, name)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -37,10 +37,7 @@ import (
 // since of a retry it names the delivery before.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	for name, p := range loaded {
 		if p.IsOperation() {
 			continue // the caller names the event, and differences are refused

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -15,10 +15,7 @@ import (
 // over from another one and names the media type of neither answers 415 to all that its sender sends.
 func TestRecordedDeliveriesAreWithinTheLimits(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cat := catalogtest.Load(t)
 	checked := 0
 	for name, p := range cat {
 		vectors, err := providertest.Vectors(testdata.Files, name)

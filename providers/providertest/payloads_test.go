@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -17,10 +17,7 @@ import (
 // try before it.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	for name, p := range loaded {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,10 +79,7 @@ func payloadEvent(item *providers.Item) providertest.PayloadEvent {
 // payload shows its type, time or sequence. The marked ones are fewer than a third.
 func TestPayloadsArePublished(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	var own []string
 	for name, p := range loaded {
 		payloads, err := providertest.Payloads(testdata.Files, name)

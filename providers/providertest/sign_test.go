@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -39,10 +39,7 @@ var theirs = map[string]string{
 // provider signs with a private key, the pair is made here.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	for name, p := range loaded {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
 )
@@ -14,10 +15,7 @@ import (
 // of its own.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	for name, provider := range loaded {
 		vectors, err := providertest.Vectors(testdata.Files, name)
 		if err != nil {

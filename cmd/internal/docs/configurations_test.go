@@ -24,7 +24,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
 var (
@@ -137,10 +137,7 @@ func TestAWrongConfigurationIsNotTaken(t *testing.T) {
 // does not say, and verifies what such a sender signs.
 func TestCustomProviderOfTheGuide(t *testing.T) {
 	t.Parallel()
-	all, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := catalogtest.Load(t)
 	for _, b := range blocksOf(pages(t)["docs/guides/first-source.md"]) {
 		if !strings.Contains(b.text, "extends:") {
 			continue

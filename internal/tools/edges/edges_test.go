@@ -74,7 +74,7 @@ var rules = []struct {
 	{"", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/app", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
-	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
+	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/catalog/catalogtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
 }
 
 // exempt are the packages that a wider pattern does not mean.

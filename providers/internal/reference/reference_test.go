@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/internal/reference"
 )
 
@@ -18,10 +18,7 @@ var update = flag.Bool("update", false, "write the generated documents instead o
 // need what no other code of the providers may do: touch files.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
-	loaded, err := catalog.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := catalogtest.Load(t)
 	readme, err := reference.Readme(read(t, "../../README.md"), loaded)
 	if err != nil {
 		t.Fatal(err)
