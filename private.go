@@ -53,7 +53,15 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", handler)
+	mux.Handle(api.Prefix+"/", handler)
+	pages, err := i.newConsole(ctx, service, who)
+	if err != nil {
+		return err
+	}
+	if i.settings.Console.Off {
+		pages = handler // which has no page
+	}
+	mux.Handle("/", pages)
 	who.Mount(mux)
 	i.app.Mount(mux)
 	return nil
@@ -64,7 +72,7 @@ func (i *Inbox) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
 	console := i.settings.Console
 	cfg := access.Config{
 		Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool}),
-		URL: console.URL, TrustedProxies: i.settings.Listen.TrustedProxies, Logger: i.log,
+		Page: drawLogin, URL: console.URL, TrustedProxies: i.settings.Listen.TrustedProxies, Logger: i.log,
 	}
 	if o := console.OIDC; o != nil {
 		cfg.OIDC = &access.OIDC{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret(), Scopes: o.Scopes, Claim: o.Claim, Allow: o.Allow}

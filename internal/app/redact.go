@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // secretWords make a member's name one that no plan shows the value of, wherever
@@ -79,4 +81,17 @@ func secretName(name string) bool {
 	}
 	return slices.ContainsFunc(secretNames, func(n string) bool { return n == string(plain) }) ||
 		slices.ContainsFunc(secretWords, func(word string) bool { return bytes.Contains(plain, []byte(word)) })
+}
+
+// Masks says which members of a payload of a source are not shown until somebody reveals them: those whose names say that
+// they are secret, those that the console redacts, and those that the source does. settings may be nil.
+func Masks(settings *config.Config, source string) func(path string) bool {
+	var redact []string
+	if settings != nil {
+		redact = append(redact, settings.Console.Redact...)
+		if at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == source }); at >= 0 {
+			redact = append(redact, settings.Sources[at].Redact...)
+		}
+	}
+	return newRedaction(redact).hides
 }

@@ -20,6 +20,13 @@ type Console struct {
 
 	// OIDC logs people in at an OpenID Connect provider; nil does not.
 	OIDC *OIDC
+
+	// Off: no console is served. It is served by default, and shows nothing without a login.
+	Off bool
+
+	// Redact are the members of payloads that are masked until somebody who may see them reveals them: names, wherever
+	// they stand, and paths from the root, joined by dots. A source's own redact holds as well.
+	Redact []string
 }
 
 // OIDC says at which OpenID Connect provider people log in, and what they may do then.
@@ -61,10 +68,14 @@ func AccessScopes() []string { return []string{"read-metadata", "read-payload", 
 
 // console reads the section. It comes after the tenants, which roles name.
 func (r *reader) console(cfg *Config, n *yamltree.Node) {
+	enabled := true
 	n.Fields(map[string]func(*yamltree.Node){
-		"url":  r.reference(&cfg.Console.URL, consoleURL),
-		"oidc": func(n *yamltree.Node) { cfg.Console.OIDC = r.oidc(cfg, n) },
+		"enabled": yamltree.Bool(&enabled),
+		"redact":  yamltree.List(&cfg.Console.Redact, memberPath),
+		"url":     r.reference(&cfg.Console.URL, consoleURL),
+		"oidc":    func(n *yamltree.Node) { cfg.Console.OIDC = r.oidc(cfg, n) },
 	})
+	cfg.Console.Off = !enabled
 }
 
 // checkConsole looks at what only the whole section and the environment can show.
@@ -166,11 +177,17 @@ func oneWord(s string) (string, error) {
 
 func (c *Console) effective() yaml.MapSlice {
 	out := yaml.MapSlice{}
+	if c.Off {
+		out = append(out, item("enabled", false))
+	}
 	if c.URL != "" {
 		out = append(out, item("url", c.URL))
 	}
 	if c.OIDC != nil {
 		out = append(out, item("oidc", c.OIDC.effective()))
+	}
+	if len(c.Redact) > 0 {
+		out = append(out, item("redact", c.Redact))
 	}
 	return out
 }

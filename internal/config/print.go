@@ -16,11 +16,11 @@ import (
 
 // Fingerprint tells configurations apart, without saying anything of them. What may
 // differ between the processes of one installation is left out: the database's address
-// and connections, the listeners, the memory for bodies and the log.
+// and connections, the listeners, the console, the memory for bodies and the log.
 func (c *Config) Fingerprint() string {
 	var shared yaml.MapSlice
 	for _, part := range c.effective() { // with what is hidden: a changed token is a change
-		if !slices.Contains([]any{"database", "listen", "bodies", "log"}, part.Key) {
+		if !slices.Contains([]any{"database", "listen", "console", "bodies", "log"}, part.Key) {
 			shared = append(shared, part)
 		}
 	}

@@ -2,7 +2,9 @@ package config
 
 func consoleReference() []Section {
 	return []Section{
-		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it. See [Who may do what](../guides/access.md).", Keys: []Key{
+		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it. See [The console](../guides/console.md) and [Who may do what](../guides/access.md).", Keys: []Key{
+			{"enabled", "`true`", "`false` serves no console on `listen.admin`. Without a login it shows nothing."},
+			{"redact", "none", "Members of payloads that are masked until somebody with the scope `read-payload` reveals them: names, wherever they stand, or dotted paths in which `*` stands for one step. Each source's `redact` holds as well, and so do names that say that they are secret."},
 			{"url", "a loopback address", "The address at which browsers reach the private listener, such as `https://oncegate.example`. A proxy that ends TLS needs it, and so does `oidc`."},
 			{"oidc", "none", "The OpenID Connect provider at which people log in."},
 		}},

@@ -17,6 +17,7 @@ func Operations() []Definition {
 		&ListSources, &ShowSource, &ListRoutes,
 		&ListProviders, &ShowProvider,
 		&ListRetention, &ShowPruning,
+		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
 		&ListTokens, &CreateToken, &RevokeToken,
 		&ListLogins, &RevokeLogin, &CreateLoginLink,

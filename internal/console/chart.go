@@ -1,0 +1,59 @@
+package console
+
+import (
+	"fmt"
+	"time"
+)
+
+// chart is a small picture of how a number went over time, one bar for each part of it.
+type chart struct {
+	Title, Total, Summary string
+	From, To              string
+	Width, Height         int
+	Bars                  []bar
+}
+
+// bar is one bar; Text is what is said of it when somebody points at it.
+type bar struct {
+	X, Y, Width, Height int
+	Kind, Text          string
+}
+
+const (
+	chartBar    = 8
+	chartHeight = 60
+)
+
+// point is how often something happened in one part of a time.
+type point struct {
+	At time.Time
+	N  int64
+}
+
+// newChart draws points, which lie evenly and in order. Kind is good, bad, warn or empty.
+func newChart(title, kind string, points []point, every time.Duration) chart {
+	c := chart{Title: title, Width: max(1, len(points)) * chartBar, Height: chartHeight}
+	var most, total int64
+	for _, p := range points {
+		most, total = max(most, p.N), total+p.N
+	}
+	for i, p := range points {
+		height := 0
+		if most > 0 {
+			height = int(p.N * (chartHeight - 2) / most)
+		}
+		if p.N > 0 {
+			height = max(height, 2)
+		}
+		c.Bars = append(c.Bars, bar{
+			X: i * chartBar, Y: chartHeight - height, Width: chartBar - 1, Height: height, Kind: kind,
+			Text: fmt.Sprintf("%s UTC: %s", p.At.UTC().Format("2006-01-02 15:04"), groupDigits(p.N)),
+		})
+	}
+	c.Total = groupDigits(total)
+	c.Summary = fmt.Sprintf("%s in all, at most %s in %s", groupDigits(total), groupDigits(most), roughly(every))
+	if len(points) > 0 {
+		c.From, c.To = points[0].At.UTC().Format("Jan 2 15:04"), points[len(points)-1].At.Add(every).UTC().Format("Jan 2 15:04")
+	}
+	return c
+}

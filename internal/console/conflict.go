@@ -1,0 +1,100 @@
+package console
+
+import (
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// listConflicts shows the payloads that came under the id of another event.
+func listConflicts(r *request) (*page, error) {
+	since, err := r.since("since")
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.ListConflicts, control.ListConflictsRequest{
+		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Since: since,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &page{
+		Title: "Conflicts", Lead: "Payloads that were delivered under the id of an event that is recorded with another payload. The event stands; a conflict is kept until you admit it or it is pruned.",
+		Blocks: []block{
+			{Filter: r.filterOf(r.textField("source", "Source"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+			{Table: conflictTable(r, found, "No event was delivered with another payload.")},
+		},
+	}, nil
+}
+
+func conflictTable(r *request, found inbox.Page[inbox.ConflictRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Last seen", "Conflict", "Type", "Differs in", "Deliveries"}, func(c inbox.ConflictRow) []cell {
+		admitted := number(c.Deliveries)
+		if c.AdmittedAs != nil {
+			admitted.Detail = "admitted"
+		}
+		return []cell{
+			instant(c.LastSeenAt), {Text: c.EventID, Href: "/conflicts/" + c.ID.String(), Detail: join(c.Source, c.Tenant)}, text(c.Type),
+			code(or(strings.Join(c.Paths, ", "), "not JSON")), admitted,
+		}
+	})
+}
+
+// showConflict shows one conflict with what differs.
+func showConflict(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	c, err := call(r, &control.ShowConflict, control.IDRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	payload, missing, err := r.payload("conflict", id)
+	if err != nil {
+		return nil, err
+	}
+	differs := block{ID: "changes", Title: "What differs", Text: "Your access shows the paths: " + or(strings.Join(c.Paths, ", "), "one of the two is not JSON") + "."}
+	if r.may(control.ReadPayload) {
+		changes, err := call(r, &control.ListConflictChanges, control.IDRequest{ID: id})
+		switch {
+		case err == nil && changes.Data != nil:
+			differs = changeBlock(changes.Data)
+		case err != nil && control.ProblemOf(err).Code != control.CodeNotFound:
+			return nil, err
+		default:
+			differs.Text = "The payload of the event is not kept any more, or one of the two is not JSON: there is nothing to compare with."
+		}
+	}
+	return conflictPage(r, c, differs, payload, missing), nil
+}
+
+func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *control.Payload, missing string) *page {
+	p := &page{
+		Title: "Conflict of " + c.EventID, Lead: "This payload came under an id that stands for another one.",
+		Back: &link{Text: "Conflicts", Href: "/conflicts"},
+	}
+	state := cell{State: "waiting"}
+	if c.AdmittedAs != nil {
+		state = cell{State: "admitted"}
+	}
+	admitted := cell{}
+	if c.AdmittedAs != nil {
+		admitted = linked(c.AdmittedAs.String(), eventLink(*c.AdmittedAs))
+	}
+	p.Blocks = append(p.Blocks, block{Facts: facts(
+		is("State", state),
+		is("Event", linked(c.Source+"/"+c.EventID, eventLink(c.Event))),
+		is("Type", text(c.Type)),
+		is("First seen", instant(c.FirstSeenAt)),
+		is("Last seen", instant(c.LastSeenAt)),
+		is("Deliveries", number(c.Deliveries)),
+		is("Tenant", text(c.Tenant)),
+		is("Payload", cell{Text: byteSize(int64(c.Bytes)), Detail: "sha256 " + c.SHA256}),
+		is("Admitted as", admitted),
+		is("Admitted", instantOf(c.AdmittedAt)),
+	)}, differs)
+	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/conflicts/"+c.ID.String())...)
+	return p
+}

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// effectStates are what a list of effects is narrowed by.
+var effectStates = []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
+
+// listEffects shows effects, newest first.
+func listEffects(r *request) (*page, error) {
+	since, err := r.since("since")
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.ListEffects, control.ListEffectsRequest{
+		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"),
+		Route: r.query("route"), State: r.query("state"), Since: since,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Effects", Lead: "What routes do for events, one line for each route and event.", Blocks: []block{
+		{Filter: r.filterOf(
+			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", effectStates...), r.textField("route", "Route"),
+			r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+		{Table: effectTable(r, found, "No effect matches.")},
+	}}, nil
+}
+
+func effectTable(r *request, found inbox.Page[inbox.EffectRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Recorded", "Effect", "Event", "State", "Attempts", "Next attempt"}, func(e inbox.EffectRow) []cell {
+		name := cell{Text: e.Route + " → " + e.Target, Href: effectLink(e.ID), Detail: join(e.Source, e.Tenant)}
+		if e.Item > 0 {
+			name.Detail = join(name.Detail, fmt.Sprintf("item %d", e.Item))
+		}
+		return []cell{
+			instant(e.ID.Time()), name, {Text: e.EventID, Href: eventLink(e.Event), Detail: e.Type},
+			{State: e.State, Detail: join(words(e.Reason), e.Code)}, number(e.Attempts), instantOf(e.NextAt),
+		}
+	})
+}
+
+// showEffect shows one effect with its attempts.
+func showEffect(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	effect, err := call(r, &control.ShowEffect, control.IDRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	audit, err := call(r, &control.ListAudit, control.ListAuditRequest{PageRequest: control.PageRequest{Limit: shownRows}, Object: "effect/" + id.String()})
+	if err != nil {
+		return nil, err
+	}
+	p := effectPage(r, effect, audit.Data)
+	if effect.List != nil {
+		items, err := call(r, &control.ListItems, control.ListItemsRequest{PageRequest: r.pageRequest(), IDRequest: control.IDRequest{ID: id}, State: r.query("state")})
+		if err != nil {
+			return nil, err
+		}
+		p.Blocks = append(p.Blocks, block{
+			ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", effectStates...)), Table: effectTable(r, items, "No item matches."),
+		})
+	}
+	return p, nil
+}
+
+func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
+	p := &page{
+		Title: e.Route + " → " + e.Target, Lead: join(e.Type, "from "+e.Source, e.Tenant), Back: &link{Text: "Event " + e.EventID, Href: eventLink(e.Event)},
+	}
+	if n := effectNotice(e); n != nil {
+		p.Blocks = append(p.Blocks, block{Notice: n})
+	}
+	duplicate := cell{}
+	if e.DuplicateOf != nil {
+		duplicate = linked(e.DuplicateOf.String(), effectLink(*e.DuplicateOf))
+	}
+	p.Blocks = append(p.Blocks, block{Facts: facts(
+		is("State", cell{State: e.State, Detail: join(words(e.Reason), e.Code)}),
+		is("Event", linked(e.Source+"/"+e.EventID, eventLink(e.Event))),
+		is("Attempts", number(e.Attempts)),
+		is("Next attempt", instantOf(e.NextAt)),
+		is("Send began", instantOf(e.SendStartedAt)),
+		is("Finished", instantOf(e.FinishedAt)),
+		is("Duplicate of", duplicate),
+		is("Idempotency key", code(e.Key)),
+		is("Our id", code(e.ID.String())),
+	)})
+	story := attemptStory(e)
+	for i := range story {
+		story[i].Level = 0
+	}
+	for i := len(audit) - 1; i >= 0; i-- {
+		story = append(story, auditMoment(audit[i]))
+	}
+	b := block{ID: "attempts", Title: "Attempts", Story: story}
+	if len(story) == 0 {
+		b.Text = "None was made yet."
+	}
+	p.Blocks = append(p.Blocks, b, block{ID: "copy", Title: "As a command", Code: "oncegate effects show " + e.ID.String()})
+	return p
+}
+
+// effectNotice says what somebody should know before they decide about an effect.
+func effectNotice(e *control.Effect) *notice {
+	switch inbox.EffectState(e.State) {
+	case inbox.EffectDead:
+		return &notice{Kind: "bad", Text: "This effect did not happen, and will not by itself.", Detail: "Mend the cause and replay it, or discard it."}
+	case inbox.EffectIndeterminate:
+		return &notice{
+			Kind: "warn", Text: "Nobody knows whether this effect happened: its sending began, and no answer said how it ended.",
+			Detail: "Ask the target for the idempotency key below, or for what the event says. Then say here that it happened, or have it sent again.",
+		}
+	case inbox.EffectHeld:
+		return &notice{Kind: "info", Text: "This effect waits for another one of its stream."}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+const (
+	// shownEffects is how many effects of an event are shown with their attempts.
+	shownEffects = 20
+
+	// shownRows bounds the short lists on a page of one thing.
+	shownRows = 20
+)
+
+// eventView is what the page of an event is made of.
+type eventView struct {
+	event     *inbox.EventDetail
+	effects   []*control.Effect // the first shownEffects of them
+	conflicts []inbox.ConflictRow
+	audit     []inbox.AuditRow
+	payload   *control.Payload // nil if it is not kept
+	missing   string           // why there is no payload
+}
+
+// showEvent shows one event: how it came, what became of it, and what it holds.
+func showEvent(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	v := eventView{}
+	if v.event, err = call(r, &control.ShowEvent, control.EventReference{Ref: id.String()}); err != nil {
+		return nil, err
+	}
+	for i, effect := range v.event.EffectRows {
+		if i == shownEffects {
+			break
+		}
+		detail, err := call(r, &control.ShowEffect, control.IDRequest{ID: effect.ID})
+		if err != nil {
+			return nil, err
+		}
+		v.effects = append(v.effects, detail)
+	}
+	if v.event.Conflicts > 0 {
+		found, err := call(r, &control.ListConflicts, control.ListConflictsRequest{PageRequest: control.PageRequest{Limit: shownRows}, Event: id})
+		if err != nil {
+			return nil, err
+		}
+		v.conflicts = found.Data
+	}
+	audit, err := call(r, &control.ListAudit, control.ListAuditRequest{PageRequest: control.PageRequest{Limit: shownRows}, Object: "event/" + id.String()})
+	if err != nil {
+		return nil, err
+	}
+	v.audit = audit.Data
+	if v.payload, v.missing, err = r.payload("event", id); err != nil {
+		return nil, err
+	}
+	return eventPage(r, &v), nil
+}
+
+func eventPage(r *request, v *eventView) *page {
+	e := v.event
+	p := &page{
+		Title: e.EventID, Lead: join(e.Type, "from "+e.Source, e.Tenant),
+		Back: &link{Text: "Events of " + e.Source, Href: "/events?" + url.Values{"source": {e.Source}}.Encode()},
+	}
+	if e.Erased() {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "The content of this event was erased."}})
+	}
+	if e.SuspectedReplay {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{
+			Kind: "warn", Text: "The same body was recorded under another id.", Detail: "Somebody may have sent a recorded delivery again.",
+		}})
+	}
+	if e.AdmissionDetail != "" {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This event is " + strings.ReplaceAll(e.Admission, "_", " ") + ".", Detail: e.AdmissionDetail}})
+	}
+	p.Blocks = append(p.Blocks,
+		block{Facts: facts(
+			is("State", effectMarks(e.EventRow)),
+			is("Received", instant(e.ReceivedAt)),
+			is("Occurred", instantOf(e.OccurredAt)),
+			is("Deliveries", cell{Text: deliveries(e)}),
+			is("Provider", linked(e.Provider, "/providers/"+url.PathEscape(e.Provider))),
+			is("Our id", code(e.ID.String())),
+		)},
+		block{ID: "timeline", Title: "What happened", Story: eventStory(v)},
+	)
+	if more := len(e.EffectRows) - len(v.effects); more > 0 {
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: fmt.Sprintf("%s more effects", groupDigits(int64(more))), Href: to("/effects", "event", e.ID.String())}}})
+	}
+	if len(v.conflicts) > 0 {
+		p.Blocks = append(p.Blocks, block{ID: "conflicts", Title: "Other payloads under this id", Table: conflictTable(r, inbox.Page[inbox.ConflictRow]{Data: v.conflicts}, "")})
+	}
+	p.Blocks = append(p.Blocks, payloadBlocks(r, v.payload, v.missing, "/events/"+e.ID.String())...)
+	p.Blocks = append(p.Blocks,
+		block{Title: "Compare", Text: "See in what the payload of another event differs.", Filter: &filter{
+			Action: "/compare", Hidden: []field{{Name: "first", Value: e.ID.String(), Kind: "hidden"}},
+			Fields: []field{{Name: "second", Label: "Other event: our id, source/event-id or the sender's id"}},
+		}},
+		eventActions(r, e),
+		block{ID: "copy", Title: "As a command", Code: "oncegate events show " + e.ID.String()},
+		block{Text: "With curl, to an endpoint of your own:", Code: eventCurl(r, v)},
+	)
+	return p
+}
+
+// deliveries says how often the event came.
+func deliveries(e *inbox.EventDetail) string {
+	text := count(e.Deliveries, "delivery", "deliveries")
+	if n := e.Deliveries - 1 - e.Conflicts; n > 0 {
+		text += ", of which " + count(n, "duplicate was blocked", "duplicates were blocked")
+	}
+	return text
+}
+
+// eventStory is the timeline of an event: its deliveries, its effects with their attempts, and what people did.
+func eventStory(v *eventView) []moment {
+	e := v.event
+	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: byteSize(int64(e.BodyLength)) + ", sha256 " + e.BodySHA256}}
+	if e.LastDeliveryAt != nil && e.Deliveries > 1 {
+		story = append(story, moment{At: *e.LastDeliveryAt, Title: "Delivered again", State: "duplicate", Detail: "The last of " + deliveries(e)})
+	}
+	if e.ConflictAt != nil {
+		story = append(story, moment{
+			At: *e.ConflictAt, Title: "Delivered with another payload", State: "conflict", Href: "#conflicts",
+			Detail: "Differs in " + or(strings.Join(e.ConflictPaths, ", "), "what is not JSON"),
+		})
+	}
+	for _, effect := range v.effects {
+		story = append(story, effectStory(effect)...)
+	}
+	audit := slices.Clone(v.audit)
+	slices.Reverse(audit) // oldest first
+	for _, entry := range audit {
+		story = append(story, auditMoment(entry))
+	}
+	return story
+}
+
+// effectStory is an effect with its attempts.
+func effectStory(e *control.Effect) []moment {
+	m := moment{Title: e.Route + " → " + e.Target, Href: effectLink(e.ID), State: e.State, Level: 1, Detail: join(reasonText(e.Reason), e.Code)}
+	if e.Item > 0 {
+		m.Title += fmt.Sprintf(", item %d", e.Item)
+	}
+	switch {
+	case e.FinishedAt != nil:
+		m.At = *e.FinishedAt
+	case e.NextAt != nil:
+		m.At = *e.NextAt
+		m.Detail = join(m.Detail, "next attempt")
+	}
+	return append([]moment{m}, attemptStory(e)...)
+}
+
+// attemptStory are the attempts of an effect.
+func attemptStory(e *control.Effect) []moment {
+	var story []moment
+	for _, a := range e.AttemptRows {
+		took := a.FinishedAt.Sub(a.StartedAt).Round(1_000_000).String()
+		m := moment{
+			At: a.StartedAt, Title: fmt.Sprintf("Attempt %d", a.Attempt), State: a.Outcome, Level: 2,
+			Detail: join(a.Code, reasonText(a.Reason), "took "+took, "on "+a.Node, a.Trigger), Said: a.Excerpt,
+		}
+		if a.Recognised {
+			m.Detail = join(m.Detail, "the target knew the key")
+		}
+		if e.PayloadHidden && a.Excerpt == "" {
+			m.Detail = join(m.Detail, "the answer needs the scope read-payload")
+		}
+		story = append(story, m)
+	}
+	return story
+}
+
+// reasonText says what a stored reason means.
+func reasonText(reason string) string { return strings.ReplaceAll(reason, "_", " ") }
+
+// eventActions is what somebody can do with an event.
+func eventActions(r *request, e *inbox.EventDetail) block {
+	b := block{ID: "actions", Title: "Actions"}
+	if !r.may(control.Operate) {
+		b.Text = "Your access permits no actions."
+		return b
+	}
+	b.Links = append(b.Links, link{Text: "Plan a replay of this event", Href: to("/replays/new", "ids", e.ID.String())})
+	return b
+}
+
+// eventCurl sends the body of an event to an address of the reader's own.
+func eventCurl(r *request, v *eventView) string {
+	kind := "application/octet-stream"
+	if v.payload != nil {
+		for _, h := range v.payload.Headers {
+			if strings.EqualFold(h.Name, "Content-Type") && plainContentType(h.Value) {
+				kind = h.Value
+			}
+		}
+	}
+	return fmt.Sprintf("curl -sS -H \"Authorization: Bearer $ONCEGATE_TOKEN\" %s/api/v1/events/%s/body |\n  curl -sS -H 'Content-Type: %s' --data-binary @- http://localhost:3000/",
+		r.origin(), v.event.ID, kind)
+}
+
+// plainContentType reports whether a header's value can stand in a command as it is.
+func plainContentType(s string) bool {
+	return s != "" && len(s) < 128 && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("/+-.;= ", c)
+	})
+}
+
+// origin is the address of this server as the browser knows it, fit for a command.
+func (r *request) origin() string {
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	host := r.Host
+	if host == "" || strings.ContainsFunc(host, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(".-:[]", c)
+	}) {
+		host = "127.0.0.1:8081"
+	}
+	return scheme + "://" + host
+}

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"net/url"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// eventStates are what a list of events is narrowed by: the states of effects, and how events were admitted.
+var eventStates = []string{
+	"pending", "retry", "running", "held", "done", "dead", "indeterminate", "skipped", "superseded", "duplicate", "unrouted", "unusable", "beyond_retention",
+}
+
+// listEvents shows events, newest first. The address holds the whole filter.
+func listEvents(r *request) (*page, error) {
+	since, err := r.since("since")
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.ListEvents, control.ListEventsRequest{
+		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"), State: r.query("state"),
+		Route: r.query("route"), Since: since,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := eventListPage(r, found)
+	if r.query("after") == "" {
+		live := url.Values{}
+		for _, name := range []string{"source", "tenant", "type", "state", "route"} {
+			if v := r.query(name); v != "" {
+				live.Set(name, v)
+			}
+		}
+		live.Set("list", "events")
+		p.Live = live.Encode()
+	}
+	return p, nil
+}
+
+func eventListPage(r *request, found inbox.Page[inbox.EventRow]) *page {
+	return &page{Title: "Events", Blocks: []block{
+		{Filter: r.filterOf(
+			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates...), r.textField("route", "Route"),
+			r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+		{Table: eventTable(r, found, "No event matches. A delivery that was refused is not an event: look at the refusals.")},
+	}}
+}
+
+func eventTable(r *request, found inbox.Page[inbox.EventRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Received", "Event", "Type", "Effects", "Deliveries"}, func(e inbox.EventRow) []cell {
+		deliveries := number(e.Deliveries)
+		if e.Conflicts > 0 {
+			deliveries.Detail = count(e.Conflicts, "conflict", "conflicts")
+		}
+		return []cell{
+			instant(e.ReceivedAt), {Text: e.EventID, Href: "/events/" + e.ID.String(), Detail: join(e.Source, e.Tenant)}, text(e.Type), effectMarks(e), deliveries,
+		}
+	})
+}
+
+// effectMarks are the states of an event's effects, or how it was admitted where it has none.
+func effectMarks(e inbox.EventRow) cell {
+	if e.Effects == "" {
+		return state(e.Admission)
+	}
+	return cell{Marks: states(e.Effects)}
+}
+
+// join writes texts after each other; empty ones are left out.
+func join(texts ...string) string {
+	out := ""
+	for _, t := range texts {
+		if t != "" && out != "" {
+			out += " · "
+		}
+		out += t
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// pageRequest is the page of a list that the address asks for.
+func (r *request) pageRequest() control.PageRequest {
+	return control.PageRequest{After: r.query("after")}
+}
+
+// tableOf makes a table of a page of a list. Its links keep the rest of the address.
+func tableOf[Row any](r *request, p inbox.Page[Row], empty string, heads []string, cells func(Row) []cell) *table {
+	t := &table{Heads: heads, Empty: empty}
+	for _, row := range p.Data {
+		t.Rows = append(t.Rows, cells(row))
+	}
+	if p.HasMore {
+		t.Next = r.with("after", p.Next)
+	}
+	if r.query("after") != "" {
+		t.First = r.with("after", "")
+	}
+	if p.SearchedTo != nil {
+		t.SearchedTo = *p.SearchedTo
+	}
+	return t
+}
+
+// with is the address of the page with another value of one parameter.
+func (r *request) with(name, value string) string {
+	query := r.URL.Query()
+	query.Del("done")
+	if value == "" {
+		query.Del(name)
+	} else {
+		query.Set(name, value)
+	}
+	return at(r.URL.Path, query)
+}
+
+// at is a path with a query.
+func at(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// to is a path with parameters in pairs; empty ones are left out.
+func to(path string, pairs ...string) string {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return at(path, query)
+}
+
+// textField is a field of a filter that holds what the address says.
+func (r *request) textField(name, label string) field {
+	return field{Name: name, Label: label, Value: r.query(name)}
+}
+
+// sinceField is the field of a time from which a list begins.
+func (r *request) sinceField(name, label string) field {
+	return field{Name: name, Label: label, Value: r.query(name), Hint: "1h, 7d or a time in UTC"}
+}
+
+// choiceField offers words; the first choice is everything.
+func (r *request) choiceField(name, label string, words ...string) field {
+	f := field{Name: name, Label: label, Kind: "select", Options: []option{{Text: "any"}}}
+	chosen := r.query(name)
+	for _, word := range words {
+		f.Options = append(f.Options, option{Value: word, Text: strings.ReplaceAll(word, "_", " "), Chosen: word == chosen})
+	}
+	return f
+}
+
+// checkField is a box to tick.
+func (r *request) checkField(name, label string) field {
+	return field{Name: name, Label: label, Kind: "checkbox", Checked: r.query(name) == "true"}
+}
+
+// filterOf makes the form of a list.
+func (r *request) filterOf(fields ...field) *filter {
+	f := &filter{Action: r.URL.Path, Fields: fields}
+	for _, one := range fields {
+		f.Set = f.Set || r.query(one.Name) != ""
+	}
+	return f
+}
+
+// since reads a time of the address: how long ago (90m, 24h, 7d), a day, or an instant. Without a zone it is in UTC.
+func (r *request) since(name string) (time.Time, error) {
+	given := r.query(name)
+	if given == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(given, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
+			return r.now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if d, err := time.ParseDuration(given); err == nil && d > 0 {
+		return r.now.Add(-d), nil
+	}
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if at, err := time.Parse(form, strings.TrimSuffix(given, " UTC")); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, &control.Problem{Code: control.CodeInvalid, Detail: fmt.Sprintf("%s: enter how long ago, such as 1h or 7d, or a time such as 2026-11-23 14:00", name)}
+}
+
+// states makes one badge of each state of a summary such as "done 2, dead 1".
+func states(summary string) []mark {
+	var out []mark
+	for part := range strings.SplitSeq(summary, ", ") {
+		name, n, found := strings.Cut(part, " ")
+		if !found {
+			if part != "" {
+				out = append(out, mark{State: part})
+			}
+			continue
+		}
+		if n == "1" {
+			n = ""
+		}
+		out = append(out, mark{State: name, Count: n})
+	}
+	return out
+}
+
+// words makes a phrase of a stored word.
+func words(s string) string { return strings.ReplaceAll(s, "_", " ") }

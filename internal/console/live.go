@@ -1,0 +1,274 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// lives are the live lists that are open: a bounded number, and one for each browser, whose newest one ends the others.
+type lives struct {
+	limit int
+
+	mu   sync.Mutex
+	open map[[sha256.Size]byte]*liveList
+}
+
+type liveList struct{ end chan struct{} }
+
+func newLives(limit int) *lives { return &lives{limit: limit, open: map[[sha256.Size]byte]*liveList{}} }
+
+// begin takes a place; ok is false if there is none.
+func (l *lives) begin(browser [sha256.Size]byte) (list *liveList, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before := l.open[browser]; before != nil {
+		close(before.end)
+	} else if len(l.open) >= l.limit {
+		return nil, false
+	}
+	list = &liveList{end: make(chan struct{})}
+	l.open[browser] = list
+	return list, true
+}
+
+// leave gives the place back, if no newer list of the browser has it.
+func (l *lives) leave(browser [sha256.Size]byte, list *liveList) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[browser] == list {
+		delete(l.open, browser)
+	}
+}
+
+const (
+	// liveOverlap is how far back each look reaches: commits are not in the order of ids, and a delivery may wait for its
+	// commit for the gate's deadline.
+	liveOverlap = 12 * time.Second
+
+	// arrivalReach is how far back the first delivery of a source is looked for: it may have come while its reader was
+	// at the provider.
+	arrivalReach = time.Hour
+
+	// liveFor is how long a live list stays open. The browser opens it again by itself.
+	liveFor = 10 * time.Minute
+
+	// liveWrite is how long a browser may take to read a message. A slower one is dropped.
+	liveWrite = 5 * time.Second
+
+	// liveCount is how far new rows are counted.
+	liveCount = 200
+)
+
+// live sends what is new in a list as server-sent events: how many rows came since, and no row itself.
+func (c *Console) live(w http.ResponseWriter, hr *http.Request) {
+	access, err := c.cfg.Authenticate(hr)
+	if err != nil {
+		w.WriteHeader(http.StatusNoContent) // tells the browser not to try again
+		return
+	}
+	browser := sha256.Sum256([]byte(access.Actor + "\x00" + hr.Header.Get("Cookie") + "\x00" + hr.Header.Get("Authorization")))
+	list, ok := c.lives.begin(browser)
+	if !ok {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	defer c.lives.leave(browser, list)
+	s := &liveStream{
+		console: c, request: hr, w: w, out: http.NewResponseController(w), caller: c.cfg.Caller(access), query: hr.URL.Query(),
+		began: c.cfg.Now(), seen: map[string]bool{},
+	}
+	if err := s.open(); err != nil {
+		return
+	}
+	s.follow(hr.Context(), list.end)
+}
+
+// liveStream is one live list that is open.
+type liveStream struct {
+	console *Console
+	request *http.Request
+	w       http.ResponseWriter
+	out     *http.ResponseController
+	caller  control.Caller
+	query   url.Values
+	began   time.Time
+	seen    map[string]bool // what was new, and what was there when the list was opened
+	count   int
+	started bool
+}
+
+func (s *liveStream) open() error {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // a proxy must not hold messages back
+	return s.send("retry: 10000\n\n")
+}
+
+// send writes a message, for which the browser has a bounded time.
+func (s *liveStream) send(message string) error {
+	if err := s.out.SetWriteDeadline(time.Now().Add(liveWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write([]byte(message)); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+func (s *liveStream) event(name string, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return s.send(fmt.Sprintf("event: %s\ndata: %s\n\n", name, text))
+}
+
+// follow looks for what is new until the browser leaves, opens another list, or the process stops.
+func (s *liveStream) follow(ctx context.Context, end <-chan struct{}) {
+	timer := time.NewTicker(s.console.cfg.Every)
+	defer timer.Stop()
+	for quiet := 0; ; quiet++ {
+		fresh, err := s.look(ctx)
+		switch {
+		case err != nil:
+			if _, unknown := errors.AsType[*control.Problem](err); unknown || s.console.cfg.Now().Sub(s.began) > liveFor {
+				_ = s.event("end", struct{}{})
+				return
+			}
+		case fresh != nil:
+			if s.event(fresh.name, fresh.data) != nil {
+				return
+			}
+			quiet = 0
+		}
+		if quiet > 0 && quiet%10 == 0 && s.send(": still here\n\n") != nil { // notices a browser that has gone
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-end:
+			_ = s.event("end", struct{}{})
+			return
+		case <-s.console.cfg.Done:
+			return
+		case <-timer.C:
+		}
+		if s.console.cfg.Now().Sub(s.began) > liveFor {
+			return
+		}
+	}
+}
+
+// freshRows is one message.
+type freshRows struct {
+	name string
+	data any
+}
+
+// look asks for the newest rows. The first look only learns what is there already.
+func (s *liveStream) look(ctx context.Context) (*freshRows, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.console.cfg.Timeout)
+	defer cancel()
+	if _, err := s.console.cfg.Authenticate(s.request); err != nil { // whoever was logged out is told nothing more
+		return nil, err
+	}
+	if s.count >= liveCount {
+		return nil, nil // the pill says that there are many, and the reader has not looked since
+	}
+	keys, more, err := s.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []liveRow
+	for _, row := range keys {
+		if !s.seen[row.key] {
+			s.seen[row.key] = true
+			fresh = append(fresh, row)
+		}
+	}
+	if !s.started {
+		s.started = true
+		if s.query.Get("list") != "arrival" || len(fresh) == 0 {
+			return nil, nil
+		}
+	}
+	if len(fresh) == 0 {
+		return nil, nil
+	}
+	if s.query.Get("list") == "arrival" {
+		return &freshRows{"arrived", map[string]any{"href": fresh[0].href}}, nil
+	}
+	s.count = min(s.count+len(fresh), liveCount)
+	return &freshRows{"new", map[string]any{"count": s.count, "more": more || s.count >= liveCount}}, nil
+}
+
+// liveRow is a row by what it is known by.
+type liveRow struct{ key, href string }
+
+// rows are those that a look reaches.
+func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err error) {
+	since := s.began.Add(-liveOverlap)
+	if now := s.console.cfg.Now(); s.started && now.Sub(since) > time.Minute {
+		since = now.Add(-time.Minute)
+	}
+	switch list := s.query.Get("list"); list {
+	case "events", "arrival":
+		if list == "arrival" {
+			since = s.began.Add(-arrivalReach)
+		}
+		page, err := control.Call(ctx, s.caller, &control.ListEvents, s.events(since))
+		if err != nil {
+			return nil, false, err
+		}
+		rows = liveRows(page.Data, func(e inbox.EventRow) liveRow { return liveRow{e.ID.String(), "/events/" + e.ID.String()} })
+		more = page.HasMore
+		if list == "arrival" && len(rows) == 0 {
+			refused, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
+				PageRequest: control.PageRequest{Limit: 1}, Source: s.query.Get("source"), Since: since,
+			})
+			if err != nil {
+				return nil, false, err
+			}
+			rows = liveRows(refused.Data, func(e inbox.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} })
+		}
+	case "refusals":
+		page, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
+			PageRequest: control.PageRequest{Limit: liveCount}, Source: s.query.Get("source"), Cause: s.query.Get("cause"), Since: since,
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		rows, more = liveRows(page.Data, func(e inbox.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} }), page.HasMore
+	default:
+		return nil, false, &control.Problem{Code: control.CodeInvalid, Detail: "there is no such live list"}
+	}
+	return rows, more, nil
+}
+
+func (s *liveStream) events(since time.Time) control.ListEventsRequest {
+	ask := control.ListEventsRequest{
+		PageRequest: control.PageRequest{Limit: liveCount}, Source: s.query.Get("source"), Type: s.query.Get("type"), State: s.query.Get("state"),
+		Route: s.query.Get("route"), Since: since,
+	}
+	ask.Tenant = s.query.Get("tenant")
+	return ask
+}
+
+func liveRows[Row any](from []Row, row func(Row) liveRow) []liveRow {
+	out := make([]liveRow, len(from))
+	for i, r := range from {
+		out[i] = row(r)
+	}
+	return out
+}

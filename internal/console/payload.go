@@ -1,0 +1,220 @@
+package console
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/pretty"
+	"github.com/oncegate/oncegate/visible"
+)
+
+const (
+	// shownRaw and shownHex are how many bytes of a payload a page shows. A download has all of them.
+	shownRaw = 256 << 10
+	shownHex = 32 << 10
+)
+
+// payload asks for a payload with what is secret masked. One that is not kept is no error of the page: missing says why.
+func (r *request) payload(kind string, id inbox.ID) (found *control.Payload, missing string, err error) {
+	found, err = call(r, &control.ShowPayload, control.PayloadRequest{Kind: kind, ID: id})
+	if err == nil {
+		return found, "", nil
+	}
+	if problem := control.ProblemOf(err); problem.Code == control.CodeNotFound {
+		if errors.Is(err, inbox.ErrNotFound) {
+			return nil, "The payload is not kept any more: it was pruned or erased.", nil
+		}
+		return nil, capital(problem.Error()), nil
+	}
+	return nil, "", err
+}
+
+// payloadBlocks show a payload, with the forms that reveal it.
+func payloadBlocks(r *request, p *control.Payload, missing, path string) []block {
+	if p == nil {
+		return []block{{ID: "payload", Title: "Payload", Text: missing}}
+	}
+	b := block{ID: "payload", Title: "Payload", Body: &body{Text: p.Text}}
+	notes := []string{byteSize(int64(p.Bytes))}
+	switch {
+	case p.Format != "json":
+		notes = append(notes, "this is not JSON, so that no part of it can be masked: it is shown once somebody reveals it")
+	case p.Shape:
+		notes = append(notes, "your access shows the shape of payloads: names, and the kinds of values")
+	}
+	if p.Masked > 0 {
+		notes = append(notes, count(p.Masked, "value is masked", "values are masked"))
+	}
+	if p.Cut {
+		notes = append(notes, "the text is cut: download it to see all of it")
+	}
+	b.Body.Note = capital(strings.Join(notes, "; ")) + "."
+	if r.may(control.ReadPayload) {
+		b.Forms = []form{{Action: path + "/payload", ChoiceName: "view", Choices: payloadViews(), Text: "Reveal it with nothing masked. The audit says who looked."}}
+	}
+	blocks := []block{b}
+	if len(p.Headers) > 0 {
+		h := block{ID: "headers", Title: "Headers"}
+		for _, header := range p.Headers {
+			value := code(header.Value)
+			if header.Masked {
+				value = cell{Text: "(masked)"}
+			}
+			h.Facts = append(h.Facts, is(header.Name, value))
+		}
+		blocks = append(blocks, h)
+	}
+	return blocks
+}
+
+func payloadViews() []option {
+	return []option{{Value: "pretty", Text: "Laid out"}, {Value: "raw", Text: "As it came"}, {Value: "hex", Text: "Hex"}, {Value: "download", Text: "Download"}}
+}
+
+// revealPayload makes what shows a payload of a kind with nothing masked.
+func revealPayload(kind string) func(*request) (*page, error) {
+	return func(r *request) (*page, error) {
+		id, err := r.id()
+		if err != nil {
+			return nil, err
+		}
+		revealed, err := call(r, &control.RevealPayload, control.PayloadRequest{Kind: kind, ID: id})
+		if err != nil {
+			return nil, err
+		}
+		if r.PostFormValue("view") == "download" {
+			return nil, r.download(kind+"-"+id.String()+".bin", revealed.Body)
+		}
+		return revealedPage(r, revealed, r.PostFormValue("view")), nil
+	}
+}
+
+// download gives bytes that no browser shows or runs.
+func (r *request) download(name string, content []byte) error {
+	h := r.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("Content-Length", strconv.Itoa(len(content)))
+	r.w.WriteHeader(http.StatusOK)
+	_, _ = r.w.Write(content) // the browser is gone, and there is nobody else to tell
+	return errAnswered
+}
+
+// revealedPage shows a payload with nothing masked.
+func revealedPage(r *request, p *control.Revealed, view string) *page {
+	path := "/" + p.Kind + "s/" + p.ID.String()
+	out := &page{Title: "Payload", Lead: "Nothing is masked. The audit says that you looked.", Back: &link{Text: capital(p.Kind) + " " + short(p.ID), Href: path}}
+	b := block{Body: &body{Note: byteSize(int64(len(p.Body)))}, Forms: []form{{Action: path + "/payload", ChoiceName: "view", Choices: payloadViews()}}}
+	switch view {
+	case "hex":
+		shown := p.Body[:min(len(p.Body), shownHex)]
+		b.Body.Text = hex.Dump(shown)
+		b.Body.Note += cutNote(len(shown), len(p.Body))
+	case "raw":
+		shown := p.Body[:min(len(p.Body), shownRaw)]
+		b.Body.Text = lines(string(shown))
+		b.Body.Note += cutNote(len(shown), len(p.Body))
+	default:
+		laid, ok := pretty.JSON(p.Body, pretty.Options{})
+		if !ok {
+			shown := p.Body[:min(len(p.Body), shownRaw)]
+			b.Body.Text = lines(string(shown))
+			b.Body.Note += "; not JSON, shown as it came" + cutNote(len(shown), len(p.Body))
+			break
+		}
+		b.Body.Text = laid.Text
+		if laid.Cut {
+			b.Body.Note += cutNote(pretty.DefaultLimit, len(p.Body))
+		}
+	}
+	if len(p.Body) == 0 {
+		b.Body.Note = "The payload is empty."
+	}
+	h := block{ID: "headers", Title: "Headers"}
+	for _, header := range p.Headers {
+		h.Facts = append(h.Facts, is(header.Name, code(header.Value)))
+	}
+	out.Blocks = append(out.Blocks, b)
+	if len(h.Facts) > 0 {
+		out.Blocks = append(out.Blocks, h)
+	}
+	return out
+}
+
+func cutNote(shown, all int) string {
+	if shown >= all {
+		return ""
+	}
+	return fmt.Sprintf("; only the beginning is shown, %s: download it to see all of it", byteSize(int64(shown)))
+}
+
+// lines shows bytes as text: line breaks and tabs as they are, and everything that hides as an escape.
+func lines(content string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(content, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for j, part := range strings.Split(line, "\t") {
+			if j > 0 {
+				b.WriteByte('\t')
+			}
+			b.WriteString(visible.Text(part))
+		}
+	}
+	return b.String()
+}
+
+// comparePayloads shows in what the payloads of two events differ.
+func comparePayloads(r *request) (*page, error) {
+	first, err := call(r, &control.ShowEvent, control.EventReference{Ref: r.query("first")})
+	if err != nil {
+		return nil, err
+	}
+	second, err := call(r, &control.ShowEvent, control.EventReference{Ref: r.query("second")})
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.ComparePayloads, control.ComparePayloadsRequest{First: first.ID, Second: second.ID})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Two payloads", Back: &link{Text: first.EventID, Href: eventLink(first.ID)}}
+	p.Blocks = append(p.Blocks, block{Facts: []fact{
+		is("First", cell{Text: first.EventID, Href: eventLink(first.ID), Detail: first.Source + " · " + first.Type}),
+		is("Second", cell{Text: second.EventID, Href: eventLink(second.ID), Detail: second.Source + " · " + second.Type}),
+	}}, changeBlock(found.Data))
+	return p, nil
+}
+
+// changeBlock shows changes.
+func changeBlock(changes []replay.Change) block {
+	b := block{ID: "changes", Title: "What differs"}
+	if len(changes) == 0 {
+		b.Text = "The two say the same."
+		return b
+	}
+	b.Body = &body{}
+	for _, c := range changes {
+		b.Body.Changes = append(b.Body.Changes, change{Path: c.Path, Before: cut(string(c.Before)), After: cut(string(c.After))})
+	}
+	return b
+}
+
+// cut shortens a value for a table.
+func cut(s string) string {
+	const most = 2000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

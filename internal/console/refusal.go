@@ -1,0 +1,94 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// listRefusals shows the deliveries that were not accepted.
+func listRefusals(r *request) (*page, error) {
+	since, err := r.since("since")
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.ListRefusals, control.ListRefusalsRequest{
+		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Cause: r.query("cause"),
+		Whole: r.query("whole") == "true", Since: since,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{
+		Title: "Refusals", Lead: "Deliveries that were not accepted, with what is probably configured wrongly. Nobody has proved who sent them.",
+		Blocks: []block{
+			{Filter: r.filterOf(
+				r.textField("source", "Source"), r.choiceField("cause", "Cause", receiver.Causes()...), r.textField("tenant", "Tenant"),
+				r.sinceField("since", "Since"), r.checkField("whole", "Kept whole"))},
+			{Table: refusalTable(r, found, "No delivery was refused.")},
+		},
+	}
+	if r.query("after") == "" {
+		p.Live = url.Values{"list": {"refusals"}, "source": {r.query("source")}, "cause": {r.query("cause")}}.Encode()
+	}
+	return p, nil
+}
+
+func refusalTable(r *request, found inbox.Page[inbox.RefusalRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Received", "Source", "Cause", "Diagnosis", "From"}, func(row inbox.RefusalRow) []cell {
+		return []cell{
+			instant(row.ReceivedAt), {Text: row.Source, Href: "/refusals/" + row.ID.String(), Detail: row.Tenant}, text(words(row.Cause)), text(row.Diagnosis),
+			{Text: row.Remote, Detail: row.Method + " " + cut(row.URL)},
+		}
+	})
+}
+
+// showRefusal shows one refused delivery with its diagnosis.
+func showRefusal(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := call(r, &control.ShowRefusal, control.IDRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	payload, missing, err := r.payload("refusal", id)
+	if err != nil {
+		return nil, err
+	}
+	return refusalPage(r, refusal, payload, missing), nil
+}
+
+func refusalPage(r *request, refusal *control.Refusal, payload *control.Payload, missing string) *page {
+	p := &page{
+		Title: "Refused by " + refusal.Source, Back: &link{Text: "Refusals of " + refusal.Source, Href: to("/refusals", "source", refusal.Source)},
+		Blocks: []block{
+			{Notice: &notice{Kind: "bad", Text: or(refusal.Diagnosis, "No diagnosis."), Detail: "Cause: " + words(refusal.Cause)}},
+			{Facts: facts(
+				is("Received", instant(refusal.ReceivedAt)),
+				is("Source", linked(refusal.Source, "/sources/"+url.PathEscape(refusal.Source))),
+				is("Provider", linked(refusal.Provider, "/providers/"+url.PathEscape(refusal.Provider))),
+				is("Tenant", text(refusal.Tenant)),
+				is("Request", code(refusal.Method+" "+cut(refusal.URL))),
+				is("From", text(refusal.Remote)),
+				is("Size", text(byteSize(int64(refusal.Size)))),
+				is("Our id", code(refusal.ID.String())),
+			)},
+		},
+	}
+	if payload == nil && len(refusal.Headers) > 0 {
+		h := block{ID: "headers", Title: "Headers"}
+		for _, name := range slices.Sorted(maps.Keys(refusal.Headers)) {
+			h.Facts = append(h.Facts, is(name, text("(masked)")))
+		}
+		p.Blocks = append(p.Blocks, h)
+	}
+	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/refusals/"+refusal.ID.String())...)
+	p.Blocks = append(p.Blocks, block{ID: "copy", Title: "As a command", Code: "oncegate refusals show " + refusal.ID.String()})
+	return p
+}

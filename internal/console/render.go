@@ -1,0 +1,212 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/visible"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	// v makes what a sender or a target chose safe to look at. Every text of a page passes through it.
+	"v":        visible.Text,
+	"lines":    lines,
+	"asset":    func(name string) *asset { return assets[name] },
+	"utc":      func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+	"when":     func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"machine":  func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) },
+	"ago":      ago,
+	"tone":     tone,
+	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"label":    func(heads []string, i int) string { return heads[i] },
+	"with_now": func(b block, now time.Time) timedBlock { return timedBlock{b, now} },
+	"cell_at":  func(c cell, now time.Time) timedCell { return timedCell{c, now} },
+}).ParseFS(templateFiles, "templates/*.gohtml"))
+
+// frame is what the layout shows around a page.
+type frame struct {
+	*page
+	Now    time.Time
+	Theme  string
+	Menu   []menuGroup
+	Actor  string
+	Tenant string
+	Done   string
+	Query  string
+	Scopes string
+}
+
+// render writes a page. It is made whole first, so that what cannot be made is an error and no half of a page.
+func (c *Console) render(r *request, status int, p *page) {
+	f := frame{
+		page: p, Now: r.now, Theme: theme(r.Request), Menu: menu(r.URL.Path), Actor: r.access.Actor, Tenant: r.access.Tenant,
+		Done: doneTexts[r.query("done")], Query: r.query("q"), Scopes: r.access.Scopes.String(),
+	}
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, "layout", f); err != nil {
+		c.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "a page of the console cannot be drawn", slog.String("path", r.URL.Path), slog.Any("error", err))
+		http.Error(r.w, "The page cannot be drawn; the log of the server says why.", http.StatusInternalServerError)
+		return
+	}
+	r.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	r.w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
+	r.w.WriteHeader(status)
+	_, _ = r.w.Write(out.Bytes()) // the browser is gone, and there is nobody else to tell
+}
+
+// doneTexts are what a page may say was done, by the word in its address. Nothing else in an address is shown as ours.
+var doneTexts = map[string]string{
+	"planned":    "The replay is planned. Nothing is sent before you run it.",
+	"running":    "The replay runs.",
+	"cancelled":  "The replay is cancelled. What it had begun is not taken back.",
+	"discarded":  "The dead letter is discarded.",
+	"resolved":   "The outcome is recorded.",
+	"skipped":    "The stream goes on.",
+	"unblocked":  "The stream goes on behind the effect that blocked it.",
+	"decided":    "The decision is recorded.",
+	"admitted":   "The payload is admitted as an event of its own.",
+	"reverified": "The refused delivery was accepted and is an event now.",
+	"erased":     "The content of the event is erased.",
+	"suppressed": "The address is suppressed: no message is sent to it.",
+	"removed":    "The address may be written to again.",
+	"revoked":    "It is revoked, from now on.",
+	"pruned":     "Prune has run.",
+	"saved":      "It is saved.",
+}
+
+// themeCookie holds the theme that somebody chose. It is no secret, and none of ours depends on it.
+const themeCookie = "oncegate-theme"
+
+// theme is light, dark, or empty for what the system prefers.
+func theme(r *http.Request) string {
+	cookie, err := r.Cookie(themeCookie)
+	if err != nil || cookie.Value != "light" && cookie.Value != "dark" {
+		return ""
+	}
+	return cookie.Value
+}
+
+// setTheme keeps the theme of the browser and goes back to the page.
+func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
+	cookie := &http.Cookie{Name: themeCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 365 * 24 * 3600}
+	switch chosen := r.PostFormValue("theme"); chosen {
+	case "light", "dark":
+		cookie.Value = chosen
+	default:
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+	to := r.PostFormValue("return")
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n") {
+		to = "/"
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// tone is the colour of a state: good, bad, warn, busy or plain.
+func tone(state string) string {
+	switch state {
+	case "done", "accepted", "resolved", "live", "active", "admitted", "ok", "replayed", "created", "verified":
+		return "good"
+	case "dead", "unusable", "blocked", "refused", "failed", "silent", "conflict", "permanent":
+		return "bad"
+	case "indeterminate", "retry", "gap", "beyond_retention", "unrouted", "held", "undecided", "expired", "changed", "unknown", "waiting":
+		return "warn"
+	case "running", "sending", "planning", "planned", "pending", "ready", "claimed":
+		return "busy"
+	}
+	return "plain"
+}
+
+// ago says roughly how long before now at was, or how long after.
+func ago(at, now time.Time) string {
+	d := now.Sub(at)
+	if d < 0 {
+		return "in " + roughly(-d)
+	}
+	if d < time.Second {
+		return "just now"
+	}
+	return roughly(d) + " ago"
+}
+
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + " days"
+}
+
+// groupDigits writes a number with commas between its thousands.
+func groupDigits(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// byteSize writes a number of bytes for a person.
+func byteSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " B"
+	case n < 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
+}
+
+// capital writes the first letter of a sentence.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// or gives otherwise for an empty text.
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// count writes a number with what it counts.
+func count(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return groupDigits(int64(n)) + " " + several
+}
+
+// timedBlock and timedCell carry the time of the page to where it is compared with others.
+type timedBlock struct {
+	block
+	Now time.Time
+}
+
+type timedCell struct {
+	cell
+	Now time.Time
+}

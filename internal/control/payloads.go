@@ -1,0 +1,225 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/pretty"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// PayloadRequest names a payload.
+type PayloadRequest struct {
+	// Kind is what the payload is of: event, conflict or refusal.
+	Kind string `json:"kind"`
+
+	// ID is Oncegate's id of it.
+	ID inbox.ID `json:"id"`
+}
+
+// Header is one header of a delivery.
+type Header struct {
+	Name string `json:"name"`
+
+	// Value is empty where Masked is true.
+	Value  string `json:"value,omitempty"`
+	Masked bool   `json:"masked,omitempty"`
+}
+
+// Payload is a payload as it may be shown.
+type Payload struct {
+	Kind   string   `json:"kind"`
+	ID     inbox.ID `json:"id"`
+	Source string   `json:"source"`
+
+	// Bytes is how long the payload is.
+	Bytes int `json:"bytes"`
+
+	// Format is json, or other for what is no JSON.
+	Format string `json:"format"`
+
+	// Text is the payload laid out for people, without what is masked. It is empty for what is no JSON.
+	Text string `json:"text,omitempty"`
+
+	// Masked is how many members are masked.
+	Masked int `json:"masked"`
+
+	// Shape says that only names and kinds of values are shown, because the access lacks read-payload.
+	Shape bool `json:"shape,omitempty"`
+
+	// Cut says that Text ends before the payload.
+	Cut bool `json:"cut,omitempty"`
+
+	Headers []Header `json:"headers"`
+}
+
+// ShowPayload shows a payload with its members masked that the configuration names.
+var ShowPayload = Operation[PayloadRequest, *Payload]{
+	ID: "show_payload", Method: "GET", Path: "/payloads/{kind}/{id}", Scope: ReadMetadata,
+	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with what is secret masked. Without read-payload its shape is shown: names, and the kinds of values.",
+	Do: func(ctx context.Context, s *Service, access Access, r PayloadRequest) (*Payload, error) {
+		stored, err := s.payload(ctx, access, r)
+		if err != nil {
+			return nil, err
+		}
+		return s.show(access, r, stored), nil
+	},
+}
+
+// Revealed is a payload with nothing masked.
+type Revealed struct {
+	Kind   string   `json:"kind"`
+	ID     inbox.ID `json:"id"`
+	Source string   `json:"source"`
+
+	// Body are the exact bytes, in base64.
+	Body    []byte   `json:"body"`
+	Headers []Header `json:"headers"`
+}
+
+// AuditReveal records that somebody looked at a payload with nothing masked. Stored: never change.
+const AuditReveal inbox.AuditAction = "payload.reveal"
+
+// RevealPayload shows a payload with nothing masked, and says so in the audit first.
+var RevealPayload = Operation[PayloadRequest, *Revealed]{
+	ID: "reveal_payload", Method: "POST", Path: "/payloads/{kind}/{id}", Scope: ReadPayload,
+	Summary: "Give the exact bytes of a payload and its headers, with nothing masked. The audit says who looked.",
+	Do: func(ctx context.Context, s *Service, access Access, r PayloadRequest) (*Revealed, error) {
+		stored, err := s.payload(ctx, access, r)
+		if err != nil {
+			return nil, err
+		}
+		entry := inbox.AuditEntry{At: s.cfg.Now(), Actor: access.Actor, Action: AuditReveal, Object: r.Kind + "/" + r.ID.String()}
+		if err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error { return inbox.WriteAuditTx(ctx, tx, entry) }); err != nil {
+			return nil, fmt.Errorf("revealing a payload: %w", err)
+		}
+		return &Revealed{Kind: r.Kind, ID: r.ID, Source: stored.source, Body: stored.body, Headers: headersOf(stored.headers, nil)}, nil
+	},
+}
+
+// ComparePayloadsRequest names two payloads of events.
+type ComparePayloadsRequest struct {
+	// First and Second are Oncegate's ids of the events.
+	First  inbox.ID `json:"first"`
+	Second inbox.ID `json:"second"`
+}
+
+// ComparePayloads tells in what the payloads of two events differ.
+var ComparePayloads = Operation[ComparePayloadsRequest, inbox.Page[replay.Change]]{
+	ID: "compare_payloads", Method: "GET", Path: "/events/{first}/changes/{second}", Scope: ReadPayload,
+	Summary: "List in what the payloads of two events differ; members that are secret by name or by the configuration are masked.",
+	Do: func(ctx context.Context, s *Service, access Access, r ComparePayloadsRequest) (page inbox.Page[replay.Change], err error) {
+		first, err := s.payload(ctx, access, PayloadRequest{Kind: "event", ID: r.First})
+		if err != nil {
+			return page, err
+		}
+		second, err := s.payload(ctx, access, PayloadRequest{Kind: "event", ID: r.Second})
+		if err != nil {
+			return page, err
+		}
+		page.Data = app.PayloadChanges(s.cfg.Settings, first.source, first.body, second.body)
+		if page.Data == nil {
+			if !bytes.Equal(first.body, second.body) {
+				return page, invalid("the payloads differ, but not both are JSON: reveal them to compare their bytes")
+			}
+			page.Data = []replay.Change{}
+		}
+		return page, nil
+	},
+}
+
+// storedPayload is a payload as it came.
+type storedPayload struct {
+	source, tenant string
+	body           []byte
+	headers        map[string][]string
+}
+
+// payload reads a payload that the access may know of.
+func (s *Service) payload(ctx context.Context, access Access, r PayloadRequest) (p storedPayload, err error) {
+	switch r.Kind {
+	case "event":
+		p, err = s.eventPayload(ctx, r.ID)
+	case "conflict":
+		p, err = s.conflictPayload(ctx, r.ID)
+	case "refusal":
+		p, err = s.refusalPayload(ctx, r.ID)
+	default:
+		return p, invalid("kind %q is unknown; known are event, conflict, refusal", r.Kind)
+	}
+	if access.Tenant != "" && p.tenant != access.Tenant { // also where reading failed: another's thing does not exist
+		return storedPayload{}, fmt.Errorf("%s %s: %w", r.Kind, r.ID, inbox.ErrNotFound)
+	}
+	return p, err
+}
+
+func (s *Service) eventPayload(ctx context.Context, id inbox.ID) (p storedPayload, err error) {
+	event, err := s.lister.Event(ctx, id.String())
+	if err != nil {
+		return p, err
+	}
+	p.source, p.tenant = event.Source, event.Tenant
+	if p.body, err = s.lister.Body(ctx, id); err != nil {
+		return p, err
+	}
+	p.headers, err = s.lister.Headers(ctx, id)
+	return p, err
+}
+
+func (s *Service) conflictPayload(ctx context.Context, id inbox.ID) (p storedPayload, err error) {
+	conflict, err := s.lister.Conflict(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	p.source, p.tenant = conflict.Source, conflict.Tenant
+	p.body, err = s.lister.ConflictBody(ctx, id)
+	return p, err
+}
+
+func (s *Service) refusalPayload(ctx context.Context, id inbox.ID) (p storedPayload, err error) {
+	refusal, err := s.lister.Refusal(ctx, id)
+	switch {
+	case err != nil:
+		return p, err
+	case !refusal.Whole:
+		return storedPayload{tenant: refusal.Tenant}, &Problem{Code: CodeNotFound, Detail: "the content of this refusal was not kept: only deliveries whose signature did not match are kept whole"}
+	}
+	return storedPayload{source: refusal.Source, tenant: refusal.Tenant, body: refusal.Body, headers: refusal.Headers}, nil
+}
+
+// show lays a payload out as the access may see it.
+func (s *Service) show(access Access, r PayloadRequest, stored storedPayload) *Payload {
+	hide := app.Masks(s.cfg.Settings, stored.source)
+	p := &Payload{Kind: r.Kind, ID: r.ID, Source: stored.source, Bytes: len(stored.body), Format: "other", Shape: !access.Scopes.Allow(ReadPayload)}
+	if laid, ok := pretty.JSON(stored.body, pretty.Options{Hide: hide, Shape: p.Shape}); ok {
+		p.Format, p.Text, p.Masked, p.Cut = "json", laid.Text, laid.Masked, laid.Cut
+	}
+	p.Headers = headersOf(stored.headers, func(name string) bool {
+		return p.Shape && !strings.EqualFold(name, "content-type") || hide(name)
+	})
+	return p
+}
+
+// headersOf are headers by name; hide names those without their value.
+func headersOf(from map[string][]string, hide func(name string) bool) []Header {
+	out := []Header{}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		for _, value := range from[name] {
+			h := Header{Name: visible.Text(name), Value: value}
+			if hide != nil && hide(name) {
+				h.Value, h.Masked = "", true
+			}
+			out = append(out, h)
+		}
+	}
+	return out
+}

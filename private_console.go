@@ -1,0 +1,23 @@
+package oncegate
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/console"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// newConsole makes the pages of this process. They do what the API does, for whoever is logged in.
+func (i *Inbox) newConsole(ctx context.Context, service *control.Service, who *access.Access) (http.Handler, error) {
+	return console.New(console.Config{
+		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
+		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: i.log, Done: ctx.Done(),
+	})
+}
+
+// drawLogin draws the page for logging in as the other pages look.
+func drawLogin(w http.ResponseWriter, r *http.Request, status int, page access.LoginPage) {
+	console.DrawLogin(w, r, status, console.LoginPage(page))
+}
