@@ -55,19 +55,31 @@ func showConflict(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	differs := block{ID: "changes", Title: "What differs", Text: "Your access shows the paths: " + or(strings.Join(c.Paths, ", "), "one of the two is not JSON") + "."}
+	differs := block{ID: "changes", Title: "What differs", Text: "The paths are " + or(strings.Join(c.Paths, ", "), "not known: one of the two is not JSON") + "."}
 	if r.may(control.ReadPayload) {
-		changes, err := call(r, &control.ListConflictChanges, control.IDRequest{ID: id})
-		switch {
-		case err == nil && changes.Data != nil:
-			differs = changeBlock(changes.Data)
-		case err != nil && control.ProblemOf(err).Code != control.CodeNotFound:
-			return nil, err
-		default:
-			differs.Text = "The payload of the event is not kept any more, or one of the two is not JSON: there is nothing to compare with."
-		}
+		differs.Forms = []form{{Action: "/conflicts/" + id.String() + "/changes", Button: "Show the values", Text: "What is secret stays masked. The audit says who looked."}}
 	}
 	return conflictPage(r, c, differs, payload, missing), nil
+}
+
+// showChanges shows what differs between the payload of a conflict and that of its event.
+func showChanges(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	c, err := call(r, &control.ShowConflict, control.IDRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	changes, err := call(r, &control.ListConflictChanges, control.IDRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	return &page{
+		Title: "What differs in " + c.EventID, Lead: "First is the event, second the payload that conflicts with it.",
+		Back: &link{Text: "Conflict of " + c.EventID, Href: "/conflicts/" + id.String()}, Blocks: []block{changeBlock(changes.Data)},
+	}, nil
 }
 
 func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *control.Payload, missing string) *page {

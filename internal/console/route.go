@@ -21,6 +21,7 @@ func routes() []route {
 		{"GET /conflicts", listConflicts},
 		{"GET /conflicts/{id}", showConflict},
 		{"POST /conflicts/{id}/payload", revealPayload("conflict")},
+		{"POST /conflicts/{id}/changes", showChanges},
 		{"GET /refusals", listRefusals},
 		{"GET /refusals/{id}", showRefusal},
 		{"POST /refusals/{id}/payload", revealPayload("refusal")},

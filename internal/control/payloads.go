@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
@@ -86,9 +84,6 @@ type Revealed struct {
 	Headers []Header `json:"headers"`
 }
 
-// AuditReveal records that somebody looked at a payload with nothing masked. Stored: never change.
-const AuditReveal inbox.AuditAction = "payload.reveal"
-
 // RevealPayload shows a payload with nothing masked, and says so in the audit first.
 var RevealPayload = Operation[PayloadRequest, *Revealed]{
 	ID: "reveal_payload", Method: "POST", Path: "/payloads/{kind}/{id}", Scope: ReadPayload,
@@ -98,9 +93,8 @@ var RevealPayload = Operation[PayloadRequest, *Revealed]{
 		if err != nil {
 			return nil, err
 		}
-		entry := inbox.AuditEntry{At: s.cfg.Now(), Actor: access.Actor, Action: AuditReveal, Object: r.Kind + "/" + r.ID.String()}
-		if err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error { return inbox.WriteAuditTx(ctx, tx, entry) }); err != nil {
-			return nil, fmt.Errorf("revealing a payload: %w", err)
+		if err := s.reveal(ctx, access, r.Kind+"/"+r.ID.String()); err != nil {
+			return nil, err
 		}
 		return &Revealed{Kind: r.Kind, ID: r.ID, Source: stored.source, Body: stored.body, Headers: headersOf(stored.headers, nil)}, nil
 	},
@@ -125,6 +119,11 @@ var ComparePayloads = Operation[ComparePayloadsRequest, inbox.Page[replay.Change
 		second, err := s.payload(ctx, access, PayloadRequest{Kind: "event", ID: r.Second})
 		if err != nil {
 			return page, err
+		}
+		for _, id := range []inbox.ID{r.First, r.Second} {
+			if err := s.reveal(ctx, access, "event/"+id.String()); err != nil {
+				return page, err
+			}
 		}
 		page.Data = app.PayloadChanges(s.cfg.Settings, first.source, first.body, second.body)
 		if page.Data == nil {
