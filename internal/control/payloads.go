@@ -86,7 +86,7 @@ type Revealed struct {
 
 // RevealPayload shows a payload with nothing masked, and says so in the audit first.
 var RevealPayload = Operation[PayloadRequest, *Revealed]{
-	ID: "reveal_payload", Method: "POST", Path: "/payloads/{kind}/{id}", Scope: ReadPayload,
+	ID: "reveal_payload", Method: "GET", Path: "/payloads/{kind}/{id}/content", Scope: ReadPayload,
 	Summary: "Give the exact bytes of a payload and its headers, with nothing masked. The audit says who looked.",
 	Do: func(ctx context.Context, s *Service, access Access, r PayloadRequest) (*Revealed, error) {
 		stored, err := s.payload(ctx, access, r)
