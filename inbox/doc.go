@@ -9,7 +9,7 @@
 //
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
-//   - rollup counts by minute and by hour what sources and routes do;
+//   - rollup counts by minute and by hour what sources and routes do, and attention says what waits for a person;
 //   - replay carries effects out again, prune removes and erases;
 //   - registry writes the configuration's names, node lets processes know of each other;
 //   - receiver and admin are the HTTP sides.

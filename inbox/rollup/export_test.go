@@ -8,8 +8,9 @@ func WithoutMarker(cfg Config) Config {
 
 // Statements that are planned in tests.
 var (
-	ReadRanges = readRanges
-	WriteBatch = writeBatch
+	ReadRanges    = readRanges
+	ReadSuspected = readSuspected
+	WriteBatch    = writeBatch
 )
 
 // Queries gives the statements that a filter makes, with their arguments.

@@ -13,9 +13,6 @@ import (
 type Range struct{ From, To time.Time }
 
 const (
-	// minutesKept is how long minutes are kept; prune removes older ones. Hours before tell where events are.
-	minutesKept = 48 * time.Hour
-
 	// rangeMargin is what lies between the receipt of an event and its count at most, with the clocks of processes that
 	// differ.
 	rangeMargin = 2 * time.Minute

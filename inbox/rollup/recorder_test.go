@@ -77,7 +77,7 @@ func countAtOnce(tb testing.TB, pool *pgxpool.Pool, configure func(rollup.Config
 	)
 	var all sync.WaitGroup
 	for process := range processes {
-		db := &unreliable{Pool: pool, random: rand.New(rand.NewPCG(uint64(process), 7))} //nolint:gosec // a seed
+		db := &unreliable{Pool: pool, random: rand.New(rand.NewPCG(uint64(process), 7))}
 		r, err := rollup.New(configure(rollup.Config{DB: db, Node: inbox.NewToken(), Every: time.Hour}))
 		if err != nil {
 			tb.Fatal(err)
@@ -89,7 +89,7 @@ func countAtOnce(tb testing.TB, pool *pgxpool.Pool, configure func(rollup.Config
 			var counting sync.WaitGroup
 			for g := range goroutines {
 				counting.Go(func() {
-					random := rand.New(rand.NewPCG(uint64(process), uint64(g))) //nolint:gosec // a seed
+					random := rand.New(rand.NewPCG(uint64(process), uint64(g)))
 					own := map[happened]int64{}
 					for range additions {
 						source, route := 1+random.Int32N(3), random.Int32N(2)

@@ -86,29 +86,62 @@ ORDER BY 1`, q.args
 // Activities gives for each source when it has events, and whether it is silent now. Of the filter, Source and Tenant count; a tenant
 // sees sources that have, or had, events of theirs.
 func (r *Reader) Activities(ctx context.Context, f Filter) ([]Activity, error) {
+	out := []Activity{}
 	sql, args := activityQuery(&f)
 	rows, err := r.db.Query(ctx, sql, args...)
+	if err == nil {
+		err = scanActivities(rows, f.Tenant != "", &out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading when sources have events: %w", err)
 	}
-	out := []Activity{}
+	return out, nil
+}
+
+// QueueActivities queues what [Reader.Activities] reads, for a caller who reads more in the same round trip. out is filled when the
+// batch has been read.
+func QueueActivities(b *pgx.Batch, f Filter, out *[]Activity) {
+	sql, args := activityQuery(&f)
+	b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return scanActivities(rows, f.Tenant != "", out) })
+}
+
+// scanActivities reads the rows; active leaves out sources that have had no event.
+func scanActivities(rows pgx.Rows, active bool, out *[]Activity) error {
 	var (
 		a     Activity
 		first *time.Time
 		pause time.Duration
 		now   time.Time
 	)
-	_, err = pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &first, &pause, &now}, func() error {
-		if f.Tenant == "" || a.LastEvent != nil {
-			out = append(out, a.judged(first, pause, now))
+	_, err := pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &first, &pause, &now}, func() error {
+		if !active || a.LastEvent != nil {
+			*out = append(*out, a.judged(first, pause, now))
 		}
 		a = Activity{}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading when sources have events: %w", err)
-	}
-	return out, nil
+	return err
+}
+
+const readSuspected = `
+SELECT s.name, k.n, k.since
+FROM source s
+CROSS JOIN LATERAL (
+    SELECT sum(h.n)::bigint AS n, min(h.hour) AS since FROM stat_hour h
+    WHERE h.source_id = s.id AND h.kind = 'suspected' AND h.hour >= now() - $1::bigint * interval '1 microsecond' AND ($2::text = '' OR h.tenant = $2)) k
+WHERE k.n > 0
+ORDER BY 2 DESC, 1`
+
+// QueueSuspected queues reading how many events of each source were suspected to repeat others within a time that ends now, in whole hours,
+// and since which hour. found is called for each source with one when the batch is read.
+func QueueSuspected(b *pgx.Batch, tenant string, within time.Duration, found func(source string, n int64, since time.Time)) {
+	b.Queue(readSuspected, within.Microseconds(), tenant).Query(func(rows pgx.Rows) error {
+		var source string
+		var n int64
+		var since time.Time
+		_, err := pgx.ForEachRow(rows, []any{&source, &n, &since}, func() error { found(source, n, since); return nil })
+		return err
+	})
 }
 
 func (a Activity) judged(first *time.Time, pause time.Duration, now time.Time) Activity {

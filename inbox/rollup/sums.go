@@ -77,7 +77,7 @@ type Counts struct {
 
 // of is where a kind is added up.
 func (c *Counts) of(k Kind) *int64 {
-	switch k {
+	switch k { //nolint:exhaustive // the others are counts of acknowledgements
 	case Recorded:
 		return &c.Recorded
 	case Duplicates:

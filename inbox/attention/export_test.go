@@ -1,0 +1,13 @@
+package attention
+
+// Statements are what a reader sends, by kind.
+func Statements(tenant bool) map[Kind]string {
+	out := map[Kind]string{Plans: readPlans, Standstills: readStandstills}
+	for i := range statements {
+		out[statements[i].kind] = statements[i].sql(tenant)
+	}
+	return out
+}
+
+// ByIndex is how they are planned.
+const ByIndex = byIndex
