@@ -1,0 +1,316 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/access/accesstest"
+	"github.com/oncegate/oncegate/internal/access/logins"
+	"github.com/oncegate/oncegate/internal/access/tokens"
+	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// tenantMark is in everything of the tenant acme, and in nothing of anybody else.
+const tenantMark = "acmemark"
+
+// things are one of each kind of thing, all of the tenant acme.
+type things struct {
+	source, credential, key                               string
+	event, dead, unknown, conflict, refusal, replay, call inbox.ID
+	stream, outbox                                        int64
+	token, login                                          inbox.ID
+}
+
+// tenantServer is a server of the API with real tokens.
+type tenantServer struct {
+	*httptest.Server
+	pool   *pgxpool.Pool
+	source *inbox.Source
+	made   int
+}
+
+func newTenantServer(t *testing.T) *tenantServer {
+	t.Helper()
+	pool := inboxtest.Pool(t)
+	service, err := control.NewService(control.Config{Pool: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := api.New(api.Config{Service: service, Authenticate: accesstest.New(t, pool).Authenticate, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &tenantServer{Server: httptest.NewServer(handler), pool: pool, source: inboxtest.Source(t, pool, tenantMark)}
+	t.Cleanup(s.Close)
+	inboxtest.Source(t, pool, "others")
+	s.exec(t, `UPDATE source SET tenant = CASE name WHEN 'others' THEN 'other' ELSE 'acme' END`)
+	return s
+}
+
+func (s *tenantServer) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%v in %s", err, sql)
+	}
+}
+
+// things makes one of each kind of thing.
+func (s *tenantServer) things(t *testing.T) things {
+	t.Helper()
+	s.made++
+	now := time.Now()
+	id := func() inbox.ID { return inbox.NewID(now) }
+	mark := fmt.Sprintf("%s-%d", tenantMark, s.made)
+	th := things{source: tenantMark, credential: "engine", key: mark, event: id(), dead: id(), unknown: id(), conflict: id(), refusal: id(), replay: id(), call: id()}
+	body := []byte(`{"id":"` + mark + `"}`)
+	route := s.source.Routes[0].ID
+	for event, key := range map[inbox.ID]string{th.event: mark, th.call: th.credential + ":" + mark} {
+		s.exec(t, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, event, body)
+		s.exec(t, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, received_at, admission, class, body_id, item, body_offset, body_length, id_unsigned, suspected_replay, tenant)
+			VALUES ($1, $2, $3, 'test.happened', sha256($4), sha256($4), now(), 'ok', 'default', $1, 0, 0, $5, false, false, 'acme')`, event, s.source.ID, key, body, len(body))
+	}
+	for effect, state := range map[inbox.ID]string{th.dead: "dead", th.unknown: "indeterminate"} {
+		s.exec(t, `INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, reason, route_version, attempts, sequence_key_hash, sequence_number, unknown_since)
+			VALUES ($1, $2, $3, CASE $4::text WHEN 'dead' THEN 0 ELSE 1 END, $4, $5, 'attempts_exhausted', 1, 1, sha256($6), 1, CASE $4::text WHEN 'dead' THEN NULL ELSE now() END)`,
+			effect, th.event, route, state, mark+"/"+state, []byte(mark))
+		s.exec(t, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
+			VALUES ($1, 1, 1, 'initial', 'n', now(), now(), $2, '500', $3)`, effect, state, mark)
+	}
+	s.exec(t, `INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, sequence_key, sequence_number, id_unsigned, first_seen_at, last_seen_at, headers, body)
+		VALUES ($1, $2, $3, sha256($4), sha256($4), '{$.x}', 'test.happened', '', '', false, now(), now(), '{}', $4)`, th.conflict, th.event, s.source.ID, []byte(`{"x":"`+mark+`"}`))
+	s.exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size)
+		VALUES ($1, $2, now(), 'mismatch', $3, true, 'POST', '/', '192.0.2.1', '{}', $4, 2)`, th.refusal, s.source.ID, mark, body)
+	s.exec(t, `INSERT INTO replay (id, state, scope, actor, reason, digest, expires_at) VALUES ($1, 'planned', '{"tenant":"acme"}', $2, 'r', sha256('x'), now() + interval '1 hour')`, th.replay, mark)
+	s.exec(t, `INSERT INTO replay_item (replay_id, position, effect_id, event_id, effect_version, action) VALUES ($1, 1, $2, $3, 1, 'replay')`, th.replay, th.dead, th.event)
+	for _, one := range []struct {
+		sql  string
+		into *int64
+		args []any
+	}{
+		{`INSERT INTO stream (route_id, key_hash, key_label, blocked_by) VALUES ($1, sha256($2), $3, $4) RETURNING id`, &th.stream, []any{route, []byte(mark), mark, th.dead}},
+		{`INSERT INTO outbox (source, event_id, type, payload) VALUES ($1, $2, 'test.happened', $3) RETURNING id`, &th.outbox, []any{tenantMark, mark, body}},
+	} {
+		if err := s.pool.QueryRow(t.Context(), one.sql, one.args...).Scan(one.into); err != nil {
+			t.Fatalf("%v in %s", err, one.sql)
+		}
+	}
+	_, token, err := tokens.NewStore(s.pool, nil).Create(t.Context(), tokens.New{Name: mark, Scopes: []string{"admin"}, Tenant: "acme", Actor: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, login, err := logins.NewStore(logins.Config{Pool: s.pool}).Begin(t.Context(), logins.Opening{Grant: logins.Grant{Actor: mark, Scopes: []string{"admin"}, Tenant: "acme"}, Method: logins.ByLink})
+	if err != nil {
+		t.Fatal(err)
+	}
+	th.token, th.login = token.ID, login.ID
+	return th
+}
+
+// request is what an operation is asked about a thing: the fields of its request by their JSON names.
+type request map[string]any
+
+// examples gives, for each operation that takes an id, a request that names a thing of the tenant acme.
+// An operation that is new and takes one has to be added: the test says so.
+func examples(th *things) map[string]request {
+	return map[string]request{
+		"show_event":             {"ref": th.event},
+		"read_event_body":        {"ref": th.event},
+		"show_effect":            {"id": th.dead},
+		"list_attempts":          {"id": th.dead},
+		"list_effect_items":      {"id": th.dead},
+		"show_dead_letter":       {"id": th.dead},
+		"show_conflict":          {"id": th.conflict},
+		"read_conflict_body":     {"id": th.conflict},
+		"list_conflict_changes":  {"id": th.conflict},
+		"show_refusal":           {"id": th.refusal},
+		"read_refusal_body":      {"id": th.refusal},
+		"show_replay":            {"id": th.replay},
+		"list_replay_items":      {"id": th.replay},
+		"show_stream":            {"ref": fmt.Sprint(th.stream)},
+		"show_operation":         {"source": th.source, "credential": th.credential, "key": th.key},
+		"show_source":            {"name": th.source},
+		"read_outbox_payload":    {"id": th.outbox},
+		"revoke_token":           {"ref": th.token, "reason": "r"},
+		"revoke_login":           {"id": th.login, "reason": "r"},
+		"list_conflicts":         {"event": th.event},
+		"list_undecided_effects": {"stream": th.stream},
+	}
+}
+
+// public are operations whose things belong to nobody, and why.
+var public = map[string]string{
+	"show_provider": "the catalogue is the same everywhere",
+}
+
+// idFields are the fields of requests that name a thing.
+var idFields = []string{"id", "ids", "ref", "refs", "event", "events", "effect", "effects", "stream", "replay", "conflict", "refusal", "list", "parent"}
+
+// takesID reports whether an operation is asked about a thing.
+func takesID(d *control.Description) bool {
+	if strings.Contains(d.Path, "{") {
+		return true
+	}
+	return slices.ContainsFunc(reflect.VisibleFields(d.Request), func(f reflect.StructField) bool {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return slices.Contains(idFields, name)
+	})
+}
+
+// ask asks an operation as whoever has the token.
+func (s *tenantServer) ask(t *testing.T, token string, d *control.Description, r request) (int, string) {
+	t.Helper()
+	path, query, body := d.Path, url.Values{}, map[string]any{}
+	for name, value := range r {
+		text := fmt.Sprint(value)
+		switch {
+		case strings.Contains(path, "{"+name+"}"):
+			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(text))
+		case d.Method == http.MethodGet || d.Method == http.MethodDelete:
+			query.Set(name, text)
+		default:
+			body[name] = value
+		}
+	}
+	content, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := s.URL + api.Prefix + path + "?" + query.Encode()
+	asked, err := http.NewRequestWithContext(t.Context(), d.Method, address, bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Header.Set("Authorization", "Bearer "+token)
+	answer, err := s.Client().Do(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, text.String()
+}
+
+// isEmptyPage reports whether an answer is a list without rows.
+func isEmptyPage(text string) bool {
+	var page inbox.Page[any]
+	return json.Unmarshal([]byte(text), &page) == nil && page.Data != nil && len(page.Data) == 0
+}
+
+// Another tenant's token finds nothing of what it names by its id, sees nothing of it in any list, and changes
+// nothing, whatever scopes it has.
+func TestAnotherTenantFindsNothing(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	stranger := accesstest.Token(t, s.pool, "other", control.Admin)
+	owner := accesstest.Token(t, s.pool, "acme", control.Admin)
+	th := s.things(t)
+	known := examples(&th)
+	before := inboxtest.Tables(t, s.pool)
+	type asked struct {
+		d      control.Description
+		status int
+	}
+	strangers := map[string]asked{}
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		example, ok := known[d.ID]
+		if _, isPublic := public[d.ID]; isPublic {
+			continue
+		}
+		if !ok && takesID(&d) {
+			t.Errorf("operation %s takes an id: add an example to this test, which shows that another tenant does not reach it", d.ID)
+			continue
+		}
+		if !ok && d.Method != http.MethodGet {
+			continue // it names nothing, and makes something new
+		}
+		status, text := s.ask(t, stranger, &d, example)
+		if strings.Contains(text, tenantMark) && !(d.ID == "show_source" || d.ID == "show_operation") { // which are named by it
+			t.Errorf("%s shows another tenant %s", d.ID, text)
+		}
+		switch {
+		case ok && status == http.StatusNotFound, status == http.StatusForbidden:
+		case strings.HasPrefix(d.ID, "list_") && status == http.StatusOK && (isEmptyPage(text) || !ok):
+		case !ok && status == http.StatusOK:
+		case d.ID == "list_audit" && status == http.StatusNotFound: // it asks for the event or the effect
+		case d.ID == "list_agent_sessions" && status == http.StatusBadRequest: // only the configuration says whose they are
+		default:
+			t.Errorf("%s answers another tenant %d %s", d.ID, status, text)
+		}
+		strangers[d.ID] = asked{d, status}
+		delete(known, d.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		t.Errorf("there is no operation %s, of which this test has an example", id)
+	}
+	after := inboxtest.Tables(t, s.pool)
+	changed := slices.DeleteFunc(inboxtest.Changed(before, after), func(table string) bool { return table == "access_token" }) // its last use
+	if len(changed) > 0 {
+		t.Errorf("another tenant changed %v", changed)
+	}
+	// The examples are no misspellings: the tenant's own token reaches each of them, but for what belongs to the whole
+	// installation, which is refused to both.
+	for id, one := range strangers {
+		own := s.things(t)
+		example, ok := examples(&own)[id]
+		status, text := s.ask(t, owner, &one.d, example)
+		switch {
+		case status == http.StatusForbidden && one.status == http.StatusForbidden:
+		case ok && (status == http.StatusNotFound || status == http.StatusForbidden || status >= 500 || isEmptyPage(text) && id != "list_effect_items"):
+			t.Errorf("%s answers the tenant itself %d %s", id, status, text)
+		}
+	}
+}
+
+// Whoever reads content is in the audit. Who may not read it gets none, and leaves no trace of having got it.
+func TestReadingContentIsAudited(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	th := s.things(t)
+	reader := accesstest.Token(t, s.pool, "acme", control.ReadPayload)
+	operator := accesstest.Token(t, s.pool, "", control.Operate)
+	count := func() (n int) {
+		t.Helper()
+		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'payload.reveal' AND actor LIKE 'token:test-%' AND object <> ''`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	found := 0
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		if d.Scope != control.ReadPayload {
+			continue
+		}
+		found++
+		example := examples(&th)[d.ID]
+		if status, text := s.ask(t, operator, &d, example); status != http.StatusForbidden || strings.Contains(text, tenantMark) || count() != found-1 {
+			t.Errorf("%s answers whoever may not read content %d %s, with %d entries", d.ID, status, text, count())
+		}
+		if status, text := s.ask(t, reader, &d, example); status != http.StatusOK || !strings.Contains(text, tenantMark) || count() != found {
+			t.Errorf("%s answers %d %s, and the audit has %d entries, want %d", d.ID, status, text, count(), found)
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d operations give content", found)
+	}
+}
