@@ -23,18 +23,34 @@ import (
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/providers/catalog"
+	"github.com/oncegate/oncegate/session"
 )
 
 // tenantMark is in everything of the tenant acme, and in nothing of anybody else.
 const tenantMark = "acmemark"
 
+// tenantConfiguration says whose the credentials of the source are.
+const tenantConfiguration = `
+targets: { sink: { kind: noop } }
+sources:
+  acmemark:
+    provider: operation
+    tenant: acme
+    credentials: { engine: { secrets: [env:SECRET] } }
+    sessions: { longest: 1h }
+    routes: [{ name: all, types: ["*"], target: sink, order: { mode: contiguous, key: body.id, number: body.n } }]
+  others: { provider: stripe, tenant: other, secrets: [env:SECRET] }
+`
+
 // things are one of each kind of thing, all of the tenant acme.
 type things struct {
-	source, credential, key                               string
-	event, dead, unknown, conflict, refusal, replay, call inbox.ID
-	stream, outbox                                        int64
-	token, login                                          inbox.ID
+	source, credential, key                                              string
+	event, dead, unknown, held, conflict, refusal, replay, call, session inbox.ID
+	stream, outbox                                                       int64
+	token, login                                                         inbox.ID
 }
 
 // tenantServer is a server of the API with real tokens.
@@ -47,8 +63,17 @@ type tenantServer struct {
 
 func newTenantServer(t *testing.T) *tenantServer {
 	t.Helper()
-	pool := inboxtest.Pool(t)
-	service, err := control.NewService(control.Config{Pool: pool})
+	address, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, address, schema, session.PoolAdmin, 8)
+	known, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.Load(config.Options{File: "test.yml", Content: []byte(tenantConfiguration), Catalog: known, Environ: []string{"DATABASE_URL=" + address, "ONCEGATE_SCHEMA=" + schema, "SECRET=whsec_test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := control.NewService(control.Config{Pool: pool, Settings: settings, Catalog: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +102,7 @@ func (s *tenantServer) things(t *testing.T) things {
 	now := time.Now()
 	id := func() inbox.ID { return inbox.NewID(now) }
 	mark := fmt.Sprintf("%s-%d", tenantMark, s.made)
-	th := things{source: tenantMark, credential: "engine", key: mark, event: id(), dead: id(), unknown: id(), conflict: id(), refusal: id(), replay: id(), call: id()}
+	th := things{source: tenantMark, credential: "engine", key: mark, event: id(), dead: id(), unknown: id(), held: id(), conflict: id(), refusal: id(), replay: id(), call: id(), session: id()}
 	body := []byte(`{"id":"` + mark + `"}`)
 	route := s.source.Routes[0].ID
 	for event, key := range map[inbox.ID]string{th.event: mark, th.call: th.credential + ":" + mark} {
@@ -85,10 +110,14 @@ func (s *tenantServer) things(t *testing.T) things {
 		s.exec(t, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, canonical_sha256, received_at, admission, class, body_id, item, body_offset, body_length, id_unsigned, suspected_replay, tenant)
 			VALUES ($1, $2, $3, 'test.happened', sha256($4), sha256($4), now(), 'ok', 'default', $1, 0, 0, $5, false, false, 'acme')`, event, s.source.ID, key, body, len(body))
 	}
-	for effect, state := range map[inbox.ID]string{th.dead: "dead", th.unknown: "indeterminate"} {
+	for effect, state := range map[inbox.ID]string{th.dead: "dead", th.unknown: "indeterminate", th.held: "held"} {
 		s.exec(t, `INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, reason, route_version, attempts, sequence_key_hash, sequence_number, unknown_since)
-			VALUES ($1, $2, $3, CASE $4::text WHEN 'dead' THEN 0 ELSE 1 END, $4, $5, 'attempts_exhausted', 1, 1, sha256($6), 1, CASE $4::text WHEN 'dead' THEN NULL ELSE now() END)`,
-			effect, th.event, route, state, mark+"/"+state, []byte(mark))
+			VALUES ($1, $2, $3, $7::int, $4, $5, CASE $4::text WHEN 'held' THEN 'sequence_number_missing' ELSE 'attempts_exhausted' END, 1, 1, sha256($6),
+				CASE $4::text WHEN 'held' THEN NULL ELSE $7::int END, CASE $4::text WHEN 'indeterminate' THEN now() END)`,
+			effect, th.event, route, state, mark+"/"+state, []byte(mark), map[string]int{"dead": 0, "indeterminate": 1, "held": 2}[state])
+		if state == "held" {
+			continue
+		}
 		s.exec(t, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
 			VALUES ($1, 1, 1, 'initial', 'n', now(), now(), $2, '500', $3)`, effect, state, mark)
 	}
@@ -110,6 +139,8 @@ func (s *tenantServer) things(t *testing.T) things {
 			t.Fatalf("%v in %s", err, one.sql)
 		}
 	}
+	s.exec(t, `INSERT INTO agent_session (id, digest, source_id, credential, run, created_at, expires_at)
+		VALUES ($1, sha256($2), $3, 'engine', $4, now(), now() + interval '1 hour')`, th.session, []byte(mark), s.source.ID, mark)
 	_, token, err := tokens.NewStore(s.pool, nil).Create(t.Context(), tokens.New{Name: mark, Scopes: []string{"admin"}, Tenant: "acme", Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +179,20 @@ func examples(th *things) map[string]request {
 		"read_outbox_payload":    {"id": th.outbox},
 		"revoke_token":           {"ref": th.token, "reason": "r"},
 		"revoke_login":           {"id": th.login, "reason": "r"},
+		"discard_dead_letters":   {"ids": []inbox.ID{th.dead}, "reason": "r"},
+		"replay_dead_letters":    {"ids": []inbox.ID{th.dead}, "reason": "r"},
+		"resolve_effect":         {"id": th.unknown, "as": "done", "reason": "r"},
+		"apply_effect":           {"id": th.held, "reason": "r"},
+		"skip_effect":            {"id": th.held, "reason": "r"},
+		"skip_stream":            {"ref": fmt.Sprint(th.stream), "reason": "r"},
+		"unblock_stream":         {"ref": fmt.Sprint(th.stream), "reason": "r"},
+		"apply_stream":           {"ref": fmt.Sprint(th.stream), "reason": "r"},
+		"admit_conflict":         {"id": th.conflict, "reason": "r"},
+		"plan_replay":            {"ids": []inbox.ID{th.event}, "reason": "r"},
+		"run_replay":             {"id": th.replay, "digest": "2d711642", "reason": "r"},
+		"cancel_replay":          {"id": th.replay, "reason": "r"},
+		"erase_event":            {"ref": th.event, "reason": "r"},
+		"revoke_session":         {"id": th.session, "reason": "r"},
 		"list_conflicts":         {"event": th.event},
 		"list_undecided_effects": {"stream": th.stream},
 	}
@@ -249,6 +294,7 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		}
 		switch {
 		case ok && status == http.StatusNotFound, status == http.StatusForbidden:
+		case d.ID == "plan_replay" && status == http.StatusOK && strings.Contains(text, `"items":0,"to_do":0,"unknown":1`): // a plan of nothing
 		case strings.HasPrefix(d.ID, "list_") && status == http.StatusOK && (isEmptyPage(text) || !ok):
 		case !ok && status == http.StatusOK:
 		case d.ID == "list_audit" && status == http.StatusNotFound: // it asks for the event or the effect
@@ -263,9 +309,17 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		t.Errorf("there is no operation %s, of which this test has an example", id)
 	}
 	after := inboxtest.Tables(t, s.pool)
-	changed := slices.DeleteFunc(inboxtest.Changed(before, after), func(table string) bool { return table == "access_token" }) // its last use
+	changed := slices.DeleteFunc(inboxtest.Changed(before, after), func(table string) bool {
+		return slices.Contains([]string{"access_token", "replay", "audit"}, table) // its last use, and its own plan of nothing
+	})
 	if len(changed) > 0 {
 		t.Errorf("another tenant changed %v", changed)
+	}
+	var foreign int
+	err := s.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM audit WHERE actor LIKE 'token:test-%' AND action <> 'replay.plan') +
+		(SELECT count(*) FROM replay WHERE actor LIKE 'token:test-%' AND scope->>'tenant' IS DISTINCT FROM 'other')`).Scan(&foreign)
+	if err != nil || foreign != 0 {
+		t.Errorf("another tenant left %d entries in the audit and plans that are not of its own, %v", foreign, err)
 	}
 	// The examples are no misspellings: the tenant's own token reaches each of them, but for what belongs to the whole
 	// installation, which is refused to both.
@@ -278,6 +332,53 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		case ok && (status == http.StatusNotFound || status == http.StatusForbidden || status >= 500 || isEmptyPage(text) && id != "list_effect_items"):
 			t.Errorf("%s answers the tenant itself %d %s", id, status, text)
 		}
+	}
+}
+
+// A decision about many things takes what a dry run has seen. Another tenant's dry run sees nothing, and what the tenant's
+// own has seen is worth nothing in other hands.
+func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	th := s.things(t)
+	stranger, owner := accesstest.Token(t, s.pool, "other", control.Admin), accesstest.Token(t, s.pool, "acme", control.Admin)
+	decided := 0
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		if _, ok := d.Request.FieldByName("Seen"); !ok {
+			continue
+		}
+		decided++
+		dry := request{"all": true, "dry_run": true}
+		type seen struct {
+			Matched int
+			Seen    string
+		}
+		read := func(token string) (out seen) {
+			t.Helper()
+			status, text := s.ask(t, token, &d, dry)
+			if err := json.Unmarshal([]byte(text), &out); err != nil || status != http.StatusOK || token == stranger && strings.Contains(text, tenantMark) {
+				t.Errorf("%s answers a dry run %d %s, %v", d.ID, status, text, err)
+			}
+			return out
+		}
+		own := read(owner)
+		if got := read(stranger); own.Matched == 0 || own.Seen == "" || got.Matched != 0 {
+			t.Errorf("%s: the tenant sees %d, another one %d", d.ID, own.Matched, got.Matched)
+		}
+		before := inboxtest.Tables(t, s.pool)
+		if status, text := s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r", "as": "done"}); status != http.StatusNotFound {
+			if status, text = s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r"}); status != http.StatusNotFound {
+				t.Errorf("%s answers another tenant that hands back what was seen %d %s", d.ID, status, text)
+			}
+		}
+		changed := slices.DeleteFunc(inboxtest.Changed(before, inboxtest.Tables(t, s.pool)), func(table string) bool { return table == "access_token" })
+		if len(changed) > 0 {
+			t.Errorf("%s: another tenant changed %v", d.ID, changed)
+		}
+	}
+	if decided < 2 || th.event.IsZero() {
+		t.Errorf("only %d operations take what a dry run has seen", decided)
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // ReplayScope says what a replay is about: effects and events by their ids, or what a filter finds, or everything at rest.
@@ -66,7 +69,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	if err != nil {
 		return out, err
 	}
-	store, warnings, err := s.planner(ctx)
+	store, warnings, err := s.planner(ctx, access)
 	if err != nil {
 		return out, err
 	}
@@ -138,7 +141,7 @@ func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, e
 }
 
 // planner makes what plans, by today's configuration if it is known.
-func (s *Service) planner(ctx context.Context) (*replay.Store, []string, error) {
+func (s *Service) planner(ctx context.Context, access Access) (*replay.Store, []string, error) {
 	if s.cfg.Settings == nil {
 		return s.runs, nil, nil
 	}
@@ -149,14 +152,27 @@ func (s *Service) planner(ctx context.Context) (*replay.Store, []string, error) 
 		return nil, nil, err
 	}
 	var warnings []string
-	for _, route := range judge.Unregistered {
+	for _, route := range s.namedTo(access, judge.Unregistered) {
 		warnings = append(warnings, fmt.Sprintf("no server has been started with route %s yet: nothing is planned for it", route))
 	}
-	for _, route := range judge.Stale {
+	for _, route := range s.namedTo(access, judge.Stale) {
 		warnings = append(warnings, fmt.Sprintf("route %s is not what the servers were started with: restart them before the replay is run", route))
 	}
 	store, err := replay.New(replay.Config{Pool: s.cfg.Plans, Store: s.store, Judge: judge})
 	return store, warnings, err
+}
+
+// namedTo leaves out the routes, as source/route, of sources that no event of the access's tenant comes from.
+func (s *Service) namedTo(access Access, routes []string) []string {
+	if access.Tenant == "" {
+		return routes
+	}
+	return slices.DeleteFunc(slices.Clone(routes), func(route string) bool {
+		source, _, _ := strings.Cut(route, "/")
+		return !slices.ContainsFunc(s.cfg.Settings.Sources, func(known *config.Source) bool {
+			return known.Name == source && slices.Contains(known.Tenants(), access.Tenant)
+		})
+	})
 }
 
 func (s *Service) takePlanSlot(ctx context.Context) error {
