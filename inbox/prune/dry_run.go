@@ -207,8 +207,12 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 	if err != nil {
 		return out, err
 	}
+	requests, err := s.countAPIRequests(ctx, tx)
+	if err != nil {
+		return out, err
+	}
 	logins, links, err := s.countLogins(ctx, tx)
-	for _, c := range []Count{{Table: "agent_session", Rows: sessions}, {Table: "console_login", Rows: logins}, {Table: "login_link", Rows: links}, {Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
+	for _, c := range []Count{{Table: "agent_session", Rows: sessions}, {Table: "console_login", Rows: logins}, {Table: "login_link", Rows: links}, {Table: "api_request", Rows: requests}, {Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
 		if c.Rows > 0 {
 			out = append(out, c)
 		}

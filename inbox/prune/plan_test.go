@@ -45,6 +45,7 @@ func TestPrunePlans(t *testing.T) {
 		"agent sessions": {"agent_session_expiry_idx", "agent_session_pkey"},
 		"logins":         {"console_login_expiry_idx", "console_login_pkey"},
 		"login links":    {"login_link_expiry_idx", "login_link_pkey"},
+		"API requests":   {"api_request_expiry_idx", "api_request_pkey"},
 		"keep bodies":    {"inbox_event_pkey", partition + "_pkey"},
 		"lock kept":      {"inbox_body_kept_pkey"},
 		"delete kept":    {"inbox_body_kept_pkey", "inbox_event_pkey"},

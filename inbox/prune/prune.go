@@ -278,7 +278,7 @@ func (p *Pruner) checkRun(run *Run) error {
 // so that a long one does not starve those behind it.
 func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.replays,
+		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
 		s.suppressions, s.audits,
 	}
 	ends, short := s.passDeadline, false

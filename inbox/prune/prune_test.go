@@ -227,6 +227,10 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 			VALUES (gen_random_uuid(), sha256($1), 'ann', '{admin}', 'link', now() - interval '90 days', now(), $2)`, []byte{byte(i)}, time.Now().Add(-ago))
 		p.Exec(t, `INSERT INTO login_link (digest, actor, scopes, expires_at) VALUES (sha256($1), 'ann', '{admin}', $2)`, []byte{byte(i)}, time.Now().Add(-ago))
 	}
+	for i, left := range []time.Duration{-time.Hour, time.Hour} {
+		p.Exec(t, `INSERT INTO api_request (key_hash, request_hash, lease, actor, operation, begun_at, lease_until, expires_at)
+			VALUES (sha256($1), sha256($1), gen_random_uuid(), 'ann', 'erase_event', now(), now(), $2)`, []byte{byte(i)}, time.Now().Add(left))
+	}
 	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +238,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 	report := p.Prune(t)
 	compare(t, counts, report)
 	want := map[string]int64{
-		"agent_session": 1, "console_login": 1, "login_link": 1, "effect_key": 1, "effect": 1, "effect_attempt": 1, "inbox_event": 1, "stream": 1, "refusal": 1, "replay": 1, "replay_item": 1200, "audit": 1,
+		"agent_session": 1, "console_login": 1, "login_link": 1, "api_request": 1, "effect_key": 1, "effect": 1, "effect_attempt": 1, "inbox_event": 1, "stream": 1, "refusal": 1, "replay": 1, "replay_item": 1200, "audit": 1,
 	}
 	for table, n := range want {
 		if report.Rows[table] != n {

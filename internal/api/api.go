@@ -110,12 +110,37 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			a.refuse(w, r, err)
 			return
 		}
-		answer, err := operation.Run(r.Context(), a.cfg.Service, access, func(request any) error {
-			if err := decode(w, r, d, reflect.ValueOf(request).Elem()); err != nil {
-				return err
+		key, err := readKey(r)
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		ctx, cancel := a.detached(r.Context(), key)
+		defer cancel()
+		var begun *control.RequestInProgress
+		answer, err := operation.Run(ctx, a.cfg.Service, access, func(request any) error {
+			err := decode(w, r, d, reflect.ValueOf(request).Elem())
+			if err == nil {
+				err = readIfMatch(r, request)
 			}
-			return readIfMatch(r, request)
+			if err == nil {
+				begun, err = a.begin(ctx, r, key, access, d, request)
+			}
+			return err
 		})
+		if before, ok := errors.AsType[*control.Repeated](err); ok {
+			w.Header().Set("Idempotent-Replayed", "true")
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(before.Answer) // the peer is gone, and there is nobody else to tell
+			return
+		}
+		var text []byte
+		if _, isContent := answer.(control.Content); err == nil && !isContent {
+			if text, err = json.Marshal(answer); err == nil {
+				text = append(visible.JSON(text), '\n')
+			}
+		}
+		a.end(ctx, begun, text, err)
 		if err != nil {
 			a.refuse(w, r, err)
 			return
@@ -126,14 +151,9 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			_, _ = w.Write(content.Bytes) // the peer is gone, and there is nobody else to tell
 			return
 		}
-		text, err := json.Marshal(answer)
-		if err != nil {
-			a.refuse(w, r, err)
-			return
-		}
 		writeETag(w.Header(), answer)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(append(visible.JSON(text), '\n')) // the peer is gone, and there is nobody else to tell
+		_, _ = w.Write(text) // the peer is gone, and there is nobody else to tell
 	})
 }
 

@@ -24,6 +24,7 @@ const (
 	CodeKeyReused      Code = "idempotency_key_reused"
 	CodeKeyInFlight    Code = "request_in_progress"
 	CodeOutcomeUnknown Code = "outcome_unknown"
+	CodeAnswerNotKept  Code = "answer_not_kept"
 )
 
 // actCodes are the codes of the errors of what changes something.

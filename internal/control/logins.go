@@ -90,7 +90,7 @@ type LoginLink struct {
 
 // CreateLoginLink makes a link that logs in once.
 var CreateLoginLink = Operation[CreateLoginLinkRequest, *LoginLink]{
-	ID: "create_login_link", Method: "POST", Path: "/logins/links", Scope: Admin,
+	ID: "create_login_link", Method: "POST", Path: "/logins/links", Scope: Admin, Secret: true,
 	Summary: "Make a link that logs in to the console once, within minutes.",
 	Do: func(ctx context.Context, s *Service, access Access, r CreateLoginLinkRequest) (*LoginLink, error) {
 		tenant, err := TenantFilter{r.Tenant}.narrow(access)

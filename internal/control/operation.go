@@ -23,6 +23,9 @@ type Operation[Request, Response any] struct {
 	// Summary says in one sentence what it does.
 	Summary string
 
+	// Secret says that the answer holds a secret: it is not kept for a request that is made again.
+	Secret bool
+
 	// Do carries it out. It must heed access.Tenant, and access.Scopes where content is shown.
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
 }
@@ -41,13 +44,14 @@ type Description struct {
 	ID, Method, Path  string
 	Scope             Scope
 	Summary           string
+	Secret            bool
 	Request, Response reflect.Type
 }
 
 // Describe says what the operation is.
 func (o *Operation[Request, Response]) Describe() Description {
 	return Description{
-		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary,
+		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary, Secret: o.Secret,
 		Request: reflect.TypeFor[Request](), Response: reflect.TypeFor[Response](),
 	}
 }

@@ -61,6 +61,7 @@ var codes = [...]CodeMeaning{
 	{Code: CodeKeyReused, Status: 422, Title: "the Idempotency-Key belongs to another request", Next: "Send each request under a key of its own. Nothing was changed."},
 	{Code: CodeKeyInFlight, Status: 409, Title: "the request with this Idempotency-Key is under way", Retriable: true, Next: "Ask again in some seconds, with the same key."},
 	{Code: CodeOutcomeUnknown, Status: 409, Title: "nobody knows whether the request with this Idempotency-Key happened", Next: "Look whether it happened: the audit names everything that did. Then, if need be, send it again under a new key."},
+	{Code: CodeAnswerNotKept, Status: 409, Title: "the request with this Idempotency-Key happened, and its answer held a secret", Next: "The secret was given once and is kept nowhere. Revoke what was made, and make another under a new key."},
 	{Code: CodeMethod, Status: 405, Title: "the path does not take this method", Next: "Use a method of the Allow header."},
 	{Code: CodeTooLarge, Status: 413, Title: "the request is too large", Next: "Send less at once. Nothing was changed."},
 	{Code: CodeTooMany, Status: 429, Title: "too many attempts to log in failed", Retriable: true, Next: "Try again in some seconds."},

@@ -66,7 +66,7 @@ type CreatedToken struct {
 
 // CreateToken creates a token.
 var CreateToken = Operation[CreateTokenRequest, *CreatedToken]{
-	ID: "create_token", Method: "POST", Path: "/tokens", Scope: Admin,
+	ID: "create_token", Method: "POST", Path: "/tokens", Scope: Admin, Secret: true,
 	Summary: "Create a token of the API and the console. The answer is the only time that it is shown.",
 	Do: func(ctx context.Context, s *Service, access Access, r CreateTokenRequest) (*CreatedToken, error) {
 		tenant, err := TenantFilter{r.Tenant}.narrow(access)
