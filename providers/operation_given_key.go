@@ -39,6 +39,13 @@ func (p *Provider) givenKey(req *Request, scope string) (*GivenKey, *Refusal) {
 	return given, nil
 }
 
+// KeyForms gives the two forms in which one idempotency key may be sent, and may be recorded: bare, and in
+// quotes as a string of a structured field.
+func KeyForms(value string) (bare, quoted string) {
+	bare = unquoteKey(value)
+	return bare, quoteKey(bare)
+}
+
 // unquoteKey gives what a string of a structured field (RFC 9651, 3.3.3) says; what is no such
 // string is as it stands.
 func unquoteKey(value string) string {

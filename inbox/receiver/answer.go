@@ -113,6 +113,8 @@ const (
 	reasonContractVersion reason = "contract_version"
 	// reasonSchema means that the payload does not fit the operation's JSON Schema.
 	reasonSchema reason = "schema"
+	// reasonIntent means that the payload has another intent hash than its caller says.
+	reasonIntent reason = "intent_differs"
 	// reasonSuspectedRepeat means that the same call was made a moment ago under another key.
 	reasonSuspectedRepeat reason = "suspected_repeat"
 	// reasonSessionExpired means that the session of the token has expired.
@@ -129,7 +131,7 @@ const (
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
 	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
-	reasonNotAllowed, reasonParentUnsettled, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonSuspectedRepeat,
+	reasonNotAllowed, reasonParentUnsettled, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonIntent, reasonSuspectedRepeat,
 	reasonSessionExpired, reasonSessionRevoked, reasonInvalidSession,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),

@@ -15,7 +15,7 @@ import (
 // known of it beside is told here.
 const (
 	// HeaderIntentHash is the SHA-256 of the call's canonical payload, in hex. Two calls with the same hash ask for
-	// the same.
+	// the same. A caller may send it with a call, which is then refused unless its payload has that hash.
 	HeaderIntentHash = "Oncegate-Intent-Hash"
 
 	// HeaderExpiresAt is until when the key and the result of the operation are kept at least. A call that is repeated

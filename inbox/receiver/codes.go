@@ -27,6 +27,7 @@ const (
 	CodeParentUnsettled  Code = "parent_unsettled"
 	CodeContractVersion  Code = "contract_version"
 	CodeSchema           Code = "schema"
+	CodeIntentDiffers    Code = "intent_differs"
 
 	CodeSessionExpired Code = "session_expired"
 	CodeSessionRevoked Code = "session_revoked"
@@ -140,6 +141,10 @@ var codes = [...]CodeMeaning{
 		Next: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
 	},
 	{
+		Code: CodeIntentDiffers, Status: 422, Title: "the payload has another intent hash than the call says",
+		Next: "Do not repeat the call as it is. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is that of the payload that came. No key was spent.",
+	},
+	{
 		Code: CodeInFlight, Status: 409, Title: "the operation is in flight", Retriable: true, RetryAfter: 1,
 		Next: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
 	},
@@ -234,6 +239,8 @@ func codeOf(why reason) Code {
 		return CodeContractVersion
 	case reasonSchema:
 		return CodeSchema
+	case reasonIntent:
+		return CodeIntentDiffers
 	case reasonSuspectedRepeat:
 		return CodeSuspectedRepeat
 	case reason(providers.ReasonUnidentified):

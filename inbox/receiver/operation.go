@@ -36,7 +36,7 @@ type Outcomes interface {
 }
 
 // HeaderParent is sent by the caller of an operation to name the call that it follows: by Oncegate's
-// id of the event, or by the idempotency key if both calls are of the same operation.
+// id of the event, or by the idempotency key, quoted or bare, if both calls are of the same operation.
 const HeaderParent = "Oncegate-Parent"
 
 // DefaultLongestWait is how long an operation may be waited for, if the source
@@ -62,6 +62,9 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		return res, false
 	}
 	if res, ok := r.checkDeclared(ctx, req, event, body); !ok {
+		return res, false
+	}
+	if res, ok := r.checkIntent(ctx, req, event, body); !ok {
 		return res, false
 	}
 	credential := req.caller.credential
@@ -100,15 +103,20 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	return result{}, true
 }
 
+// parent finds the call that a header names. As in the header of the idempotency key, a key in quotes and the
+// bare one are the same, whichever of them is recorded.
 func (r *Receiver) parent(ctx context.Context, req *request, credential, operation, ref string) (inbox.ID, error) {
-	id, err := r.findOwn(ctx, req, credential, credential+":"+operation+":"+ref)
-	if !errors.Is(err, inbox.ErrNotFound) {
-		return id, err
+	bare, quoted := providers.KeyForms(ref)
+	for _, key := range []string{bare, quoted} {
+		id, err := r.findOwn(ctx, req, credential, credential+":"+operation+":"+key)
+		if !errors.Is(err, inbox.ErrNotFound) {
+			return id, err
+		}
 	}
-	if _, err := inbox.ParseID(ref); err != nil {
+	if _, err := inbox.ParseID(bare); err != nil {
 		return inbox.ID{}, inbox.ErrNotFound
 	}
-	return r.findOwn(ctx, req, credential, ref)
+	return r.findOwn(ctx, req, credential, bare)
 }
 
 // outcomeReply answers a recorded operation, or a duplicate of a source that

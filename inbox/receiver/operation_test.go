@@ -209,9 +209,12 @@ func TestOperationParent(t *testing.T) {
 	older := inbox.NewID(now)
 	o := &outcomes{keys: map[string]inbox.ID{
 		"9/agent/agent:charge:k0": older, "9/agent/" + recordedID: recorded, "9/clerk/clerk:charge:k9": recorded,
-		"9/agent/agent:charge:019551b9-0000-7001-8001-000000000000": older,
+		"9/agent/agent:charge:019551b9-0000-7001-8001-000000000000": older, `9/agent/agent:charge:"former"`: older,
 	}}
-	for ref, want := range map[string]inbox.ID{"k0": older, recordedID: recorded, "019551b9-0000-7001-8001-000000000000": older, "k9": {}} {
+	for ref, want := range map[string]inbox.ID{
+		"k0": older, recordedID: recorded, "019551b9-0000-7001-8001-000000000000": older, "k9": {},
+		`"k0"`: older, `"` + recordedID + `"`: recorded, `"former"`: older, "former": older, `"k9"`: {}, `"k0`: {}, `k0"`: {},
+	} {
 		g := answering(inbox.Recorded)
 		w := operate(t, operations(t, g, o, nil), receiver.HeaderParent, ref)
 		if want.IsZero() {

@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -57,12 +56,7 @@ func (r *Receiver) checkRepeat(req *request, a *inbox.Admission) (result, bool) 
 	}
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
-	body := a.Body[event.Offset : event.Offset+event.Length]
-	intent := source.Inbox.Comparison(event.Type).Sum(body)
-	if intent == nil {
-		sum := sha256.Sum256(body)
-		intent = sum[:]
-	}
+	intent := intentHash(source.Inbox.Comparison(event.Type), a.Body[event.Offset:event.Offset+event.Length])
 	first, suspected, err := r.cfg.Calls.ClaimCall(ctx, &inbox.RecentCall{
 		Source: source.Inbox.ID, Hash: inbox.RecentCallHash(req.caller.credential, event.Type, intent), EventID: event.EventID,
 		Within: source.Repeats.Within, Insist: !event.Parent.IsZero(),
