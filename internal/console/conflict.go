@@ -107,6 +107,28 @@ func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *cont
 		is("Admitted as", admitted),
 		is("Admitted", instantOf(c.AdmittedAt)),
 	)}, differs)
+	if c.AdmittedAs == nil && r.may(control.Operate) {
+		p.Blocks = append(p.Blocks, block{ID: "actions", Forms: []form{{
+			ID: "admit", Title: "Admit it", Text: "It becomes an event of its own, with effects of its own.", Action: "/conflicts/" + c.ID.String() + "/admit", Button: "Admit",
+			Closed: true, Danger: true, Fields: []field{reasonField(), typedField("admit")},
+		}}})
+	}
 	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/conflicts/"+c.ID.String())...)
 	return p
+}
+
+// admitConflict makes an event of a payload that conflicts.
+func admitConflict(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	why, err := r.why("admit")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call(r, &control.AdmitConflict, control.AdmitConflictRequest{Explained: why, ID: id}); err != nil {
+		return nil, err
+	}
+	return r.seeOther("/conflicts/"+id.String(), "admitted")
 }

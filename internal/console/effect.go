@@ -104,7 +104,11 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 	if len(story) == 0 {
 		b.Text = "None was made yet."
 	}
-	p.Blocks = append(p.Blocks, b, block{ID: "copy", Title: "As a command", Code: "oncegate effects show " + e.ID.String()})
+	p.Blocks = append(p.Blocks, b)
+	if actions, ok := effectActions(r, e); ok {
+		p.Blocks = append(p.Blocks, actions)
+	}
+	p.Blocks = append(p.Blocks, block{ID: "copy", Title: "As a command", Code: "oncegate effects show " + e.ID.String()})
 	return p
 }
 

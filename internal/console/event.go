@@ -193,7 +193,35 @@ func eventActions(r *request, e *inbox.EventDetail) block {
 		return b
 	}
 	b.Links = append(b.Links, link{Text: "Plan a replay of this event", Href: to("/replays/new", "ids", e.ID.String())})
+	if dead := e.Admission == "unusable" || e.Admission == "beyond_retention"; dead && len(e.EffectRows) == 0 {
+		b.Forms = append(b.Forms, form{
+			Action: "/effects/" + e.ID.String() + "/discard", Title: "Discard it", Text: "It is a dead letter itself: nothing could be done for it.", Button: "Discard", Closed: true, Danger: true,
+			Fields: []field{hidden("of", "event"), reasonField(), typedField("discard")},
+		})
+	}
+	if r.may(control.Admin) && !e.Erased() {
+		b.Forms = append(b.Forms, form{
+			Action: "/events/" + e.ID.String() + "/erase", Title: "Erase its content", Text: "The payload, the answers of targets and what was sent go for good. The key stays, and still recognises duplicates.",
+			Button: "Erase", Closed: true, Danger: true, Fields: []field{reasonField(), typedField("erase")},
+		})
+	}
 	return b
+}
+
+// eraseEvent erases the content of an event.
+func eraseEvent(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	why, err := r.why("erase")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call(r, &control.EraseEvent, control.EraseEventRequest{Explained: why, Ref: id.String()}); err != nil {
+		return nil, err
+	}
+	return r.seeOther(eventLink(id), "erased")
 }
 
 // eventCurl sends the body of an event to an address of the reader's own.

@@ -39,18 +39,15 @@ func TestPagesShowAttacksAsText(t *testing.T) {
 // checkHostile fails if a page has an element or an attribute that no page has, or shows a character that hides.
 func checkHostile(t *testing.T, path, text string) {
 	t.Helper()
-	for _, c := range text {
-		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == unicode.ReplacementChar) {
-			t.Errorf("%s holds the character %U", path, c)
-			break
-		}
-	}
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	scripts := 0
 	for n := range root.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" {
+			checkVisible(t, path, n.Data)
+		}
 		if n.Type != html.ElementNode {
 			continue
 		}
@@ -61,6 +58,9 @@ func checkHostile(t *testing.T, path, text string) {
 			scripts++
 		}
 		for _, a := range n.Attr {
+			if a.Key != "value" { // what an input sends back is as it came
+				checkVisible(t, path, a.Val)
+			}
 			switch {
 			case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc":
 				t.Errorf("%s has the attribute %s=%q", path, a.Key, a.Val)
@@ -73,6 +73,17 @@ func checkHostile(t *testing.T, path, text string) {
 	}
 	if scripts > 1 {
 		t.Errorf("%s has %d scripts, want our own alone", path, scripts)
+	}
+}
+
+// checkVisible fails if a text holds a character that hides or reverses what is around it.
+func checkVisible(t *testing.T, path, text string) {
+	t.Helper()
+	for _, c := range text {
+		if c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == unicode.ReplacementChar) {
+			t.Errorf("%s shows the character %U", path, c)
+			return
+		}
 	}
 }
 

@@ -101,17 +101,20 @@ func (r *request) filterOf(fields ...field) *filter {
 
 // since reads a time of the address: how long ago (90m, 24h, 7d), a day, or an instant. Without a zone it is in UTC.
 func (r *request) since(name string) (time.Time, error) {
-	given := r.query(name)
+	return parseSince(name, r.query(name), r.now)
+}
+
+func parseSince(name, given string, now time.Time) (time.Time, error) {
 	if given == "" {
 		return time.Time{}, nil
 	}
 	if days, ok := strings.CutSuffix(given, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
-			return r.now.Add(-time.Duration(n) * 24 * time.Hour), nil
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
 		}
 	}
 	if d, err := time.ParseDuration(given); err == nil && d > 0 {
-		return r.now.Add(-d), nil
+		return now.Add(-d), nil
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
 		if at, err := time.Parse(form, strings.TrimSuffix(given, " UTC")); err == nil {

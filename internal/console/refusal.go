@@ -88,7 +88,54 @@ func refusalPage(r *request, refusal *control.Refusal, payload *control.Payload,
 		}
 		p.Blocks = append(p.Blocks, h)
 	}
+	if refusal.Whole && r.may(control.Operate) {
+		p.Blocks = append(p.Blocks, block{ID: "actions", Links: []link{{Text: "Verify the kept refusals of " + refusal.Source + " again", Href: to("/refusals/reverify", "source", refusal.Source)}}})
+	}
 	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/refusals/"+refusal.ID.String())...)
 	p.Blocks = append(p.Blocks, block{ID: "copy", Title: "As a command", Code: "oncegate refusals show " + refusal.ID.String()})
 	return p
+}
+
+// previewReverify says what today's secrets would make of the kept refusals of a source.
+func previewReverify(r *request) (*page, error) {
+	source := r.query("source")
+	found, err := call(r, &control.ReverifyRefusals, control.ReverifyRefusalsRequest{Source: source, DryRun: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{
+		Title: "Verify refusals again", Lead: "Deliveries to " + source + " that were kept whole, with today's secrets.", Back: &link{Text: "Refusals of " + source, Href: to("/refusals", "source", source)},
+		Blocks: []block{{Facts: reverifyFacts(found)}},
+	}
+	if found.Verified > 0 {
+		p.Blocks = append(p.Blocks, block{Forms: []form{{
+			Action: "/refusals/reverify", Button: "Admit those that verify", Danger: true, Fields: []field{hidden("source", source), reasonField(), typedField("reverify")},
+		}}})
+	}
+	return p, nil
+}
+
+func reverifyFacts(found control.ReverifyRefusalsResponse) []fact {
+	return []fact{
+		is("Looked at", number(found.Examined)), is("Verify today", number(found.Verified)), is("Still do not", number(found.Refused)),
+		is("New events", number(found.Recorded)), is("Known already", number(found.Duplicates)), is("Conflicts", number(found.Conflicts)), is("Unusable", number(found.Unusable)),
+	}
+}
+
+// reverify admits the kept refusals of a source that verify today.
+func reverify(r *request) (*page, error) {
+	why, err := r.why("reverify")
+	if err != nil {
+		return nil, err
+	}
+	source := r.PostFormValue("source")
+	done, err := call(r, &control.ReverifyRefusals, control.ReverifyRefusalsRequest{Explained: why, Source: source})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Verified again", Back: &link{Text: "Refusals of " + source, Href: to("/refusals", "source", source)}, Blocks: []block{{Facts: reverifyFacts(done)}}}
+	if done.Next != nil {
+		p.Blocks = append(p.Blocks, block{Text: "There are more than fit into one step: verify again to go on.", Links: []link{{Text: "Go on", Href: to("/refusals/reverify", "source", source)}}})
+	}
+	return p, nil
 }

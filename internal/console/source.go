@@ -1,0 +1,208 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/pretty"
+)
+
+// listSources shows the sources.
+func listSources(r *request) (*page, error) {
+	found, err := call(r, &control.ListSources, control.ListSourcesRequest{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := call(r, &control.ListRoutes, control.ListRoutesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Sources", Lead: "The endpoints that take deliveries. They are made in the configuration file.", Blocks: []block{
+		{Table: tableOf(r, found, "No server was started with a source yet.", []string{"Source", "Provider", "Address", "State", "Since"}, func(s control.Source) []cell {
+			configured := "configured"
+			if !s.Configured {
+				configured = "not configured"
+			}
+			return []cell{
+				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(s.Address), state(configured), instant(s.CreatedAt),
+			}
+		})},
+		{ID: "routes", Title: "Routes", Table: routeTable(r, routes)},
+	}}, nil
+}
+
+// sourceView is what the page of a source is made of.
+type sourceView struct {
+	source   *control.SourceDetail
+	provider *control.Provider // nil if it is not known any more
+	events   inbox.Page[inbox.EventRow]
+	refusals inbox.Page[inbox.RefusalRow]
+}
+
+// showSource shows one source, and waits for its first delivery if there was none.
+func showSource(r *request) (*page, error) {
+	name := r.PathValue("name")
+	var v sourceView
+	var err error
+	if v.source, err = call(r, &control.ShowSource, control.SourceReference{Name: name}); err != nil {
+		return nil, err
+	}
+	v.provider, err = call(r, &control.ShowProvider, control.ProviderReference{Name: v.source.Provider})
+	if err != nil && control.ProblemOf(err).Code != control.CodeNotFound {
+		return nil, err
+	}
+	few := control.PageRequest{Limit: 5}
+	if v.events, err = call(r, &control.ListEvents, control.ListEventsRequest{PageRequest: few, Source: name}); err != nil {
+		return nil, err
+	}
+	if v.refusals, err = call(r, &control.ListRefusals, control.ListRefusalsRequest{PageRequest: few, Source: name}); err != nil {
+		return nil, err
+	}
+	return sourcePage(r, &v), nil
+}
+
+func sourcePage(r *request, v *sourceView) *page {
+	s := v.source
+	p := &page{Title: s.Name, Lead: join("Source of "+s.Provider, s.Tenant), Back: &link{Text: "Sources", Href: "/sources"}}
+	switch {
+	case !s.Configured:
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The configuration of this server does not have this source: it takes no deliveries."}})
+	case len(v.events.Data) == 0 && len(v.refusals.Data) == 0:
+		p.Live = url.Values{"list": {"arrival"}, "source": {s.Name}}.Encode()
+		p.Refresh = 15 // also without a live list
+		p.Blocks = append(p.Blocks, block{ID: "waiting", Notice: &notice{
+			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with what is probably wrong.",
+		}})
+	}
+	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
+	p.Blocks = append(p.Blocks, block{ID: "address", Title: "The address to paste at the provider", Code: address})
+	if s.ExternalURL == "" {
+		p.Blocks[len(p.Blocks)-1].Text = "Put the address in front at which the sender reaches the public listener."
+	}
+	p.Blocks = append(p.Blocks, setupBlock(v))
+	if len(s.Secrets) > 0 {
+		p.Blocks = append(p.Blocks, block{ID: "secrets", Title: "Secrets", Text: "Several may be valid at the same time, the newest first: that is how they are rotated.", Table: tableOf(r, inbox.Page[control.SecretSlot]{Data: s.Secrets}, "", []string{"Read from", "Credential", "Accepted until"}, func(slot control.SecretSlot) []cell {
+			until := instantOf(slot.Until)
+			if slot.Until == nil {
+				until = text("no end")
+			}
+			return []cell{code(slot.From), text(slot.Credential), until}
+		})})
+	}
+	p.Blocks = append(p.Blocks, block{
+		ID: "test", Title: "Send a test", Text: "It signs a delivery with the source's own secret, as the provider would.",
+		Code: "oncegate send " + shellWord(s.Provider) + " --source " + shellWord(s.Name) + " --url http://127.0.0.1:8080/in/" + shellWord(s.Name),
+	})
+	p.Blocks = append(p.Blocks, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
+	p.Blocks = append(p.Blocks, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
+	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, inbox.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
+		types := or(strings.Join(route.Types, ", "), "all")
+		if route.Condition {
+			types += ", under a condition"
+		}
+		return []cell{linked(route.Name, to("/effects", "source", s.Name, "route", route.Name)), text(types), {Text: route.Target, Detail: join(route.Kind, route.Address)}, text(or(route.Order, "none"))}
+	})})
+	settings := []fact{is("Retention class", text(s.Class)), is("Known since", instant(s.CreatedAt)), is("Masked members", code(strings.Join(s.Redact, ", "))), is("Operations", text(strings.Join(s.Operations, ", ")))}
+	for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+		settings = append(settings, is(words(name), code(strings.Join(s.Settings[name], ", "))))
+	}
+	p.Blocks = append(p.Blocks, block{ID: "settings", Title: "Settings", Facts: facts(settings...)})
+	return p
+}
+
+// unpaged is a page of a list without its links: another page shows the rest.
+func unpaged[Row any](p inbox.Page[Row]) inbox.Page[Row] { return inbox.Page[Row]{Data: p.Data} }
+
+// setupBlock says what to do at the provider.
+func setupBlock(v *sourceView) block {
+	b := block{ID: "steps", Title: "At the provider"}
+	steps := []moment{
+		{Title: "Open the page of the provider on which webhooks are registered.", Detail: "Its documentation is linked below."},
+		{Title: "Paste the address above, and choose the types of events that the routes below take."},
+	}
+	if p := v.provider; p != nil {
+		switch p.Verifies {
+		case "none":
+		default:
+			steps = append(steps, moment{Title: "Copy the secret that it shows to where the source reads it from.", Detail: "It signs with " + p.Verifies + "; the signature proves the " + words(p.Proves) + "."})
+		}
+		if p.Retries != "" {
+			steps = append(steps, moment{Title: "Have it send a test.", Detail: "It tries a delivery again for " + p.Retries + "."})
+		}
+		if strings.HasPrefix(p.Docs, "https://") {
+			b.Links = []link{{Text: p.Title + ": documentation", Href: p.Docs}, {Text: "What the catalogue knows", Href: "/providers/" + url.PathEscape(p.Name)}}
+		}
+	}
+	b.Story = steps
+	return b
+}
+
+// shellWord is a name as a shell takes it. Names of sources are words already.
+func shellWord(name string) string {
+	if strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' }) {
+		return "<source>"
+	}
+	return name
+}
+
+func routeTable(r *request, found inbox.Page[inbox.RouteBacklog]) *table {
+	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled"}, func(b inbox.RouteBacklog) []cell {
+		return []cell{{Text: b.Route, Href: to("/effects", "source", b.Source, "route", b.Route), Detail: b.Source}, text(b.Target), text(backlogText(b))}
+	})
+}
+
+// listProviders shows the catalogue.
+func listProviders(r *request) (*page, error) {
+	found, err := call(r, &control.ListProviders, control.ListProvidersRequest{Text: r.query("text")})
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Providers", Lead: "The senders that Oncegate knows: how each signs, and where it says what an event is.", Blocks: []block{
+		{Filter: r.filterOf(field{Name: "text", Label: "Name, title or scheme", Kind: "search", Value: r.query("text")})},
+		{Table: tableOf(r, found, "No provider matches.", []string{"Provider", "Verifies", "Proves", "Id", "Order", "Tries again for"}, func(p control.ProviderRow) []cell {
+			return []cell{{Text: p.Title, Href: "/providers/" + url.PathEscape(p.Name), Detail: p.Name}, text(p.Verifies), text(words(p.Proves)), text(p.ID), text(p.Order), text(p.Retries)}
+		})},
+	}}, nil
+}
+
+// showProvider shows everything that is known about a provider.
+func showProvider(r *request) (*page, error) {
+	p, err := call(r, &control.ShowProvider, control.ProviderReference{Name: r.PathValue("name")})
+	if err != nil {
+		return nil, err
+	}
+	b := block{ID: "entry", Title: "In full", Body: &body{}}
+	if laid, ok := pretty.JSON(p.Entry, pretty.Options{}); ok {
+		b.Body.Text = laid.Text
+	}
+	out := &page{Title: p.Title, Lead: fmt.Sprintf("Use it as provider: %s", p.Name), Back: &link{Text: "Providers", Href: "/providers"}, Blocks: []block{
+		{Facts: facts(is("Verifies", text(p.Verifies)), is("The signature proves", text(words(p.Proves))), is("Id of an event", text(p.ID)), is("Order", text(p.Order)), is("Tries again for", text(p.Retries)))},
+	}}
+	if strings.HasPrefix(p.Docs, "https://") {
+		out.Blocks = append(out.Blocks, block{Links: []link{{Text: "Its documentation", Href: p.Docs}}})
+	}
+	out.Blocks = append(out.Blocks, b)
+	return out, nil
+}
+
+// backlogText says what of a route is not settled.
+func backlogText(b inbox.RouteBacklog) string {
+	var out []string
+	for _, one := range []struct {
+		n    int
+		text string
+	}{{b.Waiting, "waiting"}, {b.Claimed, "running"}, {b.Dead, "dead"}, {b.Indeterminate, "unknown"}} {
+		if one.n > 0 {
+			out = append(out, groupDigits(int64(one.n))+" "+one.text)
+		}
+	}
+	if b.Gone {
+		out = append(out, "the route is gone")
+	}
+	return or(strings.Join(out, ", "), "nothing")
+}
