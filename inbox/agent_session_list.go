@@ -13,20 +13,22 @@ import (
 
 // AgentSessionFilter narrows a list of sessions; a zero field does not.
 type AgentSessionFilter struct {
-	Source     string
-	Credential string
+	Source     string `json:"source,omitempty"`
+	Credential string `json:"credential,omitempty"`
 	// Run is exact.
-	Run string
+	Run string `json:"run,omitempty"`
 	// Callers takes the sessions that one of these credentials opened; nil takes those of all.
-	Callers []Caller
+	Callers []Caller `json:"callers,omitempty"`
 	// Open leaves out those that have expired or were revoked.
-	Open bool
+	Open bool `json:"open,omitempty"`
 	// Since is the earliest opening.
-	Since time.Time
-	// Before is the last ID of the page before this one; zero starts at the newest.
-	Before ID
+	Since time.Time `json:"-"`
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string `json:"-"`
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
-	Limit int
+	Limit int `json:"-"`
 }
 
 // Caller is a credential of a source of operations.
@@ -48,35 +50,57 @@ type AgentSessionRow struct {
 	State string `json:"state"`
 }
 
-const listAgentSessions = `
+const selectAgentSessions = `
 SELECT a.id, s.name, a.credential, a.run, a.operations, a.new_keys, a.contract, a.created_at, a.expires_at, a.revoked_at,
     CASE WHEN a.revoked_at IS NOT NULL THEN 'revoked' WHEN a.expires_at <= now() THEN 'expired' ELSE 'open' END
-FROM agent_session a JOIN source s ON s.id = a.source_id
-WHERE ($1::text = '' OR s.name = $1) AND ($2::text = '' OR a.credential = $2) AND ($3::text = '' OR a.run = $3)
-    AND (NOT $4::boolean OR a.revoked_at IS NULL AND a.expires_at > now())
-    AND ($5::uuid IS NULL OR a.id >= $5) AND ($6::uuid IS NULL OR a.id < $6)
-    AND ($8::text[] IS NULL OR (s.name, a.credential) IN (SELECT * FROM unnest($8::text[], $9::text[])))
-ORDER BY a.id DESC
-LIMIT $7`
+FROM (SELECT a.* FROM agent_session a`
 
-// AgentSessions gives one page of sessions, newest first.
-func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) ([]AgentSessionRow, error) {
-	var sources, credentials []string // nil: all
+const joinAgentSessions = ` ORDER BY a.id DESC LIMIT ?) a
+JOIN source s ON s.id = a.source_id
+ORDER BY a.id DESC`
+
+// AgentSessions gives one page of sessions, newest first. It returns [ErrCursor] for a cursor of
+// another list or filter.
+func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) (page Page[AgentSessionRow], err error) {
+	w := listWalk[AgentSessionRow, ID]{cursor: newListCursor[ID]("sessions", f), limit: f.Limit, place: func(r *AgentSessionRow) ID { return r.ID }}
+	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
+		return page, fmt.Errorf("listing sessions: %w", err)
+	}
+	since := idSince(f.Since)
+	var narrow row.Predicates
+	narrow.AddIf(f.Source != "", `a.source_id = (SELECT s.id FROM source s WHERE s.name = ?)`, f.Source)
+	narrow.AddIf(f.Credential != "", `a.credential = ?`, f.Credential)
+	narrow.AddIf(f.Run != "", `a.run = ?`, f.Run)
 	if f.Callers != nil {
-		sources, credentials = []string{}, []string{}
+		sources, credentials := []string{}, []string{}
+		for _, caller := range f.Callers {
+			sources, credentials = append(sources, caller.Source), append(credentials, caller.Credential)
+		}
+		narrow.Add(`((SELECT s.name FROM source s WHERE s.id = a.source_id), a.credential) IN (SELECT * FROM unnest(?::text[], ?::text[]))`, sources, credentials)
 	}
-	for _, caller := range f.Callers {
-		sources, credentials = append(sources, caller.Source), append(credentials, caller.Credential)
+	narrow.AddIf(f.Open, `a.revoked_at IS NULL AND a.expires_at > now()`)
+	narrow.AddIf(l.tenant != "", `(SELECT s.tenant FROM source s WHERE s.id = a.source_id) = ?`, l.tenant)
+	between := func(first, before ID) (p row.Predicates) {
+		p.AddIf(!first.IsZero(), `a.id >= ?`, first)
+		p.AddIf(!before.IsZero(), `a.id < ?`, before)
+		return p
 	}
-	rows, err := l.pool.Query(ctx, listAgentSessions, f.Source, f.Credential, f.Run, f.Open, firstIDSince(f.Since), f.Before, row.PageSize(f.Limit), sources, credentials)
-	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]AgentSessionRow, error) {
+		var s row.Statement
+		s.Add(selectAgentSessions).Where(append(between(later(since, to), from), narrow...)).Add(joinAgentSessions, limit)
+		return collect(ctx, l, &s, pgx.RowToStructByPos[AgentSessionRow])
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AgentSessionRow])
-	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
+	if len(narrow) > 0 {
+		w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+			var s row.Statement
+			s.Add(`SELECT a.id FROM agent_session a`).Where(between(since, from)).Add(` ORDER BY a.id DESC OFFSET ? - 1 LIMIT 1`, rows)
+			return l.edge(ctx, &s)
+		}
 	}
-	return out, nil
+	if page, err = w.page(ctx, l); err != nil {
+		return page, fmt.Errorf("listing sessions: %w", err)
+	}
+	return page, nil
 }
 
 const showAgentSession = `

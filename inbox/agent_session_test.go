@@ -61,7 +61,7 @@ func TestAgentSessions(t *testing.T) {
 
 	states := func(f inbox.AgentSessionFilter) string {
 		t.Helper()
-		rows, err := lister.AgentSessions(t.Context(), f)
+		rows, err := inboxtest.Rows(lister.AgentSessions(t.Context(), f))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,17 +18,19 @@ import (
 
 // ConflictFilter narrows a list of conflicts; a zero field does not.
 type ConflictFilter struct {
-	Source string
+	Source string `json:"source,omitempty"`
 	// Tenant is the event's: see [EventFilter].
-	Tenant string
+	Tenant string `json:"tenant,omitempty"`
 	// Event takes the conflicts of one event.
-	Event ID
+	Event ID `json:"event,omitzero"`
 	// Since takes payloads that were delivered since, also where they had been before.
-	Since time.Time
-	// Before is the last ID of the page before this one; zero starts at the newest.
-	Before ID
+	Since time.Time `json:"-"`
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string `json:"-"`
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
-	Limit int
+	Limit int `json:"-"`
 }
 
 // ConflictRow is one payload that was delivered under the id of an event that had
@@ -65,50 +67,58 @@ type ConflictRow struct {
 // is subtracted.
 const conflictColumns = `
 SELECT c.id, c.event_id, s.name, e.event_id, c.type, encode(c.sha256, 'hex'),
-    octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE $1::int END,
+    octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE ?::int END,
     c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, coalesce(e.tenant, s.tenant)
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = c.source_id`
 
-const listConflicts = conflictColumns + `
-WHERE ($2::text = '' OR s.name = $2)
-    AND ($3::uuid IS NULL OR c.event_id = $3)
-    AND ($4::timestamptz IS NULL OR c.last_seen_at >= $4)
-    AND ($5::uuid IS NULL OR c.id < $5)
-    AND ($6::text = '' OR coalesce(e.tenant, s.tenant) = $6)
-ORDER BY c.id DESC
-LIMIT $7`
-
-// Conflicts gives one page of the payloads that are kept, those first seen last
-// first.
-func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) ([]ConflictRow, error) {
-	rows, err := l.pool.Query(ctx, listConflicts, seal.Overhead, f.Source, f.Event, row.Micros(f.Since), f.Before, f.Tenant, row.PageSize(f.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("listing conflicts: %w", err)
+// Conflicts gives one page of the payloads that are kept, those first seen last first. It returns
+// [ErrCursor] for a cursor of another list or filter.
+func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[ConflictRow], err error) {
+	w := listWalk[ConflictRow, ID]{cursor: newListCursor[ID]("conflicts", f), limit: f.Limit, place: func(r *ConflictRow) ID { return r.ID }}
+	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
+		return page, fmt.Errorf("listing conflicts: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ConflictRow])
-	if err != nil {
-		return nil, fmt.Errorf("listing conflicts: %w", err)
+	var narrow row.Predicates
+	narrow.AddIf(f.Source != "", `c.source_id = (SELECT x.id FROM source x WHERE x.name = ?)`, f.Source)
+	narrow.AddIf(!f.Event.IsZero(), `c.event_id = ?`, f.Event)
+	narrow.AddIf(!f.Since.IsZero(), `c.last_seen_at >= ?`, row.Micros(f.Since))
+	narrow.AddIf(f.Tenant != "", `coalesce(e.tenant, s.tenant) = ?`, f.Tenant)
+	narrow.AddIf(l.tenant != "", `coalesce(e.tenant, s.tenant) = ?`, l.tenant)
+	between := func(from, to ID) (p row.Predicates) {
+		p.AddIf(!from.IsZero(), `c.id < ?`, from)
+		p.AddIf(!to.IsZero(), `c.id >= ?`, to)
+		return p
 	}
-	return out, nil
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]ConflictRow, error) {
+		var s row.Statement
+		s.Add(conflictColumns, seal.Overhead).Where(append(between(from, to), narrow...)).Add(` ORDER BY c.id DESC LIMIT ?`, limit)
+		return collect(ctx, l, &s, pgx.RowToStructByPos[ConflictRow])
+	}
+	if len(narrow) > 0 && f.Event.IsZero() {
+		w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+			var s row.Statement
+			s.Add(`SELECT c.id FROM conflict c`).Where(between(from, ID{})).Add(` ORDER BY c.id DESC OFFSET ? - 1 LIMIT 1`, rows)
+			return l.edge(ctx, &s)
+		}
+	}
+	if page, err = w.page(ctx, l); err != nil {
+		return page, fmt.Errorf("listing conflicts: %w", err)
+	}
+	return page, nil
 }
-
-const showConflict = conflictColumns + `
-WHERE c.id = $2`
 
 // Conflict gives one conflict, or [ErrNotFound].
 func (l *Lister) Conflict(ctx context.Context, id ID) (*ConflictRow, error) {
-	rows, err := l.pool.Query(ctx, showConflict, seal.Overhead, id)
+	var s row.Statement
+	s.Add(conflictColumns+` WHERE c.id = ?`, seal.Overhead, id)
+	rows, err := collect(ctx, l, &s, pgx.RowToStructByPos[ConflictRow])
 	if err != nil {
 		return nil, fmt.Errorf("reading conflict %s: %w", id, err)
 	}
-	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[ConflictRow])
-	if errors.Is(err, pgx.ErrNoRows) {
+	if len(rows) == 0 || l.tenant != "" && rows[0].Tenant != l.tenant {
 		return nil, fmt.Errorf("conflict %s: %w", id, ErrNotFound)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading conflict %s: %w", id, err)
-	}
-	return &row, nil
+	return &rows[0], nil
 }
 
 const readConflictBody = `SELECT key_id, body FROM conflict WHERE id = $1`
@@ -118,6 +128,9 @@ const readConflictBody = `SELECT key_id, body FROM conflict WHERE id = $1`
 func (l *Lister) ConflictBody(ctx context.Context, id ID) ([]byte, error) {
 	var keyID *int32
 	var body []byte
+	if err := l.allow(ctx, KindConflict, id); err != nil {
+		return nil, fmt.Errorf("payload of conflict %s: %w", id, err)
+	}
 	err := l.pool.QueryRow(ctx, readConflictBody, id).Scan(&keyID, &body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("payload of conflict %s: %w", id, ErrNotFound)

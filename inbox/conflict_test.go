@@ -29,7 +29,7 @@ func sum(body string) string {
 func (p *past) conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.ConflictRow, bodies []string) {
 	t.Helper()
 	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
-	rows, err := lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"})
+	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
-	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // ErrorClass is what kind of thing kept an effect from happening: coarser than its
@@ -109,47 +107,49 @@ type DeadFilter struct {
 // IsZero reports whether the filter takes everything.
 func (f DeadFilter) IsZero() bool { return f == DeadFilter{} }
 
-// The filter on an effect e, its route r, its event v and the event's source s.
-// An effect's id is never older than its event's.
-const NarrowEffects = `
-        ($1::text = '' OR s.name = $1)
-    AND ($2::text = '' OR v.type = $2)
-    AND ($3::text = '' OR r.name = $3)
-    AND ($4::text = '' OR r.target = $4)
-    AND ($5::text = '' OR e.reason = $5 OR ` + failure + ` = $5)
-    AND ($6::text = '' OR ` + errorClass + ` = $6)
-    AND ($7::text = '' OR v.event_id = $7)
-    AND ($8::text = '' OR EXISTS (SELECT FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version
-            AND strpos(lower(t.excerpt), lower($8)) > 0))
-    AND ($9::uuid IS NULL OR e.id >= $9 AND v.id >= $9)
-    AND ($10::uuid IS NULL OR v.id < $10)
-    AND ($11::text = '' OR coalesce(v.tenant, s.tenant) = $11)`
+// ofReason narrows effects e to those that are dead for a reason, or whose last attempt failed for it.
+const ofReason = `(e.reason = ? OR ` + failure + ` = ?)`
 
-// The same for an event v that is a dead letter itself. It is no longer one once
-// it has an effect.
-const narrowEvents = `
-        v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
-    AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = v.id)
-    AND ($1::text = '' OR s.name = $1)
-    AND ($2::text = '' OR v.type = $2)
-    AND $3::text = '' AND $4::text = ''
-    AND ($5::text = '' OR v.admission = $5)
-    AND ($6::text IN ('', 'admission'))
-    AND ($7::text = '' OR v.event_id = $7)
-    AND ($8::text = '' OR strpos(lower(v.admission_detail), lower($8)) > 0)
-    AND ($9::uuid IS NULL OR v.id >= $9)
-    AND ($10::uuid IS NULL OR v.id < $10)
-    AND ($11::text = '' OR coalesce(v.tenant, s.tenant) = $11)`
+// EffectPredicates are what the filter asks of an effect e. It is told by the effect alone: the columns of others are
+// looked up for each, so that a statement begins with the effects that it is about. An effect's id is never older than
+// its event's.
+func (f *DeadFilter) EffectPredicates() (p row.Predicates) {
+	since, until := idSince(f.Since), idSince(f.Until)
+	p = routesOf(f.Source, f.Route, f.Target)
+	if f.EventID != "" {
+		p = append(p, func(s *row.Statement) {
+			s.Add(`e.event_id = ANY (`)
+			bySender(s, f.Source, f.EventID)
+			s.Add(`)`)
+		})
+	}
+	p.AddIf(!f.Since.IsZero(), `e.id >= ? AND e.event_id >= ?`, since, since)
+	p.AddIf(!f.Until.IsZero(), `e.event_id < ?`, until)
+	p.AddIf(f.Type != "", ofType, f.Type)
+	p.AddIf(f.Tenant != "", effectTenant, f.Tenant)
+	p.AddIf(f.Reason != "", ofReason, f.Reason, f.Reason)
+	p.AddIf(f.ErrorClass != "", `(SELECT `+errorClass+` FROM route r WHERE r.id = e.route_id) = ?`, string(f.ErrorClass))
+	p.AddIf(f.Text != "", `(SELECT true FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version AND strpos(lower(t.excerpt), lower(?)) > 0 LIMIT 1)`, f.Text)
+	return p
+}
 
-// Args are the parameters $1 to $11.
-func (f *DeadFilter) Args() []any {
-	until := pgtype.UUID{}
-	if !f.Until.IsZero() {
-		until = pgtype.UUID{Bytes: FirstID(f.Until), Valid: true}
+// deadEvent says of an event v that it is a dead letter itself. It is no longer one once it has an effect.
+const deadEvent = `v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
+        AND (SELECT true FROM effect x WHERE x.event_id = v.id LIMIT 1) IS NULL`
+
+// eventPredicates are what the filter asks of an event v that is a dead letter itself; never says that it asks for what
+// no event has.
+func (f *DeadFilter) eventPredicates() (p row.Predicates, never bool) {
+	if f.Route != "" || f.Target != "" || f.ErrorClass != "" && f.ErrorClass != ErrorAdmission {
+		return nil, true
 	}
-	return []any{
-		f.Source, f.Type, f.Route, f.Target, f.Reason, string(f.ErrorClass), f.EventID, pgtext.Clean(f.Text, 1024), firstIDSince(f.Since), until, f.Tenant,
-	}
+	p.AddIf(f.Source != "", `v.source_id = (SELECT s.id FROM source s WHERE s.name = ?)`, f.Source)
+	p.AddIf(f.Type != "", `v.type = ?`, f.Type)
+	p.AddIf(f.Reason != "", `v.admission = ?`, f.Reason)
+	p.AddIf(f.EventID != "", `v.event_id = ?`, f.EventID)
+	p.AddIf(f.Tenant != "", ofTenant, f.Tenant)
+	p.AddIf(f.Text != "", `strpos(lower(v.admission_detail), lower(?)) > 0`, f.Text)
+	return append(p, eventsBetween(idSince(f.Since), idSince(f.Until))...), false
 }
 
 // DeadRow is one dead letter: an effect, or an event that nothing can be done for.
@@ -178,31 +178,32 @@ type DeadRow struct {
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// Two pages, each from the index of its kind of dead letter, and the newest of
-// both. The last attempt is looked up for the rows of the page alone.
-const listDead = `
+// Two pages, each from the index of its kind of dead letter, and the newest of both. What is joined, the class and the
+// last attempt are looked up for the rows of the page alone.
+const (
+	selectDead = `
 SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, coalesce(t.reason, ''), d.class, d.code, d.attempts, d.rearms, d.version,
     d.received_at, coalesce(t.finished_at, d.died_at), coalesce(t.excerpt, d.said), t.excerpt_key_id, t.excerpt_sealed, d.tenant
 FROM (
     (SELECT e.id, v.id AS event, s.name AS source, v.event_id, v.type, r.name AS route, r.target, e.reason, ` + errorClass + ` AS class,
         coalesce(e.last_code, '') AS code, e.attempts, e.rearms, e.version, v.received_at, NULL::timestamptz AS died_at, '' AS said, coalesce(v.tenant, s.tenant) AS tenant
-    FROM effect e
+    FROM (SELECT e.* FROM effect e WHERE e.state = 'dead'`
+	selectDeadEvents = `
+        ORDER BY e.id DESC
+        LIMIT ?) e
     JOIN route r ON r.id = e.route_id
     JOIN inbox_event v ON v.id = e.event_id
-    JOIN source s ON s.id = v.source_id
-    WHERE e.state = 'dead' AND ($12::uuid IS NULL OR e.id < $12) AND ` + NarrowEffects + `
-    ORDER BY e.id DESC
-    LIMIT $13)
+    JOIN source s ON s.id = v.source_id)
     UNION ALL
     (SELECT v.id, v.id, s.name, v.event_id, v.type, '', '', v.admission, 'admission', '', 0, 0, 0, v.received_at, v.received_at,
         coalesce(v.admission_detail, ''), coalesce(v.tenant, s.tenant)
-    FROM inbox_event v
-    JOIN source s ON s.id = v.source_id
-    WHERE ($12::uuid IS NULL OR v.id < $12) AND ` + narrowEvents + `
-    ORDER BY v.id DESC
-    LIMIT $13)
+    FROM (SELECT v.* FROM inbox_event v WHERE `
+	joinDead = `
+        ORDER BY v.id DESC
+        LIMIT ?) v
+    JOIN source s ON s.id = v.source_id)
     ORDER BY id DESC
-    LIMIT $13) d
+    LIMIT ?) d
 LEFT JOIN LATERAL (
     SELECT t.finished_at, t.reason, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
     FROM effect_attempt t
@@ -211,21 +212,72 @@ LEFT JOIN LATERAL (
     LIMIT 1) t ON true
 ORDER BY d.id DESC`
 
-// Dead gives one page of dead letters, newest first: those before the ID, or the
-// newest if it is zero.
-func (l *Lister) Dead(ctx context.Context, f DeadFilter, before ID, limit int) ([]DeadRow, error) {
+	edgeOfDead       = `(SELECT e.id FROM effect e WHERE e.state = 'dead'`
+	edgeOfDeadEvents = ` ORDER BY e.id DESC LIMIT ?) UNION ALL (SELECT v.id FROM inbox_event v WHERE v.admission IN ('unusable', 'beyond_retention')`
+	edgeOfBoth       = ` ORDER BY v.id DESC LIMIT ?) ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
+)
+
+// PageRequest says which page of a list is asked for; the zero PageRequest is the first one.
+type PageRequest struct {
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	Before ID
+	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	Limit int
+}
+
+// Dead gives one page of dead letters, newest first. It returns [ErrCursor] for a cursor of another
+// list or filter, and [ErrSealed] for a search in what is sealed.
+func (l *Lister) Dead(ctx context.Context, f DeadFilter, p PageRequest) (Page[DeadRow], error) {
+	page, err := l.dead(ctx, f, p)
+	if err != nil {
+		return page, fmt.Errorf("listing dead letters: %w", err)
+	}
+	return page, nil
+}
+
+func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Page[DeadRow], err error) {
 	if err := f.CheckText(ctx, l.pool); err != nil {
-		return nil, err
+		return page, err
 	}
-	rows, err := l.pool.Query(ctx, listDead, append(f.Args(), before, row.PageSize(limit))...)
-	if err != nil {
-		return nil, fmt.Errorf("listing dead letters: %w", err)
+	asked := f
+	asked.Since, asked.Until = time.Time{}, time.Time{}
+	w := listWalk[DeadRow, ID]{cursor: newListCursor[ID]("dead", asked), limit: p.Limit, place: func(r *DeadRow) ID { return r.ID }}
+	if w.from, err = w.cursor.begin(p.Cursor, p.Before); err != nil {
+		return page, err
 	}
-	out, err := pgx.CollectRows(rows, l.deadRow)
-	if err != nil {
-		return nil, fmt.Errorf("listing dead letters: %w", err)
+	effects, events := l.deadPredicates(&f)
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]DeadRow, error) {
+		var s row.Statement
+		s.Add(selectDead).And(effectsBetween(to, from)).And(effects)
+		s.Add(selectDeadEvents, limit).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(joinDead, limit, limit)
+		return collect(ctx, l, &s, l.deadRow)
 	}
-	return out, nil
+	if !f.IsZero() || l.tenant != "" {
+		w.edge = l.edgeOfDead(idSince(f.Since))
+	}
+	return w.page(ctx, l)
+}
+
+// deadPredicates are what is asked of dead effects and of dead events.
+func (l *Lister) deadPredicates(f *DeadFilter) (effects, events row.Predicates) {
+	effects = f.EffectPredicates()
+	effects.AddIf(l.tenant != "", effectTenant, l.tenant)
+	events, never := f.eventPredicates()
+	events.AddIf(l.tenant != "", ofTenant, l.tenant)
+	events.AddIf(never, `false`)
+	return effects, events
+}
+
+// edgeOfDead is where a window of that many dead letters ends, of both kinds together.
+func (l *Lister) edgeOfDead(since ID) func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+	return func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+		var s row.Statement
+		s.Add(edgeOfDead).And(effectsBetween(since, from)).Add(edgeOfDeadEvents, rows)
+		s.And(eventsBetween(since, from)).Add(edgeOfBoth, rows, rows)
+		return l.edge(ctx, &s)
+	}
 }
 
 // deadRow reads one dead letter; what was said and cannot be opened says so itself.
@@ -265,10 +317,10 @@ func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	var sealed bool
 	if err := pool.QueryRow(ctx, hasSealedText).Scan(&sealed); err != nil {
-		return fmt.Errorf("searching dead letters: %w", err)
+		return fmt.Errorf("looking for what is sealed: %w", err)
 	}
 	if sealed {
-		return fmt.Errorf("searching dead letters: %w", ErrSealed)
+		return ErrSealed
 	}
 	return nil
 }
@@ -276,19 +328,19 @@ func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 // EachDead calls do for every dead letter that the filter takes, newest first,
 // reading them page by page. It stops at the first error of do.
 func (l *Lister) EachDead(ctx context.Context, f DeadFilter, do func(*DeadRow) error) error {
-	for before := (ID{}); ; {
-		page, err := l.Dead(ctx, f, before, row.MaxPage)
+	for next := (PageRequest{Limit: row.MaxPage}); ; {
+		page, err := l.Dead(ctx, f, next)
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if err := do(&page[i]); err != nil {
+		for i := range page.Data {
+			if err := do(&page.Data[i]); err != nil {
 				return err
 			}
 		}
-		if len(page) < row.MaxPage {
+		if !page.HasMore {
 			return nil
 		}
-		before = page[len(page)-1].ID
+		next.Cursor = page.Next
 	}
 }

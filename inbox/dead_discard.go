@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Discard is a decision that dead letters will not happen.
@@ -74,22 +76,23 @@ var ErrBound = errors.New("more match than allowed")
 // audit entry.
 const discardChunk = 200
 
-const findDead = `
+// The oldest of each kind first.
+const (
+	findDead = `
 (SELECT e.id, false, e.revision
 FROM effect e
-JOIN route r ON r.id = e.route_id
-JOIN inbox_event v ON v.id = e.event_id
-JOIN source s ON s.id = v.source_id
-WHERE e.state = 'dead' AND ` + NarrowEffects + `
+WHERE e.state = 'dead'`
+	findDeadEvents = `
 ORDER BY e.id
-LIMIT $12)
+LIMIT ?)
 UNION ALL
 (SELECT v.id, true, 0
 FROM inbox_event v
-JOIN source s ON s.id = v.source_id
-WHERE ` + narrowEvents + `
+WHERE ` + deadEvent + ` `
+	findDeadLimit = `
 ORDER BY v.id
-LIMIT $12)`
+LIMIT ?)`
+)
 
 const findDeadByID = `
 SELECT a.id, e.id IS NULL, coalesce(e.revision, 0), coalesce(e.state, v.admission),
@@ -184,7 +187,12 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 		if err := d.Filter.CheckText(ctx, e.pool); err != nil {
 			return nil, err
 		}
-		rows, err := e.pool.Query(ctx, findDead, append(d.Filter.Args(), d.Max+1)...)
+		events, never := d.Filter.eventPredicates()
+		events.AddIf(never, `false`)
+		var find row.Statement
+		find.Add(findDead).And(d.Filter.EffectPredicates()).Add(findDeadEvents, d.Max+1).And(events).Add(findDeadLimit, d.Max+1)
+		sql, args := find.SQL()
+		rows, err := e.pool.Query(ctx, sql, args...)
 		if err != nil {
 			return nil, err
 		}

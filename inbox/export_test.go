@@ -24,16 +24,6 @@ var (
 	SettleInStreams     = settleInObtainedStreams
 )
 
-// Statements about dead letters, for the tests of their plans.
-const (
-	ListDead  = listDead
-	GroupDead = groupDead
-	FindDead  = findDead
-)
-
-// DeadArgs are the parameters of a filter, and those that follow them.
-func DeadArgs(f DeadFilter, more ...any) []any { return append(f.Args(), more...) }
-
 // WorkStatements are those that are given effects by their ids, for the tests of
 // their plans.
 var WorkStatements = map[string]string{

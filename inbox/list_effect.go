@@ -14,19 +14,27 @@ import (
 
 // EffectFilter narrows a list of effects; a zero field does not.
 type EffectFilter struct {
-	Source string
+	Source string `json:"source,omitempty"`
 	// Type is the event's, exact.
-	Type  string
-	Route string
-	State string
+	Type   string `json:"type,omitempty"`
+	Route  string `json:"route,omitempty"`
+	Target string `json:"target,omitempty"`
+	State  string `json:"state,omitempty"`
+	// Reason is why an effect is in its state, exact.
+	Reason string `json:"reason,omitempty"`
+	// EventID is the sender's, exact.
+	EventID string `json:"event_id,omitempty"`
 	// Tenant is the event's: see [EventFilter].
-	Tenant string
-	// Since is the earliest time the effect was recorded.
-	Since time.Time
-	// Before is the last ID of the page before this one; zero starts at the newest.
-	Before ID
+	Tenant string `json:"tenant,omitempty"`
+	// Since and Until are the earliest time the effect was recorded, and the end of those times.
+	Since time.Time `json:"-"`
+	Until time.Time `json:"-"`
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string `json:"-"`
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
-	Limit int
+	Limit int `json:"-"`
 }
 
 // EffectRow is one line of a list of effects.
@@ -50,43 +58,199 @@ type EffectRow struct {
 	Tenant string `json:"tenant,omitempty"`
 }
 
-const listEffects = `
-SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item, coalesce(e.tenant, s.tenant)
-FROM effect x
-JOIN route r ON r.id = x.route_id
-JOIN inbox_event e ON e.id = x.event_id
-JOIN source s ON s.id = e.source_id
-WHERE ($1::text = '' OR s.name = $1)
-  AND ($2::text = '' OR e.type = $2)
-  AND ($3::text = '' OR r.name = $3)
-  AND ($4::text = '' OR x.state = $4)
-  AND ($5::uuid IS NULL OR x.id >= $5)
-  AND ($6::uuid IS NULL OR x.id < $6)
-  AND ($7::uuid IS NULL OR x.event_id = $7 AND x.item <= $10)
-  AND ($8::text = '' OR coalesce(e.tenant, s.tenant) = $8)
-ORDER BY x.id DESC
-LIMIT $9`
+// The statements of the list of effects. The rows of the page are found first, on the effect alone, as of events.
+const (
+	selectEffects = `
+SELECT e.id, e.event_id, s.name, v.event_id, v.type, r.name, r.target, e.state, coalesce(e.reason, ''),
+    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant)
+FROM (
+    SELECT e.id, e.event_id, e.route_id, e.state, e.reason, e.attempts, e.last_code, e.next_at, e.item
+    FROM `
+	joinEffects = `
+    ORDER BY e.id DESC
+    LIMIT ?) e
+JOIN route r ON r.id = e.route_id
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source s ON s.id = v.source_id
+ORDER BY e.id DESC`
+
+	joinItems = `
+    ORDER BY e.event_id, e.route_id, e.item
+    LIMIT ?) e
+JOIN route r ON r.id = e.route_id
+JOIN inbox_event v ON v.id = e.event_id
+JOIN source s ON s.id = v.source_id
+ORDER BY e.item`
+
+	edgeOfEffects = ` ORDER BY e.id DESC OFFSET ? - 1 LIMIT 1`
+)
+
+// routesOf narrows effects e to the routes that a filter names by their source, their name and their target. It is asked
+// of each effect: the + 0 keeps the planner from reading an index of all events for the routes in it.
+func routesOf(source, route, target string) (p row.Predicates) {
+	var in row.Predicates
+	in.AddIf(source != "", `s.name = ?`, source)
+	in.AddIf(route != "", `r.name = ?`, route)
+	in.AddIf(target != "", `r.target = ?`, target)
+	p.AddAround(`e.route_id + 0 = ANY (ARRAY(SELECT r.id FROM route r JOIN source s ON s.id = r.source_id WHERE `, in, `))`)
+	return p
+}
+
+// What is asked of the event of an effect e is looked up for each effect, so that the planner cannot begin with all
+// events that answer it.
+const (
+	ofType       = `(SELECT v.type FROM inbox_event v WHERE v.id = e.event_id) = ?`
+	effectTenant = `(SELECT coalesce(v.tenant, s.tenant) FROM inbox_event v JOIN source s ON s.id = v.source_id WHERE v.id = e.event_id) = ?`
+)
+
+// bySender puts an array of the events of a sender's id into a statement: one for each source.
+func bySender(s *row.Statement, source, eventID string) {
+	s.Add(`ARRAY(SELECT v.id FROM inbox_event v WHERE v.event_id = ? AND v.source_id = ANY (ARRAY(SELECT s.id FROM source s`, eventID)
+	var p row.Predicates
+	p.AddIf(source != "", `s.name = ?`, source)
+	s.Where(p).Add(`)))`)
+}
+
+// Effects gives one page of effects, newest first. It returns [ErrCursor] for a cursor of another
+// list or filter.
+func (l *Lister) Effects(ctx context.Context, f EffectFilter) (Page[EffectRow], error) {
+	page, err := l.effects(ctx, f)
+	if err != nil {
+		return page, fmt.Errorf("listing effects: %w", err)
+	}
+	return page, nil
+}
+
+// readEffects gives the newest of the effects e that from puts into a statement.
+func (l *Lister) readEffects(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EffectRow, error) {
+	var s row.Statement
+	s.Add(selectEffects)
+	from(&s)
+	s.Where(p).Add(joinEffects, limit)
+	return collect(ctx, l, &s, pgx.RowToStructByPos[EffectRow])
+}
+
+func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectRow], err error) {
+	w := listWalk[EffectRow, ID]{cursor: newListCursor[ID]("effects", f), limit: f.Limit, place: func(r *EffectRow) ID { return r.ID }}
+	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+		return page, err
+	}
+	since, routes := idSince(f.Since), routesOf(f.Source, f.Route, f.Target)
+	var narrow row.Predicates // what is asked of each effect beside its route and state
+	narrow.AddIf(f.Type != "", ofType, f.Type)
+	narrow.AddIf(f.Reason != "", `e.reason = ?`, f.Reason)
+	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
+	narrow.AddIf(l.tenant != "", effectTenant, l.tenant)
+	rare := rareStates(f.State)
+	if rare != nil && len(narrow) == 0 && f.EventID == "" {
+		if by := effectsByRoute(f.State); by != nil {
+			w.read = func(ctx context.Context, from, _ ID, limit int) ([]EffectRow, error) {
+				return l.readEffects(ctx, func(s *row.Statement) {
+					s.Add(`route o CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = o.id`)
+					by(s)
+					s.And(effectsBetween(since, from)).Add(` ORDER BY e.route_id DESC, e.id DESC LIMIT ?) e`, limit)
+				}, routes, limit)
+			}
+			return w.page(ctx, l)
+		}
+	}
+	narrow = append(routes, narrow...)
+	narrow.AddIf(f.State != "", `e.state || '' = ?`, f.State)
+	if f.EventID != "" {
+		w.read = func(ctx context.Context, from, _ ID, limit int) ([]EffectRow, error) {
+			return l.readEffects(ctx, func(s *row.Statement) {
+				s.Add(`(SELECT e.* FROM effect e WHERE e.event_id = ANY (`)
+				bySender(s, f.Source, f.EventID)
+				s.Add(`) OFFSET 0) e`)
+			}, append(effectsBetween(since, from), narrow...), limit)
+		}
+		return w.page(ctx, l)
+	}
+	var walked row.Predicates // what has an index in the order of the list
+	walked.AddIf(f.State == string(EffectDead), `e.state = 'dead'`)
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]EffectRow, error) {
+		return l.readEffects(ctx, row.Is(`effect e`), append(append(effectsBetween(later(since, to), from), walked...), narrow...), limit)
+	}
+	if len(narrow) == len(walked) {
+		return w.page(ctx, l)
+	}
+	w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+		var s row.Statement
+		s.Add(`SELECT e.id FROM effect e`).Where(append(effectsBetween(since, from), walked...)).Add(edgeOfEffects, rows)
+		return l.edge(ctx, &s)
+	}
+	w.fewFirst = rare != nil
+	w.few = func(ctx context.Context, from ID, limit int) ([]EffectRow, bool, error) {
+		beyond := append(effectsBetween(since, from), narrow...)
+		if rare != nil {
+			var s row.Statement
+			whole, err := l.isFew(ctx, rare.count(&s))
+			if err != nil {
+				return nil, false, err
+			}
+			if whole {
+				rows, err := l.readEffects(ctx, rare.effects, beyond, limit)
+				return rows, true, err
+			}
+		}
+		if len(routes) == 0 {
+			return nil, false, nil
+		}
+		var s row.Statement
+		f.countBySource(&s)
+		if whole, err := l.isFew(ctx, &s); !whole || err != nil {
+			return nil, false, err
+		}
+		rows, err := l.readEffects(ctx, f.bySource, beyond, limit)
+		return rows, true, err
+	}
+	return w.page(ctx, l)
+}
 
 // shownItems is how many items of each of its lists an event shows.
 const shownItems = 100
 
-// Effects gives one page of effects, newest first.
-func (l *Lister) Effects(ctx context.Context, f EffectFilter) ([]EffectRow, error) {
-	return l.effects(ctx, f, ID{})
+// effectsOf gives the effects of one event; of those that are items of lists, the first of each list.
+func (l *Lister) effectsOf(ctx context.Context, event ID) ([]EffectRow, error) {
+	return l.readEffects(ctx, row.Is(`(SELECT e.* FROM effect e WHERE e.event_id = ? AND e.item <= ? OFFSET 0) e`, event, shownItems), nil, row.MaxPage)
 }
 
-func (l *Lister) effects(ctx context.Context, f EffectFilter, event ID) ([]EffectRow, error) {
-	rows, err := l.pool.Query(ctx, listEffects,
-		f.Source, f.Type, f.Route, f.State, firstIDSince(f.Since), f.Before, event, f.Tenant, row.PageSize(f.Limit), shownItems)
-	if err != nil {
-		return nil, fmt.Errorf("listing effects: %w", err)
+// effectsByRoute gives the condition of a state whose index begins with the route: the newest of each route are read,
+// and the newest of those.
+func effectsByRoute(state string) func(*row.Statement) {
+	switch EffectState(state) {
+	case EffectIndeterminate:
+		return row.Is(` AND e.state = 'indeterminate'`)
+	case EffectHeld:
+		return row.Is(` AND e.state = 'held'`)
+	default:
+		return nil
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EffectRow])
-	if err != nil {
-		return nil, fmt.Errorf("listing effects: %w", err)
-	}
-	return out, nil
+}
+
+// addSources puts the sources whose effects the filter takes into a statement.
+func (f *EffectFilter) addSources(s *row.Statement) {
+	var p row.Predicates
+	p.AddIf(f.Source != "", `s.name = ?`, f.Source)
+	p.AddIf(f.Route != "", `r.name = ?`, f.Route)
+	p.AddIf(f.Target != "", `r.target = ?`, f.Target)
+	s.Add(`ARRAY(SELECT s.id FROM source s JOIN route r ON r.source_id = s.id`).Where(p).Add(`)`)
+}
+
+// countBySource counts the effects of the events of those sources, and bySource gives them. Of sources that have few
+// events they are found through the index of the events' keys, and the table of effects is not walked for them. Each
+// event is looked up by itself.
+func (f *EffectFilter) countBySource(s *row.Statement) {
+	s.Add(`SELECT count(*) FROM (SELECT FROM (SELECT v.id FROM inbox_event v WHERE v.source_id = ANY (`)
+	f.addSources(s)
+	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) v CROSS JOIN LATERAL (
+    SELECT FROM (SELECT) one LEFT JOIN LATERAL (SELECT FROM effect e WHERE e.event_id = v.id LIMIT ?) e ON true) e LIMIT ?) c`, few+1, few+1, few+1)
+}
+
+func (f *EffectFilter) bySource(s *row.Statement) {
+	s.Add(`(SELECT e.* FROM (SELECT v.id FROM inbox_event v WHERE v.source_id = ANY (`)
+	f.addSources(s)
+	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) v CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.event_id = v.id LIMIT ?) e OFFSET 0) e`, 2*few, 2*few)
 }
 
 // AttemptRow is one attempt of an effect.
@@ -145,6 +309,9 @@ ORDER BY version, attempt`
 // Effect gives one effect by our id. It returns [ErrNotFound] if there is none.
 func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	var d EffectDetail
+	if err := l.allow(ctx, KindEffect, id); err != nil {
+		return nil, fmt.Errorf("effect %s: %w", id, err)
+	}
 	err := l.pool.QueryRow(ctx, showEffect, id).Scan(
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt, &d.Item,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -75,20 +76,6 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 	return out, nil
 }
 
-// The items of one list are found through the unique index of events, routes and items, and
-// not through that of all effects: a page of a list reads that list and nothing else.
-const listItems = `
-SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
-       x.attempts, coalesce(x.last_code, ''), x.next_at, x.item, coalesce(e.tenant, s.tenant)
-FROM effect x
-JOIN route r ON r.id = x.route_id
-JOIN inbox_event e ON e.id = x.event_id
-JOIN source s ON s.id = e.source_id
-WHERE x.event_id = $1 AND x.route_id = $2 AND x.item > coalesce((SELECT b.item FROM effect b WHERE b.id = $4), 0)
-  AND ($3::text = '' OR x.state = $3)
-ORDER BY x.item
-LIMIT $5`
-
 // ErrNoList is returned for an effect that became no list.
 var ErrNoList = errors.New("the effect became no list")
 
@@ -98,30 +85,70 @@ FROM effect h
 WHERE h.id = $1`
 
 // Items gives one page of the items of the list that an effect became, in the order of
-// the list. Of the filter it uses State, Before and Limit: Before is the last item of the
-// page before this one. It returns [ErrNotFound], and [ErrNoList] for an effect that
-// became no list.
-func (l *Lister) Items(ctx context.Context, list ID, f EffectFilter) ([]EffectRow, error) {
+// the list. Of the filter it uses State, Cursor, Before and Limit. It returns [ErrNotFound],
+// [ErrNoList] for an effect that became no list, and [ErrCursor] for a cursor of another one.
+func (l *Lister) Items(ctx context.Context, list ID, f EffectFilter) (page Page[EffectRow], err error) {
 	var event ID
 	var route int32
 	var item int
 	var items bool
-	err := l.pool.QueryRow(ctx, readListPlace, list).Scan(&event, &route, &item, &items)
+	if err = l.allow(ctx, KindEffect, list); err == nil {
+		err = l.pool.QueryRow(ctx, readListPlace, list).Scan(&event, &route, &item, &items)
+	}
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, fmt.Errorf("list %s: %w", list, ErrNotFound)
+	case errors.Is(err, pgx.ErrNoRows), errors.Is(err, ErrNotFound):
+		return page, fmt.Errorf("list %s: %w", list, ErrNotFound)
 	case err != nil:
-		return nil, fmt.Errorf("reading list %s: %w", list, err)
+		return page, fmt.Errorf("reading list %s: %w", list, err)
 	case item > 0 || !items:
-		return nil, fmt.Errorf("list %s: %w", list, ErrNoList)
+		return page, fmt.Errorf("list %s: %w", list, ErrNoList)
 	}
-	rows, err := l.pool.Query(ctx, listItems, event, route, f.State, f.Before, row.PageSize(f.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("listing the items of %s: %w", list, err)
+	if page, err = l.items(ctx, list, event, route, f); err != nil {
+		return page, fmt.Errorf("listing the items of %s: %w", list, err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EffectRow])
-	if err != nil {
-		return nil, fmt.Errorf("listing the items of %s: %w", list, err)
+	return page, nil
+}
+
+const readItemPlace = `SELECT coalesce((SELECT e.item FROM effect e WHERE e.id = $1), 0)`
+
+// The items of one list are found through the unique index of events, routes and items, and not through that of all
+// effects: a page of a list reads that list and nothing else.
+func (l *Lister) items(ctx context.Context, list, event ID, route int32, f EffectFilter) (page Page[EffectRow], err error) {
+	w := listWalk[EffectRow, int64]{
+		cursor: newListCursor[int64]("items", struct {
+			List  ID
+			State string
+		}{list, f.State}),
+		limit: f.Limit, place: func(r *EffectRow) int64 { return int64(r.Item) },
 	}
-	return out, nil
+	var before int64
+	if !f.Before.IsZero() {
+		if err := l.pool.QueryRow(ctx, readItemPlace, f.Before).Scan(&before); err != nil {
+			return page, err
+		}
+	}
+	if w.from, err = w.cursor.begin(f.Cursor, before); err != nil {
+		return page, err
+	}
+	between := func(from, to int64) (p row.Predicates) {
+		p.Add(`e.event_id = ? AND e.route_id = ? AND e.item > ?`, event, route, from)
+		p.AddIf(to > 0, `e.item <= ?`, to)
+		return p
+	}
+	w.read = func(ctx context.Context, from, to int64, limit int) ([]EffectRow, error) {
+		p := between(from, to)
+		p.AddIf(f.State != "", `e.state || '' = ?`, f.State)
+		var s row.Statement
+		s.Add(selectEffects).Add(`effect e`).Where(p).Add(joinItems, limit)
+		return collect(ctx, l, &s, pgx.RowToStructByPos[EffectRow])
+	}
+	if f.State != "" {
+		w.edge = func(ctx context.Context, from int64, rows int) (int64, time.Time, error) {
+			var s row.Statement
+			s.Add(`SELECT e.item, v.received_at FROM effect e JOIN inbox_event v ON v.id = e.event_id`).Where(between(from, 0)).
+				Add(` ORDER BY e.item OFFSET ? - 1 LIMIT 1`, rows)
+			return l.numberEdge(ctx, &s)
+		}
+	}
+	return w.page(ctx, l)
 }

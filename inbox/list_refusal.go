@@ -15,19 +15,22 @@ import (
 
 // RefusalFilter narrows a list of refusals; a zero field does not.
 type RefusalFilter struct {
-	Source string
+	Source string `json:"source,omitempty"`
 	// Cause is exact.
-	Cause string
+	Cause string `json:"cause,omitempty"`
 	// Whole takes only those whose headers and body were kept.
-	Whole bool
+	Whole bool `json:"whole,omitempty"`
 	// Tenant is that of the source: nobody has proved who sent what was refused.
-	Tenant string
-	// Since is the earliest receipt.
-	Since time.Time
-	// Before is the last ID of the page before this one; zero starts at the newest.
-	Before ID
+	Tenant string `json:"tenant,omitempty"`
+	// Since and Until are the earliest receipt and the end of the receipts.
+	Since time.Time `json:"-"`
+	Until time.Time `json:"-"`
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string `json:"-"`
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
-	Limit int
+	Limit int `json:"-"`
 }
 
 // RefusalRow is one line of a list of refusals. Remote and the texts come from
@@ -47,31 +50,47 @@ type RefusalRow struct {
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// A refusal of a source that was since removed still has its row there: source
-// rows are never deleted.
-const listRefusals = `
-SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.url, r.remote, r.size, s.tenant
-FROM refusal r JOIN source s ON s.id = r.source_id
-WHERE ($1::text = '' OR s.name = $1)
-  AND ($2::text = '' OR r.cause = $2)
-  AND (NOT $3::boolean OR r.whole)
-  AND ($4::uuid IS NULL OR r.id >= $4)
-  AND ($5::uuid IS NULL OR r.id < $5)
-  AND ($6::text = '' OR s.tenant = $6)
-ORDER BY r.id DESC
-LIMIT $7`
+// A refusal of a source that was since removed still has its row there: source rows are never deleted. Of each source
+// the newest are read, through the index of sources, and of those the newest: a source that refuses seldom is found as
+// fast as one that does nothing else.
+const (
+	selectRefusals = `
+SELECT o.id, s.name, o.received_at, o.cause, o.diagnosis, o.whole, o.method, o.url, o.remote, o.size, s.tenant
+FROM source s
+CROSS JOIN LATERAL (
+    SELECT o.* FROM refusal o WHERE o.source_id = s.id`
+	selectRefusalsOf = `
+    ORDER BY o.source_id DESC, o.id DESC LIMIT ?) o`
+	orderRefusals = `
+ORDER BY o.id DESC
+LIMIT ?`
+)
 
-// Refusals gives one page of refused deliveries, newest first.
-func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) ([]RefusalRow, error) {
-	rows, err := l.pool.Query(ctx, listRefusals, f.Source, f.Cause, f.Whole, firstIDSince(f.Since), f.Before, f.Tenant, row.PageSize(f.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("listing refusals: %w", err)
+// Refusals gives one page of refused deliveries, newest first. At most 10,000 are kept of a source, so they are not
+// searched in parts. It returns [ErrCursor] for a cursor of another list or filter.
+func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[RefusalRow], err error) {
+	w := listWalk[RefusalRow, ID]{cursor: newListCursor[ID]("refusals", f), limit: f.Limit, place: func(r *RefusalRow) ID { return r.ID }}
+	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+		return page, fmt.Errorf("listing refusals: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RefusalRow])
-	if err != nil {
-		return nil, fmt.Errorf("listing refusals: %w", err)
+	var sources, rows row.Predicates
+	sources.AddIf(f.Source != "", `s.name = ?`, f.Source)
+	sources.AddIf(f.Tenant != "", `s.tenant = ?`, f.Tenant)
+	sources.AddIf(l.tenant != "", `s.tenant = ?`, l.tenant)
+	rows.AddIf(f.Cause != "", `o.cause = ?`, f.Cause)
+	rows.AddIf(f.Whole, `o.whole`)
+	rows.AddIf(!f.Since.IsZero(), `o.id >= ?`, idSince(f.Since))
+	w.read = func(ctx context.Context, from, _ ID, limit int) ([]RefusalRow, error) {
+		beyond := rows.With()
+		beyond.AddIf(!from.IsZero(), `o.id < ?`, from)
+		var s row.Statement
+		s.Add(selectRefusals).And(beyond).Add(selectRefusalsOf, limit).Where(sources).Add(orderRefusals, limit)
+		return collect(ctx, l, &s, pgx.RowToStructByPos[RefusalRow])
 	}
-	return out, nil
+	if page, err = w.page(ctx, l); err != nil {
+		return page, fmt.Errorf("listing refusals: %w", err)
+	}
+	return page, nil
 }
 
 // RefusalDetail is a refusal with what was kept of its request.
@@ -95,6 +114,9 @@ func (l *Lister) Refusal(ctx context.Context, id ID) (*RefusalDetail, error) {
 	var d RefusalDetail
 	var headers []byte
 	var keyID *int32
+	if err := l.allow(ctx, KindRefusal, id); err != nil {
+		return nil, fmt.Errorf("refusal %s: %w", id, err)
+	}
 	err := l.pool.QueryRow(ctx, showRefusal, id).Scan(&d.ID, &d.Source, &d.ReceivedAt, &d.Cause, &d.Diagnosis, &d.Whole,
 		&d.Method, &d.URL, &d.Remote, &d.Size, &d.Provider, &keyID, &headers, &d.Body, &d.Tenant)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -88,7 +89,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLost", name, err)
 		}
 	}
-	if _, err := inbox.NewLister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark}); !errors.Is(err, seal.ErrLost) {
+	if _, err := inboxtest.Rows(inbox.NewLister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("looking for a key without the secret: %v, want ErrLost", err)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
 // After an outage there are hundreds of unknown outcomes: one decision ends them, each audited, and a
@@ -20,7 +21,7 @@ func TestResolveMany(t *testing.T) {
 		o.event(t, fmt.Sprint("agent:charge:", i), "indeterminate")
 	}
 	o.event(t, "agent:charge:dead", "dead")
-	groups, err := lister.UnknownGroups(t.Context(), inbox.UnknownFilter{Route: "r0"})
+	groups, err := inboxtest.Rows(lister.UnknownGroups(t.Context(), inbox.UnknownFilter{Route: "r0"}))
 	if err != nil || len(groups) != 1 || groups[0].Count != many || groups[0].Source != "agents" || groups[0].Target != "t" {
 		t.Fatalf("%+v, %v", groups, err)
 	}

@@ -108,7 +108,7 @@ func (b *streamBook) show(ref string) *inbox.StreamDetail {
 
 func (b *streamBook) audited(stream int64) []inbox.AuditRow {
 	b.t.Helper()
-	rows, err := b.lister.Audit(b.t.Context(), inbox.AuditFilter{Object: fmt.Sprintf("stream/%d", stream)})
+	rows, err := inboxtest.Rows(b.lister.Audit(b.t.Context(), inbox.AuditFilter{Object: fmt.Sprintf("stream/%d", stream)}))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestStreamsAreListed(t *testing.T) {
 	b.blocked(blocked, dead)
 	list := func(f inbox.StreamFilter) []int64 {
 		t.Helper()
-		rows, err := b.lister.Streams(t.Context(), f)
+		rows, err := inboxtest.Rows(b.lister.Streams(t.Context(), f))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestStreamsAreListed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	rows, err := b.lister.Streams(t.Context(), inbox.StreamFilter{})
+	rows, err := inboxtest.Rows(b.lister.Streams(t.Context(), inbox.StreamFilter{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
@@ -43,7 +44,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 	}{
 		"events": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Events(t.Context(), inbox.EventFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Events(t.Context(), inbox.EventFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.EventRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{
@@ -54,21 +55,21 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"effects": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Effects(t.Context(), inbox.EffectFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Effects(t.Context(), inbox.EffectFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.EffectRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{"acme": "evt_10/acme guid_5/acme evt_4/acme evt_2/acme evt_1/acme", "globex": "evt_9/globex evt_3/globex", "nobody": ""},
 		},
 		"dead letters": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Dead(t.Context(), inbox.DeadFilter{Tenant: tenant}, inbox.ID{}, 50)
+				rows, err := inboxtest.Rows(b.lister.Dead(t.Context(), inbox.DeadFilter{Tenant: tenant}, inbox.PageRequest{Limit: 50}))
 				return texts(rows, func(r inbox.DeadRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{"acme": "evt_8/acme evt_4/acme evt_2/acme evt_1/acme", "globex": "~7/globex evt_3/globex", "nobody": ""},
 		},
 		"groups of dead letters": {
 			func(tenant string) ([]string, error) {
-				groups, err := b.lister.DeadGroups(t.Context(), inbox.DeadFilter{Tenant: tenant})
+				groups, err := inboxtest.Rows(b.lister.DeadGroups(t.Context(), inbox.DeadFilter{Tenant: tenant}))
 				out := texts(groups, func(g inbox.DeadGroup) string { return g.Source + "/" + g.Reason })
 				slices.Sort(out)
 				return out, err
@@ -91,7 +92,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"conflicts": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Conflicts(t.Context(), inbox.ConflictFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Conflicts(t.Context(), inbox.ConflictFilter{Tenant: tenant}))
 				out := texts(rows, func(r inbox.ConflictRow) string { return r.EventID + "/" + r.Tenant })
 				slices.Sort(out)
 				return out, err
@@ -100,7 +101,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"refusals": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Refusals(t.Context(), inbox.RefusalFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Refusals(t.Context(), inbox.RefusalFilter{Tenant: tenant}))
 				out := texts(rows, func(r inbox.RefusalRow) string { return r.Source + "/" + r.Tenant })
 				slices.Sort(out)
 				return out, err
@@ -109,21 +110,21 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"the outbox": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Outbox(t.Context(), inbox.OutboxFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Outbox(t.Context(), inbox.OutboxFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.OutboxRow) string { return r.Source }), err
 			},
 			map[string]string{"acme": "stripe", "globex": ""},
 		},
 		"streams": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Streams(t.Context(), inbox.StreamFilter{Tenant: tenant})
+				rows, err := inboxtest.Rows(b.lister.Streams(t.Context(), inbox.StreamFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.StreamRow) string { return r.Key }), err
 			},
 			map[string]string{"acme": "guid_5 evt_1", "globex": "", "": "guid_6 guid_5 evt_1"},
 		},
 		"what is held for a person": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Undecided(t.Context(), inbox.StreamFilter{Tenant: tenant}, 0)
+				rows, err := inboxtest.Rows(b.lister.Undecided(t.Context(), inbox.StreamFilter{Tenant: tenant}, 0))
 				return texts(rows, func(u inbox.Undecided) string { return u.EventID }), err
 			},
 			map[string]string{"acme": "guid_5", "globex": "", "": "guid_5 guid_6"},
@@ -164,7 +165,7 @@ func TestTenantIsShown(t *testing.T) {
 	if err != nil || effect.Tenant != "globex" {
 		t.Errorf("the effect is %q's (%v), want globex's", effect.Tenant, err)
 	}
-	rows, err := b.lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "stripe"})
+	rows, err := inboxtest.Rows(b.lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "stripe"}))
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%v, %v", rows, err)
 	}

@@ -34,42 +34,59 @@ const heldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing',
 
 func forPerson(r Reason) bool { return r == ReasonNoKey || r == ReasonNoNumber || r == ReasonTie }
 
-const listUndecided = `
+// Of each route the oldest are read, through the index of what is held, and of those the oldest.
+const (
+	selectUndecided = `
 SELECT e.id, v.id, v.event_id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, e.route_id, e.sequence_key_hash, coalesce(trim_scale(e.sequence_number)::text, ''), e.reason,
     v.received_at, coalesce(st.id, 0), e.revision
-FROM effect e
+FROM (
+    SELECT e.*
+    FROM route r
+    JOIN source s ON s.id = r.source_id
+    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = r.id AND ` + heldForPerson
+	limitUndecided = ` ORDER BY e.route_id, e.id LIMIT ?) e`
+	joinUndecided  = `
+    ORDER BY e.id
+    LIMIT ?) e
 JOIN route r ON r.id = e.route_id
 JOIN source s ON s.id = r.source_id
 JOIN inbox_event v ON v.id = e.event_id
 LEFT JOIN stream st ON st.route_id = e.route_id AND st.key_hash = e.sequence_key_hash
-WHERE ` + heldForPerson + `
-    AND ($1::text = '' OR s.name = $1) AND ($2::text = '' OR r.name = $2)
-    AND ($3::bigint = 0 OR st.id = $3)
-    AND ($5::int[] IS NULL OR (st.route_id, st.key_hash) IN (SELECT * FROM unnest($5::int[], $6::bytea[])))
-    AND ($7::text = '' OR coalesce(v.tenant, s.tenant) = $7)
-ORDER BY e.id
-LIMIT $4`
+ORDER BY e.id`
+)
 
 // Undecided gives the oldest effects that are held for a person, those of one stream
 // if that is not 0. Of the filter it takes the source, the route, the tenant, the key and the limit.
-func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) ([]Undecided, error) {
+// There is no next page: the next ones show when these are decided.
+func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) (Page[Undecided], error) {
+	page, err := l.undecided(ctx, f, stream)
+	if err != nil {
+		return page, fmt.Errorf("listing effects held for a person: %w", err)
+	}
+	return page, nil
+}
+
+func (l *Lister) undecided(ctx context.Context, f StreamFilter, stream int64) (page Page[Undecided], err error) {
 	routes, hashes, err := l.keyed(ctx, f)
 	if err != nil {
-		return nil, fmt.Errorf("listing effects held for a person: %w", err)
+		return page, err
 	}
-	rows, err := l.pool.Query(ctx, listUndecided, f.Source, f.Route, stream, row.PageSize(f.Limit), routes, hashes, f.Tenant)
-	if err != nil {
-		return nil, fmt.Errorf("listing effects held for a person: %w", err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Undecided, err error) {
+	limit := row.PageSize(f.Limit)
+	var in, narrow row.Predicates
+	in.AddIf(f.Source != "", `s.name = ?`, f.Source)
+	in.AddIf(f.Route != "", `r.name = ?`, f.Route)
+	narrow.AddIf(stream != 0, `(e.route_id, e.sequence_key_hash) = (SELECT k.route_id, k.key_hash FROM stream k WHERE k.id = ?)`, stream)
+	narrow.AddIf(routes != nil, `(e.route_id, e.sequence_key_hash) IN (SELECT * FROM unnest(?::int[], ?::bytea[]))`, routes, hashes)
+	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
+	narrow.AddIf(l.tenant != "", effectTenant, l.tenant)
+	var s row.Statement
+	s.Add(selectUndecided).And(narrow).Add(limitUndecided, limit).Where(in).Add(joinUndecided, limit)
+	rows, err := collect(ctx, l, &s, func(row pgx.CollectableRow) (u Undecided, err error) {
 		var key streamKey
 		err = row.Scan(&u.Effect, &u.Event, &u.EventID, &u.Source, &u.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID,
 			&key.routeID, &key.hash, &u.Number, &u.Reason, &u.ReceivedAt, &u.Stream, &u.Revision)
 		u.Key, u.KeyMissing = key.open(l.keys)
 		return u, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing effects held for a person: %w", err)
-	}
-	return out, nil
+	return PageOf(rows, limit, func(Undecided) string { return "" }), err
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -46,7 +47,7 @@ func TestAReplayLeavesOutWhatACallerDidAgain(t *testing.T) {
 			first, _ := b.calledAgain(repeatable, c.child)
 			r := b.replays(replay.Config{})
 			p := plan(t, r, everything(), replay.Options{})
-			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+			items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 			if err != nil || len(items) == 0 || items[0].Effect == nil || *items[0].Effect != first {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -84,7 +85,7 @@ func TestARunLeavesOutWhatACallerDidAfterThePlan(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effect WHERE state = 'pending'`); n != 0 {
 		t.Error("the run charged again what a later call has charged")
 	}
-	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 	if err != nil || len(items) != 1 || items[0].Outcome != replay.ItemChanged || items[0].Detail == "" {
 		t.Errorf("%+v, %v: want it changed, with a reason", items, err)
 	}

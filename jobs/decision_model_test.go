@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -302,7 +303,7 @@ func (m *decisionModel) step(p *modelPlan) error {
 
 // allow judges what the steps of a plan have set going since it was last asked.
 func (m *decisionModel) allow(p *modelPlan) error {
-	items, err := m.replays.Items(m.tb.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemReplayed, Limit: 1000})
+	items, err := inboxtest.Rows(m.replays.Items(m.tb.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemReplayed, Limit: 1000}))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -41,12 +42,12 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 		}
 	}
 	for _, reason := range []string{"", reasons.Connect, string(inbox.ReasonExhausted)} {
-		groups, err := lister.DeadGroups(t.Context(), inbox.DeadFilter{Reason: reason})
+		groups, err := inboxtest.Rows(lister.DeadGroups(t.Context(), inbox.DeadFilter{Reason: reason}))
 		if err != nil || len(groups) != 1 || groups[0].Reason != reasons.Connect {
 			t.Errorf("grouped by %q: %+v, %v", reason, groups, err)
 		}
 	}
-	rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0)
+	rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{}))
 	if err != nil || len(rows) != 1 || rows[0].LastReason != reasons.Connect || rows[0].Said != why {
 		t.Errorf("%+v, %v", rows, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -55,7 +56,7 @@ func TestAListIsSummedUp(t *testing.T) {
 
 	var items []int
 	for before := (inbox.ID{}); ; {
-		page, err := lister.Items(t.Context(), id, inbox.EffectFilter{State: "dead", Before: before, Limit: 10})
+		page, err := inboxtest.Rows(lister.Items(t.Context(), id, inbox.EffectFilter{State: "dead", Before: before, Limit: 10}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestAListIsSummedUp(t *testing.T) {
 	if len(items) != failed {
 		t.Errorf("%d dead items are listed, want %d", len(items), failed)
 	}
-	if _, err := lister.Items(t.Context(), b.itemID(1), inbox.EffectFilter{}); !errors.Is(err, inbox.ErrNoList) {
+	if _, err := inboxtest.Rows(lister.Items(t.Context(), b.itemID(1), inbox.EffectFilter{})); !errors.Is(err, inbox.ErrNoList) {
 		t.Errorf("the list of an item: %v", err)
 	}
 	if _, err := lister.Items(t.Context(), inbox.NewID(time.Now()), inbox.EffectFilter{}); !errors.Is(err, inbox.ErrNotFound) {

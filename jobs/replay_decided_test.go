@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -142,7 +143,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			if err != nil || p.Summary.Outcomes[replay.ItemDecidedSince] != 1 || p.State != replay.Done {
 				t.Errorf("%+v, %v", p, err)
 			}
-			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince})
+			items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince}))
 			if err != nil || len(items) != 1 {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -276,7 +277,7 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 			if n := b.count(`SELECT count(*) FROM effect`); n != 0 {
 				t.Errorf("%d effects were made of an event that is %s", n, name)
 			}
-			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince})
+			items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{Outcome: replay.ItemDecidedSince}))
 			if err != nil || len(items) != 1 || !strings.Contains(items[0].Detail, " by "+decider+" at 20") || !strings.Contains(items[0].Detail, decided) {
 				t.Errorf("%+v, %v", items, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -101,7 +102,7 @@ func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
 			start(t, r, p)
 			run(t, r, p.ID)
 		}
-		items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+		items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 		if err != nil || len(items) != 1 || items[0].Outcome != replay.ItemLeftOut {
 			t.Fatalf("%+v, %v", items, err)
 		}

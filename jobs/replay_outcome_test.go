@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -34,7 +35,7 @@ func TestAnItemThatChangesDuringAStep(t *testing.T) {
 		WHERE o.outcome = 'replayed' AND e.state = 'pending' AND e.version = 2`); n != len(ids) {
 		t.Errorf("%d of %d effects were set going and say so", n, len(ids))
 	}
-	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 	if err != nil || len(items) != len(ids) {
 		t.Fatalf("%d items, %v", len(items), err)
 	}

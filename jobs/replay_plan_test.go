@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -57,7 +58,7 @@ func TestAPlanSaysWhatItLeavesOut(t *testing.T) {
 			}
 			r := b.replays(replay.Config{})
 			p := plan(t, r, replay.Scope{IDs: []inbox.ID{id}}, c.options)
-			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+			items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 			if err != nil || len(items) != 1 {
 				t.Fatalf("%+v, %v", items, err)
 			}
@@ -99,7 +100,7 @@ func TestABodyThatIsGoneIsSaid(t *testing.T) {
 			if row := b.row(id); row.State != "dead" || row.Version != 1 {
 				t.Errorf("%+v", row)
 			}
-			items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+			items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 			if err != nil || len(items) != 1 || (when == "plan") != (items[0].LeftOut == replay.LeftOutBodyGone) || (when == "run") != (items[0].Outcome == replay.ItemBodyGone) {
 				t.Errorf("%+v, %v", items, err)
 			}
@@ -146,7 +147,7 @@ func TestAPlanCanBeCancelledWhileItIsMade(t *testing.T) {
 		if items != 2 {
 			return
 		}
-		list, err := r.List(t.Context(), replay.Filter{State: replay.Planning})
+		list, err := inboxtest.Rows(r.List(t.Context(), replay.Filter{State: replay.Planning}))
 		if err != nil || len(list) != 1 || list[0].Summary.Items != 2 {
 			t.Errorf("%+v, %v", list, err)
 			return
@@ -193,7 +194,7 @@ func TestADuplicateActsOnItsOwner(t *testing.T) {
 	b.exec(`UPDATE effect SET state = 'duplicate', duplicate_of = $1, finished_at = now(), reason = NULL WHERE id <> $1`, ids[0])
 	r := b.replays(replay.Config{Page: 1})
 	p := plan(t, r, replay.Scope{IDs: ids[1:]}, replay.Options{})
-	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 	if err != nil || len(items) != 2 || items[0].Effect == nil || *items[0].Effect != ids[0] || items[0].Asked == nil ||
 		items[0].Action != replay.ActionReplay || items[1].LeftOut != replay.LeftOutListed {
 		t.Fatalf("%+v, %v", items, err)
@@ -263,7 +264,7 @@ func TestAJudgeIsHeard(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM river_job`); n != 0 {
 		t.Errorf("planning has made %d jobs", n)
 	}
-	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 	if err != nil || len(items) != len(ids) {
 		t.Fatalf("%d items, %v; new routes were not asked for", len(items), err)
 	}
@@ -280,7 +281,7 @@ func TestAJudgeIsHeard(t *testing.T) {
 			t.Errorf("judged %+v", e)
 		}
 	}
-	only, err := r.Items(t.Context(), p.ID, replay.ItemFilter{Verdict: replay.VerdictNoRoute})
+	only, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{Verdict: replay.VerdictNoRoute}))
 	if err != nil || len(only) != 1 || only[0].LeftOut != replay.LeftOutNoRoute {
 		t.Errorf("%+v, %v", only, err)
 	}
@@ -331,7 +332,7 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	start(t, r, beyond)
 	run(t, r, beyond.ID)
 	lister := inbox.NewLister(b.pool)
-	if rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0); err != nil || len(rows) != 0 {
+	if rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{})); err != nil || len(rows) != 0 {
 		t.Errorf("%+v, %v: an event with an effect is no dead letter", rows, err)
 	}
 	target := &sink{}
@@ -359,7 +360,7 @@ func TestAPlanTellsWhatAJudgeCannotRender(t *testing.T) {
 		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictDone}, {RouteID: b.routes[once], Verdict: replay.VerdictCannotRender}}
 	})})
 	p := plan(t, r, everything(), replay.Options{IncludeDiscarded: true, NewRoutes: true})
-	items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{})
+	items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{}))
 	if err != nil || len(items) != 2 || items[0].Action != replay.ActionReplay || items[0].Verdict != "" ||
 		items[1].LeftOut != replay.LeftOutCannotRender || items[1].Effect != nil || items[1].Route != once {
 		t.Errorf("%+v, %v", items, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -28,7 +29,7 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 
 	lister := inbox.NewLister(b.pool)
 	for want, lister := range map[string]*inbox.Lister{"try later": lister.WithKeyring(b.keyring), "its key is not in the keyring)": lister} {
-		rows, err := lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.ID{}, 0)
+		rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{}))
 		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Said, want) {
 			t.Errorf("%+v, %v, want %q", rows, err, want)
 		}
@@ -39,7 +40,7 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 		judged = append(judged, *r)
 		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
 	})})
-	_, listed := lister.Dead(t.Context(), text, inbox.ID{}, 0)
+	_, listed := inboxtest.Rows(lister.Dead(t.Context(), text, inbox.PageRequest{}))
 	_, grouped := lister.DeadGroups(t.Context(), text)
 	_, discarded := b.store("node-1").Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
 	_, planned := r.Plan(t.Context(), replay.PlanRequest{Scope: replay.Scope{DeadFilter: text}, Actor: actor})
@@ -57,16 +58,16 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `SELECT diff FROM replay_item WHERE diff_key_id = 1`).Scan(&stored); err != nil || bytes.Contains(stored, []byte("secret")) {
 		t.Errorf("stored is %q, %v", stored, err)
 	}
-	if items, err := r.Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || string(items[0].Diff) != `{"why":["secret"]}` {
+	if items, err := inboxtest.Rows(r.Items(t.Context(), p.ID, replay.ItemFilter{})); err != nil || len(items) != 1 || string(items[0].Diff) != `{"why":["secret"]}` {
 		t.Errorf("%+v, %v", items, err)
 	}
 	b.reseal(keyring(t, oldKey+"\n"+newKey+" active"))
 	b.keyring = keyring(t, newKey+" active")
-	if items, err := b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
+	if items, err := inboxtest.Rows(b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{})); err != nil || string(items[0].Diff) != `{"why":["secret"]}` {
 		t.Errorf("under another key: %+v, %v", items, err)
 	}
 	b.keyring = nil
-	if items, err := b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{}); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
+	if items, err := inboxtest.Rows(b.replays(replay.Config{}).Items(t.Context(), p.ID, replay.ItemFilter{})); err != nil || len(items) != 1 || items[0].Diff != nil || !strings.Contains(items[0].Detail, "key is not in the keyring") {
 		t.Errorf("without the key: %+v, %v", items, err)
 	}
 }

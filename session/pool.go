@@ -34,6 +34,11 @@ const (
 	PoolQueue PoolRole = "queue"
 	// PoolAdmin is for everything a person asks for.
 	PoolAdmin PoolRole = "admin"
+	// PoolList is for lists and for what is shown: nothing can be written through it, no
+	// statement of it runs longer than 2 s, and none reads a whole table where an index
+	// leads to what is asked for. 2 to 4 connections are enough, so that lists take little
+	// from deliveries, whoever asks for them.
+	PoolList PoolRole = "list"
 )
 
 // ErrSchemaName is returned by [OpenPool] for a schema name that is not a plain
@@ -97,6 +102,21 @@ func (r PoolRole) settings() Settings {
 			// are looked up one by one.
 			"enable_seqscan":   "off",
 			"random_page_cost": "1.1",
+		}
+	case PoolList:
+		return Settings{
+			"default_transaction_read_only":       "on",
+			"lock_timeout":                        "1000",
+			"statement_timeout":                   "2000",
+			"idle_in_transaction_session_timeout": "10000",
+			// A list is read window by window, in the order of an index. Sorting or hashing a
+			// table for it looks cheaper where the statistics are old.
+			"enable_seqscan":    "off",
+			"enable_bitmapscan": "off",
+			"enable_hashjoin":   "off",
+			"enable_mergejoin":  "off",
+			"enable_sort":       "off",
+			"jit":               "off",
 		}
 	default:
 		return Settings{"lock_timeout": "5000", "statement_timeout": "60000", "idle_in_transaction_session_timeout": "60000"}

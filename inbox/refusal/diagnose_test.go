@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/inbox/registry"
 )
@@ -74,7 +75,7 @@ func TestListRefusals(t *testing.T) {
 	startRefusals(t, refusals)
 	stopRefusals(t, refusals)
 	lister := inbox.NewLister(pool)
-	all, err := lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "shop"})
+	all, err := inboxtest.Rows(lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "shop"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestListRefusals(t *testing.T) {
 		"before": {inbox.RefusalFilter{Before: all[1].ID}, 1}, "limit": {inbox.RefusalFilter{Limit: 2}, 2},
 		"source": {inbox.RefusalFilter{Source: "nobody"}, 0}, "since": {inbox.RefusalFilter{Since: refusedAt.Add(time.Hour)}, 0},
 	} {
-		rows, err := lister.Refusals(t.Context(), test.filter)
+		rows, err := inboxtest.Rows(lister.Refusals(t.Context(), test.filter))
 		if err != nil || len(rows) != test.want {
 			t.Errorf("%s: %d rows, %v, want %d", name, len(rows), err, test.want)
 		}

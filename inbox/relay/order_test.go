@@ -386,7 +386,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 				t.Errorf("relayed %d, want the good one", n)
 			}
 			lister := inbox.NewLister(o.Pool)
-			rows, err := lister.Outbox(t.Context(), inbox.OutboxFilter{Refused: true})
+			rows, err := inboxtest.Rows(lister.Outbox(t.Context(), inbox.OutboxFilter{Refused: true}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +403,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			o.Want(t, 1, len(want)+1)
 
 			// What is about to be admitted is not discarded; what is refused is, with a reason.
-			all, err := lister.Outbox(t.Context(), inbox.OutboxFilter{Source: "gone"})
+			all, err := inboxtest.Rows(lister.Outbox(t.Context(), inbox.OutboxFilter{Source: "gone"}))
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%v, %v", all, err)
 			}

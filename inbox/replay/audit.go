@@ -181,7 +181,10 @@ func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
-		since := (&inbox.DeadFilter{Since: ask.Since}).Args()[8] // the first id of that time
+		var since inbox.ID // the first one of that time; none is NULL
+		if !ask.Since.IsZero() {
+			since = inbox.FirstID(ask.Since)
+		}
 		rows, err := tx.Query(ctx, readRun, ask.Source, ask.Run, ask.After, since, limit+1)
 		if err != nil {
 			return err

@@ -95,7 +95,9 @@ type ItemFilter struct {
 	Outcome ItemOutcome
 	// Open takes those that a run has not acted on yet.
 	Open bool
-	// After is the last position of the page before this one.
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string
+	// After, for callers that have no cursor, is the last position of the page before this one.
 	After int64
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
@@ -135,7 +137,7 @@ type Item struct {
 // What is left out has its outcome with the plan, and no run looks at it.
 const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
 
-const listItems = `
+const selectItems = `
 SELECT i.position, coalesce(o.made_id, i.effect_id), i.asked_id, i.event_id, coalesce(s.name, ''), coalesce(v.event_id, ''), coalesce(v.type, ''), coalesce(r.name, ''),
     coalesce(r.target, ''), coalesce(i.effect_version, 0), i.action, coalesce(i.left_out, ''), coalesce(i.verdict, ''),
     coalesce(` + itemOutcome + `, ''), coalesce(o.detail, ''), o.acted_at, coalesce(e.state, ''), i.diff, i.diff_key_id,
@@ -145,24 +147,39 @@ LEFT JOIN replay_outcome o ON o.replay_id = i.replay_id AND o.position = i.posit
 LEFT JOIN inbox_event v ON v.id = i.event_id
 LEFT JOIN source s ON s.id = v.source_id
 LEFT JOIN route r ON r.id = i.route_id
-LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
-WHERE i.replay_id = $1 AND i.position > $2
-    AND ($3::text = '' OR i.action = $3)
-    AND ($4::text = '' OR i.left_out = $4)
-    AND ($5::text = '' OR i.verdict = $5)
-    AND ($6::text = '' OR ` + itemOutcome + ` = $6)
-    AND (NOT $7 OR ` + itemOutcome + ` IS NULL)
-ORDER BY i.position
-LIMIT $8`
+LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)`
 
-// Items gives one page of a replay's items, in the order in which they are carried
-// out, with their diffs.
-func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) ([]Item, error) {
-	rows, err := r.pool.Query(ctx, listItems, id, f.After, string(f.Action), string(f.LeftOut), string(f.Verdict), string(f.Outcome), f.Open, row.PageSize(f.Limit))
+// Items gives one page of a replay's items, in the order in which they are carried out, with their diffs. It returns
+// [inbox.ErrCursor] for a cursor of another list or filter.
+func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Page[Item], error) {
+	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Item, int64]{
+		List: "replay items", Filter: []any{id, f.Action, f.LeftOut, f.Verdict, f.Outcome, f.Open}, Cursor: f.Cursor, From: f.After, Limit: f.Limit,
+		Place: func(i *Item) int64 { return i.Position },
+		Read: func(ctx context.Context, from int64, limit int) ([]Item, error) {
+			return r.items(ctx, id, f, from, limit)
+		},
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
+		return page, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
+	return page, nil
+}
+
+func (r *Store) items(ctx context.Context, id inbox.ID, f ItemFilter, from int64, limit int) ([]Item, error) {
+	var p row.Predicates
+	p.Add(`i.replay_id = ? AND i.position > ?`, id, from)
+	p.AddIf(f.Action != "", `i.action = ?`, string(f.Action))
+	p.AddIf(f.LeftOut != "", `i.left_out = ?`, string(f.LeftOut))
+	p.AddIf(f.Verdict != "", `i.verdict = ?`, string(f.Verdict))
+	p.AddIf(f.Outcome != "", itemOutcome+` = ?`, string(f.Outcome))
+	p.AddIf(f.Open, itemOutcome+` IS NULL`)
+	var s row.Statement
+	sql, args := s.Add(selectItems).Where(p).Add(` ORDER BY i.position LIMIT ?`, limit).SQL()
+	rows, err := r.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
 		var diff []byte
 		var keyID *int32
 		var plannedState, plannedReason *string
@@ -182,8 +199,4 @@ func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) ([]Item, e
 		}
 		return i, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the items of replay %s: %w", id, err)
-	}
-	return out, nil
 }

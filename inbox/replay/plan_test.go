@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -27,7 +26,8 @@ func TestScopePlan(t *testing.T) {
 	pool := inboxtest.Pool(t)
 	inboxtest.Source(t, pool, "stripe")
 	storetest.Crowd(t, pool)
-	plan := storetest.Explain(t, pool, replay.ScopeEffects, append((&inbox.DeadFilter{}).Args(), []string{"dead", "indeterminate"})...)
+	sql, args := replay.ScopeEffects(&replay.Scope{All: true})
+	plan := storetest.Explain(t, pool, sql, args...)
 	if !strings.Contains(plan, "effect_rest_idx") || strings.Contains(plan, "Seq Scan on effect") || strings.Contains(plan, "Seq Scan on inbox_event") {
 		t.Errorf("effects are not found through effect_rest_idx alone:\n%s", plan)
 	}

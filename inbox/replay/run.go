@@ -254,33 +254,40 @@ func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 	return r.Status(ctx, c.ID)
 }
 
-const listReplays = `
-SELECT ` + replayColumns + `
-FROM replay
-WHERE ($1::text = '' OR state = $1) AND ($2::uuid IS NULL OR id < $2) AND ($3::text = '' OR scope->>'tenant' = $3)
-ORDER BY id DESC
-LIMIT $4`
-
 // Filter narrows a list of replays; a zero field does not.
 type Filter struct {
 	State State
 	// Tenant takes the replays whose scope is narrowed to this tenant.
 	Tenant string
-	// Before is the last ID of the page before this one; zero starts at the newest.
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
 	Before inbox.ID
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
 
-// List gives one page of replays, newest first.
-func (r *Store) List(ctx context.Context, f Filter) ([]Replay, error) {
-	rows, err := r.pool.Query(ctx, listReplays, string(f.State), f.Before, f.Tenant, row.PageSize(f.Limit))
+// List gives one page of replays, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
+func (r *Store) List(ctx context.Context, f Filter) (inbox.Page[Replay], error) {
+	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Replay, inbox.ID]{
+		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
+		Place: func(r *Replay) inbox.ID { return r.ID },
+		Read: func(ctx context.Context, from inbox.ID, limit int) ([]Replay, error) {
+			var p row.Predicates
+			p.AddIf(f.State != "", `state = ?`, string(f.State))
+			p.AddIf(f.Tenant != "", `scope->>'tenant' = ?`, f.Tenant)
+			p.AddIf(!from.IsZero(), `id < ?`, from)
+			var s row.Statement
+			sql, args := s.Add(`SELECT `+replayColumns+` FROM replay`).Where(p).Add(` ORDER BY id DESC LIMIT ?`, limit).SQL()
+			rows, err := r.pool.Query(ctx, sql, args...)
+			if err != nil {
+				return nil, err
+			}
+			return pgx.CollectRows(rows, scanReplay)
+		},
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing replays: %w", err)
+		return page, fmt.Errorf("listing replays: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, scanReplay)
-	if err != nil {
-		return nil, fmt.Errorf("listing replays: %w", err)
-	}
-	return out, nil
+	return page, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Scope says what a plan is about: effects and events by id, or what a
@@ -91,18 +92,12 @@ ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FI
 	scopeEffects = `
 SELECT e.id
 FROM effect e
-JOIN route r ON r.id = e.route_id
-JOIN inbox_event v ON v.id = e.event_id
-JOIN source s ON s.id = v.source_id
-WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY ($12::text[]) AND ` + inbox.NarrowEffects + scopeOrder
+WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY (?::text[])`
 
 	scopeSettledEffects = `
 SELECT e.id
 FROM effect e
-JOIN route r ON r.id = e.route_id
-JOIN inbox_event v ON v.id = e.event_id
-JOIN source s ON s.id = v.source_id
-WHERE e.state = ANY ($12::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded') AND ` + inbox.NarrowEffects + scopeOrder
+WHERE e.state = ANY (?::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded')`
 
 	scopeIDs = `
 SELECT e.id
@@ -135,15 +130,7 @@ const (
 	scopeEvents = `
 SELECT v.id
 FROM inbox_event v
-JOIN source s ON s.id = v.source_id
-WHERE ($1::text = '' OR s.name = $1)
-    AND ($2::text = '' OR v.type = $2)
-    AND ($3::text = '' OR v.event_id = $3)
-    AND ($4::uuid IS NULL OR v.id >= $4)
-    AND ($5::uuid IS NULL OR v.id < $5)
-    AND CASE WHEN $6::text <> '' THEN v.admission = $6 AND v.discarded_at IS NULL ELSE v.admission IN ('ok', 'unrouted') END
-    AND ($7::text = '' OR coalesce(v.tenant, s.tenant) = $7)
-ORDER BY v.id`
+JOIN source s ON s.id = v.source_id`
 
 	scopeEventIDs = `
 SELECT v.id
@@ -160,11 +147,13 @@ func (s *Scope) effects(o Options) (sql string, args []any) {
 		return scopeIDs, []any{s.IDs, s.Tenant}
 	}
 	states := s.states(o)
-	args = append(s.Args(), states)
+	var found row.Statement
 	if slices.ContainsFunc(states, func(state string) bool { return inbox.EffectState(state).Settled() }) {
-		return scopeSettledEffects, args
+		found.Add(scopeSettledEffects, states)
+	} else {
+		found.Add(scopeEffects, states)
 	}
-	return scopeEffects, args
+	return found.And(s.EffectPredicates()).Add(scopeOrder).SQL()
 }
 
 // newEvents gives the statement that finds the events of the scope.
@@ -172,6 +161,19 @@ func (s *Scope) newEvents(o Options) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes, s.Tenant}
 	}
-	all := s.Args()
-	return scopeEvents, []any{s.Source, s.Type, s.EventID, all[8], all[9], s.admitted(), s.Tenant}
+	var p row.Predicates
+	if admitted := s.admitted(); admitted != "" {
+		p.Add(`v.admission = ? AND v.discarded_at IS NULL`, admitted)
+	} else {
+		p.Add(`v.admission IN ('ok', 'unrouted')`)
+	}
+	p.AddIf(s.Source != "", `s.name = ?`, s.Source)
+	p.AddIf(s.Type != "", `v.type = ?`, s.Type)
+	p.AddIf(s.EventID != "", `v.event_id = ?`, s.EventID)
+	p.AddIf(!s.Since.IsZero(), `v.id >= ?`, inbox.FirstID(s.Since))
+	p.AddIf(!s.Until.IsZero(), `v.id < ?`, inbox.FirstID(s.Until))
+	p.AddIf(s.Tenant != "", `coalesce(v.tenant, s.tenant) = ?`, s.Tenant)
+	var found row.Statement
+	found.Add(scopeEvents)
+	return found.Where(p).Add(` ORDER BY v.id`).SQL()
 }

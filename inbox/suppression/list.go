@@ -22,33 +22,44 @@ type Filter struct {
 	Target string
 	// Since is the earliest creation.
 	Since time.Time
-	// Before is the last ID of the page before this one; zero starts at the newest.
+	// Cursor is the Next of the page before this one; empty is the first page.
+	Cursor string
+	// Before, for callers that have no cursor, is the last ID of the page before this one.
 	Before inbox.ID
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
 
 // A page by primary key. Expired entries are left out: they hold for nothing, and prune removes them.
-const listEntries = `
+const selectEntries = `
 SELECT id, address, key_id, digest, target, reason, source_event, created_at, expires_at
 FROM suppression
-WHERE ($1::text = '' OR reason = $1)
-  AND ($2::text = '' OR target = $2)
-  AND created_at >= $3
-  AND ($4::uuid IS NULL OR id < $4)
-  AND (expires_at IS NULL OR expires_at > now())
-ORDER BY id DESC
-LIMIT $5`
+WHERE (expires_at IS NULL OR expires_at > now())`
 
-// List gives one page of the entries, newest first.
-func (s *Store) List(ctx context.Context, f Filter) ([]Row, error) {
-	var before *inbox.ID
-	if !f.Before.IsZero() {
-		before = &f.Before
-	}
-	rows, err := s.cfg.Pool.Query(ctx, listEntries, f.Reason, f.Target, f.Since, before, row.PageSize(f.Limit))
+// List gives one page of the entries, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
+func (s *Store) List(ctx context.Context, f Filter) (inbox.Page[Row], error) {
+	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Row, inbox.ID]{
+		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
+		Place: func(r *Row) inbox.ID { return r.ID },
+		Read:  func(ctx context.Context, from inbox.ID, limit int) ([]Row, error) { return s.list(ctx, f, from, limit) },
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing suppressed addresses: %w", err)
+		return page, fmt.Errorf("listing suppressed addresses: %w", err)
+	}
+	return page, nil
+}
+
+func (s *Store) list(ctx context.Context, f Filter, from inbox.ID, limit int) ([]Row, error) {
+	var p row.Predicates
+	p.AddIf(f.Reason != "", `reason = ?`, string(f.Reason))
+	p.AddIf(f.Target != "", `target = ?`, f.Target)
+	p.AddIf(!f.Since.IsZero(), `created_at >= ?`, row.Micros(f.Since))
+	p.AddIf(!from.IsZero(), `id < ?`, from)
+	var statement row.Statement
+	sql, args := statement.Add(selectEntries).And(p).Add(` ORDER BY id DESC LIMIT ?`, limit).SQL()
+	rows, err := s.cfg.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
 	}
 	var stored storedRow
 	var out []Row
@@ -56,10 +67,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Row, error) {
 		out = append(out, *s.shown(&stored))
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing suppressed addresses: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
 // shown opens the address of a row. One that cannot be opened is left out.

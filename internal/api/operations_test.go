@@ -95,6 +95,7 @@ func TestEveryOperationAnswersOfAnEmptyDatabase(t *testing.T) {
 				}
 				for _, every := range []bool{false, true} {
 					path, query := requestOf(d, every)
+					query.Del("after") // no page was before this one
 					status, header, text := get(t, client, path+"?"+query.Encode())
 					var page struct {
 						Data *[]any
@@ -115,6 +116,19 @@ func TestEveryOperationAnswersOfAnEmptyDatabase(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cursor is that of one list with one filter: another list refuses it, and says what to do.
+func TestCursorsOfOtherListsAreRefused(t *testing.T) {
+	t.Parallel()
+	client := serve(t, control.Everything("test"))
+	for _, path := range []string{"/events", "/effects", "/dead-letters", "/refusals", "/conflicts", "/streams", "/replays", "/audit", "/outbox", "/suppressions"} {
+		for _, cursor := range []string{"0199aaaa-0000-7000-8000-000000000001", "7", "AQAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+			if status, _, text := get(t, client, path+"?after="+cursor); status != 400 || !strings.Contains(string(text), "start again without it") {
+				t.Errorf("%s with the cursor %s: %d %s", path, cursor, status, text)
+			}
+		}
 	}
 }
 

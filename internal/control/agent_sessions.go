@@ -41,11 +41,11 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 		if err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.AgentSessionRow, error) {
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.AgentSessionRow], error) {
 			return s.lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Before: before, Limit: limit,
+				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: cursor, Limit: limit,
 			})
-		}, func(row *inbox.AgentSessionRow) inbox.ID { return row.ID })
+		})
 	},
 }
 

@@ -34,9 +34,9 @@ var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
 		if err := s.mayAudit(ctx, access, r.Object); err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.AuditRow, error) {
-			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Before: before, Limit: limit})
-		}, func(row *inbox.AuditRow) inbox.ID { return row.ID })
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.AuditRow], error) {
+			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: cursor, Limit: limit})
+		})
 	},
 }
 

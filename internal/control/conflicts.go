@@ -34,12 +34,11 @@ var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow
 		if err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.ConflictRow, error) {
-			rows, err := s.lister.Conflicts(ctx, inbox.ConflictFilter{
-				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Before: before, Limit: limit,
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.ConflictRow], error) {
+			return s.lister.Conflicts(ctx, inbox.ConflictFilter{
+				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: cursor, Limit: limit,
 			})
-			return rows, err
-		}, func(row *inbox.ConflictRow) inbox.ID { return row.ID })
+		})
 	},
 }
 

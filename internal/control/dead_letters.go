@@ -89,14 +89,12 @@ var ListDeadLetters = Operation[ListDeadLettersRequest, inbox.Page[DeadLetter]]{
 		if err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]DeadLetter, error) {
-			rows, err := s.lister.Dead(ctx, filter, before, limit)
-			out := make([]DeadLetter, len(rows))
-			for i, row := range rows {
-				out[i] = DeadLetter{PayloadHidden: access.hide(&row.Said), DeadRow: row}
-			}
-			return out, err
-		}, func(row *DeadLetter) inbox.ID { return row.ID })
+		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.DeadRow], error) {
+			return s.lister.Dead(ctx, filter, inbox.PageRequest{Cursor: cursor, Limit: limit})
+		})
+		return mapPage(rows, func(row inbox.DeadRow) DeadLetter {
+			return DeadLetter{PayloadHidden: access.hide(&row.Said), DeadRow: row}
+		}), err
 	},
 }
 
@@ -109,8 +107,7 @@ var GroupDeadLetters = Operation[DeadLetterFilter, inbox.Page[inbox.DeadGroup]]{
 		if err != nil {
 			return page, err
 		}
-		groups, err := s.lister.DeadGroups(ctx, filter)
-		return whole(groups), err
+		return s.lister.DeadGroups(ctx, filter)
 	},
 }
 

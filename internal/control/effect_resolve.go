@@ -182,6 +182,7 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 	}
 	out.Matched, out.Left = len(found), len(found)
 	out.Seen = seenOf(mapped(found, func(u inbox.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
-	out.Groups, err = s.lister.UnknownGroups(ctx, filter)
+	groups, err := s.lister.UnknownGroups(ctx, filter)
+	out.Groups = groups.Data
 	return out, err
 }

@@ -46,14 +46,12 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err := oneOf("state", r.State, effectStates()); err != nil {
 		return page, err
 	}
-	return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.EffectRow, error) {
+	return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
-			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, State: r.State, Since: r.Since, Before: before, Limit: limit,
+			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, State: r.State, Since: r.Since, Cursor: cursor, Limit: limit,
 		})
-	}, effectID)
+	})
 }
-
-func effectID(row *inbox.EffectRow) inbox.ID { return row.ID }
 
 // IDRequest names one thing by Oncegate's id.
 type IDRequest struct {
@@ -119,9 +117,9 @@ var ListItems = Operation[ListItemsRequest, inbox.Page[inbox.EffectRow]]{
 		if _, err := s.effect(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(after inbox.ID, limit int) ([]inbox.EffectRow, error) {
-			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Before: after, Limit: limit})
-		}, effectID)
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
+			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: cursor, Limit: limit})
+		})
 	},
 }
 
@@ -218,10 +216,9 @@ var GroupIndeterminates = Operation[GroupIndeterminatesRequest, inbox.Page[inbox
 		if err := ordered(r.Since, r.Until); err != nil {
 			return page, err
 		}
-		groups, err := s.lister.UnknownGroups(ctx, inbox.UnknownFilter{
+		return s.lister.UnknownGroups(ctx, inbox.UnknownFilter{
 			Source: r.Source, Type: r.Type, Route: r.Route, Target: r.Target, Tenant: tenant, Since: r.Since, Until: r.Until,
 		})
-		return whole(groups), err
 	},
 }
 

@@ -58,11 +58,11 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 		if err := oneOf("state", r.State, append(effectStates(), admissions()...)); err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.EventRow, error) {
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
-				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Before: before, Limit: limit,
+				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Cursor: cursor, Limit: limit,
 			})
-		}, func(row *inbox.EventRow) inbox.ID { return row.ID })
+		})
 	},
 }
 
@@ -83,7 +83,7 @@ var ShowEvent = Operation[EventReference, *inbox.EventDetail]{
 
 // event reads an event that the access may see.
 func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.EventDetail, error) {
-	event, err := s.lister.Event(ctx, ref)
+	event, err := s.lister.ForTenant(access.Tenant).Event(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

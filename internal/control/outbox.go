@@ -33,9 +33,9 @@ var ListOutbox = Operation[ListOutboxRequest, inbox.Page[inbox.OutboxRow]]{
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, parsePosition, func(after int64, limit int) ([]inbox.OutboxRow, error) {
-			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, After: after, Limit: limit})
-		}, func(row *inbox.OutboxRow) string { return strconv.FormatInt(row.ID, 10) })
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.OutboxRow], error) {
+			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: cursor, Limit: limit})
+		})
 	},
 }
 
@@ -54,7 +54,7 @@ var ReadOutboxPayload = Operation[OutboxReference, Content]{
 		if err != nil {
 			return Content{}, err
 		}
-		if len(rows) == 0 || rows[0].ID != r.ID {
+		if len(rows.Data) == 0 || rows.Data[0].ID != r.ID {
 			return Content{}, notFound("outbox row", strconv.FormatInt(r.ID, 10))
 		}
 		body, err := s.lister.OutboxBody(ctx, r.ID)

@@ -63,33 +63,46 @@ func (a Access) owns(tenant, what, ref string) error {
 
 func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
 
-// readPage reads a page of a list whose cursor is a value of a row. read is asked for one row more than the page has, as far as
-// that can be: whether it comes says whether there are more.
-func readPage[Row, Cursor any](r PageRequest, parse func(string) (Cursor, error), read func(after Cursor, limit int) ([]Row, error), cursor func(*Row) string) (page inbox.Page[Row], err error) {
+// readPage reads a page of a list of the inbox, whose cursor the list makes.
+func readPage[Row any](r PageRequest, read func(cursor string, limit int) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
 	}
-	var after Cursor
-	if r.After != "" {
-		if after, err = parse(r.After); err != nil {
-			return page, invalid("after: not a cursor of this list; use the next of the page before")
-		}
-	}
-	rows, err := read(after, min(limit+1, maxPage))
+	return read(r.After, limit)
+}
+
+// idPage reads a page of a list that is ordered by an id and short, so that its cursor is an id. read is asked for one row
+// more than the page has: whether it comes says whether there are more.
+func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page inbox.Page[Row], err error) {
+	limit, err := r.limit()
 	if err != nil {
 		return page, err
 	}
-	page = inbox.PageOf(rows, limit, func(row Row) string { return cursor(&row) })
+	var before inbox.ID
+	if r.After != "" {
+		if before, err = inbox.ParseID(r.After); err != nil {
+			return page, invalid("after: not a cursor of this list; use the next of the page before")
+		}
+	}
+	rows, err := read(before, min(limit+1, maxPage))
+	if err != nil {
+		return page, err
+	}
+	page = inbox.PageOf(rows, limit, func(row Row) string { return id(&row).String() })
 	if limit == maxPage && len(rows) == maxPage { // one more cannot be asked for: the next page may be empty
-		page.HasMore, page.Next = true, cursor(&rows[maxPage-1])
+		page.HasMore, page.Next = true, id(&rows[maxPage-1]).String()
 	}
 	return page, nil
 }
 
-// idPage is readPage for a list that is ordered by an id.
-func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (inbox.Page[Row], error) {
-	return readPage(r, inbox.ParseID, read, func(row *Row) string { return id(row).String() })
+// mapPage makes each row of a page one as it is shown.
+func mapPage[Row, Shown any](page inbox.Page[Row], show func(Row) Shown) inbox.Page[Shown] {
+	out := inbox.Page[Shown]{Data: make([]Shown, len(page.Data)), HasMore: page.HasMore, Next: page.Next, SearchedTo: page.SearchedTo}
+	for i, row := range page.Data {
+		out.Data[i] = show(row)
+	}
+	return out
 }
 
 // whole is the one page of a list that is always short.

@@ -111,7 +111,9 @@ func ProblemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
 		return &Problem{Code: CodeNotFound, Detail: err.Error()}
-	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID):
+	case errors.Is(err, inbox.ErrAmbiguousReference):
+		return &Problem{Code: CodeAmbiguous, Detail: err.Error()}
+	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, inbox.ErrCursor):
 		return &Problem{Code: CodeInvalid, Detail: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Problem{Code: CodeTimeout}

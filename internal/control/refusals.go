@@ -38,11 +38,11 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 		if err := oneOf("cause", r.Cause, receiver.Causes()); err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]inbox.RefusalRow, error) {
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.RefusalRow], error) {
 			return s.lister.Refusals(ctx, inbox.RefusalFilter{
-				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Before: before, Limit: limit,
+				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: cursor, Limit: limit,
 			})
-		}, func(row *inbox.RefusalRow) inbox.ID { return row.ID })
+		})
 	},
 }
 

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -34,9 +33,9 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[replay.Replay]]{
 		if err := oneOf("state", r.State, replayStates()); err != nil {
 			return page, err
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]replay.Replay, error) {
-			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Before: before, Limit: limit})
-		}, func(row *replay.Replay) inbox.ID { return row.ID })
+		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[replay.Replay], error) {
+			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: cursor, Limit: limit})
+		})
 	},
 }
 
@@ -117,19 +116,17 @@ var ListReplayItems = Operation[ListReplayItemsRequest, inbox.Page[ReplayItem]]{
 		if _, err := s.replay(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, parsePosition, func(after int64, limit int) ([]ReplayItem, error) {
-			rows, err := s.replays.Items(ctx, r.ID, replay.ItemFilter{
-				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, After: after, Limit: limit,
+		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[replay.Item], error) {
+			return s.replays.Items(ctx, r.ID, replay.ItemFilter{
+				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, Cursor: cursor, Limit: limit,
 			})
-			out := make([]ReplayItem, len(rows))
-			for i, row := range rows {
-				hidden := row.Diff != nil && !access.Scopes.Allow(ReadPayload)
-				if hidden {
-					row.Diff = nil
-				}
-				out[i] = ReplayItem{Item: row, PayloadHidden: hidden}
+		})
+		return mapPage(rows, func(row replay.Item) ReplayItem {
+			hidden := row.Diff != nil && !access.Scopes.Allow(ReadPayload)
+			if hidden {
+				row.Diff = nil
 			}
-			return out, err
-		}, func(row *ReplayItem) string { return strconv.FormatInt(row.Position, 10) })
+			return ReplayItem{Item: row, PayloadHidden: hidden}
+		}), err
 	},
 }

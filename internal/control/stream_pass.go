@@ -127,10 +127,11 @@ func missing(d *inbox.StreamDetail) string {
 
 // endUndecidedOf ends the wait of the effects of a stream that are held for a person.
 func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inbox.StreamDetail, r DecideStreamRequest, as inbox.UndecidedEnd) (out StreamPassed, err error) {
-	rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+	page, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
 	if err != nil {
 		return out, err
 	}
+	rows := page.Data
 	if len(rows) == 0 {
 		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d holds nothing for a person", stream.ID)}
 	}

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 )
@@ -50,20 +49,15 @@ var ListStreams = Operation[ListStreamsRequest, inbox.Page[Stream]]{
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, parsePosition, func(before int64, limit int) ([]Stream, error) {
-			filter.Before, filter.Limit = before, limit
-			rows, err := s.lister.Streams(ctx, filter)
-			out := make([]Stream, len(rows))
-			for i, row := range rows {
-				out[i] = Stream{PayloadHidden: access.hide(&row.Key), StreamRow: row}
-			}
-			return out, err
-		}, func(row *Stream) string { return strconv.FormatInt(row.ID, 10) })
+		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.StreamRow], error) {
+			filter.Cursor, filter.Limit = cursor, limit
+			return s.lister.Streams(ctx, filter)
+		})
+		return mapPage(rows, func(row inbox.StreamRow) Stream {
+			return Stream{PayloadHidden: access.hide(&row.Key), StreamRow: row}
+		}), err
 	},
 }
-
-// parsePosition reads the cursor of a list that is ordered by a number.
-func parsePosition(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
 
 // StreamReference names a stream.
 type StreamReference struct {
@@ -160,10 +154,8 @@ var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
 			return page, err
 		}
 		rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Limit: limit}, r.Stream)
-		out := make([]Undecided, len(rows))
-		for i, row := range rows {
-			out[i] = Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
-		}
-		return whole(out), err
+		return mapPage(rows, func(row inbox.Undecided) Undecided {
+			return Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
+		}), err
 	},
 }

@@ -43,16 +43,14 @@ var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression
 				return page, invalid("reason %q is %v", r.Reason, err)
 			}
 		}
-		return idPage(r.PageRequest, func(before inbox.ID, limit int) ([]Suppression, error) {
-			rows, err := s.suppressions.List(ctx, suppression.Filter{
-				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Before: before, Limit: limit,
+		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[suppression.Row], error) {
+			return s.suppressions.List(ctx, suppression.Filter{
+				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: cursor, Limit: limit,
 			})
-			out := make([]Suppression, len(rows))
-			for i, row := range rows {
-				out[i] = Suppression{PayloadHidden: access.hide(&row.Address), Row: row}
-			}
-			return out, err
-		}, func(row *Suppression) inbox.ID { return row.ID })
+		})
+		return mapPage(rows, func(row suppression.Row) Suppression {
+			return Suppression{PayloadHidden: access.hide(&row.Address), Row: row}
+		}), err
 	},
 }
 

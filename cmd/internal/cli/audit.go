@@ -19,11 +19,11 @@ func (s *shell) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.AuditRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.AuditRow], error) {
 				return lister.Audit(ctx, inbox.AuditFilter{
-					Actor: actor, Action: action, Object: object, Since: since, Before: before, Limit: limit,
+					Actor: actor, Action: action, Object: object, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
-			}, s.auditTable, func(row *inbox.AuditRow) any { return row.ID }, auditEntry)
+			}, s.auditTable, auditEntry)
 		},
 	}
 	flags := list.Flags()

@@ -39,10 +39,10 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
 				}
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.ConflictRow, error) {
-				filter.Before, filter.Limit = before, limit
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
+				filter.Cursor, filter.Before, filter.Limit = at.Cursor, at.Before, at.Limit
 				return lister.Conflicts(ctx, filter)
-			}, s.conflictTable, func(row *inbox.ConflictRow) any { return row.ID }, conflictEntry)
+			}, s.conflictTable, conflictEntry)
 		},
 	}
 	cmd.Flags().StringVar(&f.source, "source", "", "only this source")

@@ -110,7 +110,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := showRows(s, cmd, groups, s.deadGroupTable, deadGroupEntry); err != nil {
+					if err := showRows(s, cmd, groups.Data, s.deadGroupTable, deadGroupEntry); err != nil {
 						return err
 					}
 					return s.unknownBeneath(ctx, lister, filter)
@@ -118,15 +118,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 					return s.exportDead(ctx, lister, filter)
 				}
 				return showList(s, cmd, &pages, listing[inbox.DeadRow]{draw: s.deadTable, entry: deadEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.DeadRow], err error) {
-					from, err := beforeID(p.After, before)
-					if err != nil {
-						return page, err
-					}
-					rows, err := lister.Dead(ctx, filter, from, p.Limit+1)
-					if err != nil {
-						return page, err
-					}
-					return pageByID(rows, p.Limit, func(row *inbox.DeadRow) any { return row.ID }), nil
+					return lister.Dead(ctx, filter, inbox.PageRequest{Cursor: p.After, Before: before, Limit: p.Limit})
 				}})
 			})
 		},

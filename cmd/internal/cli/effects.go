@@ -57,13 +57,13 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if cmd.Flags().Changed("list") {
 				return s.listItems(cmd, listOf, &f, before)
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EffectRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 				return lister.Effects(ctx, inbox.EffectFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
 			}, func(rows []inbox.EffectRow) *table {
 				return s.effectTable(rows, true)
-			}, func(row *inbox.EffectRow) any { return row.ID }, effectEntry)
+			}, effectEntry)
 		},
 	}
 	f.add(list, strings.Join(effectStates(), ", "))

@@ -23,16 +23,16 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before 
 			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
 		}
 	}
-	return listFromDatabase(s, cmd, f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EffectRow, error) {
-		rows, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Before: before, Limit: limit})
+	return listFromDatabase(s, cmd, f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+		page, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
-			return nil, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
+			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
 		case errors.Is(err, inbox.ErrNoList):
-			return nil, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
+			return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
 		}
-		return rows, err
-	}, s.listItemTable, func(row *inbox.EffectRow) any { return row.ID }, effectEntry)
+		return page, err
+	}, s.listItemTable, effectEntry)
 }
 
 func (s *shell) listItemTable(rows []inbox.EffectRow) *table {

@@ -77,14 +77,14 @@ func (s *shell) resolveDry(cmd *cobra.Command, filter inbox.UnknownFilter) error
 			return err
 		}
 		matched := 0
-		for _, g := range groups {
+		for _, g := range groups.Data {
 			matched += g.Count
 		}
 		if s.output == "json" {
-			return s.json(map[string]any{"matched": matched, "groups": emptyList(groups)})
+			return s.json(map[string]any{"matched": matched, "groups": groups.Data})
 		}
 		if matched > 0 {
-			s.unknownGroupTable(groups).write(s.out, s.width())
+			s.unknownGroupTable(groups.Data).write(s.out, s.width())
 		}
 		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
 		return nil
@@ -149,7 +149,7 @@ func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbo
 		return err
 	}
 	return s.confirm(d, fmt.Sprintf("%s %d", r.As, len(r.Effects)), func() {
-		s.unknownGroupTable(groups).write(s.err, s.width())
+		s.unknownGroupTable(groups.Data).write(s.err, s.width())
 		if r.As == inbox.ResolveResend {
 			fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 		}
@@ -177,7 +177,11 @@ func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
 		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
 	}
 	for _, g := range groups {
-		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
+		count := inbox.Count(g.Count)
+		if g.More {
+			count = inbox.MaxCount + 1
+		}
+		t.add(count.String(), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
 	}
 	return t
 }
@@ -191,15 +195,15 @@ func (s *shell) unknownBeneath(ctx context.Context, lister *inbox.Lister, f inbo
 	groups, err := lister.UnknownGroups(ctx, inbox.UnknownFilter{
 		Source: f.Source, Tenant: f.Tenant, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
 	})
-	if err != nil || len(groups) == 0 {
+	if err != nil || len(groups.Data) == 0 {
 		return err
 	}
 	n := 0
-	for _, g := range groups {
+	for _, g := range groups.Data {
 		n += g.Count
 	}
 	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
 		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	s.unknownGroupTable(groups).write(s.out, s.width())
+	s.unknownGroupTable(groups.Data).write(s.out, s.width())
 	return nil
 }

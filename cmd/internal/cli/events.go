@@ -22,11 +22,11 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.EventRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
 				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Before: before, Limit: limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
-			}, s.eventTable, func(row *inbox.EventRow) any { return row.ID }, eventEntry)
+			}, s.eventTable, eventEntry)
 		},
 	}
 	f.add(list, strings.Join(states, ", "))

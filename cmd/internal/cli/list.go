@@ -210,42 +210,13 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
 }
 
-// pageByID makes a page of rows that are ordered by id, the newest first, of which one more than the limit was asked for.
-func pageByID[Row any](rows []Row, limit int, id func(*Row) any) inbox.Page[Row] {
-	page := inbox.PageOf(rows, limit, func(row Row) string { return fmt.Sprint(id(&row)) })
-	if !page.HasMore && limit == 1000 && len(rows) == limit { // the most that is read at once
-		page.HasMore, page.Next = true, fmt.Sprint(id(&rows[limit-1]))
-	}
-	return page
-}
-
-// beforeID reads where a page that is ordered by id begins.
-func beforeID(after string, before inbox.ID) (inbox.ID, error) {
-	if after == "" {
-		return before, nil
-	}
-	id, err := inbox.ParseID(after)
-	if err != nil {
-		return id, usagef("--after %q is not a cursor of this list: use what the page before names", clean(after))
-	}
-	return id, nil
-}
-
-// listFromDatabase is showList of what a Lister reads, by pages of ids.
-func listFromDatabase[Row any](s *shell, cmd *cobra.Command, f *listFlags, before inbox.ID, read func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]Row, error),
-	draw func([]Row) *table, id func(*Row) any, entry func(*Row) listEntry,
+// listFromDatabase is showList of what a Lister reads.
+func listFromDatabase[Row any](s *shell, cmd *cobra.Command, f *listFlags, before inbox.ID, read func(context.Context, *inbox.Lister, inbox.PageRequest) (inbox.Page[Row], error),
+	draw func([]Row) *table, entry func(*Row) listEntry,
 ) error {
 	return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-		return showList(s, cmd, &f.pageFlags, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (page inbox.Page[Row], err error) {
-			from, err := beforeID(p.After, before)
-			if err != nil {
-				return page, err
-			}
-			rows, err := read(ctx, lister, from, p.Limit+1)
-			if err != nil {
-				return page, err
-			}
-			return pageByID(rows, p.Limit, id), nil
+		return showList(s, cmd, &f.pageFlags, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
+			return read(ctx, lister, inbox.PageRequest{Cursor: p.After, Before: before, Limit: p.Limit})
 		}})
 	})
 }

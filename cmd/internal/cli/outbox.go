@@ -33,20 +33,10 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := numberCursor(f.after); err != nil {
-				return err
-			}
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				return showList(s, cmd, &f.pageFlags, listing[inbox.OutboxRow]{draw: s.outboxTable, entry: outboxEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.OutboxRow], err error) {
-					after, err := numberCursor(p.After)
-					if err != nil {
-						return page, err
-					}
-					rows, err := lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, After: after, Limit: p.Limit + 1})
-					if err != nil {
-						return page, err
-					}
-					return pageByID(rows, p.Limit, func(row *inbox.OutboxRow) any { return row.ID }), nil
+					cursor, after := numberCursor(p.After)
+					return lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, Cursor: cursor, After: after, Limit: p.Limit})
 				}})
 			})
 		},
@@ -76,16 +66,13 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
 }
 
-// numberCursor reads the cursor of a list whose ids are numbers.
-func numberCursor(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
+// numberCursor reads where a page begins of a list whose rows have numbers: behind the last row of the page before, or
+// behind a number that somebody gives.
+func numberCursor(text string) (cursor string, number int64) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		return "", n
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
-	}
-	return n, nil
+	return text, 0
 }
 
 // outboxID reads the one argument of a command.

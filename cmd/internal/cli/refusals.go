@@ -36,11 +36,11 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			if err := checkCause(cause); err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.RefusalRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
 				return lister.Refusals(ctx, inbox.RefusalFilter{
-					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Before: before, Limit: limit,
+					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
-			}, s.refusalTable, func(row *inbox.RefusalRow) any { return row.ID }, refusalEntry)
+			}, s.refusalTable, refusalEntry)
 		},
 	}
 	flags := cmd.Flags()

@@ -199,15 +199,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 			}
 			return s.withReplays(cmd, func(replays *replay.Store) error {
 				return showList(s, cmd, &f.pageFlags, listing[replay.Replay]{draw: s.replayTable, entry: replayEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Replay], err error) {
-					from, err := beforeID(p.After, last)
-					if err != nil {
-						return page, err
-					}
-					rows, err := replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Before: from, Limit: p.Limit + 1})
-					if err != nil {
-						return page, err
-					}
-					return pageByID(rows, p.Limit, func(r *replay.Replay) any { return r.ID }), nil
+					return replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Cursor: p.After, Before: last, Limit: p.Limit})
 				}})
 			})
 		},
@@ -247,9 +239,6 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if err := pages.check(); err != nil {
 				return err
 			}
-			if _, err := numberCursor(pages.after); err != nil {
-				return err
-			}
 			if err := s.checkView(itemTable(nil), &pages, cmd); err != nil {
 				return err
 			}
@@ -264,15 +253,9 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 					return err
 				}
 				return showList(s, cmd, &pages, listing[replay.Item]{draw: itemTable, entry: itemEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Item], err error) {
-					if f.After, err = numberCursor(p.After); err != nil {
-						return page, err
-					}
-					f.Limit = p.Limit + 1
-					items, err := replays.Items(cmd.Context(), id, f)
-					if err != nil {
-						return page, err
-					}
-					return pageByID(items, p.Limit, func(it *replay.Item) any { return it.Position }), nil
+					f.Limit = p.Limit
+					f.Cursor, f.After = numberCursor(p.After)
+					return replays.Items(cmd.Context(), id, f)
 				}})
 			})
 		},

@@ -88,9 +88,11 @@ func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Store, plan *repl
 		}
 	}
 	if show > 0 {
-		if out.Items, err = replays.Items(cmd.Context(), plan.ID, replay.ItemFilter{Limit: show}); err != nil {
+		items, err := replays.Items(cmd.Context(), plan.ID, replay.ItemFilter{Limit: show})
+		if err != nil {
 			return err
 		}
+		out.Items = items.Data
 	}
 	if s.output == "json" {
 		return s.json(out)

@@ -31,11 +31,11 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, before inbox.ID, limit int) ([]inbox.AgentSessionRow, error) {
+			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
 				return lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-					Source: f.source, Credential: credential, Run: run, Open: !f.all && !ended, Since: since, Before: before, Limit: limit,
+					Source: f.source, Credential: credential, Run: run, Open: !f.all && !ended, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
-			}, s.sessionTable, func(row *inbox.AgentSessionRow) any { return row.ID }, sessionEntry)
+			}, s.sessionTable, sessionEntry)
 		},
 	}
 	flags := cmd.Flags()

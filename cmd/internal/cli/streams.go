@@ -34,13 +34,9 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			if f.Before < 0 {
 				return usagef("--before %d: not a stream's id", f.Before)
 			}
-			after, err := numberCursor(pages.after)
-			if err != nil {
-				return err
-			}
 			if undecided {
 				f.Limit = pages.limit
-				if f.Blocked || f.Gap || f.Before != 0 || after != 0 || pages.all {
+				if f.Blocked || f.Gap || f.Before != 0 || pages.after != "" || pages.all {
 					return usagef("--undecided lists effects: leave out --blocked, --gap, --after, --all and --before")
 				}
 				return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.listUndecided(ctx, cmd, lister, f) })
@@ -48,17 +44,8 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				err := showList(s, cmd, &pages, listing[inbox.StreamRow]{draw: s.streamTable, entry: streamEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.StreamRow], err error) {
 					ask := f
-					if p.After != "" {
-						if ask.Before, err = numberCursor(p.After); err != nil {
-							return page, err
-						}
-					}
-					ask.Limit = p.Limit + 1
-					rows, err := lister.Streams(ctx, ask)
-					if err != nil {
-						return page, err
-					}
-					return pageByID(rows, p.Limit, func(row *inbox.StreamRow) any { return row.ID }), nil
+					ask.Cursor, ask.Limit = p.After, p.Limit
+					return lister.Streams(ctx, ask)
 				}})
 				if err != nil || s.output == "json" {
 					return err

@@ -12,14 +12,14 @@ import (
 )
 
 func (s *shell) listUndecided(ctx context.Context, cmd *cobra.Command, lister *inbox.Lister, f inbox.StreamFilter) error {
-	rows, err := lister.Undecided(ctx, f, 0)
+	page, err := lister.Undecided(ctx, f, 0)
 	if err != nil {
 		return err
 	}
-	if err := showRows(s, cmd, rows, undecidedTable, undecidedEntry); err != nil {
+	if err := showRows(s, cmd, page.Data, undecidedTable, undecidedEntry); err != nil {
 		return err
 	}
-	if len(rows) == f.Limit {
+	if page.HasMore {
 		fmt.Fprintln(s.err, "oncegate: there may be more: end the wait of these first, or add --limit")
 	}
 	return nil
@@ -49,7 +49,8 @@ func undecidedEntry(u *inbox.Undecided) listEntry {
 // of them have no stream.
 func (s *shell) hintUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
 	f.Limit = inbox.MaxHeld
-	rows, err := lister.Undecided(ctx, f, 0)
+	page, err := lister.Undecided(ctx, f, 0)
+	rows := page.Data
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -108,10 +109,11 @@ func (s *shell) endUndecidedOf(cmd *cobra.Command, pool *pgxpool.Pool, stream *i
 	if err != nil {
 		return err
 	}
-	rows, err := lister.Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+	page, err := lister.Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
 	if err != nil {
 		return err
 	}
+	rows := page.Data
 	if len(rows) == 0 {
 		return &failure{text: fmt.Sprintf("stream %d holds nothing for a person; see `oncegate streams list --undecided`", stream.ID)}
 	}

@@ -75,15 +75,8 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 			}
 			return s.withSuppressions(s.openPool, cmd, func(ctx context.Context, store *suppression.Store) error {
 				return showList(s, cmd, &f.pageFlags, listing[suppression.Row]{draw: s.suppressionTable, page: func(p control.PageRequest) (page inbox.Page[suppression.Row], err error) {
-					if filter.Before, err = beforeID(p.After, before); err != nil {
-						return page, err
-					}
-					filter.Limit = p.Limit + 1
-					rows, err := store.List(ctx, filter)
-					if err != nil {
-						return page, err
-					}
-					return pageByID(rows, p.Limit, func(row *suppression.Row) any { return row.ID }), nil
+					filter.Cursor, filter.Before, filter.Limit = p.After, before, p.Limit
+					return store.List(ctx, filter)
 				}})
 			})
 		},

@@ -1,0 +1,63 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// MaxCount is how far things are counted for people. Whoever has more of them needs no exact number, and counting them
+// would read them all.
+const MaxCount = row.MaxCounted
+
+// Count is how many there are, counted up to [MaxCount]: one more stands for all others.
+type Count int
+
+// String is the number, or "10,000+" if there are more than were counted.
+func (c Count) String() string {
+	if c > MaxCount {
+		return thousands(MaxCount) + "+"
+	}
+	return thousands(int(c))
+}
+
+// Exact reports whether the number is how many there are, and not only the least.
+func (c Count) Exact() bool { return c <= MaxCount }
+
+// MarshalJSON gives {"count": 10000, "more": true} for more than were counted, and {"count": 12} otherwise.
+func (c Count) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Count int  `json:"count"`
+		More  bool `json:"more,omitempty"`
+	}{min(int(c), MaxCount), !c.Exact()})
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	text := strconv.Itoa(n % 1000)
+	return thousands(n/1000) + "," + "000"[len(text):] + text
+}
+
+// rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// programText is text of the program: only a constant converts to it by itself.
+type programText string
+
+// CountUpTo counts the rows of a statement, MaxCount and one of them at most: it reads no further. The statement needs
+// an index that holds the rows that it counts and few others, since those that it leaves out are read all the same.
+// rows has no LIMIT.
+func CountUpTo(ctx context.Context, db rowQuerier, rows programText, args ...any) (Count, error) {
+	var n Count
+	err := db.QueryRow(ctx, "SELECT count(*) FROM ("+string(rows)+" LIMIT "+strconv.Itoa(MaxCount+1)+") c", args...).Scan(&n)
+	return n, err
+}

@@ -1,0 +1,201 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/session"
+)
+
+// askedSQL remembers the statements that a pool was asked.
+type askedSQL struct {
+	mu         sync.Mutex
+	statements []pgx.TraceQueryStartData
+}
+
+func (a *askedSQL) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "FROM") && !strings.Contains(q.SQL, "pg_settings") {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.statements = append(a.statements, q)
+	}
+	return ctx
+}
+
+func (a *askedSQL) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (a *askedSQL) take() []pgx.TraceQueryStartData {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.statements
+	a.statements = nil
+	return out
+}
+
+// tracedPool is a pool of the role for lists whose statements are remembered.
+func tracedPool(t *testing.T, url, schema string) (*pgxpool.Pool, *askedSQL) {
+	t.Helper()
+	lists, err := session.OpenPool(t.Context(), url, schema, session.PoolList, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lists.Close()
+	cfg, a := lists.Config(), new(askedSQL)
+	cfg.ConnConfig.Tracer = a
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool, a
+}
+
+// listPlans are lists with each of their filters, and the indexes that they must be read from. What else they read is
+// bounded by a window.
+func listPlans(l *inbox.Lister) map[string]struct {
+	list func(context.Context) error
+	want string
+} {
+	since, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	type plan = struct {
+		list func(context.Context) error
+		want string
+	}
+	events := func(f inbox.EventFilter, want string) plan {
+		return plan{func(ctx context.Context) error { _, err := l.Events(ctx, f); return err }, want}
+	}
+	effects := func(f inbox.EffectFilter, want string) plan {
+		return plan{func(ctx context.Context) error { _, err := l.Effects(ctx, f); return err }, want}
+	}
+	dead := func(f inbox.DeadFilter, want string) plan {
+		return plan{func(ctx context.Context) error {
+			if _, err := l.Dead(ctx, f, inbox.PageRequest{}); err != nil {
+				return err
+			}
+			_, err := l.DeadGroups(ctx, f)
+			return err
+		}, want}
+	}
+	refusals := func(f inbox.RefusalFilter) plan {
+		return plan{func(ctx context.Context) error { _, err := l.Refusals(ctx, f); return err }, "refusal_source_idx"}
+	}
+	plans := map[string]plan{
+		"events":                    events(inbox.EventFilter{}, "Backward using inbox_event_pkey"),
+		"events by source":          events(inbox.EventFilter{Source: "quiet"}, "inbox_event_key"),
+		"events by type":            events(inbox.EventFilter{Type: "none"}, "Backward using inbox_event_pkey"),
+		"events by route":           events(inbox.EventFilter{Route: "r0"}, "effect_event_route_item_key"),
+		"events by tenant":          events(inbox.EventFilter{Tenant: "none"}, "Backward using inbox_event_pkey"),
+		"events by sender's id":     events(inbox.EventFilter{EventID: "many_7"}, "inbox_event_key"),
+		"events of a time":          events(inbox.EventFilter{Since: since, Until: until}, "Backward using inbox_event_pkey"),
+		"unusable events":           events(inbox.EventFilter{State: "unusable"}, "inbox_event_dead_idx"),
+		"unrouted events":           events(inbox.EventFilter{State: "unrouted"}, "Backward using inbox_event_pkey"),
+		"effects":                   effects(inbox.EffectFilter{}, "Backward using effect_pkey"),
+		"effects by source":         effects(inbox.EffectFilter{Source: "quiet"}, "inbox_event_key"),
+		"effects by route":          effects(inbox.EffectFilter{Route: "r0"}, "inbox_event_key"),
+		"effects by target":         effects(inbox.EffectFilter{Target: "t"}, "Backward using effect_pkey"),
+		"effects by type":           effects(inbox.EffectFilter{Type: "none"}, "Backward using effect_pkey"),
+		"effects by reason":         effects(inbox.EffectFilter{Reason: "none"}, "Backward using effect_pkey"),
+		"effects by tenant":         effects(inbox.EffectFilter{Tenant: "none"}, "Backward using effect_pkey"),
+		"effects by sender's id":    effects(inbox.EffectFilter{EventID: "many_7"}, "effect_event_route_item_key"),
+		"dead effects of a type":    effects(inbox.EffectFilter{State: "dead", Type: "none"}, "effect_dead_idx"),
+		"held effects of a route":   effects(inbox.EffectFilter{State: "held", Route: "r0"}, "effect_held_idx"),
+		"unknown effects of a type": effects(inbox.EffectFilter{State: "indeterminate", Type: "none"}, "effect_indeterminate_idx"),
+		"dead letters":              dead(inbox.DeadFilter{}, "inbox_event_dead_idx"),
+		"dead letters by source":    dead(inbox.DeadFilter{Source: "stripe", Route: "r0", Target: "t"}, "effect_dead_idx"),
+		"dead letters by reason":    dead(inbox.DeadFilter{Reason: "none"}, "effect_dead_idx"),
+		"dead letters by class":     dead(inbox.DeadFilter{ErrorClass: inbox.ErrorAnswer4xx}, "effect_dead_idx"),
+		"dead letters by type":      dead(inbox.DeadFilter{Type: "none"}, "effect_dead_idx"),
+		"dead letters by tenant":    dead(inbox.DeadFilter{Tenant: "none"}, "effect_dead_idx"),
+		"dead letters by text":      dead(inbox.DeadFilter{Text: "none"}, "effect_attempt_pkey"),
+		"dead letters by sender":    dead(inbox.DeadFilter{EventID: "many_7"}, "inbox_event_key"),
+		"dead letters of a time":    dead(inbox.DeadFilter{Since: since, Until: until}, "effect_dead_idx"),
+		"refusals":                  refusals(inbox.RefusalFilter{}),
+		"refusals of all filters":   refusals(inbox.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
+		"unknown": {func(ctx context.Context) error {
+			_, err := l.UnknownGroups(ctx, inbox.UnknownFilter{Source: "stripe", Type: "none"})
+			return err
+		}, "effect_indeterminate_idx"},
+		"undecided": {func(ctx context.Context) error {
+			_, err := l.Undecided(ctx, inbox.StreamFilter{}, 0)
+			return err
+		}, "effect_held_idx"},
+		"streams": {func(ctx context.Context) error { _, err := l.Streams(ctx, inbox.StreamFilter{}); return err }, "Index Scan Backward using stream_pkey"},
+		"streams that are blocked": {func(ctx context.Context) error {
+			_, err := l.Streams(ctx, inbox.StreamFilter{Blocked: true, Gap: true})
+			return err
+		}, "stream_blocked_idx"},
+		"audit":             {func(ctx context.Context) error { _, err := l.Audit(ctx, inbox.AuditFilter{}); return err }, "audit_pkey"},
+		"audit of an actor": {func(ctx context.Context) error { _, err := l.Audit(ctx, inbox.AuditFilter{Actor: "none"}); return err }, "audit_pkey"},
+		"conflicts": {func(ctx context.Context) error {
+			_, err := l.Conflicts(ctx, inbox.ConflictFilter{Source: "stripe"})
+			return err
+		}, "conflict_pkey"},
+		"an event by its prefix": {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEvent, "0199c1a2"); return nil }, "inbox_event_pkey"},
+		"an effect by its event": {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEffect, "many_7"); return nil }, "effect_event_route_item_key"},
+	}
+	for _, state := range []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"} {
+		index := map[string]string{
+			"pending": "effect_due_idx", "claimed": "effect_due_idx", "retry": "effect_due_idx", "held": "effect_held_idx", "dead": "effect_dead_idx",
+			"indeterminate": "effect_indeterminate_idx", "duplicate": "effect_duplicate_of_idx",
+		}[state]
+		plans["effects "+state] = effects(inbox.EffectFilter{State: state}, index)
+		plans["events "+state] = events(inbox.EventFilter{State: state}, index)
+	}
+	return plans
+}
+
+// Every list finds its rows through the index meant for it, whatever it is narrowed by: as it is planned for its
+// arguments and as it is planned for any, on tables that the planner knows and on tables that it has never seen.
+func TestPlansOfLists(t *testing.T) {
+	t.Parallel()
+	for name, analysed := range map[string]bool{"analysed": true, "never analysed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, schema := inboxtest.Schema(t)
+			admin := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
+			inboxtest.Source(t, admin, "stripe")
+			if analysed {
+				storetest.Crowd(t, admin)
+			}
+			traced, statements := tracedPool(t, url, schema)
+			generic := inboxtest.Open(t, url, schema, session.PoolList, 1)
+			storetest.Exec(t, generic, `SET plan_cache_mode = force_generic_plan`)
+			custom := inboxtest.Open(t, url, schema, session.PoolList, 1)
+			for name, c := range listPlans(inbox.NewLister(traced)) {
+				if err := c.list(t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				var plans [2]strings.Builder
+				for _, q := range statements.take() {
+					for i, plan := range []string{storetest.GenericPlan(t, generic, q.SQL), storetest.Explain(t, custom, q.SQL, q.Args...)} {
+						fmt.Fprintln(&plans[i], plan)
+						for _, bad := range []string{"Seq Scan on inbox_event", "Seq Scan on effect", "Seq Scan on stream", "Seq Scan on refusal", "Seq Scan on audit"} {
+							if strings.Contains(plan, bad) {
+								t.Errorf("%s: the plan reads a whole table:\n%s\n%s", name, q.SQL, plan)
+							}
+						}
+					}
+					if strings.Contains(q.SQL, "= '' OR") {
+						t.Errorf("%s has a predicate that is not set:\n%s", name, q.SQL)
+					}
+				}
+				for i := range plans {
+					if analysed && !strings.Contains(plans[i].String(), c.want) {
+						t.Errorf("%s: the plans have no %q:\n%s", name, c.want, &plans[i])
+					}
+				}
+			}
+		})
+	}
+}
