@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -39,6 +40,7 @@ type provider struct {
 	answer   func(w http.ResponseWriter) bool // true has answered the token request
 	basic    bool                             // whether the client proved itself by a header
 	discover func(map[string]any)
+	padding  int // spaces before what it says about itself
 }
 
 // grant is what the provider knows of a code.
@@ -74,6 +76,7 @@ func newProvider(t *testing.T) *provider {
 		if p.discover != nil {
 			p.discover(document)
 		}
+		_, _ = w.Write(bytes.Repeat([]byte(" "), p.padding))
 		_ = json.NewEncoder(w).Encode(document)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
@@ -419,6 +422,13 @@ func TestAProviderThatCannotBeAsked(t *testing.T) {
 	}
 	p.discover = nil
 	w.is(w.do(http.MethodGet, p.consent(t, w.begin("/login/oidc")), nil), "the same, mended", 303, "/console")
+
+	// What it says is read to a bound: no provider says so much about itself.
+	p.padding = 4 << 20
+	long := newOIDCBench(t, p, nil)
+	w = newBrowser(t, long, "https://oncegate.example")
+	w.is(w.do(http.MethodGet, "/login/oidc", nil), "an answer that is too long", 401, "cannot be asked about itself")
+	p.padding = 0
 
 	// A name that leads into the own network is not followed unless the network is allowed.
 	at, err := url.Parse(p.URL)
