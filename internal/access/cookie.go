@@ -54,7 +54,7 @@ func cookieValue(r *http.Request, name string) string {
 
 // setCookie sets a cookie for as long as the browser runs, or for maxAge seconds.
 func setCookie(w http.ResponseWriter, name string, secure bool, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is false only on a loopback address: see cookieName
 		Name: name, Value: value, Path: "/", Secure: secure, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: maxAge,
 	})
 }

@@ -75,7 +75,7 @@ func (a *Access) startOIDC(w http.ResponseWriter, r *http.Request) {
 	}
 	name, secure := a.cookieNameAtURL(flowCookie)
 	setCookie(w, name, secure, f.cookie(), flowSeconds)
-	http.Redirect(w, r, address, http.StatusSeeOther)
+	http.Redirect(w, r, address, http.StatusSeeOther) //nolint:gosec // the address is the provider's own, from the configuration
 }
 
 // finishOIDC takes the browser back from the provider.

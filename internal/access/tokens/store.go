@@ -29,6 +29,8 @@ func NewStore(pool *pgxpool.Pool, now func() time.Time) *Store {
 }
 
 // The digest of 256 random bits is never taken; a name may be.
+//
+//nolint:gosec // a statement, and no credential
 const insertToken = `
 INSERT INTO access_token (id, digest, prefix, name, scopes, tenant, created_by, created_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9)`
@@ -82,6 +84,7 @@ func described(t *Token) description {
 	return description{Name: t.Name, Prefix: t.Prefix, Scopes: t.Scopes, Tenant: t.Tenant, ExpiresAt: t.ExpiresAt}
 }
 
+//nolint:gosec // names of columns, and no credential
 const tokenColumns = `id, prefix, name, scopes, coalesce(tenant, ''), created_by, created_at, expires_at, last_used_at, revoked_at`
 
 // scan reads the columns of a row.

@@ -74,6 +74,9 @@ var rules = []struct {
 	{"internal/config", append(ours("migrations"), river, cobra)},
 	{"", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/app", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
+	{"internal/access/tokens", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "internal/control", "internal/config")},
+	{"internal/access/logins", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "internal/control", "internal/config")},
+	{"internal/access", append(ours("cmd", "internal/api", "internal/console", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/catalog/catalogtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
 }

@@ -18,6 +18,10 @@ var fields = map[string]bool{
 	"jobs/effect/forward.Config.Sign":    true,
 	"jobs/effect/forward.Sender.keys":    true,
 	"jobs/effect/mail.Config.Password":   true,
+	"internal/access.OIDC.ClientSecret":  true,
+	"internal/access.flow.State":         true,
+	"internal/access.flow.Nonce":         true,
+	"internal/access.flow.Verifier":      true,
 }
 
 // whole are types that are secrets as a whole: values of them compare with ==.
