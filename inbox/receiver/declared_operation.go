@@ -34,6 +34,10 @@ type Operation struct {
 	// Resume has a call that names a parent leave out the routes that the parent, a call of the
 	// same operation, has done. A parent without a settled result is refused.
 	Resume bool
+
+	// Repeats says what becomes of calls of the operation that are made again under another key. nil
+	// is what the source says.
+	Repeats *Repeats
 }
 
 // InFlight says how a repeat of an operation without a result is answered.
@@ -56,6 +60,14 @@ func (e *endpoint) declared(operation string) *Operation {
 		return o
 	}
 	return &Operation{MinKey: e.MinKey}
+}
+
+// repeatsOf is what becomes of calls of the operation that are made again under another key.
+func (e *endpoint) repeatsOf(operation string) Repeats {
+	if own := e.declared(operation).Repeats; own != nil {
+		return *own
+	}
+	return e.Repeats
 }
 
 // checkDeclared refuses a call that its operation does not accept. Nothing of it is recorded, so

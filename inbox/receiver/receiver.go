@@ -83,7 +83,8 @@ type Source struct {
 	// 0 is no limit.
 	MinKey int
 
-	// Repeats looks for calls of operations that are made again under another key.
+	// Repeats looks for calls of operations that are made again under another key, of those that say
+	// nothing else themselves.
 	Repeats Repeats
 
 	// LongestWait is how long a caller of an operation may wait for its result. 0
@@ -350,7 +351,6 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		logs:         newQuota(1),
 		faults:       newQuota(1),
 		calls:        metrics.calls.counters(name, s.Inbox, s.Provider.IsOperation()),
-		repeats:      metrics.calls.repeatCounters(name),
 		share:        &share{reserve: limits.sourceReserve},
 	}
 	var err error
@@ -378,8 +378,11 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	if s.NewKeys < 0 || s.NewKeys > 0 && !e.operation {
 		errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys must not be negative, and is for operations", name))
 	}
-	if s.Repeats.Within < 0 || s.Repeats.Within > 0 && !e.operation {
-		errs = append(errs, fmt.Errorf("receiver: source %q: Repeats.Within must not be negative, and is for operations", name))
+	switch wanted, err := checkRepeats(s); {
+	case err != nil:
+		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
+	case wanted:
+		e.repeats = metrics.calls.repeatCounters(name)
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))

@@ -21,6 +21,24 @@ type Repeats struct {
 	Refuse bool
 }
 
+// checkRepeats refuses settings of repeats that cannot be, and reports whether any of the source's calls is
+// looked at.
+func checkRepeats(s *Source) (wanted bool, err error) {
+	all := []Repeats{s.Repeats}
+	for _, o := range s.Operations {
+		if o.Repeats != nil {
+			all = append(all, *o.Repeats)
+		}
+	}
+	for _, repeats := range all {
+		wanted = wanted || repeats.Within > 0
+		if repeats.Within < 0 || repeats.Within > 0 && !s.Provider.IsOperation() {
+			err = errors.New("Repeats.Within must not be negative, and is for operations")
+		}
+	}
+	return wanted, err
+}
+
 // CallClaimer remembers which call of a kind came first. [inbox.Operations] is one.
 type CallClaimer interface {
 	// ClaimCall notes the call as the first of its kind, or says which one came before.
@@ -51,7 +69,8 @@ func (s suspicion) String() string {
 // call is refused for it, or if nobody can tell and it might have to be.
 func (r *Receiver) checkRepeat(req *request, a *inbox.Admission) (result, bool) {
 	source, event := req.source, &a.Events[0]
-	if source.Repeats.Within <= 0 || r.cfg.Calls == nil || event.Unusable != "" {
+	repeats := source.repeatsOf(event.Type)
+	if repeats.Within <= 0 || r.cfg.Calls == nil || event.Unusable != "" {
 		return result{}, true
 	}
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
@@ -59,7 +78,7 @@ func (r *Receiver) checkRepeat(req *request, a *inbox.Admission) (result, bool) 
 	intent := intentHash(source.Inbox.Comparison(event.Type), a.Body[event.Offset:event.Offset+event.Length])
 	first, suspected, err := r.cfg.Calls.ClaimCall(ctx, &inbox.RecentCall{
 		Source: source.Inbox.ID, Hash: inbox.RecentCallHash(req.caller.credential, event.Type, intent), EventID: event.EventID,
-		Within: source.Repeats.Within, Insist: !event.Parent.IsZero(),
+		Within: repeats.Within, Insist: !event.Parent.IsZero(),
 	})
 	if err == nil && suspected {
 		// A key that is known is answered, whoever came first since.
@@ -72,14 +91,14 @@ func (r *Receiver) checkRepeat(req *request, a *inbox.Admission) (result, bool) 
 		}
 	}
 	switch {
-	case err != nil && source.Repeats.Refuse:
+	case err != nil && repeats.Refuse:
 		r.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
 	case err != nil: // a flag is worth less than the call
 		r.logUnrecorded(req, err)
-	case suspected && source.Repeats.Refuse:
+	case suspected && repeats.Refuse:
 		source.repeats.refused.Inc()
-		res := r.refuse(req, nil, reasonSuspectedRepeat, "the same arguments came under another key within "+source.Repeats.Within.String())
+		res := r.refuse(req, nil, reasonSuspectedRepeat, "the same arguments came under another key within "+repeats.Within.String())
 		res.problem.event = first
 		return res, false
 	case suspected:

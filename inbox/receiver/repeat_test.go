@@ -101,6 +101,37 @@ func TestSuspectedRepeats(t *testing.T) {
 	}
 }
 
+// A declared operation has settings of its own, and may have none where the source has some.
+func TestRepeatsOfADeclaredOperation(t *testing.T) {
+	t.Parallel()
+	within := 10 * time.Minute
+	for name, c := range map[string]struct {
+		source receiver.Repeats
+		own    *receiver.Repeats
+		status int
+		asked  int
+	}{
+		"the source's":               {source: receiver.Repeats{Within: within, Refuse: true}, status: 409, asked: 1},
+		"its own, and none else":     {own: &receiver.Repeats{Within: within, Refuse: true}, status: 409, asked: 1},
+		"its own is to flag":         {source: receiver.Repeats{Within: within, Refuse: true}, own: &receiver.Repeats{Within: within}, status: 202, asked: 1},
+		"its own is to look at none": {source: receiver.Repeats{Within: within, Refuse: true}, own: &receiver.Repeats{}, status: 202},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claims := &claimer{suspected: true, first: inbox.NewID(now)}
+			cfg := operationsConfig(t, answering(inbox.Recorded), &outcomes{}, charging(t, receiver.Operation{Repeats: c.own}))
+			cfg.Calls, cfg.Sources["agents"].Repeats = claims, c.source
+			w := operate(t, newReceiver(t, cfg))
+			if w.Code != c.status || len(claims.asked) != c.asked {
+				t.Errorf("%d %s, asked %d times", w.Code, w.Body, len(claims.asked))
+			}
+			if c.asked > 0 && claims.asked[0].Within != within {
+				t.Errorf("asked for %s", claims.asked[0].Within)
+			}
+		})
+	}
+}
+
 func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, code string, first inbox.ID) {
 	t.Helper()
 	p := problemOf(t, w)

@@ -16,6 +16,10 @@ func declaredOperations(s *config.Source) map[string]*receiver.Operation {
 	out := make(map[string]*receiver.Operation, len(s.Operations))
 	for _, o := range s.Operations {
 		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight, Resume: o.Resume}
+		if o.Repeats != nil {
+			repeats := receiver.Repeats(*o.Repeats)
+			declared.Repeats = &repeats
+		}
 		if o.Schema != nil {
 			declared.Check = o.Schema.Check
 		}

@@ -25,14 +25,6 @@ type Operation struct {
 	Repeats Repeats
 }
 
-// Repeats are the settings of repeats.
-type Repeats struct {
-	// Within is how long after a call another one with its arguments is suspected; 0 looks for none.
-	Within time.Duration
-	// Refuse answers it 409.
-	Refuse bool
-}
-
 // longestWait is what the server's WriteTimeout leaves beside the gate's deadline.
 const longestWait = 45 * time.Second
 
@@ -51,15 +43,7 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 		"min_key":  yamltree.Value(&s.Operation.MinKey, minKey),
 		"new_keys": yamltree.Integer(&s.Operation.NewKeys, 1),
 		"wait":     yamltree.Value(&s.Operation.Wait, waitOrOff),
-		"repeats": func(n *yamltree.Node) {
-			n.Fields(map[string]func(*yamltree.Node){
-				"within": yamltree.Value(&s.Operation.Repeats.Within, repeatsWithin),
-				"answer": yamltree.Value(&s.Operation.Repeats.Refuse, answerRepeats),
-			})
-			if n.Sound() && s.Operation.Repeats.Within == 0 {
-				n.Fail("needs within, such as within: 10m")
-			}
-		},
+		"repeats":  s.Operation.Repeats.read,
 	})
 	key := n.Member("key")
 	if key == nil || s.Provider == nil || !n.Sound() {
@@ -82,28 +66,6 @@ func waitOrOff(s string) (time.Duration, error) {
 		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestWait))
 	}
 	return d, err
-}
-
-// longestRepeats bounds how long calls are remembered for repeats.
-const longestRepeats = 24 * time.Hour
-
-func repeatsWithin(s string) (time.Duration, error) {
-	d, err := yamltree.PositiveDuration(s)
-	if err == nil && d > longestRepeats {
-		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestRepeats))
-	}
-	return d, err
-}
-
-// answerRepeats reads how a suspected repeat is answered.
-func answerRepeats(s string) (bool, error) {
-	switch s {
-	case "409":
-		return true, nil
-	case "flag":
-		return false, nil
-	}
-	return false, errors.New("unknown; known are flag, 409")
 }
 
 // answerDuplicates reads how duplicates are answered.
@@ -130,11 +92,7 @@ func (o *Operation) append(to yaml.MapSlice) yaml.MapSlice {
 		out = duration(out, "wait", o.Wait)
 	}
 	if o.Repeats.Within > 0 {
-		repeats := duration(yaml.MapSlice{}, "within", o.Repeats.Within)
-		if o.Repeats.Refuse {
-			repeats = append(repeats, item("answer", "409"))
-		}
-		out = append(out, item("repeats", repeats))
+		out = append(out, item("repeats", o.Repeats.effective()))
 	}
 	if len(out) == 0 {
 		return to

@@ -54,6 +54,9 @@ type DeclaredOperation struct {
 	// Resume has a call with a parent of the same operation do only what the parent has not done.
 	Resume bool
 
+	// Repeats looks for calls that are made again under another key; nil is what the source says.
+	Repeats *Repeats
+
 	node *yamltree.Node
 }
 
@@ -107,6 +110,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		"keep":      yamltree.Duration(&o.Keep),
 		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
 		"resume":    yamltree.Bool(&o.Resume),
+		"repeats":   func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
 	})
 	if s.Provider == nil {
 		return o
@@ -297,6 +301,9 @@ func (o *DeclaredOperation) effective() yaml.MapSlice {
 	}
 	if o.Resume {
 		out = append(out, item("resume", true))
+	}
+	if o.Repeats != nil {
+		out = append(out, item("repeats", o.Repeats.effective()))
 	}
 	return out
 }

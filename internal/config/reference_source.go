@@ -56,6 +56,7 @@ func sourceReference() []Section {
 			{"keep", "as long as tombstones", "How long the keys and results are kept at least: the source's tombstones live as long as the longest `keep`."},
 			{"in_flight", "`409`", "How a repeat of a call without a result is answered: `409`, `202` (as the first call), or `wait` (as long as `operation.wait` allows, then 409)."},
 			{"resume", "`false`", "A call that names an earlier call of the same operation in `Oncegate-Parent` leaves out the routes that the earlier one has done."},
+			{"repeats", "those of `operation`", "What becomes of calls that are made again under another key, as in [Suspected repeats](#suspected-repeats), or `off`."},
 		}},
 		{Name: "route", Title: "Routes", Prefix: "sources.<name>.routes[].", Keys: []Key{
 			{"name", "required", "The name of the route. It is part of every idempotency key."},

@@ -5,8 +5,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/oncegate/oncegate/internal/config"
 )
+
+// A declared operation has repeats of its own, or none where the source looks for them.
+func TestRepeatsOfAnOperation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		settings *config.Repeats
+		printed  string
+		problem  string
+	}{
+		`{}`:                        {},
+		`{ repeats: off }`:          {settings: &config.Repeats{}, printed: `repeats: "off"`},
+		`{ repeats: {within: 5m} }`: {settings: &config.Repeats{Within: 5 * time.Minute}, printed: "within: 5m"},
+		`{ repeats: { within: 5m, answer: 409 } }`: {settings: &config.Repeats{Within: 5 * time.Minute, Refuse: true}, printed: `answer: "409"`},
+		`{ repeats: { answer: 409 } }`:             {problem: "needs within"},
+		`{ repeats: never }`:                       {problem: "neither off nor settings"},
+	} {
+		file := `sources: { s: { provider: operation, secrets: [{ env: STRIPE_SECRET, name: agent }], operation: { repeats: { within: 1h } }, operations: { charge: ` + text + ` } } }`
+		c, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
+		switch {
+		case want.problem != "":
+			if err == nil || !strings.Contains(err.Error(), want.problem) {
+				t.Errorf("%s: %v, want %q", text, err, want.problem)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", text, err)
+		default:
+			got := c.Sources[0].Operations[0].Repeats
+			if (got == nil) != (want.settings == nil) || got != nil && *got != *want.settings {
+				t.Errorf("%s: %+v", text, got)
+			}
+			if printed, err := yaml.Marshal(c.Effective()); err != nil || !strings.Contains(string(printed), want.printed) {
+				t.Errorf("%s is printed as\n%s, %v", text, printed, err)
+			}
+		}
+	}
+}
 
 // Repeats are asked for by a window, and refused only where the source says so.
 func TestRepeats(t *testing.T) {
