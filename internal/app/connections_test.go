@@ -58,7 +58,7 @@ func TestPublicListenerIsBounded(t *testing.T) {
 		if status := deliver(); status != http.StatusOK {
 			t.Errorf("a delivery beside empty connections: %d", status)
 		}
-		if text := metricsOf(t, a); !strings.Contains(text, "\noncegate_open_connections_limit 20\n") || strings.Contains(text, "\noncegate_shed_connections_total 0\n") {
+		if text := scrape(t, a); !strings.Contains(text, "\noncegate_open_connections_limit 20\n") || strings.Contains(text, "\noncegate_shed_connections_total 0\n") {
 			t.Error("the limit of 20 is not that of the listener, or nothing was shed")
 		}
 		slow := dial()
@@ -79,28 +79,9 @@ func TestPublicListenerIsBounded(t *testing.T) {
 		if status := deliver(); status != http.StatusOK {
 			t.Errorf("a delivery: %d", status)
 		}
-		unlimited := strings.Contains(metricsOf(t, a), fmt.Sprintf("\noncegate_open_connections_limit %v\n", float64(wanted)))
+		unlimited := strings.Contains(scrape(t, a), fmt.Sprintf("\noncegate_open_connections_limit %v\n", float64(wanted)))
 		if told := strings.Contains(log, "raise it (ulimit -n, LimitNOFILE=)"); told == unlimited {
 			t.Errorf("as many as wanted: %t, and the log: %q", unlimited, log)
 		}
 	})
-}
-
-// metricsOf gives the metrics of a process.
-func metricsOf(t *testing.T, a *app.App) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.AdminAddr().String()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -10,11 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 const declaredFile = `
@@ -44,25 +38,7 @@ func newDeclared(t *testing.T, bank, mail http.HandlerFunc) *operated {
 		t.Fatal(err)
 	}
 	o := &operated{}
-	url, name := inboxtest.Schema(t)
-	o.schema, o.pool = name, inboxtest.Open(t, url, name, session.PoolAdmin, 4)
-	cat := catalogtest.Load(t)
-	cfg, err := config.Load(config.Options{Catalog: cat, File: filepath.Join(directory, "oncegate.yml"), Content: []byte(declaredFile), Environ: []string{
-		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + name, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "ONCEGATE_SWEEP_EVERY=1s",
-		"AGENT=agent_secret", "CLERK=clerk_secret", "TARGET=" + first.URL, "PROBE=" + second.URL,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.a = newApp(t, cfg)
-	if err := o.a.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.a.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	o.start(t, filepath.Join(directory, "oncegate.yml"), declaredFile, "TARGET="+first.URL, "PROBE="+second.URL)
 	return o
 }
 

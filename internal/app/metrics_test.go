@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,7 +30,7 @@ sources:
       - { name: pay, target: bank }
       - { name: bill, types: [never], target: billing, order: { mode: latest } }
   tables: { provider: standard-webhooks, emit: true }
-  agents: { provider: operation, secrets: [{ env: SECRET, name: agent }], routes: [{ name: call, types: [charge], target: billing }] }
+  agents: { provider: operation, secrets: [{ env: SECRET, name: agent }], operation: { repeats: { within: 1m } }, routes: [{ name: call, types: [charge], target: billing }] }
 `
 
 // metered starts an app whose target answers 500, and gives what scrapes its metrics.
@@ -53,22 +52,7 @@ func metered(t *testing.T) (*app.App, *config.Config, func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.Stop(context.WithoutCancel(t.Context())) })
-	return a, cfg, func() string {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.AdminAddr().String()+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client().Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	return a, cfg, func() string { return scrape(t, a) }
 }
 
 // A counter that begins with its first event shows no increase for it, and an alert on it stays

@@ -18,9 +18,6 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 const operationsFile = `
@@ -67,25 +64,7 @@ func newOperated(t *testing.T, answer func(w http.ResponseWriter, r *http.Reques
 		o.answer(w, r)
 	}))
 	t.Cleanup(target.Close)
-	url, schema := inboxtest.Schema(t)
-	o.schema, o.pool = schema, inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
-	cat := catalogtest.Load(t)
-	cfg, err := config.Load(config.Options{Catalog: cat, File: "oncegate.yml", Content: []byte(operationsFile), Environ: []string{
-		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "ONCEGATE_SWEEP_EVERY=1s",
-		"AGENT=agent_secret", "CLERK=clerk_secret", "TARGET=" + target.URL + "/pay", "PROBE=" + target.URL + "/paid/{key}",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.a = newApp(t, cfg)
-	if err := o.a.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.a.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
+	o.start(t, "oncegate.yml", operationsFile, "TARGET="+target.URL+"/pay", "PROBE="+target.URL+"/paid/{key}")
 	return o
 }
 

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -89,7 +88,7 @@ func TestSequencesAreReadAtAdmission(t *testing.T) {
 			t.Errorf("as published: %q, %x", number, hash)
 		}
 	}
-	metrics := scrape(t, a.AdminAddr().String())
+	metrics := scrape(t, a)
 	for _, want := range []string{
 		`oncegate_order_missing_numbers_total{route="own",source="stripe"} 4`, `oncegate_order_missing_numbers_total{route="strict",source="stripe"} 5`,
 		`oncegate_order_missing_keys_total{route="own",source="stripe"} 0`, `oncegate_order_held_runnable_total{route="own",source="stripe"} 0`,
@@ -100,22 +99,4 @@ func TestSequencesAreReadAtAdmission(t *testing.T) {
 			t.Errorf("the metrics have no %s", want)
 		}
 	}
-}
-
-func scrape(t *testing.T, address string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
 }

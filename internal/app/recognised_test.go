@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,25 +42,6 @@ func TestRecognisedCallsAreCounted(t *testing.T) {
 		`oncegate_attempts_total{outcome="done",reason="",route="form",source="agents",target="bank"} 1`,
 		`oncegate_unattempted_effects_total{route="form",source="agents",state="duplicate",target="bank"} 2`,
 	} {
-		inboxtest.Until(t, series, func() bool { return strings.Contains(o.metrics(t), "\n"+series+"\n") })
+		inboxtest.Until(t, series, func() bool { return strings.Contains(scrape(t, o.a), "\n"+series+"\n") })
 	}
-}
-
-// metrics is what the process serves to Prometheus.
-func (o *operated) metrics(t *testing.T) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+o.a.AdminAddr().String()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
 }

@@ -215,7 +215,7 @@ func TestBounceSuppressesRecipient(t *testing.T) {
 	if n := rowsOf(t, o.pool, `SELECT count(*) FROM effect WHERE state = 'skipped' AND reason = 'suppressed'`); n != 1 {
 		t.Errorf("%d were skipped", n)
 	}
-	metrics := metricsOf(t, o.a)
+	metrics := scrape(t, o.a)
 	for _, line := range []string{
 		`oncegate_attempts_total{outcome="skipped",reason="suppressed",route="letter",source="agents",target="letters"} 1`,
 		`oncegate_suppressed_addresses_total{reason="bounce"} 1`, `oncegate_suppressed_addresses_total{reason="complaint"} 0`,
