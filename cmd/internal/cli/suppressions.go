@@ -210,7 +210,7 @@ func (s *shell) suppressionsAddCommand() *cobra.Command {
 func addSuppressionFlags(cmd *cobra.Command, as, target *string, keep *time.Duration) {
 	cmd.Flags().StringVar(as, "as", string(suppression.Manual), "bounce, complaint, unsubscribe or manual")
 	addSuppressionTarget(cmd, target, "only messages of this target (default every target)")
-	cmd.Flags().DurationVar(keep, "keep", 0, "how long, such as 720h (default for ever)")
+	cmd.Flags().DurationVar(keep, "keep", 0, "how long the address stays on the list, such as 720h; 0 is for ever")
 }
 
 // suppressionEntry makes the part of an entry that does not depend on its address.
