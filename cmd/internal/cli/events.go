@@ -52,7 +52,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 		},
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
-	return group("events", "List or show recorded events", list, show)
+	return group("events", "List, show or follow recorded events", list, show, s.eventsTailCommand())
 }
 
 func (s *shell) eventTable(rows []inbox.EventRow) *table {

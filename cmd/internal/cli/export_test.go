@@ -1,6 +1,12 @@
 package cli
 
-import "strings"
+import (
+	"context"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
 
 // Clean is what makes control characters visible.
 func Clean(s string) string { return clean(s) }
@@ -22,3 +28,28 @@ func Report(err error) string {
 	report(&b, err)
 	return b.String()
 }
+
+// Tail follows events, for tests that decide when it looks.
+type Tail struct{ t *tail }
+
+// NewTail makes a Tail that shows rows to event and effect.
+func NewTail(caller control.Caller, source string, event func(*inbox.EventRow) error, effect func(*inbox.EffectRow) error) *Tail {
+	t := newTail(caller, tailFilter{source: source})
+	t.event, t.effect = event, effect
+	return &Tail{t: t}
+}
+
+// StartNow begins with what is recorded from now on.
+func (t *Tail) StartNow(ctx context.Context) error { return t.t.startNow(ctx) }
+
+// Poll shows what is new.
+func (t *Tail) Poll(ctx context.Context) error { return t.t.poll(ctx) }
+
+// Cursor says where another Tail goes on.
+func (t *Tail) Cursor() (string, int) { return t.t.cursor() }
+
+// Resume begins where a cursor ends.
+func (t *Tail) Resume(text string) bool { return t.t.resume(text) }
+
+// Kept is how many ids the Tail remembers.
+func (t *Tail) Kept() int { return len(t.t.shown) + len(t.t.states) }

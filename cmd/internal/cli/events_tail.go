@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// tailEvery is how often a tail looks.
+const tailEvery = time.Second
+
+func (s *shell) eventsTailCommand() *cobra.Command {
+	var f listFlags
+	var from string
+	states := append(effectStates(), admissions()...)
+	cmd := &cobra.Command{
+		Use: "tail", Short: "Show events as they are recorded, and effects as they end", Args: cobra.NoArgs,
+		Long: "Show events as they are recorded, and effects as they end or are tried again, until Ctrl-C or SIGTERM.\n" +
+			"At the end it prints a cursor on stderr: --from goes on there, and shows every event once. After a busy\n" +
+			"minute the cursor would be too long; then some events are shown again, and it says how many.\n\n" +
+			"Each look reads the last 15 seconds again, since events are not committed in the order of their ids.\n" +
+			"With --state in a state of effects, only effects that come into it are shown. With --output json there is\n" +
+			"one object on each line: {\"event\": ...}, {\"effect\": ...}, and at the end {\"cursor\": ...}.",
+		Example: "  oncegate events tail\n" +
+			"  oncegate events tail --since 10m --source stripe\n" +
+			"  oncegate events tail --state dead --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.limit = 1
+			since, _, err := f.parse(states)
+			if err != nil {
+				return err
+			}
+			if from != "" && f.since != "" {
+				return usagef("--from and --since exclude each other")
+			}
+			filter := tailFilter{source: f.source, tenant: f.tenant, kind: f.kind, route: f.route}
+			if slices.Contains(admissions(), f.state) {
+				filter.admission = f.state
+			} else {
+				filter.effectState = f.state
+			}
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				t := newTail(caller, filter)
+				if from != "" && !t.resume(from) {
+					return usagef("--from %q is not a cursor that `oncegate events tail` printed", clean(from))
+				}
+				if from == "" {
+					t.floor = since
+				}
+				return s.followEvents(cmd.Context(), t, from == "" && since.IsZero())
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.source, "source", "", "only this source")
+	f.addTenant(cmd)
+	flags.StringVar(&f.kind, "type", "", "only this event type")
+	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
+	flags.StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
+	f.addSince(cmd, "received ")
+	flags.StringVar(&from, "from", "", "go on where another tail ended, by the `cursor` that it printed")
+	return cmd
+}
+
+// followEvents polls until a signal comes.
+func (s *shell) followEvents(ctx context.Context, t *tail, fromNow bool) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	t.event, t.effect = s.tailEvent, s.tailEffect
+	if fromNow {
+		if err := t.startNow(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	fmt.Fprintln(s.err, "oncegate: following... (Ctrl-C ends it)")
+	tick := time.NewTicker(tailEvery)
+	defer tick.Stop()
+	for lost := false; ; {
+		err := t.poll(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return s.tailEnd(t)
+		case err != nil && exitCode(err) != exitTryLater:
+			return err
+		case err != nil && !lost:
+			fmt.Fprintf(s.err, "oncegate: %s: trying again\n", clean(strings.TrimSuffix(explain(err), "; try again later")))
+		case err == nil && lost:
+			fmt.Fprintln(s.err, "oncegate: following again")
+		}
+		lost = err != nil
+		select {
+		case <-ctx.Done():
+			return s.tailEnd(t)
+		case <-tick.C:
+		}
+	}
+}
+
+// tailEnd prints the cursor.
+func (s *shell) tailEnd(t *tail) error {
+	cursor, again := t.cursor()
+	if s.output == "json" {
+		if err := s.jsonLine(map[string]string{"cursor": cursor}); err != nil {
+			return err
+		}
+	}
+	shown := ""
+	if again > 0 {
+		shown = fmt.Sprintf(", and shows the last %s again", plural(again, "event", "events"))
+	}
+	fmt.Fprintf(s.err, "oncegate: ended: --from %s goes on here%s\n", cursor, shown)
+	return nil
+}
+
+func (s *shell) tailEvent(row *inbox.EventRow) error {
+	if s.output == "json" {
+		return s.jsonLine(map[string]any{"event": row})
+	}
+	admission := ""
+	if row.Admission != "ok" {
+		admission = row.Admission
+	}
+	return s.tailLine(row.ReceivedAt, row.Source+"/"+row.EventID, row.Type, admission)
+}
+
+func (s *shell) tailEffect(row *inbox.EffectRow) error {
+	if s.output == "json" {
+		return s.jsonLine(map[string]any{"effect": row})
+	}
+	how := strings.Join(slices.DeleteFunc([]string{row.State, row.Reason, row.Code}, func(part string) bool { return part == "" }), " ")
+	return s.tailLine(time.Now(), row.Source+"/"+row.EventID, "-> "+row.Route, how)
+}
+
+func (s *shell) tailLine(at time.Time, parts ...string) error {
+	when := clock(at)
+	if s.width() > 0 {
+		when = at.UTC().Format("15:04:05Z")
+	}
+	text := strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
+	if _, err := fmt.Fprintln(s.out, when+"  "+clean(text)); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return nil
+}
+
+// jsonLine writes one object on a line of its own.
+func (s *shell) jsonLine(v any) error {
+	encoder := json.NewEncoder(visible.NewWriter(s.out))
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return errors.Join(errors.New("writing json"), err)
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// tailOverlap is how far back each poll of a tail reads again. Events are not committed in the order of their ids: the
+// gate answers a delivery within 8 s, and a commit may be seen that much later than the id was made. The rest is for
+// clocks that differ between receivers.
+const tailOverlap = 15 * time.Second
+
+// tailFilter narrows what a tail shows.
+type tailFilter struct {
+	source, tenant, kind, route, admission string
+
+	// effectState is the only state in which effects are shown; no events are then.
+	effectState string
+}
+
+// tail follows events and the ends of their effects. It depends on no clock but that of the ids.
+type tail struct {
+	caller control.Caller
+	filter tailFilter
+
+	// event and effect show one row each.
+	event  func(*inbox.EventRow) error
+	effect func(*inbox.EffectRow) error
+
+	floor   time.Time // nothing that is older can still appear
+	shown   map[inbox.ID]bool
+	resumed map[[cursorBytes]byte]bool // events of the cursor
+
+	states map[inbox.ID]effectSeen // of effects that are not older than floor, or not at rest
+	order  []inbox.ID              // those of states that are older than floor, in turn
+	quiet  bool                    // the first poll marks effects that are at rest, and shows none
+}
+
+// effectSeen is what was shown of an effect.
+type effectSeen struct {
+	state    string
+	attempts int
+}
+
+const (
+	tailPage = 500
+
+	// tailOpen is how many effects that go on are followed beyond the overlap, and tailAsk how many of them are asked for in one poll.
+	tailOpen = 10_000
+	tailAsk  = 20
+)
+
+func newTail(caller control.Caller, filter tailFilter) *tail {
+	return &tail{caller: caller, filter: filter, shown: map[inbox.ID]bool{}, resumed: map[[cursorBytes]byte]bool{}, states: map[inbox.ID]effectSeen{}}
+}
+
+// startNow begins with what is recorded from now on.
+func (t *tail) startNow(ctx context.Context) error {
+	newest, ok, err := t.newest(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	t.floor, t.quiet = newest.Add(-tailOverlap), true
+	rows, err := t.events(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		t.shown[rows[i].ID] = true
+	}
+	return nil
+}
+
+// poll shows what is new.
+func (t *tail) poll(ctx context.Context) error {
+	// What is older than the newest event of before the read, less the overlap, cannot appear after it.
+	newest, ok, err := t.newest(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := t.events(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b inbox.EventRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	for i := range rows {
+		row := &rows[i]
+		if t.shown[row.ID] {
+			continue
+		}
+		t.shown[row.ID] = true
+		if t.resumed[shortID(row.ID)] || t.filter.effectState != "" {
+			continue
+		}
+		if err := t.event(row); err != nil {
+			return err
+		}
+	}
+	if err := t.pollEffects(ctx); err != nil {
+		return err
+	}
+	if ok {
+		t.advance(newest.Add(-tailOverlap))
+	}
+	return nil
+}
+
+// newest is the time of the newest event that the caller may see, whatever the filter.
+func (t *tail) newest(ctx context.Context) (time.Time, bool, error) {
+	page, err := control.Call(ctx, t.caller, &control.ListEvents, control.ListEventsRequest{
+		PageRequest: control.PageRequest{Limit: 1}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
+	})
+	if err != nil || len(page.Data) == 0 {
+		return time.Time{}, false, err
+	}
+	return page.Data[0].ID.Time(), true, nil
+}
+
+// events reads all events since the floor.
+func (t *tail) events(ctx context.Context) ([]inbox.EventRow, error) {
+	request := control.ListEventsRequest{
+		PageRequest: control.PageRequest{Limit: tailPage}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
+		Source: t.filter.source, Type: t.filter.kind, Route: t.filter.route, State: t.filter.admission, Since: t.floor,
+	}
+	return everyPage(ctx, t.caller, &control.ListEvents, &request, &request.PageRequest)
+}
+
+// pollEffects shows the effects that have ended, or are tried again.
+func (t *tail) pollEffects(ctx context.Context) error {
+	if t.filter.admission != "" {
+		return nil // such events have no effects
+	}
+	request := control.ListEffectsRequest{
+		PageRequest: control.PageRequest{Limit: tailPage}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
+		Source: t.filter.source, Type: t.filter.kind, Route: t.filter.route, Since: t.floor,
+	}
+	rows, err := everyPage(ctx, t.caller, &control.ListEffects, &request, &request.PageRequest)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b inbox.EffectRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	for i := range rows {
+		if err := t.seeEffect(&rows[i]); err != nil {
+			return err
+		}
+	}
+	t.quiet = false
+	for range min(tailAsk, len(t.order)) {
+		id := t.order[0]
+		t.order = t.order[1:]
+		effect, err := control.Call(ctx, t.caller, &control.ShowEffect, control.IDRequest{ID: id})
+		if err != nil {
+			if control.ProblemOf(err).Code == control.CodeNotFound { // erased or pruned meanwhile
+				delete(t.states, id)
+				continue
+			}
+			return err
+		}
+		if err := t.seeEffect(&effect.EffectRow); err != nil {
+			return err
+		}
+		if atRest(effect.State) {
+			delete(t.states, id)
+		} else {
+			t.order = append(t.order, id)
+		}
+	}
+	return nil
+}
+
+// seeEffect shows an effect whose state says something new.
+func (t *tail) seeEffect(row *inbox.EffectRow) error {
+	before, known := t.states[row.ID]
+	now := effectSeen{state: row.State, attempts: row.Attempts}
+	t.states[row.ID] = now
+	tells := atRest(row.State) || row.State == string(inbox.EffectRetry)
+	if !tells || known && before == now || t.quiet || t.filter.effectState != "" && t.filter.effectState != row.State {
+		return nil
+	}
+	return t.effect(row)
+}
+
+// advance moves the floor, and forgets what is below it.
+func (t *tail) advance(floor time.Time) {
+	if !floor.After(t.floor) {
+		return
+	}
+	t.floor = floor
+	for id := range t.shown {
+		if id.Time().Before(floor) {
+			delete(t.shown, id)
+		}
+	}
+	inTurn := make(map[inbox.ID]bool, len(t.order))
+	for _, id := range t.order {
+		inTurn[id] = true
+	}
+	var older []inbox.ID
+	for id, seen := range t.states {
+		switch {
+		case !id.Time().Before(floor) || inTurn[id]:
+		case atRest(seen.state) || len(t.order)+len(older) >= tailOpen:
+			delete(t.states, id)
+		default:
+			older = append(older, id)
+		}
+	}
+	slices.SortFunc(older, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
+	t.order = append(t.order, older...)
+}
+
+// atRest reports whether nothing happens to an effect in the state by itself.
+func atRest(state string) bool {
+	switch state {
+	case "done", "dead", "indeterminate", "skipped", "superseded", "duplicate":
+		return true
+	}
+	return false
+}
+
+// everyPage reads a list to its end. page is the part of request that asks for the pages.
+func everyPage[Request, Row any](ctx context.Context, caller control.Caller, list *control.Operation[Request, inbox.Page[Row]], request *Request, page *control.PageRequest) ([]Row, error) {
+	var rows []Row
+	for {
+		got, err := control.Call(ctx, caller, list, *request)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, got.Data...)
+		if !got.HasMore || got.Next == "" || got.Next == page.After {
+			return rows, nil
+		}
+		page.After = got.Next
+	}
+}
+
+const (
+	tailCursorVersion = 1
+	cursorBytes       = 6
+	cursorEvents      = 40
+)
+
+// shortID is the random end of an id, by which a cursor tells events of the same seconds apart.
+func shortID(id inbox.ID) [cursorBytes]byte { return [cursorBytes]byte(id[len(id)-cursorBytes:]) }
+
+// cursor says where another tail goes on. It names the events of the overlap that were shown, unless they are too many:
+// again is how many are shown again then.
+func (t *tail) cursor() (text string, again int) {
+	out := binary.BigEndian.AppendUint64([]byte{tailCursorVersion}, uint64(max(t.floor.UnixMilli(), 0)))
+	if len(t.shown) > cursorEvents {
+		return base64.RawURLEncoding.EncodeToString(out), len(t.shown)
+	}
+	for id := range t.shown {
+		short := shortID(id)
+		out = append(out, short[:]...)
+	}
+	return base64.RawURLEncoding.EncodeToString(out), 0
+}
+
+// resume begins where a cursor ends; it reports whether the text is one.
+func (t *tail) resume(text string) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) < 9 || raw[0] != tailCursorVersion || (len(raw)-9)%cursorBytes != 0 {
+		return false
+	}
+	t.floor = time.Time{}
+	if ms := int64(binary.BigEndian.Uint64(raw[1:])); ms > 0 {
+		t.floor = time.UnixMilli(ms)
+	}
+	for short := range slices.Chunk(raw[9:], cursorBytes) {
+		t.resumed[[cursorBytes]byte(short)] = true
+	}
+	return true
+}
