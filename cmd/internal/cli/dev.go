@@ -24,26 +24,58 @@ import (
 var devConfig []byte
 
 func (s *shell) devCommand() *cobra.Command {
-	listen := ""
+	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything with an example configuration, to try it out",
 		Long: "Run everything in development mode. It migrates by itself, takes deliveries of five providers with\n" +
 			"fixed secrets that everybody knows, and carries out their effects at a target inside the process.\n" +
-			"It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names another address. Never expose it.",
+			"It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names another address. Never expose it.\n\n" +
+			"--forward-to sends every event to a program of yours instead, as an ordinary forward target: signed with\n" +
+			"a secret that is printed, retried, in the order of the route. The status, the time and the answer of each\n" +
+			"attempt show as they come. --since makes effects for what was received before, by a replay; what was\n" +
+			"forwarded already is not sent again. The routes of a configuration that --config names are left alone.",
+		Example: "  oncegate dev\n" +
+			"  oncegate dev --forward-to localhost:3000\n" +
+			"  oncegate dev --forward-to localhost:3000/webhooks --since 1h",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context(), listen) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context(), f) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "where deliveries are taken, with or without a port: 0.0.0.0 is every address of this machine")
+	cmd.Flags().StringVar(&f.forwardTo, "forward-to", "", "send every event of every source to this `address` instead, such as localhost:3000/webhooks")
+	cmd.Flags().StringVar(&f.since, "since", "", "with --forward-to, also what was received since: a duration before now (1h) or an instant")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "where deliveries are taken, with or without a port: 0.0.0.0 is every address of this machine")
 	return cmd
 }
 
-func (s *shell) dev(ctx context.Context, listen string) error {
+// devFlags are the flags of `oncegate dev`.
+type devFlags struct {
+	listen, forwardTo, since string
+}
+
+func (s *shell) dev(ctx context.Context, f devFlags) error {
+	since, err := parseInstant("--since", f.since)
+	if err != nil {
+		return err
+	}
+	if f.since != "" && f.forwardTo == "" {
+		return usagef("--since is for --forward-to: say where to send what was received before")
+	}
+	address := ""
+	if f.forwardTo != "" {
+		if address, err = forwardAddress(f.forwardTo); err != nil {
+			return err
+		}
+	}
 	cfg, err := s.loadDev()
 	if err != nil {
 		return err
 	}
-	host, port, err := listenAddress(listen)
+	if address != "" {
+		if err := s.forwardEverything(cfg, address); err != nil {
+			return err
+		}
+	}
+	host, port, err := listenAddress(f.listen)
 	if err != nil {
 		return err
 	}
@@ -54,7 +86,16 @@ func (s *shell) dev(ctx context.Context, listen string) error {
 	defer free()
 	s.apart(cfg, place)
 	cfg.Listen.Public, cfg.Listen.Admin = atHome(cfg.Listen.Public, host, port), atHome(cfg.Listen.Admin, "", "")
-	logger := slog.New(newHuman(s.out, cfg.Log.Level, s.colours()))
+	log := newHuman(s.out, cfg.Log.Level, s.colours())
+	logger := slog.New(log)
+	if address != "" {
+		answers, err := newAttemptReader(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer answers.close()
+		log.answer = answers.answer
+	}
 	sink, err := startSink(ctx, s.out)
 	if err != nil {
 		return err
@@ -82,7 +123,14 @@ func (s *shell) dev(ctx context.Context, listen string) error {
 			return err
 		}
 		s.banner(state, link, og.PublicAddr(), cfg, place)
-		return nil
+		if address == "" {
+			return nil
+		}
+		s.forwardBanner(address)
+		if since.IsZero() {
+			return nil
+		}
+		return s.forwardSince(ctx, cfg, logger, since)
 	})
 	return err
 }

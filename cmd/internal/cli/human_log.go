@@ -19,6 +19,9 @@ type human struct {
 	colours bool
 	attrs   []slog.Attr
 
+	// answer says what the target answered to the last attempt of an effect; nil is not asked.
+	answer func(effect string) string
+
 	// named remembers what the last events are called: the worker knows them by
 	// our id only.
 	named *recent
@@ -136,6 +139,11 @@ func (h *human) line(r slog.Record, v map[string]string, rest []string) (line, c
 		}
 		line = fmt.Sprintf("%-21s %s %s -> %s", r.Message, v["source"], name, v["target"])
 		colour = green
+		if h.answer != nil {
+			if answer := h.answer(v["effect"]); answer != "" {
+				line += " " + answer
+			}
+		}
 		if r.Message != "effect done" {
 			line += fmt.Sprintf(" (attempt %s: %s)", v["attempt"], v["reason"])
 			colour = yellow

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/session"
+)
+
+// forwardTo is the name of the route and of the target of `oncegate dev --forward-to`.
+const forwardTo = "forward-to"
+
+// devForwardSecret is what `oncegate dev --forward-to` signs with, unless ONCEGATE_DEV_FORWARD_SECRET says otherwise.
+// Everybody knows it: it protects nothing.
+const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //nolint:gosec // known to everybody, as the message says
+
+// devForward is the target of `oncegate dev --forward-to`, in a configuration of its own. Only the target and the route
+// are taken from it.
+//
+//go:embed dev_forward.yml
+var devForward string
+
+// forwardAddress reads localhost:3000, localhost:3000/path or a whole address.
+func forwardAddress(text string) (string, error) {
+	address := text
+	if !strings.Contains(address, "://") {
+		if strings.HasPrefix(address, ":") {
+			address = "localhost" + address
+		}
+		address = "http://" + address
+	}
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Fragment != "" || strings.ContainsAny(text, "{}\"'\\ ") {
+		return "", usagef("--forward-to %q is not an address such as localhost:3000 or http://localhost:3000/webhooks", cleanURL(text))
+	}
+	if parsed.Path == "" {
+		parsed.Path = "/"
+	}
+	return parsed.String(), nil
+}
+
+// forwardEverything lets every source of a configuration send every event to the address, and nowhere else: what is tried
+// out must not reach the targets that a configuration names.
+func (s *shell) forwardEverything(cfg *config.Config, address string) error {
+	cat, err := s.catalog()
+	if err != nil {
+		return err
+	}
+	loaded, err := config.Load(config.Options{
+		File: "the target of --forward-to", Content: []byte(strings.ReplaceAll(devForward, "ADDRESS", address)), Catalog: cat, Dev: true,
+		Environ: slices.Concat(devEnviron(), []string{"ONCEGATE_DEV_FORWARD_SECRET=" + devForwardSecret}, s.environ),
+	})
+	if err != nil {
+		return err
+	}
+	cfg.Targets = loaded.Targets
+	for _, source := range cfg.Sources {
+		route := *loaded.Sources[0].Routes[0]
+		source.Routes = []*config.Route{&route}
+	}
+	return nil
+}
+
+// forwardBanner says how the program at the address checks what it gets.
+func (s *shell) forwardBanner(address string) {
+	fmt.Fprintf(s.out, "forward to  %s   every event of every source\n", clean(address))
+	fmt.Fprintf(s.out, "signed with %s   (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)\n", clean(cmp.Or(s.env("ONCEGATE_DEV_FORWARD_SECRET"), devForwardSecret)))
+}
+
+// forwardSince makes effects for what was received since, as a replay does for a route that is new.
+func (s *shell) forwardSince(ctx context.Context, cfg *config.Config, logger *slog.Logger, since time.Time) error {
+	pool, err := session.OpenPool(ctx, cfg.Database.URL, cfg.Database.Schema, session.PoolAdmin, planConnections)
+	if err != nil {
+		return fmt.Errorf("forwarding what was received before: %w", err)
+	}
+	defer pool.Close()
+	plan, err := s.planForward(ctx, pool, cfg, logger, since)
+	if err != nil {
+		return fmt.Errorf("forwarding what was received before: %w", err)
+	}
+	fmt.Fprintf(s.out, "since %s: %s to forward\n\n", clock(since), plural(plan.Summary.ToDo, "event", "events"))
+	return nil
+}
+
+func (s *shell) planForward(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config, logger *slog.Logger, since time.Time) (*replay.Replay, error) {
+	keys, err := cfg.Seal.Open(nil)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	store, err := app.NewStore(pool, keys)
+	if err != nil {
+		return nil, err
+	}
+	replays, err := replay.New(replay.Config{Pool: pool, Store: store, Judge: judge})
+	if err != nil {
+		return nil, err
+	}
+	const actor, reason = "dev", "oncegate dev --forward-to --since"
+	plan, err := replays.Plan(ctx, replay.PlanRequest{
+		Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Route: forwardTo, Since: since}}, Options: replay.Options{NewRoutes: true}, Actor: actor, Reason: reason,
+	})
+	if err != nil || plan.Summary.ToDo == 0 {
+		return plan, err
+	}
+	return replays.Start(ctx, replay.StartRequest{ID: plan.ID, Digest: plan.Digest, Actor: actor, Reason: reason})
+}
+
+// attemptReader says what the target answered to the last attempt of an effect.
+type attemptReader struct {
+	lister *inbox.Lister
+	pool   *pgxpool.Pool
+}
+
+func newAttemptReader(ctx context.Context, cfg *config.Config) (*attemptReader, error) {
+	pool, err := session.OpenPool(ctx, cfg.Database.URL, cfg.Database.Schema, session.PoolAdmin, fewConnections)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answers of the target: %w", err)
+	}
+	keys, err := cfg.Seal.Open(nil)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("reading the answers of the target: %w", err)
+	}
+	return &attemptReader{lister: inbox.NewLister(pool).WithKeyring(keys), pool: pool}, nil
+}
+
+// answerWithinDev bounds how long a line of the log waits for the answer that it shows.
+const answerWithinDev = 2 * time.Second
+
+// answer is empty where there is none, or it cannot be read now.
+func (r *attemptReader) answer(effect string) string {
+	id, err := inbox.ParseID(effect)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithinDev)
+	defer cancel()
+	detail, err := r.lister.Effect(ctx, id)
+	if err != nil || len(detail.AttemptRows) == 0 {
+		return ""
+	}
+	last := detail.AttemptRows[len(detail.AttemptRows)-1]
+	took := last.FinishedAt.Sub(last.StartedAt).Round(time.Millisecond)
+	text := fmt.Sprintf("%s in %s", cmp.Or(last.Code, last.Reason, last.Outcome), took)
+	if said := cut(oneLine(last.Excerpt), 120); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+func (r *attemptReader) close() { r.pool.Close() }
