@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -177,7 +178,7 @@ func (s *shell) configuredCall(name string, f callFlags, secret bool) (foundCall
 	if len(known) == 0 {
 		return foundCall{}, usagef("unknown source %q: the configuration has no source of operations", clean(name))
 	}
-	return foundCall{}, usagef("unknown source %q; sources of operations are %s", clean(name), strings.Join(known, ", "))
+	return foundCall{}, usagef("unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
 // noConfiguration reports whether there is no configuration at all, rather than a wrong one.

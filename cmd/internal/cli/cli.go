@@ -85,7 +85,6 @@ func (s *shell) root() *cobra.Command {
 			return s.refusePreviousName(cmd, args)
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table, json or jsonl, which is one JSON object on each line")
 	root.PersistentFlags().BoolVar(&s.asJSON, "json", false, "the same as --output json")
 	root.PersistentFlags().BoolVar(&s.noColor, "no-color", false, "no colours, as with NO_COLOR")
@@ -120,10 +119,17 @@ func (s *shell) root() *cobra.Command {
 		s.loginsCommand(),
 		s.readyCommand(),
 		s.nodesCommand(),
+		s.sourcesCommand(),
+		s.targetsCommand(),
+		s.statusCommand(),
 		s.versionCommand(),
 	)
+	root.Version = readBuild().Version
+	root.SetVersionTemplate("oncegate {{.Version}}\n")
 	wrapArgs(root)
 	s.addViews(root)
+	s.addCompletions(root)
+	addExamples(root)
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -127,7 +128,7 @@ func findSource(cfg *config.Config, name, provider string) (*config.Source, erro
 		}
 		return source, nil
 	}
-	return nil, usagef("unknown source %q; known are %s", clean(name), strings.Join(known, ", "))
+	return nil, usagef("unknown source %q; %sknown are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
 // verified is what `providers verify` answers.

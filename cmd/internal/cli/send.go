@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -223,7 +224,7 @@ func (s *shell) configured(cat map[string]*providers.Provider, name string, f se
 		}
 		return to, nil
 	}
-	return nil, usagef("unknown source %q; known are %s", clean(f.source), strings.Join(known, ", "))
+	return nil, usagef("unknown source %q; %sknown are %s", clean(f.source), yamltree.DidYouMean(known, f.source), strings.Join(known, ", "))
 }
 
 // loopback is the address by which this machine reaches a listener.

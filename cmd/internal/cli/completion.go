@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// completeWithin bounds how long somebody waits for names after they have pressed Tab.
+const completeWithin = time.Second
+
+// addCompletions completes the values of flags and arguments. What cannot be found out is completed by nothing: a
+// message would stand in the middle of what somebody types.
+func (s *shell) addCompletions(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		s.addCompletions(sub)
+	}
+	for flag, values := range map[string]func() []string{
+		"source": s.sourceNames, "route": s.routeNames, "target": s.targetNames, "tenant": s.tenantNames, "to": s.routeNames,
+		"cause": receiver.Causes, "error-class": errorClassNames, "scope": knownScopeNames,
+		"state": func() []string { return wordsOfUsage(cmd, "state") },
+	} {
+		if cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(flag, completing(values)) // it is there, and has none yet
+		}
+	}
+	switch strings.TrimPrefix(cmd.CommandPath(), "oncegate ") {
+	case "send", "providers show", "providers verify", "providers inspect", "providers sign":
+		cmd.ValidArgsFunction = firstArgument(s.providerNames)
+	case "call", "sources show":
+		cmd.ValidArgsFunction = firstArgument(s.sourceNames)
+	case "routes discard", "routes move":
+		cmd.ValidArgsFunction = firstArgument(s.routePaths)
+	default:
+		if !cmd.HasSubCommands() && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	if name := cmd.Name(); name == "import" {
+		cmd.ValidArgsFunction = nil // a file
+	}
+}
+
+func completing(values func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return startingWith(values(), begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func firstArgument(values func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return startingWith(values(), begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func startingWith(values []string, begun string) []string {
+	var out []string
+	for _, value := range values {
+		if value != "" && strings.HasPrefix(value, begun) {
+			out = append(out, value)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// wordsOfUsage are the words that the help of a flag lists: "only this state: done, dead".
+func wordsOfUsage(cmd *cobra.Command, flag string) []string {
+	_, words, _ := strings.Cut(cmd.Flags().Lookup(flag).Usage, ": ")
+	if words == "" {
+		return nil
+	}
+	return strings.Split(words, ", ")
+}
+
+func errorClassNames() []string {
+	var out []string
+	for _, class := range inbox.ErrorClasses() {
+		out = append(out, string(class))
+	}
+	return out
+}
+
+func knownScopeNames() []string {
+	var out []string
+	for _, scope := range control.KnownScopes() {
+		out = append(out, string(scope))
+	}
+	return out
+}
+
+func (s *shell) providerNames() []string {
+	all, err := s.known()
+	if err != nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// namesOf are names of sources, routes, targets and tenants: of the configuration, else of the database.
+type namesOf struct{ sources, routes, paths, targets, tenants []string }
+
+func (s *shell) names() (out namesOf) {
+	if cfg, err := s.loadConfig(); err == nil && len(cfg.Sources) > 0 {
+		out.tenants = cfg.TenantNames()
+		for _, source := range cfg.Sources {
+			out.sources = append(out.sources, source.Name)
+			for _, route := range source.Routes {
+				out.routes, out.paths = append(out.routes, route.Name), append(out.paths, source.Name+"/"+route.Name)
+			}
+		}
+		for _, target := range cfg.Targets {
+			out.targets = append(out.targets, target.Name)
+		}
+		return out
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+	defer cancel()
+	_ = s.withPool(ctx, 1, func(pool *pgxpool.Pool, _ *seal.Keyring) error { // what is not found is not completed
+		lister := inbox.NewLister(pool)
+		sources, err := lister.Sources(ctx, "")
+		if err != nil {
+			return err
+		}
+		for i := range sources {
+			out.sources, out.tenants = append(out.sources, sources[i].Name), append(out.tenants, sources[i].Tenant)
+		}
+		routes, err := lister.RouteBacklogs(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range routes {
+			r := &routes[i]
+			out.routes, out.paths, out.targets = append(out.routes, r.Route), append(out.paths, r.Source+"/"+r.Route), append(out.targets, r.Target)
+		}
+		return nil
+	})
+	return out
+}
+
+func (s *shell) sourceNames() []string { return s.names().sources }
+func (s *shell) routeNames() []string  { return s.names().routes }
+func (s *shell) routePaths() []string  { return s.names().paths }
+func (s *shell) targetNames() []string { return s.names().targets }
+func (s *shell) tenantNames() []string { return s.names().tenants }
