@@ -61,6 +61,7 @@ type tile struct {
 	Count, Text, Href, Detail string
 	Kind                      string // good, bad, warn or empty
 	Oldest                    time.Time
+	Places                    []cell
 }
 
 // fact is one name with its value or values.

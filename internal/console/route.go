@@ -13,6 +13,7 @@ type route struct {
 func routes() []route {
 	return []route{
 		{"GET /{$}", start},
+		{"GET /overview", showOverview},
 		{"GET /find", find},
 		{"GET /events", listEvents},
 		{"GET /events/{id}", showEvent},

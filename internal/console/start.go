@@ -3,57 +3,76 @@ package console
 import (
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// waiting is one kind of thing that somebody must decide about.
-type waiting struct {
-	count, what, href, detail, kind string
-	oldest                          time.Time
+// needs are what the kinds of things that wait are called, where somebody decides about them, and what they do.
+var needs = map[attention.Kind]struct{ one, several, href, action, tone string }{
+	attention.Indeterminate: {"unknown outcome", "unknown outcomes", "/unknown", "Ask the target, then resolve.", "bad"},
+	attention.Dead:          {"dead letter", "dead letters", "/dead", "Mend the cause, then replay or discard.", "bad"},
+	attention.Unusable:      {"unusable event", "unusable events", "/dead?error_class=admission", "Replay or discard.", "bad"},
+	attention.Blocked:       {"blocked stream", "blocked streams", "/streams?blocked=true", "Replay or skip what blocks.", "bad"},
+	attention.Gaps:          {"stream with a gap", "streams with a gap", "/streams?gap=true", "Wait for the missing number, or give it up.", "warn"},
+	attention.Undecided:     {"effect held for you", "effects held for you", "/streams#undecided", "Let it run, or skip it.", "warn"},
+	attention.Conflicts:     {"conflict", "conflicts", "/conflicts", "Look at what differs, and admit what is right.", "warn"},
+	attention.RefusedOutbox: {"emitted event that cannot be admitted", "emitted events that cannot be admitted", "/operations#outbox", "Open the source to emit, or correct the caller.", "warn"},
+	attention.Stranded:      {"stranded effect", "stranded effects", "/sources#routes", "Bring the route back, or clear it.", "warn"},
+	attention.Silent:        {"silent source", "silent sources", "/overview#sources", "Ask its provider.", "warn"},
+	attention.Refusals:      {"refusal in 24 hours", "refusals in 24 hours", "/refusals?since=24h", "Read the diagnosis.", "warn"},
+	attention.Suspected:     {"suspected replay in 24 hours", "suspected replays in 24 hours", "/events?since=24h", "Somebody may send recorded deliveries again.", "warn"},
+	attention.Plans:         {"planned replay", "planned replays", "/replays?state=planned", "Run it, or cancel it.", ""},
+	attention.Standstills:   {"replay that does not move", "replays that do not move", "/replays?state=running", "Look at the nodes and their logs.", "bad"},
 }
 
-// startPage shows what needs its reader.
-func startPage(things []waiting, last *time.Time, now time.Time) *page {
-	p := &page{Title: "Needs you"}
-	if len(things) == 0 {
-		lead := "Nothing waits."
-		if last != nil {
-			lead = "Nothing waits; the last event came " + ago(*last, now) + "."
-		}
-		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "good", Text: lead}})
+// start shows what needs its reader.
+func start(r *request) (*page, error) {
+	found, err := call(r, &control.ShowAttention, control.ShowAttentionRequest{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}})
+	if err != nil {
+		return nil, err
 	}
+	return startPage(found, r.now), nil
+}
+
+func startPage(found attention.Attention, now time.Time) *page {
+	p := &page{Title: "Needs you", Refresh: 20}
+	last := "No event came yet."
+	if found.LastEvent != nil {
+		last = "The last event came " + ago(*found.LastEvent, now) + "."
+	}
+	if len(found.Items) == 0 {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "good", Text: "Nothing waits.", Detail: last}})
+		return p
+	}
+	p.Lead = last
 	b := block{}
-	for _, w := range things {
-		b.Tiles = append(b.Tiles, tile{Count: w.count, Text: w.what, Href: w.href, Detail: w.detail, Kind: or(w.kind, "bad"), Oldest: w.oldest})
+	for _, item := range found.Items {
+		need, known := needs[item.Kind]
+		if !known {
+			need.several, need.one, need.href = words(string(item.Kind)), words(string(item.Kind)), "/"
+		}
+		t := tile{Count: groupDigits(item.Count), Text: need.several, Href: need.href, Kind: need.tone, Detail: need.action}
+		if item.Count == 1 {
+			t.Text = need.one
+		}
+		if item.More {
+			t.Count += "+"
+		}
+		if item.Oldest != nil {
+			t.Oldest = *item.Oldest
+		}
+		for i, place := range item.Places {
+			if i == shownPlaces {
+				t.Places = append(t.Places, cell{Text: count(len(item.Places)-i, "more place", "more places")})
+				break
+			}
+			t.Places = append(t.Places, cell{Text: join(place.Source, place.Route), Detail: groupDigits(place.Count)})
+		}
+		b.Tiles = append(b.Tiles, t)
 	}
 	p.Blocks = append(p.Blocks, b)
 	return p
 }
 
-// start shows what needs its reader, counted from the lists.
-func start(r *request) (*page, error) {
-	var things []waiting
-	dead, err := call(r, &control.GroupDeadLetters, control.DeadLetterFilter{})
-	if err != nil {
-		return nil, err
-	}
-	if len(dead.Data) > 0 {
-		n, oldest := 0, dead.Data[0].First
-		for _, g := range dead.Data {
-			n += g.Count
-			if g.First.Before(oldest) {
-				oldest = g.First
-			}
-		}
-		things = append(things, waiting{count: groupDigits(int64(n)), what: "dead letters", href: "/dead", detail: count(len(dead.Data), "cause", "causes"), oldest: oldest})
-	}
-	newest, err := call(r, &control.ListEvents, control.ListEventsRequest{PageRequest: control.PageRequest{Limit: 1}})
-	if err != nil {
-		return nil, err
-	}
-	var last *time.Time
-	if len(newest.Data) > 0 {
-		last = &newest.Data[0].ReceivedAt
-	}
-	return startPage(things, last, r.now), nil
-}
+// shownPlaces is how many places of one kind the start names.
+const shownPlaces = 3

@@ -19,6 +19,7 @@ func Operations() []Definition {
 		&ListRetention, &ShowPruning,
 		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
+		&ShowAttention, &ShowFigures,
 		&ListTokens, &CreateToken, &RevokeToken,
 		&ListLogins, &RevokeLogin, &CreateLoginLink,
 	}

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/attention"
+	"github.com/oncegate/oncegate/inbox/rollup"
+)
+
+// ShowAttentionRequest asks what waits for a person.
+type ShowAttentionRequest struct {
+	TenantFilter
+}
+
+// ShowAttention shows what waits for a person.
+var ShowAttention = Operation[ShowAttentionRequest, attention.Attention]{
+	ID: "show_attention", Method: "GET", Path: "/attention", Scope: ReadMetadata,
+	Summary: "Show what waits for a person, by kind: how many, since when, and where. Counts are bounded.",
+	Do: func(ctx context.Context, s *Service, access Access, r ShowAttentionRequest) (out attention.Attention, err error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return out, err
+		}
+		reader, err := attention.New(attention.Config{Pool: s.cfg.Lists, Now: s.cfg.Now})
+		if err != nil {
+			return out, err
+		}
+		if out, err = reader.Read(ctx, tenant); out.Items == nil {
+			out.Items = []attention.Item{}
+		}
+		return out, err
+	},
+}
+
+// ShowFiguresRequest narrows figures; a zero field does not.
+type ShowFiguresRequest struct {
+	TenantFilter
+
+	// Source and Route are names of those.
+	Source string `json:"source,omitempty"`
+	Route  string `json:"route,omitempty"`
+
+	// Window is how far back the figures go: 1h, 24h or 7d. It defaults to 1h.
+	Window rollup.Window `json:"window,omitempty"`
+}
+
+// Figures are what was counted in a window.
+type Figures struct {
+	rollup.Sums
+
+	// StepSeconds is how long each point is; the last one is not over yet.
+	StepSeconds float64 `json:"step_seconds"`
+
+	// Points are in the order of time, one for each minute or hour.
+	Points []rollup.Point `json:"points"`
+
+	// Activities are the sources by when they had their last event.
+	Activities []rollup.Activity `json:"activities"`
+}
+
+// ShowFigures shows what was counted.
+var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
+	ID: "show_figures", Method: "GET", Path: "/figures", Scope: ReadMetadata,
+	Summary: "Show what was counted in the last hour, day or week: events, duplicates, conflicts, refusals, ends of effects, times of acknowledgements.",
+	Do: func(ctx context.Context, s *Service, access Access, r ShowFiguresRequest) (*Figures, error) {
+		tenant, err := r.narrow(access)
+		if err != nil {
+			return nil, err
+		}
+		if r.Window != "" && !slices.Contains(rollup.Windows(), r.Window) {
+			return nil, invalid("window %q is unknown; known are %v", r.Window, rollup.Windows())
+		}
+		filter := rollup.Filter{Source: r.Source, Route: r.Route, Tenant: tenant, Window: r.Window}
+		reader := rollup.NewReader(s.cfg.Lists)
+		out := &Figures{}
+		if out.Sums, err = reader.Sums(ctx, filter); err != nil {
+			return nil, err
+		}
+		series, err := reader.Series(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		out.StepSeconds, out.Points = series.Step.Seconds(), series.Points
+		if out.Activities, err = reader.Activities(ctx, filter); out.Activities == nil {
+			out.Activities = []rollup.Activity{}
+		}
+		return out, err
+	},
+}
+
+// Step is how long each point is.
+func (f *Figures) Step() time.Duration { return time.Duration(f.StepSeconds * float64(time.Second)) }
