@@ -35,7 +35,10 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			}
 			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
 				return showList(s, cmd, &f.pageFlags, listing[inbox.OutboxRow]{draw: s.outboxTable, entry: outboxEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.OutboxRow], err error) {
-					cursor, after := numberCursor(p.After)
+					cursor, after, err := numberCursor(p.After)
+					if err != nil {
+						return page, err
+					}
 					return lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, Cursor: cursor, After: after, Limit: p.Limit})
 				}})
 			})
@@ -68,11 +71,15 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 
 // numberCursor reads where a page begins of a list whose rows have numbers: behind the last row of the page before, or
 // behind a number that somebody gives.
-func numberCursor(text string) (cursor string, number int64) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
-		return "", n
+func numberCursor(text string) (cursor string, number int64, err error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return text, 0, nil
+	case n < 0:
+		return "", 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
 	}
-	return text, 0
+	return "", n, nil
 }
 
 // outboxID reads the one argument of a command.

@@ -254,7 +254,9 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 				}
 				return showList(s, cmd, &pages, listing[replay.Item]{draw: itemTable, entry: itemEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Item], err error) {
 					f.Limit = p.Limit
-					f.Cursor, f.After = numberCursor(p.After)
+					if f.Cursor, f.After, err = numberCursor(p.After); err != nil {
+						return page, err
+					}
 					return replays.Items(cmd.Context(), id, f)
 				}})
 			})
