@@ -47,7 +47,7 @@ var ListKeys = Operation[ListKeysRequest, inbox.Page[Key]]{
 		if !r.Usage {
 			return whole(keys), nil
 		}
-		used, err := prune.KeyUsages(ctx, s.cfg.Lists)
+		used, err := prune.KeyUsages(ctx, s.cfg.Pool)
 		for _, usage := range used {
 			at := slices.IndexFunc(keys, func(key Key) bool { return key.ID == usage.Key })
 			if at < 0 {

@@ -46,7 +46,7 @@ var ListRetention = Operation[ListRetentionRequest, inbox.Page[Retention]]{
 		if err != nil {
 			return page, err
 		}
-		kept, err := prune.Retention(ctx, s.cfg.Lists)
+		kept, err := prune.Retention(ctx, s.cfg.Pool)
 		var rows []Retention
 		for _, k := range kept {
 			if tenant == "" || theirs[k.Source] {
@@ -87,7 +87,7 @@ var ShowPruning = Operation[NoRequest, *Pruning]{
 		if err := access.untenanted("figures of pruning"); err != nil {
 			return nil, err
 		}
-		pruner, err := prune.New(prune.Config{Pool: s.cfg.Lists, Now: s.cfg.Now})
+		pruner, err := prune.New(prune.Config{Pool: s.cfg.Pool, Now: s.cfg.Now})
 		if err != nil {
 			return nil, err
 		}

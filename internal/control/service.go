@@ -90,7 +90,7 @@ func NewService(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.replays, err = replay.New(replay.Config{Pool: cfg.Lists, Store: effects}); err != nil {
+	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects}); err != nil {
 		return nil, err
 	}
 	if s.operations, err = inbox.NewOperations(inbox.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
