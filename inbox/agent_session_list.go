@@ -40,7 +40,7 @@ type AgentSessionRow struct {
 	Source     string     `json:"source"`
 	Credential string     `json:"credential"`
 	Run        string     `json:"run"`
-	Operations []string   `json:"operations"`
+	Operations []string   `json:"operations" nullable:"true"`
 	NewKeys    int        `json:"new_keys,omitempty"`
 	Contract   string     `json:"contract,omitempty"`
 	CreatedAt  time.Time  `json:"created_at"`

@@ -29,7 +29,7 @@ type Row struct {
 
 	// Routes are the ids of the routes whose effects the process carries out. It is
 	// nil for a process of an earlier version, which does not say.
-	Routes []int32 `json:"routes"`
+	Routes []int32 `json:"routes" nullable:"true"`
 
 	StartedAt time.Time `json:"started_at"`
 	Heartbeat time.Time `json:"heartbeat"`

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/docs/reference"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/visible"
 )
@@ -62,6 +63,10 @@ func New(cfg Config) (*API, error) {
 	for path, methods := range paths {
 		a.mux.Handle(Prefix+path, a.dispatch(methods))
 	}
+	a.mux.HandleFunc("GET "+Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(reference.OpenAPI()) // the peer is gone, and there is nobody else to tell
+	})
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, &control.Problem{Code: control.CodeNotFound, Detail: "the API has no such path"})
 	})
@@ -151,8 +156,15 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			_, _ = w.Write(content.Bytes) // the peer is gone, and there is nobody else to tell
 			return
 		}
-		writeETag(w.Header(), answer)
 		w.Header().Set("Content-Type", "application/json")
+		if d.Method == http.MethodGet {
+			tag := etag(answer, text)
+			w.Header().Set("ETag", tag)
+			if known(r, tag) {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+		}
 		_, _ = w.Write(text) // the peer is gone, and there is nobody else to tell
 	})
 }
@@ -185,17 +197,35 @@ func decode(w http.ResponseWriter, r *http.Request, d control.Description, reque
 	return nil
 }
 
-// problem is the document of a request that failed (RFC 9457).
-type problem struct {
-	Type      string       `json:"type"`
-	Title     string       `json:"title"`
-	Status    int          `json:"status"`
-	Detail    string       `json:"detail,omitempty"`
-	Code      control.Code `json:"code"`
-	Retriable bool         `json:"retriable"`
-	Next      string       `json:"next"`
-	RequestID string       `json:"request_id"`
+// ProblemDocument is the answer to a request that failed (RFC 9457).
+type ProblemDocument struct {
+	// Type names the kind of problem: the address of what the reference says about the code.
+	Type string `json:"type"`
+
+	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	Title string `json:"title"`
+
+	// Status is the HTTP status of the answer.
+	Status int `json:"status"`
+
+	// Detail is one line that says what is wrong with this request. It holds keys and ids, never content.
+	Detail string `json:"detail,omitempty"`
+
+	// Code says to a program why the request failed.
+	Code control.Code `json:"code"`
+
+	// Retriable says that the same request, made again, may succeed and does no harm.
+	Retriable bool `json:"retriable"`
+
+	// Next is what the caller should do next.
+	Next string `json:"next"`
+
+	// RequestID is the id of the request, by which the log of the server names it.
+	RequestID string `json:"request_id"`
 }
+
+// problemType begins the types of problem documents: what the reference says about each code. Never change it.
+const problemType = "https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#api-"
 
 // refuse answers with the problem document of err.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -209,8 +239,8 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if meaning.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="oncegate"`)
 	}
-	text, err := json.Marshal(problem{
-		Type: "about:blank", Title: meaning.Title, Status: meaning.Status, Detail: p.Detail, Code: p.Code,
+	text, err := json.Marshal(ProblemDocument{
+		Type: problemType + string(p.Code), Title: meaning.Title, Status: meaning.Status, Detail: p.Detail, Code: p.Code,
 		Retriable: meaning.Retriable, Next: meaning.Next, RequestID: id,
 	})
 	if err != nil { // texts always marshal

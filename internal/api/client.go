@@ -69,7 +69,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		var p problem
+		var p ProblemDocument
 		if json.Unmarshal(text, &p) != nil || p.Code == "" {
 			return fmt.Errorf("the server answered %s, and not as Oncegate's API does: is %s the address of the private listener?", answer.Status, c.Server)
 		}

@@ -37,7 +37,7 @@ func readIfMatch(r *http.Request, request any) error {
 		if len(given) < 2 || given[0] != '"' || given[len(given)-1] != '"' || strings.Contains(given[1:len(given)-1], `"`) {
 			return &control.Problem{Code: control.CodeInvalid, Detail: "If-Match must be the one ETag that was answered, with its quotes"}
 		}
-		tag = given[1 : len(given)-1]
+		tag, _, _ = strings.Cut(given[1:len(given)-1], ".") // see [etag]
 	}
 	into.SetIfMatch(tag)
 	return nil
@@ -55,12 +55,5 @@ func writeIfMatch(header http.Header, request any) {
 		header.Set("If-Match", "*")
 	default:
 		header.Set("If-Match", `"`+tag+`"`)
-	}
-}
-
-// writeETag gives the tag of an answer.
-func writeETag(header http.Header, answer any) {
-	if from, ok := answer.(tagged); ok {
-		header.Set("ETag", `"`+from.Tag()+`"`)
 	}
 }

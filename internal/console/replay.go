@@ -26,7 +26,7 @@ func listReplays(r *request) (*page, error) {
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}}})
 	}
-	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing was replayed.", []string{"Planned", "Replay", "State", "To do", "Done", "By"}, func(x replay.Replay) []cell {
+	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing was replayed.", []string{"Planned", "Replay", "State", "To do", "Done", "By"}, func(x control.Replay) []cell {
 		return []cell{
 			instant(x.CreatedAt), {Text: scopeText(x.Scope), Href: "/replays/" + x.ID.String()}, state(string(x.State)), number(x.Summary.ToDo), number(x.Summary.Acted()),
 			{Text: x.Actor, Detail: x.Reason},

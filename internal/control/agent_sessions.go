@@ -30,7 +30,7 @@ type ListAgentSessionsRequest struct {
 
 // ListAgentSessions lists sessions of agents.
 var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.AgentSessionRow]]{
-	ID: "list_agent_sessions", Method: "GET", Path: "/agent-sessions", Scope: ReadMetadata,
+	ID: "list_sessions", Method: "GET", Path: "/sessions", Scope: ReadMetadata,
 	Summary: "List the sessions that engines have opened for agents, newest first. Their tokens are stored nowhere.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListAgentSessionsRequest) (page inbox.Page[inbox.AgentSessionRow], err error) {
 		tenant, err := r.narrow(access)

@@ -65,7 +65,12 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err := decode(&request); err != nil {
 		return nil, err
 	}
-	return o.Do(ctx, s, access, request)
+	answer, err := o.Do(ctx, s, access, request)
+	if err != nil {
+		return nil, err
+	}
+	fillLists(reflect.ValueOf(&answer).Elem())
+	return answer, nil
 }
 
 // Caller carries out operations, here or at a server.

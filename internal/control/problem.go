@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Code says to a program why an operation failed. Callers compare it: never change one.
@@ -24,6 +28,7 @@ const (
 	CodeTooMany      Code = "too_many_attempts"
 	CodeTimeout      Code = "timeout"
 	CodeUnavailable  Code = "unavailable"
+	CodeKeyMissing   Code = "sealing_key_missing"
 	CodeInternal     Code = "internal"
 )
 
@@ -67,6 +72,7 @@ var codes = [...]CodeMeaning{
 	{Code: CodeTooMany, Status: 429, Title: "too many attempts to log in failed", Retriable: true, Next: "Try again in some seconds."},
 	{Code: CodeTimeout, Status: 504, Title: "the answer took too long", Retriable: true, Next: "Narrow the request, or ask again."},
 	{Code: CodeUnavailable, Status: 503, Title: "the database cannot be asked now", Retriable: true, Next: "Ask again in some seconds."},
+	{Code: CodeKeyMissing, Status: 503, Title: "the server lacks the key under which it is sealed", Next: "Give the server the key that the detail names, and start it again."},
 	{Code: CodeInternal, Status: 500, Title: "something went wrong that is not your fault", Next: "Look for the request id in the log of the server."},
 }
 
@@ -109,14 +115,40 @@ func ProblemOf(err error) *Problem {
 		return problem
 	}
 	switch {
-	case errors.Is(err, inbox.ErrNotFound):
+	case errors.Is(err, inbox.ErrNotFound), errors.Is(err, inbox.ErrNoList):
 		return &Problem{Code: CodeNotFound, Detail: err.Error()}
 	case errors.Is(err, inbox.ErrAmbiguousReference):
 		return &Problem{Code: CodeAmbiguous, Detail: err.Error()}
 	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, inbox.ErrCursor):
 		return &Problem{Code: CodeInvalid, Detail: err.Error()}
+	case errors.Is(err, seal.ErrLost):
+		return &Problem{Code: CodeKeyMissing, Detail: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Problem{Code: CodeTimeout}
 	}
+	return problemOfDatabase(err)
+}
+
+// problemOfDatabase tells a database that cannot be asked, or takes too long, from what should not happen.
+func problemOfDatabase(err error) *Problem {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) || errors.Is(err, inbox.ErrStandby) || errors.Is(err, inbox.ErrReadOnly) || errors.Is(err, session.ErrShared) {
+		return &Problem{Code: CodeUnavailable}
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return &Problem{Code: CodeInternal}
+	}
+	switch pg.Code {
+	case codeCanceled:
+		return &Problem{Code: CodeTimeout}
+	case "57P01", "57P02", "57P03", "53300", "08006", "08001", "08004", "25006":
+		return &Problem{Code: CodeUnavailable}
+	case "42P01", "42703": // no such table, or column
+		return &Problem{Code: CodeUnavailable, Detail: "the tables are missing or another version's; `oncegate migrate status` says which"}
+	}
 	return &Problem{Code: CodeInternal}
 }
+
+// codeCanceled is the SQLSTATE of a statement that its statement_timeout ended.
+const codeCanceled = "57014"

@@ -22,10 +22,10 @@ type ListReplaysRequest struct {
 }
 
 // ListReplays lists replays. One that is not narrowed to a tenant belongs to the whole installation.
-var ListReplays = Operation[ListReplaysRequest, inbox.Page[replay.Replay]]{
+var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 	ID: "list_replays", Method: "GET", Path: "/replays", Scope: ReadMetadata,
 	Summary: "List replays, newest first. A tenant sees those that are narrowed to it.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListReplaysRequest) (page inbox.Page[replay.Replay], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListReplaysRequest) (page inbox.Page[Replay], err error) {
 		tenant, err := r.TenantFilter.narrow(access)
 		if err != nil {
 			return page, err
@@ -33,9 +33,10 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[replay.Replay]]{
 		if err := oneOf("state", r.State, replayStates()); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[replay.Replay], error) {
+		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[replay.Replay], error) {
 			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: cursor, Limit: limit})
 		})
+		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(&row) }), err
 	},
 }
 
@@ -46,7 +47,7 @@ type Replay struct {
 	// ETA is how long the rest of a running replay will take, such as 1m30s; empty if that cannot be said.
 	ETA string `json:"eta,omitempty"`
 
-	// EffectsNow counts by state where the effects stand now that the replay has moved on.
+	// EffectsNow counts by state where the effects stand now that the replay has moved on. Lists leave it out.
 	EffectsNow map[string]int `json:"effects_now,omitempty"`
 }
 
@@ -59,15 +60,20 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 		if err != nil {
 			return nil, err
 		}
-		out := &Replay{Replay: *found}
-		if left, ok := found.ETA(); ok {
-			out.ETA = left.String()
-		}
+		out := newReplay(found)
 		if found.Summary.Acted() > 0 {
 			out.EffectsNow, err = s.replays.Standings(ctx, r.ID)
 		}
-		return out, err
+		return &out, err
 	},
+}
+
+func newReplay(r *replay.Replay) Replay {
+	out := Replay{Replay: *r}
+	if left, ok := r.ETA(); ok {
+		out.ETA = left.String()
+	}
+	return out
 }
 
 // replay reads a replay that the access may see.

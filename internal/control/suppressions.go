@@ -70,7 +70,7 @@ type SuppressionCheck struct {
 	Suppressed bool `json:"suppressed"`
 
 	// Entry is why; nil if messages are sent.
-	Entry *suppression.Row `json:"entry,omitempty"`
+	Entry *Suppression `json:"entry,omitempty"`
 }
 
 // CheckSuppression says whether an address is suppressed.
@@ -85,6 +85,10 @@ var CheckSuppression = Operation[CheckSuppressionRequest, *SuppressionCheck]{
 			return nil, invalid("address: %v", err)
 		}
 		entry, err := s.suppressions.Check(ctx, r.Target, r.Address)
-		return &SuppressionCheck{Suppressed: entry != nil, Entry: entry}, err
+		out := &SuppressionCheck{Suppressed: entry != nil}
+		if entry != nil {
+			out.Entry = &Suppression{Row: *entry}
+		}
+		return out, err
 	},
 }

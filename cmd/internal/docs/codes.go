@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // codes documents what a caller of operations is told when there is no result. Each row can be linked to
@@ -16,6 +17,19 @@ func codes() string {
 			retriable = "yes"
 		}
 		rows = append(rows, []string{`<a id="` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Status), m.Title, retriable, m.Next})
+	}
+	return table([]string{"code", "status", "title", "retriable", "what the caller should do next"}, rows)
+}
+
+// apiCodes documents what a caller of the API is told when a request fails. Each row can be linked to by "api-" and its code.
+func apiCodes() string {
+	var rows [][]string
+	for _, m := range control.Codes() {
+		retriable := "no"
+		if m.Retriable {
+			retriable = "yes"
+		}
+		rows = append(rows, []string{`<a id="api-` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Status), m.Title, retriable, m.Next})
 	}
 	return table([]string{"code", "status", "title", "retriable", "what the caller should do next"}, rows)
 }

@@ -1,0 +1,148 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+const about = `What people and programs can ask of Oncegate, and have it do. The private listener serves it.
+
+Lists answer pages: ` + "`data`, and `next` where `has_more` says that there is more. Hand `next` back as `after`, with the same filter. " +
+	`A list that ran out of time answers what it found, with ` + "`searched_to`" + `; ` + "`next`" + ` goes on from there.
+
+What fails is answered with a problem document (RFC 9457). Programs read its ` + "`code`" + `. Every answer has an X-Request-Id, by which the log of the server
+names it. Members may be added to answers; those that are there keep their names and meanings.`
+
+// Build makes the description. root is the directory of the module's source.
+func Build(root string) (*openapi3.T, error) {
+	b := &builder{comments: newComments(root), components: openapi3.Schemas{}, types: map[string]reflect.Type{}}
+	document := &openapi3.T{
+		OpenAPI: "3.1.0",
+		Info:    &openapi3.Info{Title: "Oncegate", Version: "1", Description: about, License: &openapi3.License{Name: "See the file LICENSE"}},
+		Servers: openapi3.Servers{{URL: api.Prefix}},
+		Paths:   openapi3.NewPaths(),
+		Components: &openapi3.Components{
+			Schemas: b.components,
+			SecuritySchemes: openapi3.SecuritySchemes{"token": {Value: &openapi3.SecurityScheme{
+				Type: "http", Scheme: "bearer", Description: "A token of `oncegate tokens create`.",
+			}}},
+			Responses: openapi3.ResponseBodies{},
+		},
+		Security: openapi3.SecurityRequirements{{"token": {}}},
+	}
+	document.Components.Responses["Problem"] = &openapi3.ResponseRef{Value: b.problem()}
+	tags := map[string]bool{}
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		document.AddOperation(d.Path, d.Method, b.operation(&d))
+		if tag := tagOf(&d); !tags[tag] {
+			tags[tag] = true
+			document.Tags = append(document.Tags, &openapi3.Tag{Name: tag})
+		}
+	}
+	return document, b.err
+}
+
+// Text writes a description as it is committed.
+func Text(document *openapi3.T) ([]byte, error) {
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing the description of the API: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// tagOf is the noun that an operation is about.
+func tagOf(d *control.Description) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(d.Path, "/"), "/")
+	return noun
+}
+
+func (b *builder) problem() *openapi3.Response {
+	var codes []string
+	for _, row := range control.Codes() {
+		codes = append(codes, fmt.Sprintf("%s (%d)", row.Code, row.Status))
+	}
+	schema := b.schema(reflect.TypeFor[api.ProblemDocument]())
+	b.components["ProblemDocument"].Value.Properties["code"].Value.Description = "Why the request failed, for programs: " + strings.Join(codes, ", ") + ". Later versions may know more."
+	text := "The request failed; the document says why, and what to do."
+	return &openapi3.Response{Description: &text, Content: openapi3.Content{"application/problem+json": &openapi3.MediaType{Schema: schema}}}
+}
+
+func (b *builder) operation(d *control.Description) *openapi3.Operation {
+	out := &openapi3.Operation{
+		OperationID: d.ID, Summary: strings.TrimSuffix(d.Summary, "."), Tags: []string{tagOf(d)},
+		Description: d.Summary + " It needs the scope `" + string(d.Scope) + "`.",
+		Responses:   openapi3.NewResponses(),
+		Extensions:  map[string]any{"x-oncegate-scope": d.Scope},
+	}
+	out.Responses = openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: b.answer(d)}),
+		openapi3.WithName("default", &openapi3.Response{}))
+	out.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Problem"})
+	if reflect.PointerTo(d.Request).Implements(reflect.TypeFor[interface{ SetIfMatch(tag string) }]()) {
+		out.AddParameter(openapi3.NewHeaderParameter("If-Match").WithSchema(openapi3.NewStringSchema()).WithDescription(
+			"The ETag of the answer that showed what the decision is about. If it has changed since, nothing is done."))
+	}
+	if d.Method == http.MethodPost {
+		out.AddParameter(openapi3.NewHeaderParameter("Idempotency-Key").WithSchema(openapi3.NewStringSchema()).WithDescription(
+			"Names the request, so that it happens once however often it is sent. The answer is repeated, with Idempotent-Replayed."))
+	}
+	var members []field
+	fields := fieldsOf(d.Request)
+	for i := range fields {
+		f := &fields[i]
+		switch {
+		case strings.Contains(d.Path, "{"+f.written+"}"):
+			out.AddParameter(b.parameter(openapi3.NewPathParameter(f.written), f))
+		case d.Method == http.MethodGet || d.Method == http.MethodDelete:
+			parameter := openapi3.NewQueryParameter(f.written)
+			parameter.Required = !f.optional
+			out.AddParameter(b.parameter(parameter, f))
+		default:
+			members = append(members, *f)
+		}
+	}
+	if d.Method != http.MethodGet && d.Method != http.MethodDelete {
+		body := b.object(d.Request, members)
+		body.AdditionalProperties = openapi3.AdditionalProperties{Has: openapi3.Ptr(false)}
+		out.RequestBody = &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(len(body.Required) > 0).WithJSONSchema(body)}
+	}
+	return out
+}
+
+func (b *builder) parameter(p *openapi3.Parameter, f *field) *openapi3.Parameter {
+	p.Schema = b.member(f)
+	p.Description, p.Schema.Value.Description = p.Schema.Value.Description, ""
+	if example := examples[f.written]; p.Schema.Value.Type.Is("string") || f.Type.Kind() == reflect.Int {
+		p.Example = example
+	}
+	return p
+}
+
+// examples are values of parameters, by name.
+var examples = map[string]any{
+	"source": "stripe", "route": "ledger", "target": "ledger", "type": "invoice.paid", "limit": 50, "since": "2026-11-20T12:00:00Z",
+	"until": "2026-11-21T12:00:00Z", "id": "0199aaaa-0000-7000-8000-000000000001", "cause": "mismatch", "tenant": "acme",
+}
+
+// answer describes the answer of an operation that succeeded.
+func (b *builder) answer(d *control.Description) *openapi3.Response {
+	text := "What was asked for."
+	out := &openapi3.Response{Description: &text, Headers: openapi3.Headers{"X-Request-Id": {Value: &openapi3.Header{Parameter: openapi3.Parameter{
+		Description: "The id of the request, by which the log of the server names it.", Schema: openapi3.NewSchemaRef("", openapi3.NewStringSchema()),
+	}}}}}
+	if d.Response == reflect.TypeFor[control.Content]() {
+		out.Content = openapi3.Content{"application/octet-stream": &openapi3.MediaType{Schema: openapi3.NewSchemaRef("", &openapi3.Schema{Type: &openapi3.Types{"string"}, Format: "binary"})}}
+		return out
+	}
+	out.Content = openapi3.NewContentWithJSONSchemaRef(b.schema(d.Response))
+	return out
+}

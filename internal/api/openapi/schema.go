@@ -1,0 +1,222 @@
+package openapi
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/replay"
+)
+
+// builder makes schemas of Go types. Structs with a name become components.
+type builder struct {
+	comments   *comments
+	components openapi3.Schemas
+	types      map[string]reflect.Type // of components
+	err        error
+}
+
+// field is one member of a struct as JSON has it.
+type field struct {
+	reflect.StructField
+	owner    reflect.Type
+	written  string
+	optional bool
+}
+
+// fieldsOf gives the members of a struct, those of embedded structs among them.
+func fieldsOf(t reflect.Type) []field {
+	var out []field
+	for _, f := range reflect.VisibleFields(t) {
+		written, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || !f.IsExported() || written == "-" || written == "" {
+			continue
+		}
+		owner := t
+		for _, i := range f.Index[:len(f.Index)-1] {
+			owner = owner.Field(i).Type
+			if owner.Kind() == reflect.Pointer {
+				owner = owner.Elem()
+			}
+		}
+		out = append(out, field{
+			StructField: f, owner: owner, written: written,
+			optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero"),
+		})
+	}
+	return out
+}
+
+var (
+	timeType    = reflect.TypeFor[time.Time]()
+	rawType     = reflect.TypeFor[json.RawMessage]()
+	idType      = reflect.TypeFor[inbox.ID]()
+	textType    = reflect.TypeFor[encoding.TextMarshaler]()
+	packageName = map[string]string{"inbox": "", "control": "", "tokens": "", "logins": "", "api": ""}
+)
+
+// name is the name of the component of a type: that of the type, with its package where that says what it is about.
+func name(t reflect.Type) string {
+	if strings.HasPrefix(t.Name(), "Page[") {
+		data, _ := t.FieldByName("Data")
+		row := data.Type.Elem()
+		if row.Kind() == reflect.Pointer {
+			row = row.Elem()
+		}
+		return name(row) + "Page"
+	}
+	if t == reflect.TypeFor[replay.Replay]() {
+		return "ReplayPlan" // control.Replay is the one that is shown
+	}
+	prefix := path.Base(t.PkgPath())
+	if known, ok := packageName[prefix]; ok {
+		return known + t.Name()
+	}
+	prefix = strings.ToUpper(prefix[:1]) + prefix[1:]
+	return prefix + strings.TrimPrefix(t.Name(), prefix)
+}
+
+// schema makes the schema of a type.
+func (b *builder) schema(t reflect.Type) *openapi3.SchemaRef {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return b.schema(t.Elem())
+	case t == timeType:
+		return openapi3.NewSchemaRef("", openapi3.NewDateTimeSchema())
+	case t == rawType, t.Kind() == reflect.Interface:
+		return openapi3.NewSchemaRef("", &openapi3.Schema{})
+	case t == idType:
+		return openapi3.NewSchemaRef("", openapi3.NewUUIDSchema())
+	case t.Implements(textType):
+		return openapi3.NewSchemaRef("", openapi3.NewStringSchema())
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return b.text(t)
+	case reflect.Bool:
+		return openapi3.NewSchemaRef("", openapi3.NewBoolSchema())
+	case reflect.Int, reflect.Int64:
+		return openapi3.NewSchemaRef("", openapi3.NewInt64Schema())
+	case reflect.Int32, reflect.Int16, reflect.Int8, reflect.Uint8, reflect.Uint16:
+		return openapi3.NewSchemaRef("", openapi3.NewInt32Schema())
+	case reflect.Float32, reflect.Float64:
+		return openapi3.NewSchemaRef("", openapi3.NewFloat64Schema())
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return openapi3.NewSchemaRef("", openapi3.NewBytesSchema())
+		}
+		array := openapi3.NewArraySchema()
+		array.Items = b.schema(t.Elem())
+		return openapi3.NewSchemaRef("", array)
+	case reflect.Array:
+		array := openapi3.NewArraySchema().WithMinItems(int64(t.Len())).WithMaxItems(int64(t.Len()))
+		array.Items = b.schema(t.Elem())
+		return openapi3.NewSchemaRef("", array)
+	case reflect.Map:
+		object := openapi3.NewObjectSchema()
+		object.AdditionalProperties = openapi3.AdditionalProperties{Schema: b.schema(t.Elem())}
+		return openapi3.NewSchemaRef("", object)
+	case reflect.Struct:
+		if t.Name() == "" {
+			return openapi3.NewSchemaRef("", b.object(t, fieldsOf(t)))
+		}
+		return b.component(t)
+	default:
+		b.fail(fmt.Errorf("a %v has no schema", t))
+		return openapi3.NewSchemaRef("", &openapi3.Schema{})
+	}
+}
+
+func (b *builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// text is the schema of a text. Its values are described and not bound: a later version may know more.
+func (b *builder) text(t reflect.Type) *openapi3.SchemaRef {
+	schema := openapi3.NewStringSchema()
+	values, err := b.comments.constants(t)
+	if err != nil {
+		b.fail(err)
+	}
+	if len(values) > 0 {
+		schema.Description = "One of " + strings.Join(values, ", ") + ". Later versions may know more."
+	}
+	return openapi3.NewSchemaRef("", schema)
+}
+
+// component gives a reference to the schema of a struct, which it makes once.
+func (b *builder) component(t reflect.Type) *openapi3.SchemaRef {
+	name := name(t)
+	if known := b.types[name]; known != nil && known != t {
+		b.fail(fmt.Errorf("%v and %v would both be the component %s", known, t, name))
+	}
+	if b.types[name] == nil {
+		b.types[name] = t
+		b.components[name] = openapi3.NewSchemaRef("", &openapi3.Schema{}) // a struct may hold itself
+		schema := b.object(t, fieldsOf(t))
+		schema.Description = b.comment(t, "")
+		b.components[name].Value = schema
+	}
+	return openapi3.NewSchemaRef("#/components/schemas/"+name, nil)
+}
+
+// object makes the schema of members. Whoever asks must bear members that a later version adds.
+func (b *builder) object(_ reflect.Type, fields []field) *openapi3.Schema {
+	object := openapi3.NewObjectSchema()
+	object.Properties = openapi3.Schemas{}
+	for i := range fields {
+		f := &fields[i]
+		object.Properties[f.written] = b.member(f)
+		if !f.optional {
+			object.Required = append(object.Required, f.written)
+		}
+	}
+	return object
+}
+
+// member makes the schema of one member, with its description.
+func (b *builder) member(f *field) *openapi3.SchemaRef {
+	ref := b.schema(f.Type)
+	null := !f.optional && f.Type.Kind() == reflect.Pointer || f.Tag.Get("nullable") == "true"
+	about := or(b.comment(f.owner, f.Name), members[f.written])
+	if ref.Ref != "" {
+		schema := &openapi3.Schema{Description: about, AllOf: openapi3.SchemaRefs{ref}}
+		if null {
+			schema = &openapi3.Schema{Description: about, AnyOf: openapi3.SchemaRefs{ref, {Value: &openapi3.Schema{Type: &openapi3.Types{"null"}}}}}
+		}
+		return openapi3.NewSchemaRef("", schema)
+	}
+	schema := ref.Value
+	if null && schema.Type != nil {
+		types := append(openapi3.Types{}, *schema.Type...)
+		types = append(types, "null")
+		schema.Type = &types
+	}
+	schema.Description = strings.TrimSpace(about + " " + schema.Description)
+	return ref
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// comment gives the comment of a type, or of a field of it.
+func (b *builder) comment(t reflect.Type, field string) string {
+	text, err := b.comments.of(t, field)
+	if err != nil {
+		b.fail(err)
+	}
+	return text
+}
