@@ -1,0 +1,144 @@
+package pages
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/session"
+)
+
+var (
+	events = flag.Int("events", 20_000, "how many events the tables hold")
+	limit  = flag.Duration("limit", 0, "what the 95th percentile of a list may take, unless it says how far it got; 0 is anything")
+	runs   = flag.Int("runs", 5, "how often each list is read, each time some pages of it")
+)
+
+// turned is how many pages of a list are read in a row.
+const turned = 4
+
+// result is what a page of a list was like.
+type result struct {
+	rows    int
+	more    bool
+	cut     bool
+	next    string
+	elapsed time.Duration
+}
+
+// lists are all lists with each filter.
+func lists(l *inbox.Lister) map[string]func(ctx context.Context, cursor string) (result, error) {
+	out := map[string]func(context.Context, string) (result, error){}
+	for name, f := range map[string]inbox.EventFilter{
+		"events": {}, "events source=busy5": {Source: "busy5"}, "events source=rare": {Source: "rare"}, "events source=thousand": {Source: "thousand"},
+		"events source=retired": {Source: "retired"}, "events type=none": {Type: "none"}, "events type=invoice.paid": {Type: "invoice.paid"},
+		"events source=rare type=payout.paid": {Source: "rare", Type: "payout.paid"}, "events tenant=tenant3": {Tenant: "tenant3"}, "events tenant=none": {Tenant: "none"},
+		"events route=mail": {Route: "mail"}, "events event_id": {EventID: "evt_777"}, "events unusable": {State: "unusable"}, "events unrouted": {State: "unrouted"},
+		"events a week ago": {Since: time.Now().AddDate(0, 0, -8), Until: time.Now().AddDate(0, 0, -7)},
+	} {
+		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) { f := f; f.Cursor = cursor; return l.Events(ctx, f) })
+	}
+	for name, f := range map[string]inbox.EffectFilter{
+		"effects": {}, "effects source=busy5": {Source: "busy5"}, "effects source=rare": {Source: "rare"}, "effects source=thousand": {Source: "thousand"},
+		"effects source=retired": {Source: "retired"}, "effects type=none": {Type: "none"}, "effects route=mail": {Route: "mail"}, "effects target=mail7": {Target: "mail7"},
+		"effects reason=discarded": {Reason: "discarded"}, "effects tenant=none": {Tenant: "none"}, "effects event_id": {EventID: "evt_777"},
+		"effects dead source=thousand": {State: "dead", Source: "thousand"}, "effects held type=payout.paid": {State: "held", Type: "payout.paid"},
+	} {
+		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) { f := f; f.Cursor = cursor; return l.Effects(ctx, f) })
+	}
+	for _, state := range []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"} {
+		add(out, "effects "+state, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) {
+			return l.Effects(ctx, inbox.EffectFilter{State: state, Cursor: cursor})
+		})
+		add(out, "events "+state, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) {
+			return l.Events(ctx, inbox.EventFilter{State: state, Cursor: cursor})
+		})
+	}
+	for name, f := range map[string]inbox.DeadFilter{
+		"dead letters": {}, "dead letters source=rare": {Source: "rare"}, "dead letters reason=timeout": {Reason: "timeout"}, "dead letters class": {ErrorClass: inbox.ErrorAnswer5xx},
+		"dead letters class=mail": {ErrorClass: inbox.ErrorMail}, "dead letters text": {Text: "nothing"}, "dead letters tenant=none": {Tenant: "none"}, "dead letters type=none": {Type: "none"},
+	} {
+		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.DeadRow], error) {
+			return l.Dead(ctx, f, inbox.PageRequest{Cursor: cursor})
+		})
+		add(out, name+", grouped", func(ctx context.Context, _ string) (inbox.Page[inbox.DeadGroup], error) { return l.DeadGroups(ctx, f) })
+	}
+	add(out, "unknown outcomes, grouped", func(ctx context.Context, _ string) (inbox.Page[inbox.UnknownGroup], error) {
+		return l.UnknownGroups(ctx, inbox.UnknownFilter{})
+	})
+	add(out, "undecided", func(ctx context.Context, _ string) (inbox.Page[inbox.Undecided], error) {
+		return l.Undecided(ctx, inbox.StreamFilter{}, 0)
+	})
+	return out
+}
+
+func add[Row any](out map[string]func(context.Context, string) (result, error), name string, list func(context.Context, string) (inbox.Page[Row], error)) {
+	out[name] = func(ctx context.Context, cursor string) (result, error) {
+		began := time.Now()
+		page, err := list(ctx, cursor)
+		return result{rows: len(page.Data), more: page.HasMore, cut: page.SearchedTo != nil, next: page.Next, elapsed: time.Since(began)}, err
+	}
+}
+
+// TestListsAnswerInTime reads every list with every filter.
+//
+//nolint:paralleltest // it measures
+func TestListsAnswerInTime(t *testing.T) {
+	url, schema := inboxtest.Schema(t)
+	// A statement of the filling takes minutes.
+	writer := inboxtest.Open(t, url, schema, session.PoolGate, 1)
+	for _, setting := range []string{"plan_cache_mode", "enable_seqscan", "enable_hashjoin"} {
+		if _, err := writer.Exec(t.Context(), "RESET "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := writer.Exec(t.Context(), "SET plan_cache_mode = force_custom_plan; SET enable_seqscan = on; SET enable_hashjoin = on"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := fill(t.Context(), writer, *events, func(format string, args ...any) {
+		fmt.Printf("filled "+format+" after %s\n", append(args, time.Since(began).Round(time.Second))...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l := inbox.NewLister(inboxtest.Open(t, url, schema, session.PoolList, 3))
+	all := lists(l)
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	fmt.Printf("%-40s %9s %9s %9s %6s %6s\n", "LIST", "P50", "P95", "MAX", "ROWS", "CUT")
+	for _, name := range names {
+		var took []time.Duration
+		rows, cut, pages := 0, 0, 0
+		for range *runs {
+			cursor := ""
+			for range turned {
+				r, err := all[name](t.Context(), cursor)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				took, rows, pages = append(took, r.elapsed), rows+r.rows, pages+1
+				if r.cut {
+					cut++
+				}
+				if cursor = r.next; !r.more || cursor == "" {
+					break
+				}
+			}
+		}
+		slices.Sort(took)
+		p95 := took[len(took)*95/100]
+		fmt.Printf("%-40s %9s %9s %9s %6d %3d/%d\n", name, took[len(took)/2].Round(100*time.Microsecond), p95.Round(100*time.Microsecond),
+			took[len(took)-1].Round(100*time.Microsecond), rows/pages, cut, pages)
+		if *limit > 0 && p95 > *limit && cut == 0 {
+			t.Errorf("%s: the 95th percentile is %s, the limit is %s", name, p95, *limit)
+		}
+	}
+}
