@@ -22,11 +22,16 @@ type ListEffectsRequest struct {
 	// Route is the name of a route.
 	Route string `json:"route,omitempty"`
 
-	// State is the state of the effects.
-	State string `json:"state,omitempty"`
+	// Target is the name of a target.
+	Target string `json:"target,omitempty"`
 
-	// Since is the earliest time at which the effect was recorded.
+	// State is the state of the effects, and Reason why they are in it, exact.
+	State  string `json:"state,omitempty"`
+	Reason string `json:"reason,omitempty"`
+
+	// Since and Until are the earliest time at which the effect was recorded, and the end of those times.
 	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // ListEffects lists effects.
@@ -46,9 +51,13 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err := oneOf("state", r.State, effectStates()); err != nil {
 		return page, err
 	}
+	if err := ordered(r.Since, r.Until); err != nil {
+		return page, err
+	}
 	return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
-			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, State: r.State, Since: r.Since, Cursor: cursor, Limit: limit,
+			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
+			Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
 		})
 	})
 }

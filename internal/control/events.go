@@ -42,8 +42,9 @@ type ListEventsRequest struct {
 	// Route takes events that have an effect of this route.
 	Route string `json:"route,omitempty"`
 
-	// Since is the earliest receipt.
+	// Since and Until are the earliest receipt and the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // ListEvents lists events.
@@ -58,9 +59,12 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 		if err := oneOf("state", r.State, append(effectStates(), admissions()...)); err != nil {
 			return page, err
 		}
+		if err := ordered(r.Since, r.Until); err != nil {
+			return page, err
+		}
 		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
-				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Cursor: cursor, Limit: limit,
+				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
 			})
 		})
 	},

@@ -165,6 +165,7 @@ func (s *shell) showConflict(c *inbox.ConflictRow, changes []replay.Change) erro
 
 func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	var d decision
+	var follow bool
 	cmd := &cobra.Command{
 		Use: "admit <id>", Short: "Admit the payload of a conflict as an event of its own", Args: cobra.ExactArgs(1),
 		Long: "Admit the payload of a conflict as an event of its own, with the effects of the routes of its\n" +
@@ -210,6 +211,11 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 				return err
 			}
 			if s.output == "json" {
+				if follow {
+					if _, err := s.followEvent(cmd.Context(), out.Event); err != nil {
+						return err
+					}
+				}
 				return s.json(out)
 			}
 			what := fmt.Sprintf("is event %s now, with %s", out.Event, plural(out.Effects, "effect", "effects"))
@@ -217,10 +223,20 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 				what = fmt.Sprintf("was admitted before, as event %s", out.Event)
 			}
 			fmt.Fprintln(s.out, clean(fmt.Sprintf("conflict %s %s: %s/%s", id, what, row.Source, out.EventID)))
+			if !follow {
+				return nil
+			}
+			event, err := s.followEvent(cmd.Context(), out.Event)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(s.out)
+			s.effectTable(event.EffectRows, false).write(s.out, s.width())
 			return nil
 		},
 	}
 	d.add(cmd)
+	cmd.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
 	return cmd
 }
 

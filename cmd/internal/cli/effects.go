@@ -44,22 +44,32 @@ func effectEntry(row *inbox.EffectRow) listEntry {
 
 func (s *shell) effectsCommand() *cobra.Command {
 	var f listFlags
-	var listOf string
+	var listOf, target, reason string
 	list := &cobra.Command{
 		Use: "list", Short: "List effects, newest first", Args: cobra.NoArgs,
 		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
-		Example: "  oncegate effects list --state dead",
+		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			since, before, err := f.parse(effectStates())
 			if err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("list") {
+				for _, flag := range []string{"target", "reason", "until"} {
+					if cmd.Flags().Changed(flag) {
+						return usagef("--%s and --list: leave out --%s", flag, flag)
+					}
+				}
 				return s.listItems(cmd, listOf, &f, before)
+			}
+			until, err := f.parseUntil(since)
+			if err != nil {
+				return err
 			}
 			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 				return lister.Effects(ctx, inbox.EffectFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
+					Since: since, Until: until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
 			}, func(rows []inbox.EffectRow) *table {
 				return s.effectTable(rows, true)
@@ -67,6 +77,9 @@ func (s *shell) effectsCommand() *cobra.Command {
 		},
 	}
 	f.add(list, strings.Join(effectStates(), ", "))
+	f.addUntil(list, "recorded ")
+	list.Flags().StringVar(&target, "target", "", "only this target")
+	list.Flags().StringVar(&reason, "reason", "", "only this reason of the state, such as attempts_exhausted")
 	list.Flags().StringVar(&listOf, "list", "", "only the items of the list that this effect became, by its id")
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one effect, or those of an event, with their attempts", Args: cobra.ExactArgs(1),

@@ -22,14 +22,20 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			until, err := f.parseUntil(since)
+			if err != nil {
+				return err
+			}
 			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
 				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Until: until,
+					Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
 			}, s.eventTable, eventEntry)
 		},
 	}
 	f.add(list, strings.Join(states, ", "))
+	f.addUntil(list, "received ")
 	var body bool
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),

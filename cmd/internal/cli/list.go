@@ -18,7 +18,7 @@ import (
 // listFlags are what all lists are narrowed by.
 type listFlags struct {
 	pageFlags
-	source, tenant, kind, state, route, since, before string
+	source, tenant, kind, state, route, since, until, before string
 }
 
 func (f *listFlags) add(cmd *cobra.Command, states string) {
@@ -40,6 +40,20 @@ func (f *listFlags) addTenant(cmd *cobra.Command) {
 // addSince is for what has a time of its own; what says which.
 func (f *listFlags) addSince(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "only those "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
+}
+
+// addUntil is for what can be narrowed to before a time.
+func (f *listFlags) addUntil(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&f.until, "until", "", "only those "+what+"before: a duration before now or an instant")
+}
+
+// parseUntil reads the end of a time that begins at since.
+func (f *listFlags) parseUntil(since time.Time) (time.Time, error) {
+	until, err := parseInstant("--until", f.until)
+	if err == nil && !until.IsZero() && until.Before(since) {
+		err = usagef("--until is before --since: nothing could match")
+	}
+	return until, err
 }
 
 // addPage is for what is shown in pages.

@@ -120,7 +120,7 @@ func (s *shell) replayRunCommand() *cobra.Command {
 	d.add(cmd)
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the plan printed")
 	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as it can beside deliveries")
-	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
+	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until the effects are done, and not only queued")
 	return cmd
 }
 

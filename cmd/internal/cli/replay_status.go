@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -36,7 +37,7 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
+	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until the effects are done, and not only queued")
 	cmd.Flags().IntVar(&show, "show", 0, "show that many items, with their diffs")
 	return cmd
 }
@@ -44,27 +45,41 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 // followEvery is how often a replay that is followed is looked at.
 const followEvery = 500 * time.Millisecond
 
-// follow watches a running replay to its end.
+// follow watches a running replay until its effects are done: first until the replay has acted on all of them, then until
+// the workers have carried them out. Where nobody sits at a terminal it writes lines instead of a bar.
 func (s *shell) follow(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay) error {
-	bar := s.progress(int64(plan.Summary.ToDo), "replaying")
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	for plan.State == replay.Running || plan.State == replay.Planning {
+	ctx, id := cmd.Context(), plan.ID
+	bar, lines := s.progress(int64(plan.Summary.ToDo), "replaying"), s.followLines()
+	var going map[string]int
+	err := every(ctx, followEvery, func() (done bool, err error) {
+		if plan, err = replays.Status(ctx, id); err != nil {
+			return false, err
+		}
 		bar.total(int64(plan.Summary.ToDo))
 		bar.at(int64(plan.Summary.Acted()))
-		select {
-		case <-cmd.Context().Done():
-			bar.done()
-			return cmd.Context().Err()
-		case <-tick.C:
+		if plan.State == replay.Running || plan.State == replay.Planning {
+			lines.say(fmt.Sprintf("replaying: %d of %d acted on", plan.Summary.Acted(), plan.Summary.ToDo))
+			return false, nil
 		}
-		var err error
-		if plan, err = replays.Status(cmd.Context(), plan.ID); err != nil {
-			bar.done()
-			return err
+		if plan.Summary.Acted() == 0 {
+			return true, nil
 		}
-	}
+		effects, err := replays.Standings(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		bar.describe("carrying out")
+		going = unsettled(effects)
+		lines.say("carrying out: " + countsText(effects))
+		return going[""] == 0, nil
+	})
 	bar.done()
+	if err != nil {
+		return err
+	}
+	if n := going[string(inbox.EffectHeld)]; n > 0 {
+		fmt.Fprintf(s.err, "oncegate: %s still held, behind another effect or for a person: `oncegate streams list` shows why\n", plural(n, "effect is", "effects are"))
+	}
 	return s.showReplay(cmd, replays, plan, 0)
 }
 
