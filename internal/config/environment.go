@@ -53,6 +53,7 @@ var variables = map[string]string{
 	"ONCEGATE_SOURCE_SECRET":          "the secret of that source",
 	"ONCEGATE_SWEEP_EVERY":            "work.sweep_every",
 	"ONCEGATE_TRUSTED_PROXIES":        "listen.trusted_proxies, separated by commas",
+	"ONCEGATE_TOKEN":                  "the token that commands send to --server",
 	"ONCEGATE_URL":                    "the server that `oncegate call` calls",
 	"ONCEGATE_WORKERS":                "work.workers",
 	"ONCEGATE_WORK_CONNECTIONS":       "database.work_connections",

@@ -109,7 +109,7 @@ var overrides = map[string]variableCase{
 }
 
 // notSettings are variables that the configuration does not have.
-var notSettings = []string{"ONCEGATE_CONFIG", "ONCEGATE_ROLE", "ONCEGATE_ACTOR", "ONCEGATE_URL"}
+var notSettings = []string{"ONCEGATE_CONFIG", "ONCEGATE_ROLE", "ONCEGATE_ACTOR", "ONCEGATE_TOKEN", "ONCEGATE_URL"}
 
 // Each variable sets its own setting and nothing else, also from a file that its twin names;
 // and the reference names the variable beside that setting.

@@ -41,6 +41,7 @@ type shell struct {
 	asJSON     bool   // the alias of --output json
 	noColor    bool
 	configFile string
+	server     string // the address of a server that is asked instead of the database
 
 	view listView
 }
@@ -79,8 +80,14 @@ func (s *shell) root() *cobra.Command {
 			if err := s.checkOutput(cmd); err != nil {
 				return err
 			}
+			if err := s.checkServer(cmd); err != nil {
+				return err
+			}
 			if err := s.resolveRows(cmd, args); err != nil {
 				return err
+			}
+			if s.server != "" {
+				return nil
 			}
 			return s.refusePreviousName(cmd, args)
 		},
@@ -89,6 +96,7 @@ func (s *shell) root() *cobra.Command {
 	root.PersistentFlags().BoolVar(&s.asJSON, "json", false, "the same as --output json")
 	root.PersistentFlags().BoolVar(&s.noColor, "no-color", false, "no colours, as with NO_COLOR")
 	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
+	s.addServer(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see `%s --help`", flagProblem(err), cmd.CommandPath())
 	})

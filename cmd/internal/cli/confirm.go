@@ -40,6 +40,12 @@ func (d *decision) check(s *shell, question string) error {
 
 // fillActor fills in the actor, and refuses a decision without one.
 func (d *decision) fillActor(s *shell) error {
+	if s.server != "" {
+		if d.actor != "" {
+			return usagef("--actor does not go with --server: the audit names the token")
+		}
+		return nil
+	}
 	d.actor = cmp.Or(d.actor, s.env("ONCEGATE_ACTOR"), s.env("USER"), s.env("LOGNAME"))
 	if d.actor == "" {
 		return usagef("--actor is missing, and neither ONCEGATE_ACTOR nor USER says who decides")

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// control carries out operations on the database, as somebody who may do everything: whoever has the
-// database's address does.
+// control carries out operations at the server that --server names, or on the database, as somebody who may
+// do everything: whoever has the database's address does.
 func (s *shell) control(ctx context.Context, actor string, do func(control.Caller) error) error {
 	return s.controlWith(ctx, actor, nil, do)
 }
@@ -27,6 +27,13 @@ func (s *shell) configuredControl(ctx context.Context, do func(control.Caller) e
 }
 
 func (s *shell) controlWith(ctx context.Context, actor string, settings *config.Config, do func(control.Caller) error) error {
+	if s.server != "" {
+		client, err := s.client()
+		if err != nil {
+			return err
+		}
+		return do(client)
+	}
 	return s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
 		service, err := control.NewService(control.Config{Pool: pool, Keyring: keys, Settings: settings, Version: readBuild().Version})
 		if err != nil {

@@ -74,6 +74,9 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 // consoleAddress is where a browser on this machine reaches the console: what is given, what the
 // configuration says, or the private listener.
 func (s *shell) consoleAddress(given string) (string, error) {
+	if given == "" && s.server != "" {
+		return s.server, nil
+	}
 	if given != "" {
 		if !strings.HasPrefix(given, "http://") && !strings.HasPrefix(given, "https://") {
 			return "", usagef("--url %q is not an address such as https://oncegate.example", cleanURL(given))

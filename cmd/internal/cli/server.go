@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/config"
+)
+
+// serverTimeout bounds one request to a server, which answers within 25 s.
+const serverTimeout = 40 * time.Second
+
+// overServer are the commands that a server can be asked for with --server. The others ask the database itself.
+var overServer = []string{
+	"events tail", "logins link", "logins list", "logins revoke", "sources list", "sources show", "status", "targets list",
+	"tokens create", "tokens list", "tokens revoke",
+}
+
+// addServer gives every command the flag that names a server.
+func (s *shell) addServer(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&s.server, "server", "", "ask the private listener of this server, with the token in $ONCEGATE_TOKEN, instead of the database")
+}
+
+// checkServer refuses --server where it would do nothing.
+func (s *shell) checkServer(cmd *cobra.Command) error {
+	path := strings.TrimPrefix(cmd.CommandPath(), "oncegate ")
+	switch {
+	case s.server == "":
+		return nil
+	case !slices.Contains(overServer, path):
+		return usagef("`oncegate %s` asks no server: leave --server out; those that do are %s", path, strings.Join(overServer, ", "))
+	}
+	at, err := url.Parse(s.server)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || strings.Trim(at.Path, "/") != "" {
+		return usagef("--server %q is not the address of a private listener such as http://127.0.0.1:8081", cleanURL(s.server))
+	}
+	return nil
+}
+
+// client asks the server that --server names.
+func (s *shell) client() (*api.Client, error) {
+	token := s.env("ONCEGATE_TOKEN")
+	if path := s.env("ONCEGATE_TOKEN_FILE"); token == "" && path != "" {
+		var err error
+		if token, err = config.ReadSecretFile(path); err != nil {
+			return nil, usagef("ONCEGATE_TOKEN_FILE: %v", err)
+		}
+	}
+	if token == "" {
+		return nil, usagef("--server needs a token: set ONCEGATE_TOKEN; `oncegate tokens create` on the database makes one")
+	}
+	return &api.Client{Server: s.server, Token: token, HTTP: &http.Client{Timeout: serverTimeout}}, nil
+}
