@@ -47,6 +47,11 @@ apt_install() {
   [ -z "$quiet" ] || rm -f "$quiet"
 }
 
+# has_chromium: whether there is a browser for the tests of the console.
+has_chromium() {
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
+}
+
 # need_postgres: whether a PostgreSQL server must still be installed.
 need_postgres() {
   ! .oncegate/bin/oncegate-postgres find >/dev/null 2>&1

@@ -104,6 +104,9 @@ type filter struct {
 	Action string
 	Fields []field
 
+	// Button is what the button says; empty is Filter.
+	Button string
+
 	// Hidden are parameters that stay as they are.
 	Hidden []field
 

@@ -103,8 +103,8 @@ func eventPage(r *request, v *eventView) *page {
 	p.Blocks = append(p.Blocks, payloadBlocks(r, v.payload, v.missing, "/events/"+e.ID.String())...)
 	p.Blocks = append(p.Blocks,
 		block{Title: "Compare", Text: "See in what the payload of another event differs.", Filter: &filter{
-			Action: "/compare", Hidden: []field{{Name: "first", Value: e.ID.String(), Kind: "hidden"}},
-			Fields: []field{{Name: "second", Label: "Other event: our id, source/event-id or the sender's id"}},
+			Action: "/compare", Button: "Compare", Hidden: []field{{Name: "first", Value: e.ID.String(), Kind: "hidden"}},
+			Fields: []field{{Name: "second", Label: "Other event", Hint: "our id, source/event-id or the sender's id"}},
 		}},
 		eventActions(r, e),
 		block{ID: "copy", Title: "As a command", Code: "oncegate events show " + e.ID.String()},

@@ -251,12 +251,20 @@ func effectsNow(counts map[string]int) cell {
 	return c
 }
 
-// diffText is a difference as it is stored, on one line for each change.
-func diffText(diff json.RawMessage) string {
-	if len(diff) == 0 || string(diff) == "null" {
+// diffText says what today's configuration would do otherwise.
+func diffText(stored json.RawMessage) string {
+	var diff replay.Diff
+	if len(stored) == 0 || json.Unmarshal(stored, &diff) != nil {
 		return ""
 	}
-	return string(diff)
+	lines := slices.Clone(diff.Why)
+	if diff.Recorded != nil && diff.Today != nil && diff.Today.Address != diff.Recorded.Address {
+		lines = append(lines, diff.Recorded.Address+" → "+diff.Today.Address)
+	}
+	for _, c := range diff.Changes {
+		lines = append(lines, c.Path+": "+or(c.Before, "nothing")+" → "+or(c.After, "nothing"))
+	}
+	return strings.Join(lines, "; ")
 }
 
 // replayActions are what somebody can do with a replay.
