@@ -11,13 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // OperationsConfig configures an [Operations]. Pool is required.
@@ -183,7 +180,7 @@ func (o *Operations) waiting() []ID {
 // maxChecked bounds the events of one statement.
 const maxChecked = 256
 
-// look renders those of the events that are at rest and hands the results to who
+// checkWaiting renders those of the events that are at rest and hands the results to who
 // waits for them. What fails is asked again: by the next poll or the next caller.
 func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
 	events = o.due(events)
@@ -309,147 +306,4 @@ func (o *Operations) removeWaiter(event ID, w chan []byte) {
 		return
 	}
 	o.waiters[event] = rest
-}
-
-// Outcome gives where the effects of an event stand now. It returns
-// [ErrNotFound] if there is no such event.
-func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, error) {
-	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []ID{event}, true)
-	if err == nil && found[event] != nil {
-		err = found[event].sealed
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, err)
-	}
-	if found[event] == nil {
-		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, ErrNotFound)
-	}
-	return found[event], nil
-}
-
-// Rendering takes the event's lock, as resolving does: a result is never stored
-// of effects that somebody is about to change. The owners of duplicates count as
-// their own.
-const LockOperations = `
-SELECT id FROM inbox_event
-WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
-    SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
-ORDER BY id FOR NO KEY UPDATE`
-
-// Whoever comes first renders; its bytes stand.
-var insertResults = `
-INSERT INTO operation_result (event_id, status, document, key_id, rendered_at)
-SELECT a.event_id, a.status, a.document, a.key_id, now()
-FROM unnest(` + resultColumns.Arrays() + `) AS a (` + resultColumns.Names() + `)
-ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
-
-// renderedResult is an operation's result as it is written.
-type renderedResult struct {
-	event    ID
-	status   string
-	document []byte
-	keyID    *int32
-}
-
-var resultColumns = row.ColumnsFrom(1,
-	row.UUID("event_id", func(r *renderedResult) ID { return r.event }),
-	row.Text("status", func(r *renderedResult) string { return r.status }),
-	row.Bytes("document", func(r *renderedResult) []byte { return r.document }),
-	row.Int("key_id", func(r *renderedResult) *int32 { return r.keyID }),
-)
-
-// documents gives the stored results of the events, after rendering those that
-// are at rest and have none.
-func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte, error) {
-	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, events, false)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[ID][]byte, len(found))
-	var due []ID
-	for _, id := range events {
-		switch f := found[id]; {
-		case f == nil:
-		case f.sealed != nil:
-			if len(events) == 1 {
-				return nil, f.sealed
-			}
-		case f.document != nil:
-			out[id] = f.document
-		case f.AtRest:
-			due = append(due, id)
-		default:
-			o.readLater(id, len(f.Effects)+f.Omitted)
-		}
-	}
-	if len(due) == 0 {
-		return out, nil
-	}
-	err = pgx.BeginFunc(ctx, o.cfg.Pool, func(tx pgx.Tx) error { return o.renderTx(ctx, tx, due) })
-	if err != nil {
-		return nil, err
-	}
-	if found, err = outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, due, false); err != nil {
-		return nil, err
-	}
-	for id, f := range found {
-		if f.document != nil {
-			out[id] = f.document
-		}
-	}
-	return out, nil
-}
-
-func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
-	if _, err := tx.Exec(ctx, LockOperations, events); err != nil {
-		return err
-	}
-	found, err := outcomes(ctx, tx, o.cfg.Keyring, events, false)
-	if err != nil {
-		return err
-	}
-	var results []renderedResult
-	for id, f := range found {
-		if f.document != nil || !f.AtRest || f.sealed != nil {
-			continue
-		}
-		status, document, err := f.render()
-		if err != nil {
-			return err
-		}
-		stored, key := o.cfg.Keyring.Seal(place.Document(id), document)
-		results = append(results, renderedResult{event: id, status: string(status), document: stored, keyID: key})
-	}
-	if len(results) == 0 {
-		return nil
-	}
-	_, err = tx.Exec(ctx, insertResults, resultColumns.Args(results)...)
-	return err
-}
-
-// Either by its key or by its id, and only where the key begins with the
-// credential: an id that somebody else was given is not found.
-const findOperation = `
-SELECT id FROM inbox_event
-WHERE source_id = $1 AND (event_id = $2 OR id = $3) AND starts_with(event_id, $4)
-ORDER BY event_id = $2 DESC
-LIMIT 1`
-
-// Find gives the event of a credential's operation: by its whole key, which is
-// tried first, or by our id. It returns [ErrNotFound] if there is none, or if it
-// belongs to another credential.
-func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (ID, error) {
-	id, err := ParseID(ref)
-	if err != nil {
-		id = ID{}
-	}
-	var found ID
-	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, pgtext.Clean(ref, 1024), id, credential+":").Scan(&found)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ID{}, ErrNotFound
-	case err != nil:
-		return ID{}, fmt.Errorf("finding an operation: %s", row.ErrorText(err))
-	}
-	return found, nil
 }
