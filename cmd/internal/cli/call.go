@@ -183,6 +183,9 @@ func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
 		if last.recorded {
 			return usagef("the operation is recorded as %s, and its result was refused (%s)", clean(last.event), last.problem(request))
 		}
+		if last.problemDocument().Code == "invalid_key" && len(f.keyFrom) > 0 {
+			return usagef("the call was refused (%s); the key %s is made of --key-from: add a part that names what the call means, such as order=1742", last.problem(request), clean(request.key))
+		}
 		return usagef("the call was refused (%s)", last.problem(request))
 	case callNoAnswer:
 	}
