@@ -50,6 +50,10 @@ type Source struct {
 	// values, at most 20.
 	Differences func(first, other []byte) []string
 
+	// Shown gives a recorded payload, in its canonical form, as the caller of an operation may see it;
+	// ok is false if it cannot. nil shows all of it.
+	Shown func(canonical []byte) (shown []byte, ok bool)
+
 	// Comparisons are how payloads of declared operations are compared, by the event's type;
 	// others are compared by Canonical and Differences.
 	Comparisons map[string]*Comparison

@@ -157,6 +157,32 @@ func TestThePayloadThatWonIsToldOnlyWhereItCanBe(t *testing.T) {
 	}
 }
 
+// What the source hides of a payload is hidden from the caller too, who is told the rest.
+func TestThePayloadThatWonIsToldWithoutWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shown func([]byte) ([]byte, bool)
+		want  string
+		gone  inbox.OriginalGone
+	}{
+		"all":     {want: `{"a":1,"card":"4111"}`},
+		"masked":  {shown: func(b []byte) ([]byte, bool) { return bytes.ReplaceAll(b, []byte("4111"), []byte("***")), true }, want: `{"a":1,"card":"***"}`},
+		"nothing": {shown: func([]byte) ([]byte, bool) { return nil, false }, gone: inbox.OriginalNotJSON},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := storetest.NewBench(t, nil)
+			operations(t, b, true)
+			b.Source.Shown = c.shown
+			b.Start(t)
+			accept(t, b, call(b, `{"a":1,"card":"4111"}`))
+			if got := accept(t, b, call(b, `{"a":2,"card":"4111"}`)); got.Outcome != inbox.Conflict || string(got.Original) != c.want || got.OriginalGone != c.gone {
+				t.Errorf("%+v, told %s, want %s", got, got.Original, c.want)
+			}
+		})
+	}
+}
+
 // A provider's sender is told nothing of what was recorded.
 func TestAProvidersConflictTellsNothing(t *testing.T) {
 	t.Parallel()

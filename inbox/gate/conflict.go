@@ -153,13 +153,16 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflictingPayload,
 		}
 	}
 	if source.Strict {
-		other.show(a, okA)
+		other.show(source, a, okA)
 	}
 	return other, nil
 }
 
-// show has the caller told what was recorded under their key.
-func (c *conflictingPayload) show(original []byte, json bool) {
+// show has the caller told what was recorded under their key, without what the source hides.
+func (c *conflictingPayload) show(source *inbox.Source, original []byte, json bool) {
+	if json && source.Shown != nil {
+		original, json = source.Shown(original)
+	}
 	switch {
 	case !json:
 		c.gone = inbox.OriginalNotJSON

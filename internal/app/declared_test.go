@@ -19,6 +19,7 @@ sources:
   agents:
     provider: operation
     secrets: [{ env: AGENT, name: agent }, { env: CLERK, name: clerk }]
+    redact: [card]
     operations:
       charge: { schema: charge.json, versions: ">=2", volatile: [note], resume: true }
     routes:
@@ -104,6 +105,14 @@ func TestDeclaredOperation(t *testing.T) {
 	}
 	if n := paid.Load(); n != 2 {
 		t.Errorf("%d effects, want one for each route", n)
+	}
+	// What plans do not show, the owner of a key is not told either.
+	const hidden = "order-1743/charge"
+	call(`{"amount":100,"card":"4111","api_key":"hunter2"}`, "Idempotency-Key", hidden)
+	differs = call(`{"amount":101}`, "Idempotency-Key", hidden)
+	if got := tell(t, differs, 409); got.Code != "payload_differs" || !strings.Contains(string(got.Payload), `"amount":100`) ||
+		!strings.Contains(string(got.Payload), `"card":`) || strings.Contains(differs.body, "4111") || strings.Contains(differs.body, "hunter2") {
+		t.Errorf("%s", differs.body)
 	}
 	// The same key is another one for another credential.
 	if got := tell(t, call(`{"amount":101}`, "Authorization", "Bearer clerk_secret"), 200); got.Status != "done" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
 // secretWords make a member's name one that no plan shows the value of, wherever
@@ -81,6 +82,12 @@ func secretName(name string) bool {
 	}
 	return slices.ContainsFunc(secretNames, func(n string) bool { return n == string(plain) }) ||
 		slices.ContainsFunc(secretWords, func(word string) bool { return bytes.Contains(plain, []byte(word)) })
+}
+
+// shown masks in a recorded payload what plans do not show either.
+func shown(s *config.Source) func(canonical []byte) ([]byte, bool) {
+	hides := newRedaction(s.Redact).hides
+	return func(canonical []byte) ([]byte, bool) { return jsonspan.Mask(canonical, hides) }
 }
 
 // Masks says which members of a payload of a source are not shown until somebody reveals them: those whose names say that
