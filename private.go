@@ -43,7 +43,7 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	}
 	service, err := control.NewService(control.Config{
 		Pool: pool, Lists: lists, Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
-		Ready: i.app.Ready,
+		Ready: i.app.Ready, Deliver: i.app.Deliver(),
 	})
 	if err != nil {
 		return err

@@ -69,3 +69,24 @@ func (l *Lister) RouteBacklogs(ctx context.Context) ([]RouteBacklog, error) {
 	}
 	return out, nil
 }
+
+const findOfOtherRoute = `
+SELECT a.id
+FROM unnest($3::uuid[]) AS a (id)
+JOIN effect e ON e.id = a.id
+JOIN route r ON r.id = e.route_id
+JOIN source s ON s.id = r.source_id
+WHERE s.name <> $1 OR r.name <> $2
+LIMIT 1`
+
+// NotOfRoute gives one of the effects that is of another route; the zero ID if there is none.
+func (l *Lister) NotOfRoute(ctx context.Context, source, route string, ids []ID) (other ID, err error) {
+	err = l.pool.QueryRow(ctx, findOfOtherRoute, source, route, ids).Scan(&other)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ID{}, nil
+	}
+	if err != nil {
+		return ID{}, fmt.Errorf("reading the routes of effects: %w", err)
+	}
+	return other, nil
+}

@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -21,7 +22,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 // house is a database with things of two tenants about which a person decides.
@@ -30,7 +33,43 @@ type house struct {
 	service *control.Service
 	server  *httptest.Server
 	sources map[string]registry.Registered
-	stream  map[string]int64 // by tenant
+
+	deliveries deliveries
+}
+
+// deliveries counts what is delivered, and answers as the receiver does.
+type deliveries struct {
+	n    int
+	last *http.Request
+}
+
+func (d *deliveries) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.n, d.last = d.n+1, r
+	_, _ = io.WriteString(w, `{"event":"0199a000-0000-7000-8000-000000000000","status":"recorded"}`)
+}
+
+// settings are the configuration of the two tenants.
+func settings(t *testing.T) *config.Config {
+	t.Helper()
+	known, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "oncegate.yml")
+	text := "targets:\n  billing: { kind: forward, url: \"https://billing.example\", sign: [env:SECRET], idempotent: true, key_window: 24h }\nsources:\n"
+	for _, tenant := range []string{"acme", "blue"} {
+		text += "  " + tenant + ": { provider: standard-webhooks, tenant: " + tenant + ", secrets: [env:SECRET], routes: [{ name: ship, types: [\"*\"], target: billing }] }\n"
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := config.Load(config.Options{File: file, Catalog: known, Environ: []string{
+		"DATABASE_URL=postgres://nowhere/none", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // The tokens of the tests name their access: scope, and tenant if there is one.
@@ -41,7 +80,7 @@ func (h *house) authenticate(r *http.Request) (control.Access, error) {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	h := &house{pool: inboxtest.Pool(t), stream: map[string]int64{}}
+	h := &house{pool: inboxtest.Pool(t)}
 	var sources []registry.Source
 	for _, tenant := range []string{"acme", "blue"} {
 		sources = append(sources, registry.Source{
@@ -53,7 +92,7 @@ func newHouse(t *testing.T) *house {
 	if h.sources, err = registry.Register(t.Context(), h.pool, sources); err != nil {
 		t.Fatal(err)
 	}
-	if h.service, err = control.NewService(control.Config{Pool: h.pool}); err != nil {
+	if h.service, err = control.NewService(control.Config{Pool: h.pool, Settings: settings(t), Deliver: &h.deliveries}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.service.Stop)
@@ -79,8 +118,8 @@ func (h *house) effect(t *testing.T, tenant, route, state, reason string) (event
 	event, effect = inbox.NewID(time.Now()), inbox.NewID(time.Now())
 	h.exec(t, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item, body_offset, body_length, id_unsigned, suspected_replay)
 		VALUES ($1, $2, $3, 'invoice.paid', sha256('x'), now(), 'ok', 'default', $1, 0, 0, 1, false, false)`, event, h.sources[tenant].ID, "evt_"+event.String())
-	h.exec(t, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, attempts, send_started_at, finished_at)
-		VALUES ($1, $2, $3, $4, 'key' || gen_random_uuid(), 1, nullif($5, ''), 2, now(), CASE WHEN $4 = 'done' THEN now() END)`,
+	h.exec(t, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, attempts, send_started_at, next_at, finished_at)
+		VALUES ($1, $2, $3, $4, 'key' || gen_random_uuid(), 1, nullif($5, ''), 2, now(), CASE WHEN $4 = 'pending' THEN now() END, CASE WHEN $4 = 'done' THEN now() END)`,
 		effect, event, h.sources[tenant].Routes[route].ID, state, reason)
 	return event, effect
 }
@@ -232,6 +271,10 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		VALUES ($1, $2, $3, sha256('y'), sha256('y'), 'invoice.paid', '{}', 1, now(), now(), '{}', 'y', false, '', '')`, conflict, event, h.sources["blue"].ID)
 	h.exec(t, `INSERT INTO agent_session (id, digest, source_id, credential, run, created_at, expires_at) VALUES ($1, sha256('s'), $2, 'engine', '42', now(), now() + interval '1 hour')`,
 		session, h.sources["blue"].ID)
+	var row int64
+	if err := h.pool.QueryRow(t.Context(), `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) VALUES ('blue', 'e', 't', '{}', now(), 'type') RETURNING id`).Scan(&row); err != nil {
+		t.Fatal(err)
+	}
 	var plan struct{ ID, Digest string }
 	h.do(t, "operate@blue", "/replays", object{"ids": []inbox.ID{dead}}).into(t, &plan)
 	var found struct{ Seen string }
@@ -280,6 +323,13 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		{"import_suppressions", "/suppressions/import", with(object{"addresses": []string{"ann@example.com"}}), control.CodeForbidden},
 		{"remove_suppression", "/suppressions/remove", with(object{"address": "ann@example.com"}), control.CodeForbidden},
 	}
+	attempts = append(attempts,
+		attempt{"discard_outbox", fmt.Sprintf("/outbox/%d/discard", row), why, control.CodeNotFound},
+		attempt{"discard_route", "/routes/blue/bill/discard", object{"dry_run": true}, control.CodeNotFound},
+		attempt{"move_route", "/routes/blue/bill/move", object{"dry_run": true, "to": "ship"}, control.CodeNotFound},
+		attempt{"run_prune", "/prune", why, control.CodeForbidden},
+		attempt{"test_source", "/sources/blue/test", why, control.CodeNotFound},
+	)
 	before := h.dump(t)
 	tried := map[string]bool{}
 	for _, a := range attempts {
@@ -431,5 +481,48 @@ func TestReplaysArePlannedRunAndCancelled(t *testing.T) {
 		if got := h.actors(t, action); len(got) != 1 || got[0] != "ann of operate" {
 			t.Errorf("the audit names %q for %s", got, action)
 		}
+	}
+}
+
+// A test delivery is signed with the source's own secret and handed to this process's receiver; a dry run is not.
+func TestATestDelivery(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var out control.TestDelivery
+	h.do(t, "operate", "/sources/acme/test", object{"dry_run": true}).into(t, &out)
+	if !out.Verified || h.deliveries.n != 0 || len(h.actors(t, "source.test")) != 0 {
+		t.Errorf("the dry run gave %+v and %d deliveries", out, h.deliveries.n)
+	}
+	h.do(t, "operate@acme", "/sources/acme/test", object{}).into(t, &out)
+	if out.Outcome != "recorded" || out.Status != http.StatusOK || h.deliveries.n != 1 || h.deliveries.last.URL.Path != "/in/acme" {
+		t.Errorf("the test gave %+v and %d deliveries", out, h.deliveries.n)
+	}
+	if got := h.actors(t, "source.test"); len(got) != 1 || got[0] != "ann of operate" {
+		t.Errorf("the audit names %q", got)
+	}
+	expect(t, "a source that is not configured", h.do(t, "operate", "/sources/gone/test", object{}), control.CodeNotFound)
+}
+
+// What waits for a route that is gone moves or is discarded; what another dry run found is not of it.
+func TestARouteIsCleared(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, waiting := h.effect(t, "acme", "bill", "pending", "")
+	_, other := h.effect(t, "acme", "ship", "dead", "attempts_exhausted")
+	h.exec(t, `UPDATE route SET updated_at = now() - interval '2 hours' WHERE name = 'bill'`)
+	var dry, seen struct {
+		Matched, Cleared int
+		Seen             string
+	}
+	h.do(t, "operate@acme", "/routes/acme/bill/discard", object{"dry_run": true}).into(t, &dry)
+	if dry.Matched != 1 || h.state(t, waiting) != "pending" {
+		t.Fatalf("the dry run found %+v", dry)
+	}
+	h.do(t, "operate", "/dead-letters/discard", object{"ids": []inbox.ID{other}, "dry_run": true}).into(t, &seen)
+	expect(t, "what is of another route", h.do(t, "operate", "/routes/acme/bill/discard", object{"seen": seen.Seen, "reason": "r"}), control.CodeInvalid)
+	expect(t, "an unknown route to move to", h.do(t, "operate", "/routes/acme/bill/move", object{"seen": dry.Seen, "reason": "r", "to": "nowhere"}), control.CodeInvalid)
+	h.do(t, "operate@acme", "/routes/acme/bill/discard", object{"seen": dry.Seen, "reason": "r"}).into(t, &dry)
+	if got := h.state(t, waiting); got != "skipped" || dry.Cleared != 1 {
+		t.Errorf("the effect is %s, and %+v", got, dry)
 	}
 }

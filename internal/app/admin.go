@@ -65,6 +65,9 @@ func (a *App) OpenPool(ctx context.Context, name string, size int32) (*pgxpool.P
 // OnStop has undo called when the process stops, before what was opened until now is closed.
 func (a *App) OnStop(name string, undo func(context.Context) error) { a.cleanups.add(name, undo) }
 
+// Deliver is what takes deliveries of this process; nil without the role, and before Assemble.
+func (a *App) Deliver() http.Handler { return a.receiver }
+
 // DevURL is the address of the development target; empty where there is none.
 func (a *App) DevURL() string { return a.cfg.DevURL }
 

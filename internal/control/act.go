@@ -69,5 +69,6 @@ func acts() []Definition {
 		&EraseEvent,
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
+		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource,
 	}
 }

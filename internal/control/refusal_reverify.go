@@ -50,14 +50,8 @@ var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifyRefusalsRespon
 				return out, err
 			}
 		}
-		if access.Tenant != "" {
-			tenant, err := s.lister.SourceTenant(ctx, r.Source)
-			if err != nil {
-				return out, err
-			}
-			if err := access.owns(tenant, "source", r.Source); err != nil {
-				return out, err
-			}
+		if err := s.ownsSource(ctx, access, r.Source); err != nil {
+			return out, err
 		}
 		settings, err := s.settings()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -34,6 +35,9 @@ type Config struct {
 	// Settings are the configuration of the process or of the command. It is nil for a command that has only the address of
 	// the database: operations that need more say so.
 	Settings *config.Config
+
+	// Deliver takes deliveries of this process, for test deliveries; nil where it takes none.
+	Deliver http.Handler
 
 	// Suppressions says how suppressed addresses are kept, where Settings are nil.
 	Suppressions config.Suppressions

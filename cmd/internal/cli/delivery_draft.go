@@ -2,18 +2,16 @@ package cli
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -33,7 +31,7 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	if d.at.IsZero() {
 		d.at = time.Now()
 	}
-	fresh := freshID(p.Name())
+	fresh := control.FreshEventID(p.Name())
 	if d.id == "" {
 		d.id = fresh
 	}
@@ -44,14 +42,8 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 		// would be held for its age.
 		made = d.at.UTC().Truncate(24 * time.Hour)
 	}
-	fill := strings.NewReplacer("{{id}}", d.id, "{{now}}", strconv.FormatInt(made.Unix(), 10),
-		"{{now_rfc3339}}", made.UTC().Format(time.RFC3339))
-	d.header.Set("Content-Type", "application/json")
-	for name, value := range spec.Example.Headers {
-		d.header.Set(name, fill.Replace(value))
-	}
+	d.header, d.body = control.ExampleDelivery(p, d.id, made)
 	d.header.Set("User-Agent", "oncegate-send")
-	d.body = []byte(fill.Replace(spec.Example.Body))
 	if f.file == "" && len(d.body) == 0 {
 		return nil, usagef("the catalogue has no example of %s: add --file payload.json", p.Name())
 	}
@@ -60,7 +52,7 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 			return nil, err
 		}
 	}
-	d.identify(spec.Identity.Candidates)
+	control.IdentifyDelivery(d.header, spec.Identity.Candidates, d.id)
 	if f.kind == "" {
 		return d, nil
 	}
@@ -160,20 +152,6 @@ func (d *draft) put(field providers.Field, value, what string) (bool, error) {
 	return false, nil
 }
 
-// identify sets the header of the id that goes with the headers the draft has,
-// where a provider has several generations of them.
-func (d *draft) identify(candidates []providers.Field) {
-	for _, c := range candidates {
-		if len(c.Join) < 2 || c.Join[0].Header == "" {
-			continue
-		}
-		if d.has(providers.Field{Join: c.Join[1:]}) {
-			d.header.Set(c.Join[0].Header, d.id)
-			return
-		}
-	}
-}
-
 // sign signs the draft as the provider would, in one of its modes, and then spoils
 // what tamper names.
 func (d *draft) sign(to *addressee, mode, tamper string) (*providers.Request, error) {
@@ -233,22 +211,6 @@ func spoil(signature string) string {
 		}
 	}
 	return signature + "x"
-}
-
-// freshID looks like the ids the provider makes.
-func freshID(provider string) string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:])
-	text := hex.EncodeToString(raw[:])
-	switch provider {
-	case "stripe":
-		return "evt_1" + text[:23]
-	case "slack":
-		return "Ev" + strings.ToUpper(text[:9])
-	case "github", "shopify":
-		return text[:8] + "-" + text[8:12] + "-4" + text[13:16] + "-8" + text[17:20] + "-" + text[20:]
-	}
-	return "msg_" + text[:24]
 }
 
 // githubEvent tells the event from the keys that only its payload has.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -79,7 +80,7 @@ func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Reques
 		}
 		req, err := s.captured(&f.captureFlags)
 		if err == nil && f.eventID == "" && lacksSignedHeader(p, req) {
-			f.eventID = freshID(p.Name())
+			f.eventID = control.FreshEventID(p.Name())
 		}
 		return req, f.eventID, err
 	}

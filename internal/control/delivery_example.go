@@ -1,0 +1,57 @@
+package control
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/providers"
+)
+
+// ExampleDelivery is the example of a provider with an event id and a time, before it is signed. The body is empty if the catalogue
+// has no example.
+func ExampleDelivery(p *providers.Provider, id string, made time.Time) (http.Header, []byte) {
+	spec := p.Spec()
+	fill := strings.NewReplacer("{{id}}", id, "{{now}}", strconv.FormatInt(made.Unix(), 10), "{{now_rfc3339}}", made.UTC().Format(time.RFC3339))
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	for name, value := range spec.Example.Headers {
+		header.Set(name, fill.Replace(value))
+	}
+	return header, []byte(fill.Replace(spec.Example.Body))
+}
+
+// IdentifyDelivery sets the header of the event id that goes with the headers that a delivery has, where a provider has several
+// generations of them.
+func IdentifyDelivery(header http.Header, candidates []providers.Field, id string) {
+	for _, c := range candidates {
+		if len(c.Join) < 2 || c.Join[0].Header == "" {
+			continue
+		}
+		for _, part := range c.Join[1:] {
+			if part.Header != "" && header.Get(part.Header) != "" {
+				header.Set(c.Join[0].Header, id)
+				return
+			}
+		}
+	}
+}
+
+// FreshEventID looks like the ids that the provider makes.
+func FreshEventID(provider string) string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:])
+	text := hex.EncodeToString(raw[:])
+	switch provider {
+	case "stripe":
+		return "evt_1" + text[:23]
+	case "slack":
+		return "Ev" + strings.ToUpper(text[:9])
+	case "github", "shopify":
+		return text[:8] + "-" + text[8:12] + "-4" + text[13:16] + "-8" + text[17:20] + "-" + text[20:]
+	}
+	return "msg_" + text[:24]
+}

@@ -1,0 +1,34 @@
+package control
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// DiscardOutboxRequest says which emitted event goes.
+type DiscardOutboxRequest struct {
+	Explained
+
+	// ID is the row's.
+	ID int64 `json:"id"`
+}
+
+// DiscardOutbox removes an emitted event that can never be admitted.
+var DiscardOutbox = Operation[DiscardOutboxRequest, inbox.OutboxRow]{
+	ID: "discard_outbox", Method: "POST", Path: "/outbox/{id}/discard", Scope: Operate,
+	Summary: "Remove an emitted event that can never be admitted, with its payload.",
+	Do: func(ctx context.Context, s *Service, access Access, r DiscardOutboxRequest) (out inbox.OutboxRow, err error) {
+		if access.Tenant != "" {
+			rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, After: r.ID - 1, Limit: 1})
+			if err != nil {
+				return out, err
+			}
+			if len(rows.Data) == 0 || rows.Data[0].ID != r.ID {
+				return out, notFound("outbox row", strconv.FormatInt(r.ID, 10))
+			}
+		}
+		return inbox.DiscardOutbox{ID: r.ID, Actor: access.Actor, Reason: r.Reason}.Run(ctx, s.cfg.Pool)
+	},
+}

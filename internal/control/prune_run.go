@@ -1,0 +1,59 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/prune"
+)
+
+// RunPruneRequest says what one pass may take. The reason is needed with Include.
+type RunPruneRequest struct {
+	Explained
+
+	// Include names what prune leaves alone by itself: dead, indeterminate, held, replay.
+	Include []prune.Prunable `json:"include,omitempty"`
+
+	// Resume goes on where the request before ended, instead of beginning anew.
+	Resume bool `json:"resume,omitempty"`
+
+	// DryRun counts what would go, by class, and removes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// Pruned says what a pass removed, or would remove.
+type Pruned struct {
+	DryRun bool `json:"dry_run"`
+
+	// Counts are what a dry run found.
+	Counts []prune.Count `json:"counts"`
+
+	// Report is what was removed; nil of a dry run. If it is not complete, the request is made again with resume.
+	Report *prune.Report `json:"report,omitempty"`
+}
+
+// pruneBudget is how long one request prunes.
+const pruneBudget = 10 * time.Second
+
+// RunPrune removes what is past its horizon and no longer needed.
+var RunPrune = Operation[RunPruneRequest, Pruned]{
+	ID: "run_prune", Method: "POST", Path: "/prune", Scope: Admin,
+	Summary: "Remove what is past its horizon and no longer needed, for at most 10 seconds, or count it with dry_run.",
+	Do: func(ctx context.Context, s *Service, access Access, r RunPruneRequest) (out Pruned, err error) {
+		if err := access.untenanted("the rows that prune removes"); err != nil {
+			return out, err
+		}
+		pruner, err := prune.New(prune.Config{Pool: s.cfg.Pool, Effects: s.store, Logger: s.cfg.Logger, Budget: pruneBudget, Now: s.cfg.Now})
+		if err != nil {
+			return out, err
+		}
+		run := prune.Run{Anew: !r.Resume, Include: r.Include, Actor: access.Actor, Reason: r.Reason}
+		if out.DryRun = r.DryRun; r.DryRun {
+			out.Counts, err = pruner.DryRun(ctx, run)
+			return out, err
+		}
+		report, err := pruner.Run(ctx, run)
+		out.Report = &report
+		return out, err
+	},
+}

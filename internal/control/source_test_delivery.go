@@ -1,0 +1,166 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// TestSourceRequest says to which source a test delivery is sent.
+type TestSourceRequest struct {
+	Explained
+
+	// Source is the name of a source of the server's configuration.
+	Source string `json:"source"`
+
+	// DryRun only signs the delivery and verifies it: nothing is recorded.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// TestDelivery says what became of a test delivery.
+type TestDelivery struct {
+	// EventID is the event id of the delivery, Type its type.
+	EventID string `json:"event_id"`
+	Type    string `json:"type,omitempty"`
+
+	// Verified says that the delivery verifies with the secrets of the source. A dry run ends there.
+	Verified bool `json:"verified"`
+
+	// Status is what the receiver answered, and Outcome what it did, such as recorded; Event is our id of the event.
+	Status  int    `json:"status,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Event   string `json:"event,omitempty"`
+}
+
+// TestSource sends a test delivery through a source.
+var TestSource = Operation[TestSourceRequest, TestDelivery]{
+	ID: "test_source", Method: "POST", Path: "/sources/{source}/test", Scope: Operate,
+	Summary: "Send the example of the source's provider to the server itself, signed with the source's newest secret. It is an event like any other: its routes act on it.",
+	Do: func(ctx context.Context, s *Service, access Access, r TestSourceRequest) (out TestDelivery, err error) {
+		source := s.configured(r.Source)
+		if source == nil || access.owns(source.Tenant, "source", r.Source) != nil {
+			return out, notFound("source", r.Source)
+		}
+		request, err := s.testDelivery(r.Source)
+		if err != nil {
+			return out, err
+		}
+		out.EventID = request.id
+		delivery, err := request.provider.Verify(request.Request, source.Keys())
+		if err != nil {
+			return out, &Problem{Code: CodeInvalid, Detail: "the example of the provider does not verify with the source's secrets: " + err.Error()}
+		}
+		out.Verified = true
+		if len(delivery.Items) > 0 {
+			out.Type = delivery.Items[0].Type
+		}
+		if r.DryRun {
+			return out, nil
+		}
+		if s.cfg.Deliver == nil {
+			return out, &Problem{Code: CodeInvalid, Detail: "this process takes no deliveries: ask one that does, or use `oncegate send`"}
+		}
+		why := or(r.Reason, "a test of the source")
+		if err := inbox.CheckExplanation(access.Actor, why); err != nil {
+			return out, err
+		}
+		err = pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
+			return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+				At: s.cfg.Now(), Actor: access.Actor, Action: AuditTestSource, Object: "source/" + r.Source, Reason: why, After: map[string]string{"event_id": out.EventID},
+			})
+		})
+		if err != nil {
+			return out, err
+		}
+		return out, request.deliver(ctx, s.cfg.Deliver, &out)
+	},
+}
+
+// AuditTestSource: a test delivery was sent through a source. Stored: never change.
+const AuditTestSource inbox.AuditAction = "source.test"
+
+// signedDelivery is a delivery that is signed.
+type signedDelivery struct {
+	*providers.Request
+	provider *providers.Provider
+	id       string
+}
+
+// testDelivery signs the example of a source's provider with the source's newest secret.
+func (s *Service) testDelivery(name string) (*signedDelivery, error) {
+	source := s.configured(name)
+	provider, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	keys := source.Keys()
+	if len(keys) == 0 {
+		return nil, invalid("source %s has no secret that a test delivery could be signed with", name)
+	}
+	now, id := s.cfg.Now(), FreshEventID(provider.Name())
+	header, body := ExampleDelivery(provider, id, now)
+	if len(body) == 0 {
+		return nil, invalid("the catalogue has no example of %s; send a payload of your own with `oncegate send`", provider.Name())
+	}
+	IdentifyDelivery(header, provider.Spec().Identity.Candidates, id)
+	header.Set("User-Agent", "oncegate-test")
+	r := &providers.Request{Method: http.MethodPost, URL: or(source.ExternalURL, "http://localhost/in/"+name), Header: header, Body: body, ReceivedAt: now}
+	if err := provider.Sign(r, keys[0], id); err != nil {
+		return nil, invalid("signing as %s: %v", provider.Name(), err)
+	}
+	return &signedDelivery{Request: r, provider: provider, id: id}, nil
+}
+
+// deliver hands the delivery to the receiver of this process, as if it had come to its public listener.
+func (d *signedDelivery) deliver(ctx context.Context, receiver http.Handler, out *TestDelivery) error {
+	r, err := http.NewRequestWithContext(ctx, d.Method, d.URL, bytes.NewReader(d.Body))
+	if err != nil {
+		return err
+	}
+	r.Header, r.RemoteAddr, r.RequestURI = d.Header, "127.0.0.1:1", r.URL.RequestURI()
+	r.Header.Set("Content-Length", strconv.Itoa(len(d.Body)))
+	w := &recordedAnswer{header: http.Header{}, status: http.StatusOK}
+	receiver.ServeHTTP(w, r)
+	out.Status, out.Event = w.status, w.header.Get("Oncegate-Event")
+	var answer struct{ Event, Status string }
+	_ = json.Unmarshal(w.body.Bytes(), &answer) // many answers are not JSON
+	if out.Outcome = answer.Status; out.Outcome == "" {
+		out.Outcome = "refused"
+		if w.status >= 200 && w.status < 300 {
+			out.Outcome = "acknowledged"
+		}
+	}
+	out.Event = or(out.Event, answer.Event)
+	return nil
+}
+
+// recordedAnswer keeps what a handler answers.
+type recordedAnswer struct {
+	header http.Header
+	status int
+	wrote  bool
+	body   bytes.Buffer
+}
+
+// Header gives the headers.
+func (a *recordedAnswer) Header() http.Header { return a.header }
+
+// WriteHeader keeps the status.
+func (a *recordedAnswer) WriteHeader(status int) {
+	if !a.wrote {
+		a.status, a.wrote = status, true
+	}
+}
+
+// Write keeps the body.
+func (a *recordedAnswer) Write(b []byte) (int, error) {
+	a.wrote = true
+	return a.body.Write(b)
+}
