@@ -29,6 +29,9 @@ type ListEffectsRequest struct {
 	State  string `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"`
 
+	// EventID is the sender's id of the event, exact.
+	EventID string `json:"event_id,omitempty"`
+
 	// Since and Until are the earliest time at which the effect was recorded, and the end of those times.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -57,7 +60,7 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
-			Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
+			EventID: r.EventID, Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
 		})
 	})
 }

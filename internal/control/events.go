@@ -42,6 +42,9 @@ type ListEventsRequest struct {
 	// Route takes events that have an effect of this route.
 	Route string `json:"route,omitempty"`
 
+	// EventID is the sender's id of the event, exact.
+	EventID string `json:"event_id,omitempty"`
+
 	// Since and Until are the earliest receipt and the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -64,7 +67,8 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 		}
 		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
-				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
+				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID,
+				Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
 			})
 		})
 	},
