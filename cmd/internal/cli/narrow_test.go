@@ -179,6 +179,21 @@ func TestRowsOfTheLastListAreRemembered(t *testing.T) {
 	}
 }
 
+// A dead letter is named by its sender's id or the beginning of its own; of several, none is chosen.
+func TestReferencesOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	url, schema := filledSchema(t)
+	for _, ref := range []string{"evt_1P9xKL2eZvKYlo2C0kTeRqX2", "stripe-production-eu/evt_1P9xKL2eZvKYlo2C0kTeRqX2", "0199a000-0000-7000-9000-000000000002"} {
+		if code, out, problems := asked(url, schema, "dead show "+ref+" --json"); code != 0 || !strings.Contains(out, `"id": "0199a000-0000-7000-9000-000000000002"`) {
+			t.Errorf("%s: exit code %d, %s%s", ref, code, out, problems)
+		}
+	}
+	code, out, problems := asked(url, schema, "dead show 0199a000-0000-7000-9000")
+	if code != 2 || out != "" || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "0199a000-0000-7000-9000-000000000003") {
+		t.Errorf("a beginning of several: exit code %d, %q, %q", code, out, problems)
+	}
+}
+
 // --all is one envelope, or one line for each row, and a page says how the list goes on.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()

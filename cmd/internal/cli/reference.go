@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox"
 )
 
 // What ids are of.
@@ -59,6 +64,9 @@ func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 	if kinds := takenIDs(path); kinds != nil {
 		for i, arg := range args {
 			if _, ok := rowNumber(arg); !ok {
+				if err := s.resolveReference(cmd, path, &args[i]); err != nil {
+					return err
+				}
 				continue
 			}
 			id, err := s.resolveRow(arg, kinds)
@@ -84,5 +92,50 @@ func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 			return usagef("--%s: %v", f.flag, err)
 		}
 	}
+	return nil
+}
+
+// referredKind is the kind of thing that the arguments of a command name, where the command itself takes only ids.
+func referredKind(path string) (inbox.Kind, bool) {
+	switch path {
+	case "dead show", "dead replay", "dead discard", "replay plan":
+		return inbox.KindDeadLetter, true
+	case "effects resolve":
+		return inbox.KindEffect, true
+	case "conflicts show", "conflicts admit":
+		return inbox.KindConflict, true
+	case "refusals show":
+		return inbox.KindRefusal, true
+	case "replay run", "replay status", "replay cancel", "replay items":
+		return inbox.KindReplay, true
+	case "sessions revoke":
+		return inbox.KindAgentSession, true
+	}
+	return "", false
+}
+
+// resolveReference puts the id in the place of source/event-id, a sender's id, or the beginning of an id. What names
+// nothing stays as it is: the command says so in its own words.
+func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) error {
+	kind, ok := referredKind(path)
+	if _, err := inbox.ParseID(*arg); !ok || err == nil || *arg == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), namesBound)
+	defer cancel()
+	pool, err := s.openPoolOf(ctx, fewConnections)
+	if err != nil {
+		return nil //nolint:nilerr // the command says it
+	}
+	defer pool.Close()
+	id, err := inbox.NewLister(pool).Find(ctx, kind, *arg)
+	switch {
+	case errors.Is(err, inbox.ErrAmbiguousReference):
+		return usagef("%s", oneLine(err.Error()))
+	case err != nil:
+		return nil //nolint:nilerr // the command says it
+	}
+	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, id)
+	*arg = id.String()
 	return nil
 }
