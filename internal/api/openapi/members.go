@@ -12,6 +12,7 @@ var members = map[string]string{
 	"attempt":          "The number of the attempt, from 1.",
 	"attempt_rows":     "The attempts, in the order in which they were made.",
 	"attempts":         "How many attempts were made.",
+	"batches":          "How many batches it took.",
 	"before":           "What stands there, or stood there, before.",
 	"blocked_by":       "The effect at rest that holds the others up.",
 	"body_kept":        "Whether the exact bytes are still kept.",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
 // builder makes schemas of Go types. Structs with a name become components.
@@ -59,8 +60,19 @@ var (
 	rawType     = reflect.TypeFor[json.RawMessage]()
 	idType      = reflect.TypeFor[inbox.ID]()
 	textType    = reflect.TypeFor[encoding.TextMarshaler]()
-	packageName = map[string]string{"inbox": "", "control": "", "tokens": "", "logins": "", "api": ""}
+	packageName = map[string]string{"inbox": "", "control": "", "tokens": "", "logins": "", "api": "", "openapi": ""}
 )
+
+// Latency is what a rollup.Latency is in JSON, which it writes by itself.
+type Latency struct {
+	// Count is how many acknowledgements there were.
+	Count int64 `json:"count"`
+
+	// P50 is the time in seconds within which half of them came, P95 that of 95 of 100, and P99 that of 99 of 100.
+	P50 float64 `json:"p50_seconds"`
+	P95 float64 `json:"p95_seconds"`
+	P99 float64 `json:"p99_seconds"`
+}
 
 // name is the name of the component of a type: that of the type, with its package where that says what it is about.
 func name(t reflect.Type) string {
@@ -94,6 +106,8 @@ func (b *builder) schema(t reflect.Type) *openapi3.SchemaRef {
 		return openapi3.NewSchemaRef("", &openapi3.Schema{})
 	case t == idType:
 		return openapi3.NewSchemaRef("", openapi3.NewUUIDSchema())
+	case t == reflect.TypeFor[rollup.Latency]():
+		return b.schema(reflect.TypeFor[Latency]())
 	case t.Implements(textType):
 		return openapi3.NewSchemaRef("", openapi3.NewStringSchema())
 	}
@@ -113,10 +127,6 @@ func (b *builder) schema(t reflect.Type) *openapi3.SchemaRef {
 			return openapi3.NewSchemaRef("", openapi3.NewBytesSchema())
 		}
 		array := openapi3.NewArraySchema()
-		array.Items = b.schema(t.Elem())
-		return openapi3.NewSchemaRef("", array)
-	case reflect.Array:
-		array := openapi3.NewArraySchema().WithMinItems(int64(t.Len())).WithMaxItems(int64(t.Len()))
 		array.Items = b.schema(t.Elem())
 		return openapi3.NewSchemaRef("", array)
 	case reflect.Map:
