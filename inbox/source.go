@@ -58,6 +58,10 @@ type Source struct {
 	// others are compared by Canonical and Differences.
 	Comparisons map[string]*Comparison
 
+	// Labels gives what an event of the admission is searched by, at most [MaxLabels]; others are left out, and so is what is not
+	// [Label.Storable]. It is called once an event that can be used, and must neither block nor keep what it is given. nil is none.
+	Labels func(a *Admission, event int) []Label
+
 	Routes []Route
 }
 

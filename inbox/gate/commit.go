@@ -196,6 +196,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		ordered []newEffect
 		again   bumps
 		wakes   []inbox.Wake
+		labels  []newLabel
 		fresh   bool
 	)
 	for _, l := range group.keyEntries {
@@ -204,6 +205,9 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 			fresh = true
 			if !l.delivery.stored {
 				bodies = addBody(bodies, l.delivery)
+			}
+			for _, label := range l.labels {
+				labels = append(labels, newLabel{label, l.id})
 			}
 			for i := range l.effects {
 				e := &l.effects[i]
@@ -242,6 +246,9 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 		b.Queue(insertEffects, effectColumns.Args(effects)...)
 	}
 	queueOrdered(b, ordered)
+	if len(labels) > 0 {
+		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.LabelSecret.ID}, labels)...)
+	}
 	if len(again.ids) > 0 {
 		b.Queue(countDeliveries, again.ids, again.counts)
 	}

@@ -45,6 +45,7 @@ type entry struct {
 	admission string
 	detail    string
 	effects   []effectRow
+	labels    []storedLabel
 
 	// What the run of its group found:
 	row     inbox.ID // the recorded event

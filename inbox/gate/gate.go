@@ -59,6 +59,9 @@ type Config struct {
 	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
 	Keyring *seal.Keyring
 
+	// LabelSecret is under which labels are hashed; its zero value stores them in plain. Where there is a keyring, give it one.
+	LabelSecret inbox.InstallationSecret
+
 	// Counted, if set, is told of each delivery what became of its events, also of one that failed in part: those that
 	// are recorded have an outcome. at is the time in the ids of the events. It must not wait.
 	Counted func(a *inbox.Admission, r *inbox.Receipt, at time.Time)
@@ -202,6 +205,7 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	d := prepare(a, g.cfg.Clock.Now())
 	d.entered = g.cfg.Clock.Local()
 	d.seal(g.cfg.Keyring)
+	d.label(g.cfg.LabelSecret.Value)
 	err := g.record(d)
 	if err != nil {
 		g.count(d) // parts of it may be committed

@@ -107,6 +107,9 @@ counted AS (
     SELECT g.source_id, 'operation_result', count(*), 0
     FROM events g JOIN operation_result o ON o.event_id = g.id GROUP BY 1
     UNION ALL
+    SELECT g.source_id, 'event_label', count(*), 0
+    FROM events g JOIN event_label l ON l.event_id = g.id GROUP BY 1
+    UNION ALL
     SELECT r.source_id, 'stream', count(*), 0
     FROM stream s JOIN routes c ON c.id = s.route_id JOIN route r ON r.id = s.route_id
     WHERE s.in_flight IS NULL AND s.blocked_by IS NULL AND s.gap_since IS NULL AND s.updated_at < c.tombstones
@@ -212,7 +215,11 @@ func (s *pass) counts(ctx context.Context, tx pgx.Tx) ([]Count, error) {
 		return out, err
 	}
 	logins, links, err := s.countLogins(ctx, tx)
-	for _, c := range []Count{{Table: "agent_session", Rows: sessions}, {Table: "console_login", Rows: logins}, {Table: "login_link", Rows: links}, {Table: "api_request", Rows: requests}, {Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}} {
+	if err != nil {
+		return out, err
+	}
+	counted, err := s.countStatistics(ctx, tx)
+	for _, c := range append(counted, []Count{{Table: "agent_session", Rows: sessions}, {Table: "console_login", Rows: logins}, {Table: "login_link", Rows: links}, {Table: "api_request", Rows: requests}, {Table: "replay", Rows: replays}, {Table: "replay_item", Rows: items}, {Table: "audit", Rows: audits}}...) {
 		if c.Rows > 0 {
 			out = append(out, c)
 		}

@@ -50,6 +50,7 @@ type Erased struct {
 	Attempts    int  `json:"attempts"`     // whose excerpt went
 	Duplicates  int  `json:"duplicates"`   // effects of other events that showed the result
 	Results     int  `json:"results"`      // documents of operations
+	Labels      int  `json:"labels"`       // by which the event was found
 	Diffs       int  `json:"diffs"`        // of replays
 	Streams     int  `json:"streams"`      // whose key went; its hash stays
 	Conflicts   int  `json:"conflicts"`    // payloads that were delivered under the event's id later
@@ -117,6 +118,8 @@ WITH shown AS (
     RETURNING event_id)
 SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 
+	eraseLabels = `DELETE FROM event_label WHERE event_id = ANY ($1::uuid[])`
+
 	eraseResults = `DELETE FROM operation_result WHERE event_id = ANY ($1::uuid[])`
 
 	// What was admitted of them stands in events of their own.
@@ -141,7 +144,7 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 )
 
 // EraseEvent removes the bodies, rendered requests, results and excerpts of one
-// event, what replays and refusals quote of it, payloads that conflicted with it, and
+// event, what replays and refusals quote of it, payloads that conflicted with it, its labels, and
 // the documents of operations. The sequence keys of its effects go from their streams, which
 // are known by hashes from then on.
 // Its key and hashes stay, so that a redelivery is still a duplicate, and so does
@@ -257,6 +260,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 		{eraseEffects, effects, &out.Effects},
 		{eraseAttempts, effects, &out.Attempts},
 		{eraseResults, append(events, ids...), &out.Results},
+		{eraseLabels, ids, &out.Labels},
 		{eraseDiffs, ids, &out.Diffs},
 		{eraseEvents, ids, new(int)},
 	} {

@@ -48,8 +48,10 @@ const deleteEvents = `
 WITH gone AS (
     DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent + ` RETURNING e.id),
 results AS (
-    DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1)
-SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results)`
+    DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1),
+labels AS (
+    DELETE FROM event_label l USING gone WHERE l.event_id = gone.id RETURNING 1)
+SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results), (SELECT count(*) FROM labels)`
 
 // events removes tombstones: one walk for each horizon, since a source with a
 // long one must not be looked at again and again by the walk of a short one.
@@ -104,11 +106,14 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 	if len(ids) == 0 {
 		return got, nil
 	}
-	var results int64
-	if err := tx.QueryRow(ctx, deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results); err != nil {
+	var results, labels int64
+	if err := tx.QueryRow(ctx, deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results, &labels); err != nil {
 		return batchResult{}, err
 	}
 	s.report.Rows["operation_result"] += results
+	if labels > 0 { // most sources have none
+		s.report.Rows["event_label"] += labels
+	}
 	return got, nil
 }
 

@@ -14,5 +14,6 @@ var PruneStatements = map[string]string{
 	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,
 	"erase attempts": eraseAttempts, "erase duplicates": eraseDuplicates, "erase results": eraseResults, "erase diffs": eraseDiffs,
 	"erase events": eraseEvents, "conflicts": deleteConflicts, "erase conflicts": eraseConflicts, "source refusals": readSourceRefusals,
+	"minutes": statMinutes.deleteCounts(), "hours": statHours.deleteCounts(), "erase labels": eraseLabels, "plain labels": readPlainLabels, "hash labels": hashLabels,
 	"agent sessions": deleteAgentSessions, "logins": deleteLogins, "login links": deleteLoginLinks, "API requests": deleteAPIRequests,
 }

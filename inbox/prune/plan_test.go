@@ -27,7 +27,12 @@ func TestPrunePlans(t *testing.T) {
 	partition := "inbox_body_default" + time.Now().UTC().Format("_20060102")
 	through := map[string][]string{
 		"lock events":    {"inbox_event_pkey", "effect_event_route_item_key", "replay_item_event_idx", "conflict_payload_key"},
-		"delete events":  {"inbox_event_pkey", "effect_event_route_item_key", "operation_result_pkey", "conflict_payload_key"},
+		"delete events":  {"inbox_event_pkey", "effect_event_route_item_key", "operation_result_pkey", "conflict_payload_key", "event_label_pkey"},
+		"minutes":        {"stat_minute_pkey"},
+		"hours":          {"stat_hour_pkey"},
+		"erase labels":   {"event_label_pkey"},
+		"plain labels":   {"event_label_pkey"},
+		"hash labels":    {"event_label_value_idx"},
 		"lock effects":   {"effect_pkey", "effect_duplicate_of_idx", "effect_key_effect_idx", "replay_item_effect_idx", "stream_key"},
 		"delete effects": {"effect_pkey", "effect_attempt_pkey"},
 		"lock keys":      {"effect_key_expires_idx", "effect_key_pkey", "effect_pkey"},

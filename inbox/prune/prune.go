@@ -279,7 +279,7 @@ func (p *Pruner) checkRun(run *Run) error {
 func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
-		s.suppressions, s.audits,
+		s.suppressions, s.statistics, s.audits,
 	}
 	ends, short := s.passDeadline, false
 	clear(s.unfinished)

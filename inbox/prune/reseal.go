@@ -50,7 +50,7 @@ const (
 )
 
 // Reseal brings everything that is sealed, and what is still plain, under the
-// active key, in small transactions, while deliveries go on. It may be stopped
+// active key, and hashes labels that are still plain, in small transactions, while deliveries go on. It may be stopped
 // and begun again: what is under the active key is passed over. When it has ended
 // and nothing was unreadable, a key that is not active may be removed.
 func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
@@ -76,6 +76,9 @@ func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 				return p, fmt.Errorf("resealing %s: %w", s.table, err)
 			}
 		}
+	}
+	if err := cfg.hashLabels(ctx, &p); err != nil {
+		return p, fmt.Errorf("hashing labels: %w", err)
 	}
 	return p, nil
 }

@@ -205,5 +205,6 @@ UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) 
     WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'order_secret', 'secret', key_id, count(*) FROM order_secret GROUP BY 3
 UNION ALL SELECT 'suppression', 'address', coalesce(key_id, 0), count(*) FROM suppression WHERE address IS NOT NULL GROUP BY 3
+UNION ALL SELECT 'event_label', 'value', 0, count(*) FROM event_label WHERE secret_id IS NULL HAVING count(*) > 0
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

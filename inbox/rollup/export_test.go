@@ -30,6 +30,3 @@ type Query struct {
 	SQL  string
 	Args []any
 }
-
-// Kinds are all kinds as they are stored.
-func Kinds() []string { return names() }

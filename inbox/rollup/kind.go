@@ -69,8 +69,8 @@ func byName() map[string]Kind {
 	return out
 }
 
-// names are all kinds as they are stored.
-func names() []string {
+// Names are all kinds as they are stored.
+func Names() []string {
 	out := make([]string, kinds)
 	for k := range Kind(kinds) {
 		out[k] = k.String()

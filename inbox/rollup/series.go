@@ -27,7 +27,7 @@ func seriesQuery(f *Filter) (sql string, args []any, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	q := query{args: []any{unit, n - 1, names()}}
+	q := query{args: []any{unit, n - 1, Names()}}
 	narrow := q.narrow(f)
 	return `
 SELECT c.at, one.kind, sum(c.n)::bigint

@@ -195,7 +195,7 @@ func sumsQuery(f *Filter) (sql string, args []any, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	q := query{args: []any{unit, n - 1, names()}}
+	q := query{args: []any{unit, n - 1, Names()}}
 	narrow := q.narrow(f)
 	return `
 SELECT s.name, coalesce(r.name, ''), c.tenant, one.kind, c.n, w.since, w.until

@@ -96,9 +96,13 @@ func (a *App) makeGate() error {
 	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
 		return err
 	}
+	secret, err := a.labelSecret()
+	if err != nil {
+		return err
+	}
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, Counted: a.countEvents,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: secret, Counted: a.countEvents,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {

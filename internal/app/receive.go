@@ -125,6 +125,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Tenant: s.Tenant, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
 		Tombstone: s.Keep.Tombstone,
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences, Comparisons: comparisons(s), Shown: shown(s),
+		Labels: a.labelsOf(s, registered),
 	}
 	for _, r := range s.Routes {
 		row := registered.Routes[r.Name]

@@ -90,7 +90,7 @@ func (m *unsettledMetrics) begin(sources []*config.Source) {
 // begin makes the series of every table that prune removes from, and of every way a pass ends.
 func (m *pruneMetrics) begin() {
 	for _, table := range []string{
-		"audit", "conflict", "effect", "effect_attempt", "effect_key", "inbox_body", "inbox_event", "operation_result", "refusal", "replay",
+		"audit", "conflict", "effect", "effect_attempt", "effect_key", "event_label", "inbox_body", "inbox_event", "operation_result", "refusal", "replay",
 		"replay_item", "stream", "suppression",
 	} {
 		m.rows.WithLabelValues(table)

@@ -317,6 +317,9 @@ type Source struct {
 	// stand, or dotted paths, in which * is any one step.
 	Redact []string
 
+	// Labels are what the events of the source are searched by, by name.
+	Labels map[string]*expression.Program
+
 	Routes []*Route
 
 	node *yamltree.Node

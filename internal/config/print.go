@@ -208,6 +208,7 @@ func (s *Source) effective() yaml.MapSlice {
 	if len(s.Redact) > 0 {
 		out = append(out, item("redact", s.Redact))
 	}
+	out = s.appendLabels(out)
 	out = s.Operation.append(out)
 	out = s.Sessions.append(out)
 	out = s.appendOperations(out)

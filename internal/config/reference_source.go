@@ -18,6 +18,7 @@ func sourceReference() []Section {
 			{"on_conflict", "`flag`", "A different payload under a known key is recorded and shown."},
 			{"suspected_replay", "`flag`", "Known bytes under a new event id are recorded and shown."},
 			{"redact", "none", "Members of a body that replay plans do not show, and that the owner of a key is not told when a second call differs: names, or dotted paths in which `*` stands for one step."},
+			{"labels", "none", "What events are searched by: up to 8 names, each with an [expression](#expressions) that gives a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."},
 			{"emit", "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."},
 			{"operation", "none", "Only for the provider `operation`: see [Operations](#operations)."},
 			{"operations", "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."},

@@ -41,6 +41,7 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		"suspected_replay":  yamltree.Value(new(string), mustBe("flag")),
 		"answer_duplicates": yamltree.Value(&s.AnswerOutcome, answerDuplicates),
 		"redact":            yamltree.List(&s.Redact, memberPath),
+		"labels":            func(n *yamltree.Node) { s.Labels = r.labels(n) },
 		"emit":              yamltree.Bool(&s.Emit),
 		"operation":         func(*yamltree.Node) {}, // after the provider, which it changes
 		"sessions":          func(*yamltree.Node) {}, // likewise

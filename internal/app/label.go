@@ -1,0 +1,71 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/registry"
+	"github.com/oncegate/oncegate/inbox/rollup"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/jobs"
+)
+
+// labelsOf gives what makes the labels of a source's events; nil if it declares none. An event without a field has no label of it. What
+// cannot be made for another reason is counted, and is no reason to refuse the event.
+func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d *inbox.Admission, event int) []inbox.Label {
+	if len(s.Labels) == 0 {
+		return nil
+	}
+	names, source := slices.Sorted(maps.Keys(s.Labels)), a.keySource(s)
+	headers := slices.ContainsFunc(names, func(name string) bool { return mentionsHeaders(s.Labels[name]) })
+	return func(d *inbox.Admission, event int) []inbox.Label {
+		e := &d.Events[event]
+		in := &expression.Input{
+			Event: expression.Event{
+				ID: e.EventID, Type: e.Type, Source: source, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: d.ReceivedAt,
+			},
+			Body: d.Body[e.Offset : e.Offset+e.Length],
+		}
+		if headers {
+			in.Headers = jobs.HeaderTexts(d.Headers)
+		}
+		out := make([]inbox.Label, 0, len(names))
+		for _, name := range names {
+			value, err := s.Labels[name].Text(in)
+			label := inbox.Label{Name: name, Value: value}
+			switch {
+			case errors.Is(err, expression.ErrNull), errors.Is(err, expression.ErrMissing):
+			case err != nil || !label.Storable():
+				a.rollup.Counters(registered.ID, 0, cmp.Or(d.Tenant, s.Tenant)).Add(d.ReceivedAt, rollup.LabelErrors, 1)
+			default:
+				out = append(out, label)
+			}
+		}
+		return out
+	}
+}
+
+// labelSecret gives the secret under which labels are hashed; none where nothing is sealed or no source has labels.
+func (a *App) labelSecret() (secret inbox.InstallationSecret, err error) {
+	labelled := slices.ContainsFunc(a.settings.Sources, func(s *config.Source) bool { return len(s.Labels) > 0 })
+	if !labelled || a.keys == nil || a.unasked {
+		return secret, nil
+	}
+	ctx := context.Background()
+	err = pgx.BeginFunc(ctx, a.adminPool, func(tx pgx.Tx) error {
+		secret, err = inbox.InstallationSecretTx(ctx, tx, a.keys)
+		return err
+	})
+	if err != nil {
+		return secret, fmt.Errorf("reading the secret of labels: %w", err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+// labelName is what the names of labels look like: they are written before an equals sign.
+var labelName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+// labels reads what the events of a source are searched by.
+func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
+	out := map[string]*expression.Program{}
+	for i, member := range n.Members() {
+		switch name := member.Name(); {
+		case i == inbox.MaxLabels:
+			n.FailKey("there are %d labels, and %d is the most", len(n.Members()), inbox.MaxLabels)
+		case !labelName.MatchString(name):
+			member.FailKey("the name of a label has at most 63 lower-case letters, digits and _, and begins with a letter")
+		default:
+			r.expression(member, expression.Value, func(p *expression.Program) { out[name] = p })
+		}
+	}
+	return out
+}
+
+// appendLabels adds the labels to the shape of the file.
+func (s *Source) appendLabels(out yaml.MapSlice) yaml.MapSlice {
+	if len(s.Labels) == 0 {
+		return out
+	}
+	labels := yaml.MapSlice{}
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		labels = append(labels, item(name, s.Labels[name].String()))
+	}
+	return append(out, item("labels", labels))
+}
