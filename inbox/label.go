@@ -23,8 +23,8 @@ const (
 
 // Label is a value by which events are searched, with the name that its source's configuration gives it.
 type Label struct {
-	Name  string
-	Value string
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // ErrLabel is returned for a text that is no label.

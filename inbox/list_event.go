@@ -22,6 +22,8 @@ type EventFilter struct {
 	Route string `json:"route,omitempty"`
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
+	// Label takes events that have it: see [Source.Labels]. It needs [Lister.WithKeyring] where there is a keyring.
+	Label Label `json:"label,omitzero"`
 	// Tenant is who the events belong to. An event that was recorded without one belongs to the
 	// tenant that its source has now.
 	Tenant string `json:"tenant,omitempty"`
@@ -164,6 +166,12 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 				f.addSources(s)
 				s.Add(`)) OFFSET 0) v`)
 			}, append(eventsBetween(since, from), narrow...), limit)
+		}
+		return w.page(ctx, l)
+	}
+	if f.Label != (Label{}) {
+		if err := l.walkLabel(ctx, &w, f.Label, since, narrow, read); err != nil {
+			return page, err
 		}
 		return w.page(ctx, l)
 	}

@@ -129,6 +129,48 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 				t.Errorf("the admitted payload is found by %q", got)
 			}
 
+			// The list finds events by them, also beside other conditions, and none by the value of another label.
+			found := func(f inbox.EventFilter) (out []string) {
+				page, err := inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range page.Data {
+					out = append(out, page.Data[i].EventID)
+				}
+				return out
+			}
+			order := func(value string) inbox.Label { return inbox.Label{Name: "order", Value: value} }
+			for _, c := range []struct {
+				filter inbox.EventFilter
+				want   string
+			}{
+				{inbox.EventFilter{Label: order("order-of-ann")}, "evt_1"},
+				{inbox.EventFilter{Label: order("order-of-bob")}, "evt_old"},
+				{inbox.EventFilter{Label: order("order-of-bob"), Since: time.Now().Add(-time.Hour)}, ""},
+				{inbox.EventFilter{Label: order("order-of-ann"), Source: "stripe", State: "done"}, "evt_1"},
+				{inbox.EventFilter{Label: order("order-of-ann"), Source: "another"}, ""},
+				{inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "order-of-ann"}}, ""},
+				{inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 10}, admitted.EventID + " evt_1 evt_old"},
+			} {
+				if got := strings.Join(found(c.filter), " "); got != c.want {
+					t.Errorf("%+v found %q, want %q", c.filter, got, c.want)
+				}
+			}
+			page, err := inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2})
+			if err != nil || len(page.Data) != 2 || !page.HasMore {
+				t.Fatalf("the first page is %+v, %v", page, err)
+			}
+			page, err = inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2, Cursor: page.Next})
+			if err != nil || len(page.Data) != 1 || page.Data[0].EventID != "evt_old" || page.HasMore {
+				t.Fatalf("the second page is %+v, %v", page, err)
+			}
+			if keys != nil {
+				if _, err := inbox.NewLister(l.Pool).Events(t.Context(), inbox.EventFilter{Label: order("order-of-ann")}); err == nil {
+					t.Error("a search without the keyring says that there is nothing")
+				}
+			}
+
 			if erased := l.EraseWith(t, keys, "evt_1"); erased.Labels != inbox.MaxLabels {
 				t.Errorf("%d labels were erased", erased.Labels)
 			}
