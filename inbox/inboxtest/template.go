@@ -115,7 +115,8 @@ SELECT statement FROM (
         ' WITH (' || array_to_string(c.reloptions, ', ') || ')')
     FROM relations c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND c.relispartition
     UNION ALL
-    SELECT 8, c.name, pg_get_indexdef(c.oid) FROM relations c JOIN pg_index i ON i.indexrelid = c.oid
+    -- Of indexes that cost the same the planner takes the older one, so they keep their order.
+    SELECT 8, to_char(c.oid::bigint, 'FM0000000000'), pg_get_indexdef(c.oid) FROM relations c JOIN pg_index i ON i.indexrelid = c.oid
     WHERE NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = c.oid AND k.contype IN ('p', 'u', 'x'))
     UNION ALL
     SELECT 9, k.conname, format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.name, k.conname, pg_get_constraintdef(k.oid))

@@ -41,6 +41,9 @@ SELECT line FROM (
         - ARRAY['indexrelid', 'indrelid', 'indkey', 'indcollation', 'indclass', 'indexprs', 'indpred', 'indcheckxmin'])
     FROM pg_index i JOIN relations c ON c.oid = i.indexrelid
     UNION ALL
+    SELECT format('index %s is number %s of its table', i.indexrelid::regclass, row_number() OVER (PARTITION BY i.indrelid ORDER BY i.indexrelid))
+    FROM pg_index i JOIN relations c ON c.oid = i.indexrelid
+    UNION ALL
     SELECT format('constraint %s on %s %s of %s index %s %s', k.conname, c.relname, pg_get_constraintdef(k.oid), k.conparentid <> 0, k.conindid::regclass, to_jsonb(k)
         - ARRAY['oid', 'connamespace', 'conrelid', 'contypid', 'conindid', 'conparentid', 'confrelid', 'conkey', 'confkey', 'conpfeqop', 'conppeqop', 'conffeqop', 'conexclop', 'conbin'])
     FROM pg_constraint k JOIN relations c ON c.oid = k.conrelid
