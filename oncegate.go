@@ -187,7 +187,7 @@ func (i *Inbox) Close() error {
 // 75 s for the whole exchange (ReadTimeout and WriteTimeout) and must not change the body.
 func (i *Inbox) Handler() http.Handler { return i.app.Deliveries() }
 
-// Admin serves /healthz, /readyz, /metrics and, from Run on, the API at /api/v1. Never mount it where senders can reach
+// Admin serves /healthz, /readyz, /metrics and, from Run on, the API at /api/v1 and the console at /. Never mount it where senders can reach
 // it.
 func (i *Inbox) Admin() http.Handler { return i.app.Admin() }
 

@@ -102,7 +102,7 @@ func (r *reader) wants(texts ...string) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("the page does not show %q:\n%s", missing, shown)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *reader) unharmed() {
 }
 
 // Somebody who only has the console finds what happened, mends it and replays it.
-func TestPeopleDecideInABrowser(t *testing.T) {
+func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // it sets an environment variable
 	if testing.Short() {
 		t.Skip("it starts a browser")
 	}
@@ -205,7 +205,7 @@ func TestPeopleDecideInABrowser(t *testing.T) {
 }
 
 // The pages are drawn for people to look at, if a folder for them is named.
-func TestScreenshots(t *testing.T) {
+func TestScreenshots(t *testing.T) { //nolint:paralleltest // it sets an environment variable
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		t.Skip("SCREENSHOTS names no folder")

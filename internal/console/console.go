@@ -134,8 +134,8 @@ func (r *request) query(name string) string { return strings.TrimSpace(r.URL.Que
 // errAnswered is returned by what has written the answer itself.
 var errAnswered = errors.New("answered")
 
-// page serves what make makes.
-func (c *Console) page(make func(*request) (*page, error)) http.Handler {
+// page serves what draw makes.
+func (c *Console) page(draw func(*request) (*page, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		access, err := c.cfg.Authenticate(hr)
 		if err != nil {
@@ -152,7 +152,7 @@ func (c *Console) page(make func(*request) (*page, error)) http.Handler {
 				return
 			}
 		}
-		p, err := make(r)
+		p, err := draw(r)
 		switch {
 		case errors.Is(err, errAnswered):
 		case err != nil:
@@ -190,12 +190,13 @@ func (c *Console) fail(r *request, err error) {
 
 // nextStep says what a person at a page does next, where what the table of codes says is meant for a program.
 func nextStep(code control.Code, meaning control.CodeMeaning) string {
-	switch code {
-	case control.CodeForbidden:
+	if code == control.CodeForbidden {
 		return "Ask whoever runs Oncegate for an access with that scope."
-	case control.CodeInternal:
+	}
+	if code == control.CodeInternal {
 		return "The log of the server says why."
-	case control.CodeMethod, control.CodeUnauthorized:
+	}
+	if code == control.CodeMethod || code == control.CodeUnauthorized {
 		return ""
 	}
 	return meaning.Next

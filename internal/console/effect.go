@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/control"
@@ -97,8 +98,8 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 	for i := range story {
 		story[i].Level = 0
 	}
-	for i := len(audit) - 1; i >= 0; i-- {
-		story = append(story, auditMoment(audit[i]))
+	for _, entry := range slices.Backward(audit) { // oldest first
+		story = append(story, auditMoment(entry))
 	}
 	b := block{ID: "attempts", Title: "Attempts", Story: story}
 	if len(story) == 0 {
@@ -114,15 +115,15 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 
 // effectNotice says what somebody should know before they decide about an effect.
 func effectNotice(e *control.Effect) *notice {
-	switch inbox.EffectState(e.State) {
-	case inbox.EffectDead:
+	switch e.State {
+	case "dead":
 		return &notice{Kind: "bad", Text: "This effect did not happen, and will not by itself.", Detail: "Mend the cause and replay it, or discard it."}
-	case inbox.EffectIndeterminate:
+	case "indeterminate":
 		return &notice{
 			Kind: "warn", Text: "Nobody knows whether this effect happened: its sending began, and no answer said how it ended.",
 			Detail: "Ask the target for the idempotency key below, or for what the event says. Then say here that it happened, or have it sent again.",
 		}
-	case inbox.EffectHeld:
+	case "held":
 		return &notice{Kind: "info", Text: "This effect waits for another one of its stream."}
 	}
 	return nil

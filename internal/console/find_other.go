@@ -9,7 +9,7 @@ import (
 func findOther(r *request, q string) (string, error) {
 	id, err := inbox.ParseID(q)
 	if err != nil {
-		return "", nil
+		return "", nil //nolint:nilerr // what is no id names nothing else
 	}
 	ask := control.IDRequest{ID: id}
 	looks := []struct {

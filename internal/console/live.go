@@ -116,7 +116,7 @@ func (s *liveStream) open() error {
 
 // send writes a message, for which the browser has a bounded time.
 func (s *liveStream) send(message string) error {
-	if err := s.out.SetWriteDeadline(time.Now().Add(liveWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.out.SetWriteDeadline(s.console.cfg.Now().Add(liveWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := s.w.Write([]byte(message)); err != nil {

@@ -205,7 +205,7 @@ func changeBlock(changes []replay.Change) block {
 	}
 	b.Body = &body{}
 	for _, c := range changes {
-		b.Body.Changes = append(b.Body.Changes, change{Path: c.Path, Before: cut(string(c.Before)), After: cut(string(c.After))})
+		b.Body.Changes = append(b.Body.Changes, change{Path: c.Path, Before: cut(c.Before), After: cut(c.After)})
 	}
 	return b
 }

@@ -98,7 +98,7 @@ func theme(r *http.Request) string {
 // setTheme keeps the theme of the browser and goes back to the page.
 func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
-	cookie := &http.Cookie{Name: themeCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 365 * 24 * 3600}
+	cookie := &http.Cookie{Name: themeCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 365 * 24 * 3600} //nolint:gosec // it is no secret, and the console may be reached without TLS on this machine
 	switch chosen := r.PostFormValue("theme"); chosen {
 	case "light", "dark":
 		cookie.Value = chosen
@@ -110,7 +110,7 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n") {
 		to = "/"
 	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // it is a path of this server, as was checked
 }
 
 // tone is the colour of a state: good, bad, warn, busy or plain.

@@ -95,7 +95,7 @@ func planReplay(r *request) (*page, error) {
 		NewKey: r.ticked("new_key"), NewRoutes: r.ticked("new_routes"),
 	}}
 	ask.All = r.ticked("all")
-	for _, line := range strings.Fields(strings.ReplaceAll(r.PostFormValue("ids"), ",", " ")) {
+	for line := range strings.FieldsSeq(strings.ReplaceAll(r.PostFormValue("ids"), ",", " ")) {
 		id, err := inbox.ParseID(line)
 		if err != nil {
 			return nil, &control.Problem{Code: control.CodeInvalid, Detail: fmt.Sprintf("%q is not one of Oncegate's ids", line)}

@@ -66,7 +66,7 @@ func (f *filler) fill(v reflect.Value, depth int) {
 		v.SetBytes(text)
 		return
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // answers are made of these
 	case reflect.String:
 		v.SetString(f.text)
 	case reflect.Bool:

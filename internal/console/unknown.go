@@ -162,11 +162,8 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 
 // forPerson reports whether only a person ends the wait of an effect that is held for the reason.
 func forPerson(reason string) bool {
-	switch inbox.Reason(reason) {
-	case inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie:
-		return true
-	}
-	return false
+	held := inbox.Reason(reason)
+	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie
 }
 
 // decideHeld ends the wait of an effect that is held for a person.

@@ -164,7 +164,7 @@ func (w *world) until(t *testing.T, n int, query string) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: %d, want %d", query, got, n)
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 
