@@ -21,6 +21,11 @@ var elsewhere = map[string]string{
 	"read_conflict_body":  "likewise",
 	"read_refusal_body":   "likewise",
 	"read_outbox_payload": "what is emitted waits for milliseconds, and is an event then",
+	"discard_outbox":      "who clears the outbox reads the log of the relay first, at the command line",
+	"discard_route":       "a route that is gone is cleared with the configuration at hand, at the command line",
+	"move_route":          "likewise",
+	"run_prune":           "prune runs by itself; the page of retention gives the command",
+	"test_source":         "the page of a source gives the command, which also says what was answered",
 	"replay_dead_letters": "a page plans and runs in two steps, so that somebody sees the plan",
 }
 
