@@ -62,7 +62,7 @@ func (a *App) countEffect(r *jobs.Report) {
 		return
 	}
 	var kind rollup.Kind
-	switch r.State { //nolint:exhaustive // the others are no news
+	switch r.State {
 	case inbox.EffectDone:
 		kind = rollup.Done
 	case inbox.EffectDead:

@@ -44,7 +44,7 @@ func TestProcessCountsWhatItDoes(t *testing.T) {
 			t.Fatalf("%s: status %d", id, status)
 		}
 	}
-	response, err := client().Post("http://"+a.PublicAddr().String()+"/in/stripe", "application/json", strings.NewReader(`{}`)) //nolint:noctx // a test
+	response, err := client().Post("http://"+a.PublicAddr().String()+"/in/stripe", "application/json", strings.NewReader(`{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
