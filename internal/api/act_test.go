@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -285,9 +286,7 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 	why := object{"reason": "because"}
 	with := func(more object) object {
 		out := object{"reason": "because"}
-		for name, value := range more {
-			out[name] = value
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	type attempt struct {

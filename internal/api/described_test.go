@@ -39,7 +39,7 @@ func readDescription(t *testing.T, h *house) described {
 	// An answer has what is described and nothing else: its schemas are closed here, and open for whoever reads them.
 	for _, schema := range document.Components.Schemas {
 		if schema.Value.Properties != nil && schema.Value.AdditionalProperties.Schema == nil {
-			schema.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: openapi3.Ptr(false)}
+			schema.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
 		}
 	}
 	router, err := legacy.NewRouter(document)

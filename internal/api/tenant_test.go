@@ -375,8 +375,8 @@ func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
 			t.Errorf("%s: the tenant sees %d, another one %d", d.ID, own.Matched, got.Matched)
 		}
 		before := inboxtest.Tables(t, s.pool)
-		if status, text := s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r", "as": "done"}); status != http.StatusNotFound {
-			if status, text = s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r"}); status != http.StatusNotFound {
+		if status, _ := s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r", "as": "done"}); status != http.StatusNotFound {
+			if status, text := s.ask(t, stranger, &d, request{"seen": own.Seen, "reason": "r"}); status != http.StatusNotFound {
 				t.Errorf("%s answers another tenant that hands back what was seen %d %s", d.ID, status, text)
 			}
 		}

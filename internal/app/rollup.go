@@ -74,7 +74,7 @@ func (a *App) countEffect(r *jobs.Report) {
 			return
 		}
 		kind = rollup.Retried
-	default:
+	default: // the others are no news
 		return
 	}
 	a.rollup.Counters(source.ID, source.Routes[r.Route].ID, cmp.Or(r.Tenant, a.tenantOf(r.Source))).Add(a.rollup.Now(), kind, 1)

@@ -92,33 +92,30 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	})
 	late := time.NewTimer(wait)
 	defer late.Stop()
-	for late := late.C; ; {
-		select {
-		case err := <-ended:
-			if err == nil {
-				out.Replay = *plan
-			}
-			return out, err
-		case <-ctx.Done():
-			return out, ctx.Err()
-		case <-late:
-			late = nil
-			select {
-			case id := <-begun:
-				so, err := s.runs.Status(ctx, id)
-				if err == nil {
-					out.Replay = *so
-				}
-				return out, err
-			case err := <-ended:
-				if err == nil {
-					out.Replay = *plan
-				}
-				return out, err
-			case <-ctx.Done():
-				return out, ctx.Err()
-			}
+	planned := func(err error) (PlannedReplay, error) {
+		if err == nil {
+			out.Replay = *plan
 		}
+		return out, err
+	}
+	select {
+	case err := <-ended:
+		return planned(err)
+	case <-ctx.Done():
+		return out, ctx.Err()
+	case <-late.C:
+	}
+	select { // it goes on behind the answer, which needs its id
+	case id := <-begun:
+		so, err := s.runs.Status(ctx, id)
+		if err == nil {
+			out.Replay = *so
+		}
+		return out, err
+	case err := <-ended:
+		return planned(err)
+	case <-ctx.Done():
+		return out, ctx.Err()
 	}
 }
 

@@ -32,7 +32,7 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 		client := http.Client{Timeout: 10 * time.Second}
 		response, err := client.Do(r)
 		ts.Check(err)
-		response.Body.Close()
+		ts.Check(response.Body.Close())
 		got = response.StatusCode
 		return strconv.Itoa(got) == args[0]
 	})
@@ -46,7 +46,7 @@ func browse(ts *testscript.TestScript, neg bool, args []string) {
 	client := http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	page, err := client.Get(args[0])
 	ts.Check(err)
-	page.Body.Close()
+	ts.Check(page.Body.Close())
 	at, err := url.Parse(args[0])
 	ts.Check(err)
 	r, err := http.NewRequest(http.MethodPost, at.Scheme+"://"+at.Host+"/login/link", strings.NewReader(url.Values{"code": {at.Query().Get("link")}}.Encode()))
@@ -55,7 +55,7 @@ func browse(ts *testscript.TestScript, neg bool, args []string) {
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	answer, err := client.Do(r)
 	ts.Check(err)
-	answer.Body.Close()
+	ts.Check(answer.Body.Close())
 	if loggedIn := answer.StatusCode == http.StatusSeeOther && len(answer.Cookies()) == 1; page.StatusCode != http.StatusOK || loggedIn == neg {
 		ts.Fatalf("the link is answered %d, its button %d with the cookies %v", page.StatusCode, answer.StatusCode, answer.Cookies())
 	}

@@ -54,6 +54,7 @@ func problemExit(err error) (code int, ok bool) {
 		return exitUsage, true
 	case control.CodeUnavailable, control.CodeTimeout, control.CodeTooMany:
 		return exitTryLater, true
+	default:
+		return exitFailed, true
 	}
-	return exitFailed, true
 }

@@ -72,14 +72,13 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 // numberCursor reads where a page begins of a list whose rows have numbers: behind the last row of the page before, or
 // behind a number that somebody gives.
 func numberCursor(text string) (cursor string, number int64, err error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil:
-		return text, 0, nil
-	case n < 0:
-		return "", 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n < 0 {
+			return "", 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
+		}
+		return "", n, nil
 	}
-	return "", n, nil
+	return text, 0, nil
 }
 
 // outboxID reads the one argument of a command.

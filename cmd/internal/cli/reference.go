@@ -125,7 +125,7 @@ func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) e
 	defer cancel()
 	pool, err := s.openPoolOf(ctx, fewConnections)
 	if err != nil {
-		return nil //nolint:nilerr // the command says it
+		return nil // the command says it
 	}
 	defer pool.Close()
 	id, err := inbox.NewLister(pool).Find(ctx, kind, *arg)
@@ -133,7 +133,7 @@ func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) e
 	case errors.Is(err, inbox.ErrAmbiguousReference):
 		return usagef("%s", oneLine(err.Error()))
 	case err != nil:
-		return nil //nolint:nilerr // the command says it
+		return nil // the command says it
 	}
 	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, id)
 	*arg = id.String()

@@ -43,10 +43,11 @@ func (s *shell) tableClockOf(t *time.Time) string {
 func relative(t, now time.Time) string {
 	const day = 24 * time.Hour
 	d := now.Sub(t)
-	text, future := "", d < 0
+	future := d < 0
 	if future {
 		d = -d
 	}
+	var text string
 	switch {
 	case d < time.Second:
 		return "just now"

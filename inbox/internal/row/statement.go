@@ -16,7 +16,7 @@ type constant string
 const maxArgument = 1024
 
 // Statement is a statement that is put together out of constants. It holds a predicate only if the predicate is
-// needed: one statement for all filters, with `$1 = ” OR ...`, has one generic plan for all of them, which walks the
+// needed: one statement for all filters, with `$1 IS NULL OR ...`, has one generic plan for all of them, which walks the
 // whole table for the rarest. The zero Statement is empty.
 type Statement struct {
 	text strings.Builder

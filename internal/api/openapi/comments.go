@@ -123,8 +123,7 @@ func (c *comments) of(t reflect.Type, field string) (string, error) {
 	if t.Kind() != reflect.Struct {
 		return text, nil
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		written, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if written == "" || written == "-" || len(f.Name) < 2 {
 			continue

@@ -112,7 +112,7 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 	}
 	if d.Method != http.MethodGet && d.Method != http.MethodDelete {
 		body := b.object(d.Request, members)
-		body.AdditionalProperties = openapi3.AdditionalProperties{Has: openapi3.Ptr(false)}
+		body.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
 		out.RequestBody = &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(len(body.Required) > 0).WithJSONSchema(body)}
 	}
 	return out

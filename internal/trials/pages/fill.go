@@ -7,12 +7,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The last three of the sources are quiet.
-const sources = 40
-
 // fillChunk is how many events one statement makes.
 const fillChunk = 250_000
 
+// The last three of the 40 sources are quiet.
 const fillSources = `
 INSERT INTO source (name, provider, class, tenant)
 SELECT CASE n WHEN 38 THEN 'rare' WHEN 39 THEN 'thousand' WHEN 40 THEN 'retired' ELSE 'busy' || n END, 'stripe', 'default', 'tenant' || n % 8
@@ -55,8 +53,8 @@ CROSS JOIN LATERAL (SELECT CASE
     ELSE 'done' END AS state) x
 WHERE v.admission = 'ok'`
 
-// fill makes the events and effects. say is told how far it is.
-func fill(ctx context.Context, pool *pgxpool.Pool, events int, say func(string, ...any)) error {
+// Fill makes sources, routes, as many events as given, and an effect of each. say is told how far it is.
+func Fill(ctx context.Context, pool *pgxpool.Pool, events int, say func(string, ...any)) error {
 	for _, sql := range []string{fillSources, fillRoutes} {
 		if _, err := pool.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("making sources: %w", err)

@@ -1,4 +1,4 @@
-package pages
+package pages_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/trials/pages"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -41,7 +42,11 @@ func lists(l *inbox.Lister) map[string]func(ctx context.Context, cursor string) 
 		"events route=mail": {Route: "mail"}, "events event_id": {EventID: "evt_777"}, "events unusable": {State: "unusable"}, "events unrouted": {State: "unrouted"},
 		"events a week ago": {Since: time.Now().AddDate(0, 0, -8), Until: time.Now().AddDate(0, 0, -7)},
 	} {
-		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) { f := f; f.Cursor = cursor; return l.Events(ctx, f) })
+		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) {
+			f := f
+			f.Cursor = cursor
+			return l.Events(ctx, f)
+		})
 	}
 	for name, f := range map[string]inbox.EffectFilter{
 		"effects": {}, "effects source=busy5": {Source: "busy5"}, "effects source=rare": {Source: "rare"}, "effects source=thousand": {Source: "thousand"},
@@ -49,7 +54,11 @@ func lists(l *inbox.Lister) map[string]func(ctx context.Context, cursor string) 
 		"effects reason=discarded": {Reason: "discarded"}, "effects tenant=none": {Tenant: "none"}, "effects event_id": {EventID: "evt_777"},
 		"effects dead source=thousand": {State: "dead", Source: "thousand"}, "effects held type=payout.paid": {State: "held", Type: "payout.paid"},
 	} {
-		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) { f := f; f.Cursor = cursor; return l.Effects(ctx, f) })
+		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) {
+			f := f
+			f.Cursor = cursor
+			return l.Effects(ctx, f)
+		})
 	}
 	for _, state := range []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"} {
 		add(out, "effects "+state, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) {
@@ -101,7 +110,7 @@ func TestListsAnswerInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := fill(t.Context(), writer, *events, func(format string, args ...any) {
+	if err := pages.Fill(t.Context(), writer, *events, func(format string, args ...any) {
 		fmt.Printf("filled "+format+" after %s\n", append(args, time.Since(began).Round(time.Second))...)
 	}); err != nil {
 		t.Fatal(err)
