@@ -91,10 +91,14 @@ sources: { stripe: { provider: stripe, secrets: [env:SECRET], routes: [{ name: a
 	if got := reverify(mended, true); got != want {
 		t.Errorf("the dry run says %+v, want %+v", got, want)
 	}
+	if changed := inboxtest.Changed(before, inboxtest.Tables(t, pool)); len(changed) > 0 {
+		t.Errorf("a dry run changed %v", changed)
+	}
 	if got := reverify(botched, false); got.Refused != 9 {
 		t.Errorf("with the old secret: %+v", got)
 	}
-	if changed := inboxtest.Changed(before, inboxtest.Tables(t, pool)); len(changed) > 0 {
+	// A run that may admit something says in stat_flush that it counts.
+	if changed := inboxtest.Changed(before, inboxtest.Tables(t, pool)); len(changed) > 0 && !slices.Equal(changed, []string{"stat_flush"}) {
 		t.Errorf("nothing was to be written, yet %v changed", changed)
 	}
 	if got := reverify(mended, false); got != want {

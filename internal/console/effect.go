@@ -8,9 +8,6 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// effectStates are what a list of effects is narrowed by.
-var effectStates = []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
-
 // listEffects shows effects, newest first.
 func listEffects(r *request) (*page, error) {
 	since, err := r.since("since")
@@ -26,7 +23,7 @@ func listEffects(r *request) (*page, error) {
 	}
 	return &page{Title: "Effects", Lead: "What routes do for events, one line for each route and event.", Blocks: []block{
 		{Filter: r.filterOf(
-			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", effectStates...), r.textField("route", "Route"),
+			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", control.EffectStates()...), r.textField("route", "Route"),
 			r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		{Table: effectTable(r, found, "No effect matches.")},
 	}}, nil
@@ -66,7 +63,7 @@ func showEffect(r *request) (*page, error) {
 			return nil, err
 		}
 		p.Blocks = append(p.Blocks, block{
-			ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", effectStates...)), Table: effectTable(r, items, "No item matches."),
+			ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", control.EffectStates()...)), Table: effectTable(r, items, "No item matches."),
 		})
 	}
 	return p, nil

@@ -8,9 +8,7 @@ import (
 )
 
 // eventStates are what a list of events is narrowed by: the states of effects, and how events were admitted.
-var eventStates = []string{
-	"pending", "retry", "running", "held", "done", "dead", "indeterminate", "skipped", "superseded", "duplicate", "unrouted", "unusable", "beyond_retention",
-}
+func eventStates() []string { return append(control.EffectStates(), control.Admissions()...) }
 
 // listEvents shows events, newest first. The address holds the whole filter.
 func listEvents(r *request) (*page, error) {
@@ -20,7 +18,7 @@ func listEvents(r *request) (*page, error) {
 	}
 	found, err := call(r, &control.ListEvents, control.ListEventsRequest{
 		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"), State: r.query("state"),
-		Route: r.query("route"), Since: since,
+		Route: r.query("route"), Label: r.query("label"), Since: since,
 	})
 	if err != nil {
 		return nil, err
@@ -28,7 +26,7 @@ func listEvents(r *request) (*page, error) {
 	p := eventListPage(r, found)
 	if r.query("after") == "" {
 		live := url.Values{}
-		for _, name := range []string{"source", "tenant", "type", "state", "route"} {
+		for _, name := range []string{"source", "tenant", "type", "state", "route", "label"} {
 			if v := r.query(name); v != "" {
 				live.Set(name, v)
 			}
@@ -42,8 +40,8 @@ func listEvents(r *request) (*page, error) {
 func eventListPage(r *request, found inbox.Page[inbox.EventRow]) *page {
 	return &page{Title: "Events", Blocks: []block{
 		{Filter: r.filterOf(
-			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates...), r.textField("route", "Route"),
-			r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates()...), r.textField("route", "Route"),
+			r.textField("label", "Label, as name=value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		{Table: eventTable(r, found, "No event matches. A delivery that was refused is not an event: look at the refusals.")},
 	}}
 }

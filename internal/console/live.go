@@ -259,7 +259,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 func (s *liveStream) events(since time.Time) control.ListEventsRequest {
 	ask := control.ListEventsRequest{
 		PageRequest: control.PageRequest{Limit: liveCount}, Source: s.query.Get("source"), Type: s.query.Get("type"), State: s.query.Get("state"),
-		Route: s.query.Get("route"), Since: since,
+		Route: s.query.Get("route"), Label: s.query.Get("label"), Since: since,
 	}
 	ask.Tenant = s.query.Get("tenant")
 	return ask

@@ -196,7 +196,7 @@ func backlogText(b inbox.RouteBacklog) string {
 	for _, one := range []struct {
 		n    int
 		text string
-	}{{b.Waiting, "waiting"}, {b.Claimed, "running"}, {b.Dead, "dead"}, {b.Indeterminate, "unknown"}} {
+	}{{b.Waiting, "waiting"}, {b.Claimed, "claimed"}, {b.Dead, "dead"}, {b.Indeterminate, "indeterminate"}} {
 		if one.n > 0 {
 			out = append(out, groupDigits(int64(one.n))+" "+one.text)
 		}

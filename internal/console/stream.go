@@ -69,7 +69,7 @@ func streamState(s *inbox.StreamRow) string {
 	case s.Undecided > 0:
 		return "undecided"
 	case s.InFlight != nil:
-		return "running"
+		return "claimed"
 	case s.Held > 0:
 		return "held"
 	}

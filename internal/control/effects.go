@@ -51,7 +51,7 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err != nil {
 		return page, err
 	}
-	if err := oneOf("state", r.State, effectStates()); err != nil {
+	if err := oneOf("state", r.State, EffectStates()); err != nil {
 		return page, err
 	}
 	if err := ordered(r.Since, r.Until); err != nil {
@@ -123,7 +123,7 @@ var ListItems = Operation[ListItemsRequest, inbox.Page[inbox.EffectRow]]{
 	ID: "list_effect_items", Method: "GET", Path: "/effects/{id}/items", Scope: ReadMetadata,
 	Summary: "List the items of the list that an effect became, in their order.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page inbox.Page[inbox.EffectRow], err error) {
-		if err := oneOf("state", r.State, effectStates()); err != nil {
+		if err := oneOf("state", r.State, EffectStates()); err != nil {
 			return page, err
 		}
 		if _, err := s.effect(ctx, access, r.ID); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// effectStates are all states of effects.
-func effectStates() []string {
+// EffectStates are all states of effects.
+func EffectStates() []string {
 	return []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
 }
 
-// admissions are how an event may be admitted, other than as ok.
-func admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
+// Admissions are how an event may be admitted, other than as ok.
+func Admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
 
 // oneOf refuses a word that is none of the known ones.
 func oneOf(field, word string, known []string) error {
@@ -45,6 +45,9 @@ type ListEventsRequest struct {
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
+	// Label is what the source declares that its events are searched by, as name=value.
+	Label string `json:"label,omitempty"`
+
 	// Since and Until are the earliest receipt and the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -59,15 +62,21 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 		if err != nil {
 			return page, err
 		}
-		if err := oneOf("state", r.State, append(effectStates(), admissions()...)); err != nil {
+		if err := oneOf("state", r.State, append(EffectStates(), Admissions()...)); err != nil {
 			return page, err
 		}
 		if err := ordered(r.Since, r.Until); err != nil {
 			return page, err
 		}
+		var label inbox.Label
+		if r.Label != "" {
+			if label, err = inbox.ParseLabel(r.Label); err != nil {
+				return page, invalid("label: %v", err)
+			}
+		}
 		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
-				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID,
+				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Label: label,
 				Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
 			})
 		})

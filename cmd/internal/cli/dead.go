@@ -53,7 +53,7 @@ func (f *deadFlags) filter() (inbox.DeadFilter, error) {
 	if f.class != "" && !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(f.class)) {
 		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
 	}
-	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(admissions(), f.reason) {
+	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
 		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
 	}
 	since, _, err := f.list.parse(nil)
@@ -216,7 +216,7 @@ func (s *shell) showDead(ctx context.Context, lister *inbox.Lister, id inbox.ID)
 		return &failure{text: fmt.Sprintf("neither an effect nor an event has the id %s", id)}
 	case err != nil:
 		return err
-	case !slices.Contains(admissions()[:2], event.Admission):
+	case !slices.Contains(control.Admissions()[:2], event.Admission):
 		return &failure{text: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; `oncegate events show` shows it", event.ID, event.Admission)}
 	}
 	return s.showEvent(event)

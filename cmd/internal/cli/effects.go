@@ -10,11 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
-
-func effectStates() []string {
-	return []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
-}
 
 func (s *shell) effectTable(rows []inbox.EffectRow, withEvent bool) *table {
 	t := &table{
@@ -50,7 +47,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
 		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, before, err := f.parse(effectStates())
+			since, before, err := f.parse(control.EffectStates())
 			if err != nil {
 				return err
 			}
@@ -76,7 +73,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			}, effectEntry)
 		},
 	}
-	f.add(list, strings.Join(effectStates(), ", "))
+	f.add(list, strings.Join(control.EffectStates(), ", "))
 	f.addUntil(list, "recorded ")
 	list.Flags().StringVar(&target, "target", "", "only this target")
 	list.Flags().StringVar(&reason, "reason", "", "only this reason of the state, such as attempts_exhausted")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // listItems shows one page of the items of the list that an effect became.
@@ -60,7 +61,7 @@ func listText(list *inbox.ListSummary) string {
 		text += fmt.Sprintf(" of %d", list.Total)
 	}
 	var states []string
-	for _, state := range effectStates() {
+	for _, state := range control.EffectStates() {
 		if n := list.States[inbox.EffectState(state)]; n > 0 {
 			states = append(states, fmt.Sprintf("%s %d", state, n))
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
-
-func admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
 
 func (s *shell) eventsCommand() *cobra.Command {
 	var f listFlags
-	states := append(effectStates(), admissions()...)
+	var labelText string
+	states := append(control.EffectStates(), control.Admissions()...)
 	list := &cobra.Command{
 		Use: "list", Short: "List events, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -26,9 +26,15 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var label inbox.Label
+			if labelText != "" {
+				if label, err = inbox.ParseLabel(labelText); err != nil {
+					return usagef("--label %q: %v", clean(labelText), err)
+				}
+			}
 			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
 				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Since: since, Until: until,
+					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Label: label, Since: since, Until: until,
 					Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 				})
 			}, s.eventTable, eventEntry)
@@ -36,6 +42,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 	}
 	f.add(list, strings.Join(states, ", "))
 	f.addUntil(list, "received ")
+	list.Flags().StringVar(&labelText, "label", "", "only events with this label of their source: `name=value`")
 	var body bool
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),

@@ -24,7 +24,7 @@ const tailEvery = time.Second
 func (s *shell) eventsTailCommand() *cobra.Command {
 	var f listFlags
 	var from string
-	states := append(effectStates(), admissions()...)
+	states := append(control.EffectStates(), control.Admissions()...)
 	cmd := &cobra.Command{
 		Use: "tail", Short: "Show events as they are recorded, and effects as they end", Args: cobra.NoArgs,
 		Long: "Show events as they are recorded, and effects as they end or are tried again, until Ctrl-C or SIGTERM.\n" +
@@ -46,7 +46,7 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 				return usagef("--from and --since exclude each other")
 			}
 			filter := tailFilter{source: f.source, tenant: f.tenant, kind: f.kind, route: f.route}
-			if slices.Contains(admissions(), f.state) {
+			if slices.Contains(control.Admissions(), f.state) {
 				filter.admission = f.state
 			} else {
 				filter.effectState = f.state
