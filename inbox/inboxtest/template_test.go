@@ -223,7 +223,7 @@ func TestAForgetfulTemplateIsNoticed(t *testing.T) {
 		"partition":       "ALTER TABLE inbox_body DETACH PARTITION inbox_body_kept",
 		"fillfactor":      "ALTER TABLE effect RESET (fillfactor)",
 		"logging":         "ALTER TABLE audit SET UNLOGGED",
-		"type":            "ALTER TYPE river_job_state RENAME VALUE 'pending' TO 'waiting'",
+		"type":            "ALTER TYPE river_job_state ADD VALUE 'waiting'",
 		"sequence":        "ALTER SEQUENCE outbox_position CACHE 10",
 		"a used sequence": "SELECT nextval('outbox_position')",
 		"comment":         "COMMENT ON TABLE effect IS 'a comment'",

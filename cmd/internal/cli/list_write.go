@@ -19,13 +19,13 @@ type listWriter struct {
 }
 
 func (s *shell) newListWriter() *listWriter {
-	return &listWriter{out: visible.NewWriter(s.out), lines: s.jsonLines}
+	return &listWriter{out: s.out, lines: s.jsonLines}
 }
 
 // row writes one row.
 func (w *listWriter) row(row any) error {
 	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
+	encoder := json.NewEncoder(visible.NewWriter(&text))
 	encoder.SetEscapeHTML(false)
 	if !w.lines {
 		encoder.SetIndent("    ", "  ")

@@ -209,7 +209,7 @@ func worldOf(path string) string {
 // starts the development process, which runs already.
 func stand(command string) string {
 	if command == "./scripts/run" {
-		return "sed -n '/DEVELOPMENT MODE/,/^admin/p' dev.log"
+		return "sed -n '/DEVELOPMENT MODE/,/logins link$/p' dev.log"
 	}
 	return command
 }
@@ -273,6 +273,7 @@ func steady(text string) string {
 		{`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`, "ID"},
 		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`, "TIME"},
 		{`127\.0\.0\.1:\d+`, "ADDRESS"},
+		{`link=[\w-]{43}`, "link=CODE"},
 		{`(\./)?bin/oncegate `, "oncegate "}, // a test has no path for itself
 		{`(?m) +\d+\.\d$`, " MS"},
 		{` +`, " "},

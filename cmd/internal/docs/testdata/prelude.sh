@@ -44,8 +44,8 @@ exits() {
   [ "$got" -eq "$want" ]
 }
 
-# id_of LIST...: the id of the first row of a list.
-id_of() { "$@" --output json | sed -n '/^ *"id": "/{s/.*: "\(.*\)".*/\1/p;q;}'; }
+# id_of LIST...: the id of the first row of a list. It reads the list to its end, since a closed pipe ends the command.
+id_of() { "$@" --output json | awk -F'"' '/^ *"id": "/ && !found { print $4; found = 1 }'; }
 
 # eventually LIST... --output json: the list, as soon as it has a row.
 eventually() {
