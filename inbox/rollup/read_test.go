@@ -154,6 +154,7 @@ func TestActivity(t *testing.T) {
 		}
 	}
 	insert(4, hour.Add(-200*time.Hour), 2)
+	storetest.Exec(t, b.pool, fmt.Sprintf(`UPDATE stat_source SET last_event_at = '%s' WHERE source_id = 1`, b.now.Add(-time.Minute).Format(time.RFC3339)))
 	all, err := b.reader.Activities(t.Context(), rollup.Filter{})
 	if err != nil {
 		t.Fatal(err)
