@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
@@ -76,16 +77,20 @@ func (n *Campaign) makePlan(ctx context.Context) error {
 func (n *Campaign) readItems(ctx context.Context) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	p.Items = nil
-	for after := int64(0); ; {
-		var page []replay.Item
-		if err := n.runCommand(ctx, &page, "replay", "items", p.Replay.ID.String(), "--limit", "1000", "--after", strconv.FormatInt(after, 10)); err != nil {
+	for after := ""; ; {
+		var page inbox.Page[replay.Item]
+		args := []string{"replay", "items", p.Replay.ID.String(), "--limit", "1000"}
+		if after != "" {
+			args = append(args, "--after", after)
+		}
+		if err := n.runCommand(ctx, &page, args...); err != nil {
 			return err
 		}
-		p.Items = append(p.Items, page...)
-		if len(page) < 1000 {
+		p.Items = append(p.Items, page.Data...)
+		if !page.HasMore {
 			return nil
 		}
-		after = page[len(page)-1].Position
+		after = page.Next
 	}
 }
 
