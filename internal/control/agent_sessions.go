@@ -41,9 +41,9 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.AgentSessionRow], error) {
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
 			return s.lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: cursor, Limit: limit,
+				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 			})
 		})
 	},

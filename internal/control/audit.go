@@ -34,8 +34,8 @@ var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
 		if err := s.mayAudit(ctx, access, r.Object); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.AuditRow], error) {
-			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: cursor, Limit: limit})
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AuditRow], error) {
+			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
 		})
 	},
 }

@@ -34,9 +34,9 @@ var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.ConflictRow], error) {
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
 			return s.lister.Conflicts(ctx, inbox.ConflictFilter{
-				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: cursor, Limit: limit,
+				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 			})
 		})
 	},

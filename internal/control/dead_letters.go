@@ -89,8 +89,8 @@ var ListDeadLetters = Operation[ListDeadLettersRequest, inbox.Page[DeadLetter]]{
 		if err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.DeadRow], error) {
-			return s.lister.Dead(ctx, filter, inbox.PageRequest{Cursor: cursor, Limit: limit})
+		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.DeadRow], error) {
+			return s.lister.Dead(ctx, filter, at)
 		})
 		return mapPage(rows, func(row inbox.DeadRow) DeadLetter {
 			return DeadLetter{PayloadHidden: access.hide(&row.Said), DeadRow: row}

@@ -57,10 +57,10 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err := ordered(r.Since, r.Until); err != nil {
 		return page, err
 	}
-	return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
+	return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
-			EventID: r.EventID, Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
+			EventID: r.EventID, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 		})
 	})
 }
@@ -129,8 +129,8 @@ var ListItems = Operation[ListItemsRequest, inbox.Page[inbox.EffectRow]]{
 		if _, err := s.effect(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EffectRow], error) {
-			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: cursor, Limit: limit})
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
 		})
 	},
 }

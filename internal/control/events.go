@@ -74,10 +74,10 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 				return page, invalid("label: %v", err)
 			}
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.EventRow], error) {
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
 				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Label: label,
-				Since: r.Since, Until: r.Until, Cursor: cursor, Limit: limit,
+				Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 			})
 		})
 	},

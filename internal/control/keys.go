@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // ListKeysRequest asks for the sealing keys.
@@ -37,28 +38,39 @@ var ListKeys = Operation[ListKeysRequest, inbox.Page[Key]]{
 		if err := access.untenanted("sealing keys"); err != nil {
 			return page, err
 		}
-		var keys []Key
+		var ring *seal.Ring
 		if s.cfg.Keyring != nil {
-			ring := s.cfg.Keyring.Ring()
-			for _, key := range ring.Keys() {
-				keys = append(keys, Key{ID: key.ID, Active: key.ID == ring.Active().ID, Fingerprint: key.Fingerprint()})
+			ring = s.cfg.Keyring.Ring()
+		}
+		var used []prune.KeyUsage
+		if r.Usage {
+			if used, err = prune.KeyUsages(ctx, s.cfg.Pool); err != nil {
+				return page, err
 			}
 		}
-		if !r.Usage {
-			return whole(keys), nil
-		}
-		used, err := prune.KeyUsages(ctx, s.cfg.Pool)
-		for _, usage := range used {
-			at := slices.IndexFunc(keys, func(key Key) bool { return key.ID == usage.Key })
-			if at < 0 {
-				key := Key{ID: usage.Key, Fingerprint: "LOST"}
-				if usage.Key == 0 {
-					key.Fingerprint = "(plain)"
-				}
-				keys, at = append(keys, key), len(keys)
-			}
-			keys[at].Usage = append(keys[at].Usage, usage)
-		}
-		return whole(keys), err
+		return whole(KeysOf(ring, used)), nil
 	},
+}
+
+// KeysOf are the keys of a keyring, which may be nil, and those that something is sealed with. The command line, which can read
+// a keyring without a database, shows the same.
+func KeysOf(ring *seal.Ring, used []prune.KeyUsage) []Key {
+	var keys []Key
+	if ring != nil {
+		for _, key := range ring.Keys() {
+			keys = append(keys, Key{ID: key.ID, Active: key.ID == ring.Active().ID, Fingerprint: key.Fingerprint()})
+		}
+	}
+	for _, usage := range used {
+		at := slices.IndexFunc(keys, func(key Key) bool { return key.ID == usage.Key })
+		if at < 0 {
+			key := Key{ID: usage.Key, Fingerprint: "LOST"}
+			if usage.Key == 0 {
+				key.Fingerprint = "(plain)"
+			}
+			keys, at = append(keys, key), len(keys)
+		}
+		keys[at].Usage = append(keys[at].Usage, usage)
+	}
+	return keys
 }

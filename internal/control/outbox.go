@@ -33,8 +33,8 @@ var ListOutbox = Operation[ListOutboxRequest, inbox.Page[inbox.OutboxRow]]{
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.OutboxRow], error) {
-			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: cursor, Limit: limit})
+		return readNumberPage(r.PageRequest, func(cursor string, after int64, limit int) (inbox.Page[inbox.OutboxRow], error) {
+			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: cursor, After: after, Limit: limit})
 		})
 	},
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 )
@@ -13,6 +14,10 @@ type PageRequest struct {
 
 	// After is the cursor of the page before: its next. It belongs to the same filter.
 	After string `json:"after,omitempty"`
+
+	// Behind is the id of the last row of the page before, for the command line on the database, which has taken ids for longer
+	// than there have been cursors. It counts where After is empty.
+	Behind string `json:"-"`
 }
 
 // limit gives the size of the page, or refuses it.
@@ -64,12 +69,33 @@ func (a Access) owns(tenant, what, ref string) error {
 func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
 
 // readPage reads a page of a list of the inbox, whose cursor the list makes.
-func readPage[Row any](r PageRequest, read func(cursor string, limit int) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
+func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
 	}
-	return read(r.After, limit)
+	at := inbox.PageRequest{Cursor: r.After, Limit: limit}
+	if r.After == "" && r.Behind != "" {
+		if at.Before, err = inbox.ParseID(r.Behind); err != nil {
+			return page, invalid("%v", err)
+		}
+	}
+	return read(at)
+}
+
+// readNumberPage is readPage for a list whose rows have numbers for ids.
+func readNumberPage[Row any](r PageRequest, read func(cursor string, after int64, limit int) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
+	limit, err := r.limit()
+	if err != nil {
+		return page, err
+	}
+	var after int64
+	if r.After == "" && r.Behind != "" {
+		if after, err = strconv.ParseInt(r.Behind, 10, 64); err != nil {
+			return page, invalid("%q is not the id of a row", r.Behind)
+		}
+	}
+	return read(r.After, after, limit)
 }
 
 // idPage reads a page of a list that is ordered by an id and short, so that its cursor is an id. read is asked for one row

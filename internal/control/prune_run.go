@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/prune"
@@ -43,7 +44,16 @@ var RunPrune = Operation[RunPruneRequest, Pruned]{
 		if err := access.untenanted("the rows that prune removes"); err != nil {
 			return out, err
 		}
-		pruner, err := prune.New(prune.Config{Pool: s.cfg.Pool, Effects: s.store, Logger: s.cfg.Logger, Budget: pruneBudget, Now: s.cfg.Now})
+		budget := pruneBudget
+		if s.cfg.Patient {
+			budget = 0
+		}
+		pruner, err := prune.New(prune.Config{
+			Pool: s.cfg.Pool, Effects: s.store, Logger: s.cfg.Logger, Budget: budget, Now: s.cfg.Now,
+			Progress: func(p prune.Progress) {
+				s.cfg.Progress(fmt.Sprintf("pruning %s %3.0f %%", p.Step, p.Done*100), p.Removed)
+			},
+		})
 		if err != nil {
 			return out, err
 		}

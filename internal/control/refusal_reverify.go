@@ -64,6 +64,7 @@ var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifyRefusalsRespon
 		out.ReverifyReport, err = app.Reverify(ctx, app.ReverifyConfig{
 			Settings: settings, Logger: s.cfg.Logger, Source: r.Source, Cause: r.Cause, Since: r.Since, After: r.After, Most: most,
 			DryRun: r.DryRun, Actor: access.Actor, Reason: r.Reason, Now: s.cfg.Now,
+			Progress: func(so refusal.ReverifyReport) { s.cfg.Progress("verifying", int64(so.Examined)) },
 		})
 		return out, err
 	},

@@ -38,9 +38,9 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 		if err := oneOf("cause", r.Cause, receiver.Causes()); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.RefusalRow], error) {
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
 			return s.lister.Refusals(ctx, inbox.RefusalFilter{
-				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: cursor, Limit: limit,
+				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 			})
 		})
 	},

@@ -48,7 +48,11 @@ var PlanReplay = Operation[PlanReplayRequest, PlannedReplay]{
 	ID: "plan_replay", Method: "POST", Path: "/replays", Scope: Operate,
 	Summary: "Plan a replay without doing anything. A large plan goes on behind the answer: ask for it until its state is planned.",
 	Do: func(ctx context.Context, s *Service, access Access, r PlanReplayRequest) (PlannedReplay, error) {
-		return s.planReplay(ctx, access, r, planWait)
+		wait := planWait
+		if s.cfg.Patient {
+			wait = planLongest
+		}
+		return s.planReplay(ctx, access, r, wait)
 	},
 }
 
@@ -80,6 +84,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	begun, ended := make(chan inbox.ID, 1), make(chan error, 1)
 	ask := replay.PlanRequest{
 		Scope: scope, Options: r.Options, Actor: access.Actor, Reason: r.Reason, Begun: func(id inbox.ID) { begun <- id },
+		Progress: func(items int) { s.cfg.Progress("planning", int64(items)) },
 	}
 	var plan *replay.Replay
 	s.background(ctx, planLongest, func(ctx context.Context) {

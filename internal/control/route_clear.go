@@ -84,12 +84,12 @@ func (s *Service) unordered(source, route string) error {
 				continue
 			}
 			if r.Order.Ordered() {
-				return invalid("to: route %s has an order, and places in a sequence are given when events come; name a route without one", route)
+				return invalid("to: %s has an order, and places in a sequence are given when events come: name a route without one", route)
 			}
 			return nil
 		}
 	}
-	return invalid("to: the configuration has no route %s of source %s", route, source)
+	return invalid("to: %s: the configuration has no such route of source %s", route, source)
 }
 
 func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteRequest, to string) (out ClearedRoute, err error) {

@@ -57,6 +57,13 @@ type Config struct {
 	// Ready says why the process cannot keep its promise now; nil where no server answers.
 	Ready func(context.Context) error
 
+	// Patient says that nobody waits for the answer to a request of HTTP, as a command does not: a plan is waited for until it
+	// is made, and prune goes on until it is done.
+	Patient bool
+
+	// Progress, if set, is told how far a long operation is, as it goes on: what it does, and how many it has done.
+	Progress func(doing string, done int64)
+
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -85,6 +92,9 @@ func NewService(cfg Config) (*Service, error) {
 	}
 	if cfg.Plans == nil {
 		cfg.Plans = cfg.Pool
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(string, int64) {}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -31,6 +31,9 @@ type StreamPassed struct {
 	// Effects are those that were held for a person and wait no longer, where those were decided about.
 	Effects []inbox.ID `json:"effects,omitempty"`
 
+	// Ended is how many of them that were.
+	Ended int `json:"ended,omitempty"`
+
 	// Tag is what If-Match takes after a dry run.
 	Tag string `json:"tag,omitempty"`
 }
@@ -148,6 +151,7 @@ func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inb
 		out.Tag = stream.Tag()
 		return out, nil
 	}
-	_, err = s.endUndecided(ctx, access, r.Explained, as, revisions, ids)
+	decided, err := s.endUndecided(ctx, access, r.Explained, as, revisions, ids)
+	out.Ended = decided.Ended
 	return out, r.changed(err)
 }

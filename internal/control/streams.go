@@ -49,8 +49,8 @@ var ListStreams = Operation[ListStreamsRequest, inbox.Page[Stream]]{
 		if err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[inbox.StreamRow], error) {
-			filter.Cursor, filter.Limit = cursor, limit
+		rows, err := readNumberPage(r.PageRequest, func(cursor string, after int64, limit int) (inbox.Page[inbox.StreamRow], error) {
+			filter.Cursor, filter.Before, filter.Limit = cursor, after, limit
 			return s.lister.Streams(ctx, filter)
 		})
 		return mapPage(rows, func(row inbox.StreamRow) Stream {

@@ -43,9 +43,9 @@ var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression
 				return page, invalid("reason %q is %v", r.Reason, err)
 			}
 		}
-		rows, err := readPage(r.PageRequest, func(cursor string, limit int) (inbox.Page[suppression.Row], error) {
+		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[suppression.Row], error) {
 			return s.suppressions.List(ctx, suppression.Filter{
-				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: cursor, Limit: limit,
+				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 			})
 		})
 		return mapPage(rows, func(row suppression.Row) Suppression {
