@@ -3,18 +3,22 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// Client carries out operations at a server. Server and Token are required.
+// Client carries out operations at a server. Server, Token and HTTP are required.
 type Client struct {
 	// Server is the address of the private listener, such as http://127.0.0.1:8081.
 	Server string
@@ -22,61 +26,160 @@ type Client struct {
 	// Token is sent with every request.
 	Token string
 
-	// HTTP makes the requests; its Timeout bounds each. It is required.
+	// HTTP makes the requests; its Timeout bounds each.
 	HTTP *http.Client
+
+	// Pause is how long the client waits before it repeats a request whose answer it did not get. It defaults to 1 s.
+	Pause time.Duration
 }
 
-// maxAnswer is the largest answer that a client reads, in bytes.
-const maxAnswer = 256 << 20
+const (
+	// maxAnswer is the largest answer that a client reads, in bytes.
+	maxAnswer = 256 << 20
+
+	// maxRepeats is how often a request is repeated whose answer did not come: for longer than a server works on one.
+	maxRepeats = 30
+)
 
 // Call carries out an operation at the server. What the server refuses is a [control.Problem].
+//
+// A POST has an Idempotency-Key of its own. If its connection breaks, the same request is made again under the same key, so
+// that it happens once. If the server cannot be asked any more, the problem is [control.CodeOutcomeUnknown].
 func (c *Client) Call(ctx context.Context, operation control.Definition, request, response any) error {
-	d := operation.Describe()
+	made, err := c.newRequest(operation.Describe(), request)
+	if err != nil {
+		return err
+	}
+	var lost error
+	for repeats := 0; ; repeats++ {
+		text, header, err := c.send(ctx, made)
+		switch {
+		case err == nil:
+			return readAnswer(text, header, response)
+		case made.key == "":
+			return err
+		case isNoAnswer(err) && (lost != nil || !isNoConnection(err)):
+			lost = err
+		case lost != nil && isForLater(err): // such as the first of the requests, which is still carried out
+		case lost != nil && isUnauthorized(err):
+			return unknownOutcome(lost)
+		default:
+			return err
+		}
+		if repeats == maxRepeats || c.pause(ctx) != nil {
+			return unknownOutcome(lost)
+		}
+	}
+}
+
+func unknownOutcome(lost error) error {
+	return &control.Problem{
+		Code:   control.CodeOutcomeUnknown,
+		Detail: fmt.Sprintf("the server did not say whether it happened (%v): look at what it was about, and at the audit, before you do it again", lost),
+	}
+}
+
+// outgoing is a request as it is sent, perhaps several times.
+type outgoing struct {
+	method, address string
+	body            []byte
+	match           http.Header
+	key             string
+}
+
+func (c *Client) newRequest(d control.Description, request any) (*outgoing, error) {
 	body := hasBody(d.Method)
 	path, query, err := encodeAddress(reflect.ValueOf(request), d.Path, body)
 	if err != nil {
-		return &control.Problem{Code: control.CodeInvalid, Detail: err.Error()}
+		return nil, &control.Problem{Code: control.CodeInvalid, Detail: err.Error()}
 	}
-	address := strings.TrimSuffix(c.Server, "/") + Prefix + path
+	out := &outgoing{method: d.Method, address: strings.TrimSuffix(c.Server, "/") + Prefix + path, match: http.Header{}}
 	if len(query) > 0 {
-		address += "?" + query.Encode()
+		out.address += "?" + query.Encode()
 	}
-	var content io.Reader
+	writeIfMatch(out.match, request)
 	if body {
-		text, err := json.Marshal(request)
-		if err != nil {
-			return fmt.Errorf("writing the request: %w", err)
+		if out.body, err = json.Marshal(request); err != nil {
+			return nil, fmt.Errorf("writing the request: %w", err)
 		}
-		content = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(ctx, d.Method, address, content)
+	if d.Method == http.MethodPost {
+		out.key = rand.Text()
+	}
+	return out, nil
+}
+
+// noAnswer is a request whose answer did not come, or not all of it.
+type noAnswer struct{ err error }
+
+func (e *noAnswer) Error() string { return "asking the server: " + e.err.Error() }
+func (e *noAnswer) Unwrap() error { return e.err }
+
+func isNoAnswer(err error) bool {
+	_, ok := errors.AsType[*noAnswer](err)
+	return ok
+}
+
+// isNoConnection reports whether a request was certainly not sent.
+func isNoConnection(err error) bool {
+	network, ok := errors.AsType[*net.OpError](err)
+	return ok && network.Op == "dial"
+}
+
+// isForLater reports whether the server says that the same request may be answered later.
+func isForLater(err error) bool {
+	problem, ok := errors.AsType[*control.Problem](err)
+	return ok && problem.Code.Meaning().Retriable
+}
+
+func isUnauthorized(err error) bool {
+	problem, ok := errors.AsType[*control.Problem](err)
+	return ok && problem.Code == control.CodeUnauthorized
+}
+
+// send makes the request once.
+func (c *Client) send(ctx context.Context, made *outgoing) ([]byte, http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, made.method, made.address, bytes.NewReader(made.body))
 	if err != nil {
-		return fmt.Errorf("the address of the server: %w", err)
+		return nil, nil, fmt.Errorf("the address of the server: %w", err)
+	}
+	for name, values := range made.match {
+		r.Header[name] = values
 	}
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	r.Header.Set("Accept", "application/json")
-	writeIfMatch(r.Header, request)
-	if body {
+	if made.body != nil {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if made.key != "" {
+		r.Header.Set(keyHeader, made.key)
 	}
 	answer, err := c.HTTP.Do(r)
 	if err != nil {
-		return fmt.Errorf("asking the server: %w", err)
+		return nil, nil, &noAnswer{err}
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+		return nil, nil, &noAnswer{err}
 	}
 	if answer.StatusCode != http.StatusOK {
 		var p ProblemDocument
 		if json.Unmarshal(text, &p) != nil || p.Code == "" {
-			return fmt.Errorf("the server answered %s, and not as Oncegate's API does: is %s the address of the private listener?", answer.Status, c.Server)
+			return nil, nil, fmt.Errorf("the server answered %s, and not as Oncegate's API does: is %s the address of the private listener?", answer.Status, c.Server)
 		}
-		return &control.Problem{Code: p.Code, Detail: p.Detail}
+		if p.Detail == "" && p.Code == control.CodeInternal {
+			p.Detail = p.Title + ": the log of the server has it under the request id " + p.RequestID
+		}
+		return nil, nil, &control.Problem{Code: p.Code, Detail: p.Detail}
 	}
+	return text, answer.Header, nil
+}
+
+// readAnswer reads what the server answered.
+func readAnswer(text []byte, header http.Header, response any) error {
 	if content, ok := response.(*control.Content); ok {
-		_, parameters, err := mime.ParseMediaType(answer.Header.Get("Content-Disposition"))
+		_, parameters, err := mime.ParseMediaType(header.Get("Content-Disposition"))
 		if err != nil {
 			return fmt.Errorf("reading the server's answer: %w", err)
 		}
@@ -87,4 +190,20 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	return nil
+}
+
+// pause waits before a request is repeated.
+func (c *Client) pause(ctx context.Context) error {
+	wait := c.Pause
+	if wait == 0 {
+		wait = time.Second
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

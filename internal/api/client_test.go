@@ -1,0 +1,100 @@
+package api_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// lossy is a proxy that hands requests on and loses the first answers.
+type lossy struct {
+	*httptest.Server
+	mu   sync.Mutex
+	keys []string
+}
+
+func newLossy(t *testing.T, to string, lost int) *lossy {
+	t.Helper()
+	at, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, forward := &lossy{}, httputil.NewSingleHostReverseProxy(at)
+	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		l.keys = append(l.keys, r.Header.Get("Idempotency-Key"))
+		n := len(l.keys)
+		l.mu.Unlock()
+		if n > lost {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		forward.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler) // the connection breaks
+	}))
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *lossy) client(token string) *api.Client {
+	return &api.Client{Server: l.URL, Token: token, HTTP: l.Client(), Pause: time.Millisecond}
+}
+
+// The first request happens and its answer is lost: the client makes it again under the same key and is told what happened. A
+// second discard would find nothing, and answer otherwise.
+func TestTheClientRepeatsARequestWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, effect := h.effect(t, "acme", "bill", "dead", "attempts_exhausted")
+	l := newLossy(t, h.server.URL, 1)
+	client := l.client("operate")
+	discard := control.DiscardDeadLettersRequest{Explained: control.Explained{Reason: "r"}, IDs: []inbox.ID{effect}}
+	out, err := control.Call(t.Context(), client, &control.DiscardDeadLetters, discard)
+	if err != nil || out.Discarded.Discarded != 1 {
+		t.Errorf("the discard gives %+v, %v", out, err)
+	}
+	if len(l.keys) != 2 || l.keys[0] == "" || l.keys[0] != l.keys[1] {
+		t.Errorf("the keys are %q, want one key twice", l.keys)
+	}
+	if got := len(h.actors(t, "effect.discard")); got != 1 {
+		t.Errorf("%d entries of the audit, want 1", got)
+	}
+	// Another request of the same command is another one.
+	_, err = control.Call(t.Context(), client, &control.DiscardDeadLetters, discard)
+	if problem, ok := errors.AsType[*control.Problem](err); !ok || problem.Code != control.CodeConflict || l.keys[2] == l.keys[0] {
+		t.Errorf("a second discard gives %v under the keys %q", err, l.keys)
+	}
+}
+
+// If no answer comes, nobody knows whether it happened, and the client says so. What only reads is not repeated.
+func TestTheClientSaysThatAnOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, effect := h.effect(t, "acme", "bill", "dead", "attempts_exhausted")
+	l := newLossy(t, h.server.URL, 1<<30)
+	client := l.client("operate")
+	_, err := control.Call(t.Context(), client, &control.ListEvents, control.ListEventsRequest{})
+	if _, ok := errors.AsType[*control.Problem](err); err == nil || ok || len(l.keys) != 1 || l.keys[0] != "" {
+		t.Errorf("a list gives %v under the keys %q", err, l.keys)
+	}
+	_, err = control.Call(t.Context(), client, &control.DiscardDeadLetters, control.DiscardDeadLettersRequest{Explained: control.Explained{Reason: "r"}, IDs: []inbox.ID{effect}})
+	if problem, ok := errors.AsType[*control.Problem](err); !ok || problem.Code != control.CodeOutcomeUnknown {
+		t.Errorf("the discard gives %v, want %s", err, control.CodeOutcomeUnknown)
+	}
+	if keys := l.keys[1:]; len(keys) < 2 || len(slices.Compact(slices.Clone(keys))) != 1 {
+		t.Errorf("the keys are %q, want one key several times", keys)
+	}
+	if got := len(h.actors(t, "effect.discard")); got != 1 {
+		t.Errorf("%d entries of the audit, want 1", got)
+	}
+}
