@@ -9,7 +9,6 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -63,20 +62,6 @@ func (s *shell) withPool(ctx context.Context, connections int32, do func(*pgxpoo
 
 func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	return s.openPoolOf(ctx, fewConnections)
-}
-
-// openForChange is openPool for what changes rows in bulk or for good. It refuses the tables of
-// another version, of which it may not know what they hold.
-func (s *shell) openForChange(ctx context.Context) (*pgxpool.Pool, error) {
-	pool, err := s.openPool(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := migrations.Validate(ctx, pool); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return pool, nil
 }
 
 func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {

@@ -26,17 +26,17 @@ func (s *shell) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var label inbox.Label
 			if labelText != "" {
-				if label, err = inbox.ParseLabel(labelText); err != nil {
+				if _, err := inbox.ParseLabel(labelText); err != nil {
 					return usagef("--label %q: %v", clean(labelText), err)
 				}
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
-				return lister.Events(ctx, inbox.EventFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Label: label, Since: since, Until: until,
-					Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
-				})
+			r := control.ListEventsRequest{
+				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Label: labelText, Since: since, Until: until,
+			}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EventRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListEvents, r)
 			}, s.eventTable, eventEntry)
 		},
 	}
@@ -47,25 +47,31 @@ func (s *shell) eventsCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				event, err := lister.Event(ctx, args[0])
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				ref := control.EventReference{Ref: args[0]}
+				if body {
+					content, err := control.Call(cmd.Context(), caller, &control.ReadEventBody, ref)
+					return s.writeContent(content, err)
+				}
+				event, err := control.Call(cmd.Context(), caller, &control.ShowEvent, ref)
 				if err != nil {
 					return err
 				}
-				if !body {
-					return s.showEvent(event)
-				}
-				bytes, err := lister.Body(ctx, event.ID)
-				if err != nil {
-					return err
-				}
-				_, err = s.out.Write(bytes)
-				return err
+				return s.showEvent(event)
 			})
 		},
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
 	return group("events", "List, show or follow recorded events", list, show, s.eventsTailCommand())
+}
+
+// writeContent writes exactly the bytes that were received.
+func (s *shell) writeContent(content control.Content, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(content.Bytes)
+	return err
 }
 
 func (s *shell) eventTable(rows []inbox.EventRow) *table {

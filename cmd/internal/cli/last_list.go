@@ -85,6 +85,9 @@ func (s *shell) lastListPath() (string, bool) {
 
 // dataSource names what the command asks, for telling it from another one.
 func (s *shell) dataSource() string {
+	if s.server != "" {
+		return strings.TrimSuffix(s.server, "/")
+	}
 	db, err := s.database()
 	if err != nil {
 		return ""

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -127,22 +125,6 @@ func (f *pageFlags) request() control.PageRequest {
 // allPage is how many rows --all asks for at once.
 const allPage = 500
 
-// read does something with what the database holds.
-func (s *shell) read(cmd *cobra.Command, do func(context.Context, *inbox.Lister) error) error {
-	return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
-		return do(cmd.Context(), inbox.NewLister(pool).WithKeyring(keys))
-	})
-}
-
-// lister reads from pool, also what is sealed.
-func (s *shell) lister(pool *pgxpool.Pool) (*inbox.Lister, error) {
-	keys, err := s.keyring()
-	if err != nil {
-		return nil, err
-	}
-	return inbox.NewLister(pool).WithKeyring(keys), nil
-}
-
 // listing is a list that is shown in pages.
 type listing[Row any] struct {
 	// page reads one page.
@@ -224,15 +206,25 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
 }
 
-// listFromDatabase is showList of what a Lister reads.
-func listFromDatabase[Row any](s *shell, cmd *cobra.Command, f *listFlags, before inbox.ID, read func(context.Context, *inbox.Lister, inbox.PageRequest) (inbox.Page[Row], error),
+// listPages is showList of what an operation lists.
+func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, before inbox.ID, read func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error),
 	draw func([]Row) *table, entry func(*Row) listEntry,
 ) error {
-	return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-		return showList(s, cmd, &f.pageFlags, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
-			return read(ctx, lister, inbox.PageRequest{Cursor: p.After, Before: before, Limit: p.Limit})
-		}})
+	return s.control(cmd.Context(), "", func(caller control.Caller) error {
+		return listPagesOf(s, cmd, caller, f, before, read, draw, entry)
 	})
+}
+
+// listPagesOf is listPages for a caller that there is.
+func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, before inbox.ID,
+	read func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error), draw func([]Row) *table, entry func(*Row) listEntry,
+) error {
+	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
+		if p.After == "" && !before.IsZero() {
+			p.After = before.String()
+		}
+		return read(cmd.Context(), caller, p)
+	}})
 }
 
 // emptyList makes an empty JSON list of nothing.

@@ -46,6 +46,14 @@ func (p *progress) describe(what string) {
 	}
 }
 
+// doing is at and describe, for an operation that says both.
+func (p *progress) doing(what string, n int64) {
+	if p != nil {
+		p.describe(what)
+		p.at(n)
+	}
+}
+
 // done removes the bar: what follows says how it ended.
 func (p *progress) done() {
 	if p.bar != nil {
