@@ -67,7 +67,7 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 	flags.StringVar(&r.Tenant, "tenant", "", "the only tenant whose things the login reaches")
 	flags.StringVar(&valid, "valid", "10m", "how long the link is valid, at most 1h")
 	flags.StringVar(&url, "url", "", "the address of the console (default console.url, then the private listener on this machine)")
-	flags.StringVar(&d.actor, "actor", "", "who makes it (default $ONCEGATE_ACTOR, then $USER)")
+	flags.StringVar(&d.actor, "actor", "", "who makes it "+actorDefault)
 	return cmd
 }
 

@@ -69,7 +69,7 @@ func (s *shell) tokensCreateCommand() *cobra.Command {
 	flags.StringSliceVar(&scopes, "scope", nil, "what the token permits, several separated by commas: "+scopeNames())
 	flags.StringVar(&tenant, "tenant", "", "the only tenant whose things the token reaches")
 	flags.StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
-	flags.StringVar(&d.actor, "actor", "", "who creates it (default $ONCEGATE_ACTOR, then $USER)")
+	flags.StringVar(&d.actor, "actor", "", "who creates it "+actorDefault)
 	return cmd
 }
 
