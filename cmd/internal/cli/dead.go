@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +47,8 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 	f.list.limit = 1
 }
 
-func (f *deadFlags) filter() (inbox.DeadFilter, error) {
-	var out inbox.DeadFilter
+func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
+	var out control.DeadLetterFilter
 	if f.class != "" && !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(f.class)) {
 		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
 	}
@@ -67,9 +66,9 @@ func (f *deadFlags) filter() (inbox.DeadFilter, error) {
 	if !until.IsZero() && until.Before(since) {
 		return out, usagef("--until is before --since: nothing could match")
 	}
-	return inbox.DeadFilter{
-		Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Reason: f.reason, ErrorClass: inbox.ErrorClass(f.class),
-		Tenant: f.list.tenant, EventID: f.id, Text: f.text, Since: since, Until: until,
+	return control.DeadLetterFilter{
+		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target,
+		Reason: f.reason, ErrorClass: inbox.ErrorClass(f.class), EventID: f.id, Text: f.text, Since: since, Until: until,
 	}, nil
 }
 
@@ -103,23 +102,23 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
 				switch {
 				case grouped:
-					groups, err := lister.DeadGroups(ctx, filter)
+					groups, err := control.Call(cmd.Context(), caller, &control.GroupDeadLetters, filter)
 					if err != nil {
 						return err
 					}
 					if err := showRows(s, cmd, groups.Data, s.deadGroupTable, deadGroupEntry); err != nil {
 						return err
 					}
-					return s.unknownBeneath(ctx, lister, filter)
+					return s.unknownBeneath(cmd.Context(), caller, &filter)
 				case export != "":
-					return s.exportDead(ctx, lister, filter)
+					return s.exportDead(cmd.Context(), caller, &filter)
 				}
-				return showList(s, cmd, &pages, listing[inbox.DeadRow]{draw: s.deadTable, entry: deadEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.DeadRow], err error) {
-					return lister.Dead(ctx, filter, inbox.PageRequest{Cursor: p.After, Before: before, Limit: p.Limit})
-				}})
+				return listPagesOf(s, cmd, caller, &pages, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
+					return control.Call(ctx, caller, &control.ListDeadLetters, control.ListDeadLettersRequest{PageRequest: p, DeadLetterFilter: filter})
+				}, s.deadTable, deadEntry)
 			})
 		},
 	}
@@ -132,17 +131,27 @@ func (s *shell) deadListCommand() *cobra.Command {
 }
 
 // exportDead writes one JSON object a line, as they are read.
-func (s *shell) exportDead(ctx context.Context, lister *inbox.Lister, filter inbox.DeadFilter) error {
+func (s *shell) exportDead(ctx context.Context, caller control.Caller, filter *control.DeadLetterFilter) error {
 	out := bufio.NewWriter(s.out)
 	lines := json.NewEncoder(visible.NewWriter(out))
 	lines.SetEscapeHTML(false)
-	if err := lister.EachDead(ctx, filter, func(row *inbox.DeadRow) error { return lines.Encode(row) }); err != nil {
-		return err
+	for r := (control.ListDeadLettersRequest{PageRequest: control.PageRequest{Limit: allPage}, DeadLetterFilter: *filter}); ; {
+		page, err := control.Call(ctx, caller, &control.ListDeadLetters, r)
+		if err != nil {
+			return err
+		}
+		for i := range page.Data {
+			if err := lines.Encode(&page.Data[i]); err != nil {
+				return fmt.Errorf("writing json: %w", err)
+			}
+		}
+		if r.After = page.Next; !page.HasMore {
+			return out.Flush()
+		}
 	}
-	return out.Flush()
 }
 
-func (s *shell) deadTable(rows []inbox.DeadRow) *table {
+func (s *shell) deadTable(rows []control.DeadLetter) *table {
 	t := &table{
 		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "DIED", "SAID", "ID"},
 		spare:  []string{"SAID", "TARGET", "ATTEMPTS", "DIED", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED", "DIED", "CODE"},
@@ -159,7 +168,7 @@ func (s *shell) deadTable(rows []inbox.DeadRow) *table {
 	return t
 }
 
-func deadEntry(row *inbox.DeadRow) listEntry {
+func deadEntry(row *control.DeadLetter) listEntry {
 	ids := map[string]string{kindEvent: row.Event.String()}
 	if row.Route != "" {
 		ids[kindEffect] = row.ID.String()
@@ -193,33 +202,18 @@ func (s *shell) deadShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				return s.showDead(ctx, lister, ids[0])
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				dead, err := control.Call(cmd.Context(), caller, &control.ShowDeadLetter, control.IDRequest{ID: ids[0]})
+				switch {
+				case err != nil:
+					return err
+				case dead.Effect != nil:
+					return s.showEffect(dead.Effect)
+				}
+				return s.showEvent(dead.Event)
 			})
 		},
 	}
-}
-
-func (s *shell) showDead(ctx context.Context, lister *inbox.Lister, id inbox.ID) error {
-	effect, err := lister.Effect(ctx, id)
-	switch {
-	case err == nil && effect.State != string(inbox.EffectDead):
-		return &failure{text: fmt.Sprintf("effect %s is %s, not dead; `oncegate effects show` shows it", effect.ID, effect.State)}
-	case err == nil:
-		return s.showEffect(effect)
-	case !errors.Is(err, inbox.ErrNotFound):
-		return err
-	}
-	event, err := lister.Event(ctx, id.String())
-	switch {
-	case errors.Is(err, inbox.ErrNotFound):
-		return &failure{text: fmt.Sprintf("neither an effect nor an event has the id %s", id)}
-	case err != nil:
-		return err
-	case !slices.Contains(control.Admissions()[:2], event.Admission):
-		return &failure{text: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; `oncegate events show` shows it", event.ID, event.Admission)}
-	}
-	return s.showEvent(event)
 }
 
 // parseIDs reads the ids of effects and events from the command line.

@@ -1,19 +1,19 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) deadDiscardCommand() *cobra.Command {
 	var f deadFlags
 	var d decision
-	var request inbox.Discard
+	var request control.DiscardDeadLettersRequest
 	cmd := &cobra.Command{
 		Use: "discard [id...]", Short: "Discard dead letters",
 		Long: "Decide that dead letters will not happen. Their effects become skipped, so that effects behind\n" +
@@ -28,7 +28,8 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 			if request.Filter, err = f.filter(); err != nil {
 				return err
 			}
-			if len(request.IDs) > 0 && !request.Filter.IsZero() {
+			filtered := request.Filter != (control.DeadLetterFilter{})
+			if len(request.IDs) > 0 && filtered {
 				return usagef("name ids or a filter, not both")
 			}
 			if request.Max < 1 || request.Max > inbox.MaxDiscards {
@@ -39,8 +40,11 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 					return err
 				}
 			}
-			request.Actor, request.Reason = d.actor, d.reason
-			return s.discard(cmd, request, d)
+			if len(request.IDs) == 0 && !filtered && !request.All {
+				return usagef("name dead letters by id or by a filter, or say --all")
+			}
+			request.Reason = d.reason
+			return s.discard(cmd.Context(), request, d)
 		},
 	}
 	f.add(cmd)
@@ -51,47 +55,50 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) discard(cmd *cobra.Command, request inbox.Discard, d decision) error {
-	pool, err := s.openForChange(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	store, err := app.NewStore(pool, nil)
-	if err != nil {
-		return err
-	}
-	count := request
-	count.DryRun = true
-	found, err := store.Discard(cmd.Context(), count)
-	if err == nil && !request.DryRun && found.Matched > 0 {
-		if err := s.confirm(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
-			return err
+// discard counts the dead letters, has the count typed and discards those, some at a time.
+func (s *shell) discard(ctx context.Context, request control.DiscardDeadLettersRequest, d decision) error {
+	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
+		count := request
+		count.DryRun = true
+		found, err := control.Call(ctx, caller, &control.DiscardDeadLetters, count)
+		switch {
+		case problemCode(err) == control.CodeBound:
+			return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", request.Max)}
+		case err != nil:
+			return refusedRequest(err)
 		}
-		request.Seen = found.Seen
-		bar := s.progress(int64(found.Matched), "discarding")
-		request.Progress = func(done, _ int) { bar.at(int64(done)) }
-		found, err = store.Discard(cmd.Context(), request)
-		bar.done()
-	}
-	switch {
-	case errors.Is(err, inbox.ErrScope):
-		return usagef("name dead letters by id or by a filter, or say --all")
-	case errors.Is(err, inbox.ErrBound):
-		return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", request.Max)}
-	case err != nil:
-		return err
-	}
+		sum := inbox.Discarded{Matched: found.Matched}
+		if !request.DryRun && found.Matched > 0 {
+			if err := s.confirm(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
+				return err
+			}
+			bar := s.progress(int64(found.Matched), "discarding")
+			defer bar.done()
+			for found.Seen != "" {
+				next := control.DiscardDeadLettersRequest{Explained: request.Explained, Seen: found.Seen}
+				if found, err = control.Call(ctx, caller, &control.DiscardDeadLetters, next); err != nil {
+					return err
+				}
+				sum.Discarded, sum.Changed = sum.Discarded+found.Discarded.Discarded, sum.Changed+found.Changed
+				bar.at(int64(sum.Matched - found.Left))
+			}
+			bar.done()
+		}
+		return s.showDiscarded(sum, request.DryRun)
+	})
+}
+
+func (s *shell) showDiscarded(out inbox.Discarded, dryRun bool) error {
 	if s.output == "json" {
-		return s.json(found)
+		return s.json(out)
 	}
-	if request.DryRun {
-		fmt.Fprintf(s.out, "%s would be discarded\n", plural(found.Matched, "dead letter", "dead letters"))
+	if dryRun {
+		fmt.Fprintf(s.out, "%s would be discarded\n", plural(out.Matched, "dead letter", "dead letters"))
 		return nil
 	}
-	fmt.Fprintf(s.out, "%s discarded\n", plural(found.Discarded, "dead letter", "dead letters"))
-	if found.Changed > 0 {
-		fmt.Fprintf(s.out, "%d had changed meanwhile and were left alone\n", found.Changed)
+	fmt.Fprintf(s.out, "%s discarded\n", plural(out.Discarded, "dead letter", "dead letters"))
+	if out.Changed > 0 {
+		fmt.Fprintf(s.out, "%d had changed meanwhile and were left alone\n", out.Changed)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -63,11 +62,13 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
-				return lister.Effects(ctx, inbox.EffectFilter{
-					Source: f.source, Tenant: f.tenant, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
-					Since: since, Until: until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
-				})
+			r := control.ListEffectsRequest{
+				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
+				Since: since, Until: until,
+			}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListEffects, r)
 			}, func(rows []inbox.EffectRow) *table {
 				return s.effectTable(rows, true)
 			}, effectEntry)
@@ -84,43 +85,40 @@ func (s *shell) effectsCommand() *cobra.Command {
 			"key. In JSON, an id gives one effect and an event gives a list.",
 		Example: "  oncegate effects show stripe/evt_demo",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				return s.showEffects(ctx, lister, args[0])
-			})
+			return s.control(cmd.Context(), "", func(caller control.Caller) error { return s.showEffects(cmd.Context(), caller, args[0]) })
 		},
 	}
 	return group("effects", "List, show or resolve effects", list, show, s.resolveCommand())
 }
 
 // showEffects shows the effect with the id, else those of the event that ref names.
-func (s *shell) showEffects(ctx context.Context, lister *inbox.Lister, ref string) error {
+func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref string) error {
 	if id, err := inbox.ParseID(ref); err == nil {
-		effect, err := lister.Effect(ctx, id)
+		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err == nil {
 			return s.showEffect(effect)
 		}
-		if !errors.Is(err, inbox.ErrNotFound) {
+		if problemCode(err) != control.CodeNotFound {
 			return err
 		}
 	}
-	event, err := lister.Event(ctx, ref)
-	switch {
-	case errors.Is(err, inbox.ErrReference):
+	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
+	switch code := problemCode(err); {
+	case code == control.CodeInvalid:
 		return usagef("%q is neither an effect's id nor an event's key such as stripe/evt_1; `oncegate effects list` shows them", clean(ref))
-	case errors.Is(err, inbox.ErrNotFound):
+	case code == control.CodeNotFound:
 		return &failure{text: fmt.Sprintf("%s: not found, neither as an effect nor as an event; `oncegate effects list` shows what there is", clean(ref))}
 	case err != nil:
 		return err
 	case len(event.EffectRows) == 0 && s.output != "json":
 		return &failure{text: fmt.Sprintf("event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))}
 	}
-	effects := []*inbox.EffectDetail{}
-	for _, row := range event.EffectRows {
-		effect, err := lister.Effect(ctx, row.ID)
+	effects := []*control.Effect{}
+	for i := range event.EffectRows {
+		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: event.EffectRows[i].ID})
 		if err != nil {
 			return err
 		}
-		effect.AttemptRows = emptyList(effect.AttemptRows)
 		effects = append(effects, effect)
 	}
 	if s.output == "json" {
@@ -137,9 +135,8 @@ func (s *shell) showEffects(ctx context.Context, lister *inbox.Lister, ref strin
 	return nil
 }
 
-func (s *shell) showEffect(e *inbox.EffectDetail) error {
+func (s *shell) showEffect(e *control.Effect) error {
 	if s.output == "json" {
-		e.AttemptRows = emptyList(e.AttemptRows)
 		return s.json(e)
 	}
 	rearms, duplicateOf := "", ""
@@ -184,11 +181,19 @@ func (s *shell) showEffect(e *inbox.EffectDetail) error {
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
+	s.sayHidden(e.PayloadHidden)
 	return nil
 }
 
+// sayHidden says that something is missing since the token may not see content.
+func (s *shell) sayHidden(hidden bool) {
+	if hidden {
+		fmt.Fprintln(s.err, "oncegate: content is left out: the token lacks the scope read-payload")
+	}
+}
+
 // lastFailure says why the last attempt failed, for an effect that is not done.
-func lastFailure(e *inbox.EffectDetail) string {
+func lastFailure(e *control.Effect) string {
 	if len(e.AttemptRows) == 0 || e.State == string(inbox.EffectDone) {
 		return ""
 	}

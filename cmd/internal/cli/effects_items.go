@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,15 +23,17 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before 
 			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
 		}
 	}
-	return listFromDatabase(s, cmd, f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
-		page, err := lister.Items(ctx, id, inbox.EffectFilter{State: f.state, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
-		switch {
-		case errors.Is(err, inbox.ErrNotFound):
-			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
-		case errors.Is(err, inbox.ErrNoList):
-			return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
+	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
+	return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+		r.PageRequest = p
+		page, err := control.Call(ctx, caller, &control.ListItems, r)
+		if problemCode(err) != control.CodeNotFound {
+			return page, err
 		}
-		return page, err
+		if _, err := control.Call(ctx, caller, &control.ShowEffect, r.IDRequest); err != nil {
+			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
+		}
+		return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
 	}, s.listItemTable, effectEntry)
 }
 

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) resolveCommand() *cobra.Command {
@@ -50,15 +50,17 @@ func (s *shell) resolveCommand() *cobra.Command {
 				as = inbox.ResolveResend
 			}
 			if f.dryRun {
-				return s.resolveDry(cmd, filter)
+				return s.resolveDry(cmd.Context(), filter)
 			}
 			if err := d.check(s, "how do you know?"); err != nil {
 				return err
 			}
 			if len(args) > 0 {
-				return s.resolve(cmd, inbox.Resolve{Effect: id, As: as, CalledAgain: again, Reason: d.reason, Actor: d.actor}, d)
+				return s.resolve(cmd.Context(), control.ResolveEffectRequest{Explained: control.Explained{Reason: d.reason}, ID: id, As: as, CalledAgain: again}, d)
 			}
-			return s.resolveMany(cmd, filter, f.max, inbox.ResolveMany{As: as, Reason: d.reason, Actor: d.actor}, d)
+			return s.resolveMany(cmd.Context(), control.ResolveEffectsRequest{
+				Explained: control.Explained{Reason: d.reason}, As: as, Filter: filter, All: filter == (control.UnknownFilter{}), Max: f.max,
+			}, d)
 		},
 	}
 	cmd.Flags().BoolVar(&done, "done", false, "the effects happened: nothing more is sent")
@@ -69,57 +71,46 @@ func (s *shell) resolveCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) resolve(cmd *cobra.Command, r inbox.Resolve, d decision) error {
-	pool, err := s.openForChange(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	effect, err := inbox.NewLister(pool).Effect(cmd.Context(), r.Effect)
-	if err != nil {
-		return err
-	}
-	if effect.State == string(inbox.EffectDead) {
-		return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; a replay gives it fresh attempts", r.Effect)}
-	}
-	if effect.State != string(inbox.EffectIndeterminate) {
-		return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.Effect, effect.State)}
-	}
-	if err := s.confirm(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
-		return err
-	}
-	r.Version, r.Revision = effect.Version, effect.Revision
-	keys, err := s.keyring() // what was sent has the Message-ID that is kept as the result
-	if err != nil {
-		return err
-	}
-	store, err := app.NewStore(pool, keys)
-	if err != nil {
-		return err
-	}
-	err = store.Resolve(cmd.Context(), r)
-	if errors.Is(err, inbox.ErrCalledAgain) {
-		return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.Effect)}
-	}
-	if errors.Is(err, inbox.ErrRouteGone) {
-		return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so nobody would send it; configure the route again and start a server with it, or say --done",
-			r.Effect, clean(effect.Source), clean(effect.Route))}
-	}
-	if err != nil {
-		return err
-	}
-	if s.output == "json" {
-		return s.json(map[string]string{"effect": r.Effect.String(), "resolved": string(r.As)})
-	}
-	what := "is done now"
-	if r.As == inbox.ResolveResend {
-		what = "is sent again"
-	}
-	fmt.Fprintf(s.out, "effect %s %s\n", r.Effect, what)
-	return nil
+// resolve decides about one effect as it was shown.
+func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d decision) error {
+	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
+		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: r.ID})
+		if err != nil {
+			return err
+		}
+		if effect.State == string(inbox.EffectDead) {
+			return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; a replay gives it fresh attempts", r.ID)}
+		}
+		if effect.State != string(inbox.EffectIndeterminate) {
+			return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.ID, effect.State)}
+		}
+		if err := s.confirm(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
+			return err
+		}
+		r.IfMatch = effect.Tag()
+		out, err := control.Call(ctx, caller, &control.ResolveEffect, r)
+		switch code := problemCode(err); {
+		case code == control.CodeCalledAgain:
+			return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.ID)}
+		case code == control.CodeRouteGone:
+			return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so nobody would send it; configure the route again and start a server with it, or say --done",
+				r.ID, clean(effect.Source), clean(effect.Route))}
+		case err != nil:
+			return err
+		}
+		if s.output == "json" {
+			return s.json(out)
+		}
+		what := "is done now"
+		if r.As == inbox.ResolveResend {
+			what = "is sent again"
+		}
+		fmt.Fprintf(s.out, "effect %s %s\n", r.ID, what)
+		return nil
+	})
 }
 
-func (s *shell) showUnresolved(e *inbox.EffectDetail, as inbox.Resolution) {
+func (s *shell) showUnresolved(e *control.Effect, as inbox.Resolution) {
 	page(s.err, []pair{
 		{"effect", e.ID.String()}, {"key", e.Source + "/" + e.EventID}, {"type", e.Type}, {"route", e.Route}, {"target", e.Target},
 		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", timeOrEmpty(e.SendStartedAt)},

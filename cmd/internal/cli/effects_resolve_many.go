@@ -7,11 +7,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // The bounds of one `effects resolve` by filter.
@@ -45,8 +44,8 @@ func (f *unknownFlags) add(cmd *cobra.Command) {
 }
 
 // filter reads the flags; one says that an effect is named by its id.
-func (f *unknownFlags) filter(one bool) (inbox.UnknownFilter, error) {
-	var out inbox.UnknownFilter
+func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
+	var out control.UnknownFilter
 	since, _, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
 	if err != nil {
 		return out, err
@@ -55,8 +54,10 @@ func (f *unknownFlags) filter(one bool) (inbox.UnknownFilter, error) {
 	if err != nil {
 		return out, err
 	}
-	out = inbox.UnknownFilter{Source: f.list.source, Tenant: f.list.tenant, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until}
-	switch named := !out.IsZero() || f.all || f.list.state != ""; {
+	out = control.UnknownFilter{
+		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until,
+	}
+	switch named := out != (control.UnknownFilter{}) || f.all || f.list.state != ""; {
 	case one && (named || f.dryRun):
 		return out, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
 	case !one && !named:
@@ -70,105 +71,110 @@ func (f *unknownFlags) filter(one bool) (inbox.UnknownFilter, error) {
 }
 
 // resolveDry counts what a filter finds.
-func (s *shell) resolveDry(cmd *cobra.Command, filter inbox.UnknownFilter) error {
-	return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-		groups, err := lister.UnknownGroups(ctx, filter)
+func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) error {
+	return s.control(ctx, "", func(caller control.Caller) error {
+		groups, matched, err := countUnknown(ctx, caller, filter)
 		if err != nil {
 			return err
 		}
-		matched := 0
-		for _, g := range groups.Data {
-			matched += g.Count
-		}
 		if s.output == "json" {
-			return s.json(map[string]any{"matched": matched, "groups": groups.Data})
+			return s.json(map[string]any{"matched": matched, "groups": groups})
 		}
 		if matched > 0 {
-			s.unknownGroupTable(groups.Data).write(s.out, s.width())
+			s.unknownGroupTable(groups).write(s.out, s.width())
 		}
 		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
 		return nil
 	})
 }
 
-func (s *shell) resolveMany(cmd *cobra.Command, filter inbox.UnknownFilter, most int, r inbox.ResolveMany, d decision) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	pool, err := s.openForChange(ctx)
-	if err != nil {
-		return err
+// countUnknown counts the effects whose outcome is unknown.
+func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []inbox.UnknownGroup, matched int, err error) {
+	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest{
+		TenantFilter: f.TenantFilter, Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
+	})
+	for i := range page.Data {
+		matched += page.Data[i].Count
 	}
-	defer pool.Close()
-	lister := inbox.NewLister(pool)
-	if r.Effects, err = lister.Unknown(ctx, filter, most+1); err != nil {
-		return err
-	}
-	switch n := len(r.Effects); {
-	case n > most:
-		return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", most)}
-	case n > 0:
-		if err := s.typedMany(ctx, lister, filter, r, d); err != nil {
-			return err
-		}
-	}
-	out, err := s.doResolve(ctx, pool, r)
-	if err != nil && ctx.Err() == nil {
-		return err
-	}
-	if s.output == "json" {
-		err = s.json(out)
-	} else {
-		what := "done now"
-		if r.As == inbox.ResolveResend {
-			what = "sent again"
-		}
-		fmt.Fprintf(s.out, "%s %s\n", plural(out.Resolved, "effect", "effects"), what)
-		if out.Changed > 0 {
-			fmt.Fprintf(s.out, "%d had changed since they were counted and were left alone\n", out.Changed)
-		}
-		if out.CalledAgain > 0 {
-			fmt.Fprintf(s.out, "%d stay: a later call repeats their operation, so decide each by its id (`effects list --state indeterminate`)\n", out.CalledAgain)
-		}
-	}
-	if out.Gone > 0 && s.output != "json" {
-		fmt.Fprintf(s.out, "%d stay: their routes are gone and nobody would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
-	}
-	if rest := len(r.Effects) - out.Looked(); rest > 0 {
-		return tryLaterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
-	}
-	return err
+	return page.Data, matched, err
 }
 
-// typedMany has the decision typed with its count, by somebody who has seen where the effects are.
-func (s *shell) typedMany(ctx context.Context, lister *inbox.Lister, filter inbox.UnknownFilter, r inbox.ResolveMany, d decision) error {
-	if d.yes {
-		return nil
-	}
-	groups, err := lister.UnknownGroups(ctx, filter)
-	if err != nil {
-		return err
-	}
-	return s.confirm(d, fmt.Sprintf("%s %d", r.As, len(r.Effects)), func() {
-		s.unknownGroupTable(groups.Data).write(s.err, s.width())
-		if r.As == inbox.ResolveResend {
-			fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
+// resolveMany finds the effects, has the decision typed with their count and resolves those, some at a time.
+func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest, d decision) error {
+	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
+		find := r
+		find.As, find.DryRun = "", true
+		found, err := control.Call(interrupted, caller, &control.ResolveEffects, find)
+		switch {
+		case problemCode(err) == control.CodeBound:
+			return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", r.Max)}
+		case err != nil:
+			return refusedRequest(err)
 		}
+		if found.Matched > 0 {
+			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
+				s.unknownGroupTable(found.Groups).write(s.err, s.width())
+				if r.As == inbox.ResolveResend {
+					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
+				}
+			})
+			if err != nil {
+				return err
+			}
+		}
+		sum, err := s.resolveSeen(ctx, interrupted, caller, r, found.Seen, found.Matched)
+		if err != nil {
+			return err
+		}
+		if err := s.showResolvedMany(sum, r.As); err != nil {
+			return err
+		}
+		if rest := found.Matched - sum.Looked(); rest > 0 {
+			return tryLaterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
+		}
+		return nil
 	})
 }
 
-func (s *shell) doResolve(ctx context.Context, pool *pgxpool.Pool, r inbox.ResolveMany) (inbox.ResolvedMany, error) {
-	keys, err := s.keyring() // what was sent has the Message-IDs that are kept as the results
-	if err != nil {
-		return inbox.ResolvedMany{}, err
-	}
-	store, err := app.NewStore(pool, keys)
-	if err != nil {
-		return inbox.ResolvedMany{}, err
-	}
-	bar := s.progress(int64(len(r.Effects)), "resolving")
+// resolveSeen resolves what was found. Who interrupts it waits until the effects under way are resolved, and is told how many were.
+func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum inbox.ResolvedMany, err error) {
+	bar := s.progress(int64(matched), "resolving")
 	defer bar.done()
-	r.Progress = func(done, _ int) { bar.at(int64(done)) }
-	return store.ResolveMany(ctx, r)
+	for seen != "" && interrupted.Err() == nil {
+		out, err := control.Call(ctx, caller, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: r.Explained, As: r.As, Seen: seen})
+		if err != nil {
+			return sum, err
+		}
+		sum = inbox.ResolvedMany{
+			Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
+		}
+		seen = out.Seen
+		bar.at(int64(matched - out.Left))
+	}
+	return sum, nil
+}
+
+func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) error {
+	if s.output == "json" {
+		return s.json(out)
+	}
+	what := "done now"
+	if as == inbox.ResolveResend {
+		what = "sent again"
+	}
+	fmt.Fprintf(s.out, "%s %s\n", plural(out.Resolved, "effect", "effects"), what)
+	if out.Changed > 0 {
+		fmt.Fprintf(s.out, "%d had changed since they were counted and were left alone\n", out.Changed)
+	}
+	if out.CalledAgain > 0 {
+		fmt.Fprintf(s.out, "%d stay: a later call repeats their operation, so decide each by its id (`effects list --state indeterminate`)\n", out.CalledAgain)
+	}
+	if out.Gone > 0 {
+		fmt.Fprintf(s.out, "%d stay: their routes are gone and nobody would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
+	}
+	return nil
 }
 
 func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
@@ -188,22 +194,18 @@ func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
 
 // unknownBeneath says what a list of dead letters does not hold: outcomes that nobody knows. It
 // says nothing in JSON, where `effects resolve --dry-run` tells them.
-func (s *shell) unknownBeneath(ctx context.Context, lister *inbox.Lister, f inbox.DeadFilter) error {
+func (s *shell) unknownBeneath(ctx context.Context, caller control.Caller, f *control.DeadLetterFilter) error {
 	if s.output != "table" || f.Reason != "" || f.ErrorClass != "" || f.EventID != "" || f.Text != "" {
 		return nil
 	}
-	groups, err := lister.UnknownGroups(ctx, inbox.UnknownFilter{
-		Source: f.Source, Tenant: f.Tenant, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
+	groups, n, err := countUnknown(ctx, caller, control.UnknownFilter{
+		TenantFilter: f.TenantFilter, Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
 	})
-	if err != nil || len(groups.Data) == 0 {
+	if err != nil || len(groups) == 0 {
 		return err
-	}
-	n := 0
-	for _, g := range groups.Data {
-		n += g.Count
 	}
 	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
 		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	s.unknownGroupTable(groups.Data).write(s.out, s.width())
+	s.unknownGroupTable(groups).write(s.out, s.width())
 	return nil
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// every does something again and again until it is done.
+// every does something again and again until it is done. What takes long is done more seldom.
 func every(ctx context.Context, pause time.Duration, do func() (done bool, err error)) error {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
 	for {
+		began := time.Now()
 		done, err := do()
 		if err != nil || done {
 			return err
 		}
+		timer := time.NewTimer(max(pause, 4*time.Since(began)))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return ctx.Err()
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }

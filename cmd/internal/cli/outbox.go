@@ -2,15 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -33,15 +30,14 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				return showList(s, cmd, &f.pageFlags, listing[inbox.OutboxRow]{draw: s.outboxTable, entry: outboxEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.OutboxRow], err error) {
-					cursor, after, err := numberCursor(p.After)
-					if err != nil {
-						return page, err
-					}
-					return lister.Outbox(ctx, inbox.OutboxFilter{Source: f.source, Tenant: f.tenant, Refused: refused, Since: since, Cursor: cursor, After: after, Limit: p.Limit})
-				}})
-			})
+			if err := checkNumberCursor(f.after); err != nil {
+				return err
+			}
+			r := control.ListOutboxRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Refused: refused, Since: since}
+			return listPages(s, cmd, &f.pageFlags, inbox.ID{}, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListOutbox, r)
+			}, s.outboxTable, outboxEntry)
 		},
 	}
 	flags := cmd.Flags()
@@ -69,16 +65,12 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
 }
 
-// numberCursor reads where a page begins of a list whose rows have numbers: behind the last row of the page before, or
-// behind a number that somebody gives.
-func numberCursor(text string) (cursor string, number int64, err error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if n < 0 {
-			return "", 0, usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
-		}
-		return "", n, nil
+// checkNumberCursor refuses what can be neither a cursor nor the id of a row, where these are numbers.
+func checkNumberCursor(text string) error {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
+		return usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
 	}
-	return text, 0, nil
+	return nil
 }
 
 // outboxID reads the one argument of a command.
@@ -98,13 +90,9 @@ func (s *shell) outboxShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				body, err := lister.OutboxBody(ctx, id)
-				if err != nil {
-					return err
-				}
-				_, err = s.out.Write(body)
-				return err
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				content, err := control.Call(cmd.Context(), caller, &control.ReadOutboxPayload, control.OutboxReference{ID: id})
+				return s.writeContent(content, err)
 			})
 		},
 	}
@@ -130,9 +118,9 @@ func (s *shell) outboxDiscardCommand() *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
-				row, err := inbox.DiscardOutbox{ID: id, Actor: d.actor, Reason: d.reason}.Run(cmd.Context(), pool)
-				if errors.Is(err, inbox.ErrNotRefused) {
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				row, err := control.Call(cmd.Context(), caller, &control.DiscardOutbox, control.DiscardOutboxRequest{Explained: control.Explained{Reason: d.reason}, ID: id})
+				if problemCode(err) == control.CodeConflict {
 					return &failure{text: fmt.Sprintf("row %d of the outbox is not refused: a relay is about to admit it, and nothing was changed", id)}
 				}
 				if err != nil {

@@ -1,19 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -22,60 +20,20 @@ func (s *shell) replayCommand() *cobra.Command {
 		s.replayPlanCommand(), s.replayRunCommand(), s.replayStatusCommand(), s.replayCancelCommand(), s.replayListCommand(), s.replayItemsCommand())
 }
 
-// withReplays opens the database for one command about replays.
-func (s *shell) withReplays(cmd *cobra.Command, do func(*replay.Store) error) error {
-	return s.withJudge(cmd, func(context.Context, *pgxpool.Pool) (replay.Judge, error) { return nil, nil }, do)
-}
-
-// withPlanner is withReplays for a command that plans: it reads the configuration
-// too, to say what would be sent today. That of `oncegate dev` is its own, and its
-// plans go without.
-func (s *shell) withPlanner(cmd *cobra.Command, do func(*replay.Store) error) error {
-	cfg, err := s.loadConfig()
-	if err != nil {
-		if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
-			return s.withReplays(cmd, do)
-		}
-		return err
-	}
-	return s.withJudge(cmd, func(ctx context.Context, pool *pgxpool.Pool) (replay.Judge, error) {
-		keys, err := s.keyring()
-		if err != nil {
-			return nil, err
-		}
-		judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: newLogger(s, cfg.Log)})
-		if err != nil {
-			return nil, err
-		}
-		for _, route := range judge.Unregistered {
-			fmt.Fprintf(s.err, "oncegate: no server has been started with route %s yet: nothing is planned for it\n", clean(route))
-		}
-		for _, route := range judge.Stale {
-			fmt.Fprintf(s.err, "oncegate: route %s is not what the servers were started with: restart them before the replay is run\n", clean(route))
-		}
-		return judge, nil
-	}, do)
-}
-
 // planConnections let four judge at once. Whatever does not plan opens fewer.
 const planConnections = 10
 
-func (s *shell) withJudge(cmd *cobra.Command, judging func(context.Context, *pgxpool.Pool) (replay.Judge, error), do func(*replay.Store) error) error {
-	return s.withPool(cmd.Context(), planConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
-		judge, err := judging(cmd.Context(), pool)
-		if err != nil {
-			return err
-		}
-		store, err := app.NewStore(pool, keys)
-		if err != nil {
-			return err
-		}
-		replays, err := replay.New(replay.Config{Pool: pool, Store: store, Judge: judge})
-		if err != nil {
-			return err
-		}
-		return do(replays)
-	})
+// plannedConfig is the configuration that says what would be sent today. That of `oncegate dev` is its own, and its plans go
+// without.
+func (s *shell) plannedConfig() (*config.Config, error) {
+	cfg, err := s.loadConfig()
+	if err == nil {
+		return cfg, nil
+	}
+	if _, dev := s.readDevState(); dev && s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && s.env("DATABASE_URL") == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return nil, err
 }
 
 func parseReplay(text string) (inbox.ID, error) {
@@ -108,12 +66,13 @@ func (s *shell) replayRunCommand() *cobra.Command {
 			if rate < 0 || rate > 1e6 {
 				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
 			}
-			return s.withReplays(cmd, func(replays *replay.Store) error {
-				plan, err := replays.Status(cmd.Context(), id)
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				plan, err := control.Call(cmd.Context(), caller, &control.ShowReplay, control.IDRequest{ID: id})
 				if err != nil {
 					return err
 				}
-				return s.runReplay(cmd, replays, plan, replay.StartRequest{ID: id, Digest: digest, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				start := control.RunReplayRequest{Explained: control.Explained{Reason: d.reason}, ID: id, Digest: digest, Rate: rate}
+				return s.runReplay(cmd.Context(), caller, &plan.Replay, start, d, follow)
 			})
 		},
 	}
@@ -125,35 +84,38 @@ func (s *shell) replayRunCommand() *cobra.Command {
 }
 
 // runReplay starts a plan that somebody has seen.
-func (s *shell) runReplay(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay, start replay.StartRequest, d decision, follow bool) error {
-	if plan.State == replay.Planned && start.Digest == "" && !d.yes {
+func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *replay.Replay, start control.RunReplayRequest, d decision, follow bool) error {
+	switch {
+	case plan.State == replay.Planning:
+		return &failure{text: fmt.Sprintf("replay %s is still being planned: run it when `oncegate replay status %s` says that it is planned", plan.ID, plan.ID)}
+	case plan.State == replay.Planned && start.Digest == "" && !d.yes:
 		if !s.interactive() {
 			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
 		}
 		if err := s.confirm(d, plan.Digest[:replay.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
 			return err
 		}
-		start.Digest = plan.Digest
 	}
+	start.Digest = cmp.Or(start.Digest, plan.Digest)
 	was := plan.State
-	plan, err := replays.Start(cmd.Context(), start)
+	started, err := control.Call(ctx, caller, &control.RunReplay, start)
 	switch {
-	case errors.Is(err, replay.ErrDigest):
+	case problemCode(err) == control.CodeDigest:
 		return &failure{text: oneLine(err.Error()) + "; look at it again with `oncegate replay status " + start.ID.String() + "`"}
 	case err != nil:
 		return err
 	}
 	if follow {
-		return s.follow(cmd, replays, plan)
+		return s.follow(ctx, caller, &control.Replay{Replay: started})
 	}
 	if s.output == "json" {
-		return s.json(plan)
+		return s.json(started)
 	}
 	verb := "runs now"
 	if was == replay.Running {
 		verb = "is running already, and was woken"
 	}
-	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", plan.ID, verb, plan.ID)
+	fmt.Fprintf(s.out, "replay %s %s; `oncegate replay status %s --follow` shows how far it is\n", started.ID, verb, started.ID)
 	return nil
 }
 
@@ -169,8 +131,8 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 			if err := d.check(s, "why is it cancelled?"); err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *replay.Store) error {
-				plan, err := replays.Cancel(cmd.Context(), replay.CancelRequest{ID: id, Actor: d.actor, Reason: d.reason})
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				plan, err := control.Call(cmd.Context(), caller, &control.CancelReplay, control.CancelReplayRequest{Explained: control.Explained{Reason: d.reason}, ID: id})
 				if err != nil {
 					return err
 				}
@@ -193,15 +155,13 @@ func (s *shell) replayListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List replays, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, last, err := f.parse(states)
+			_, before, err := f.parse(states)
 			if err != nil {
 				return err
 			}
-			return s.withReplays(cmd, func(replays *replay.Store) error {
-				return showList(s, cmd, &f.pageFlags, listing[replay.Replay]{draw: s.replayTable, entry: replayEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Replay], err error) {
-					return replays.List(cmd.Context(), replay.Filter{State: replay.State(f.state), Cursor: p.After, Before: last, Limit: p.Limit})
-				}})
-			})
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Replay], error) {
+				return control.Call(ctx, caller, &control.ListReplays, control.ListReplaysRequest{PageRequest: p, State: f.state})
+			}, s.replayTable, replayEntry)
 		},
 	}
 	cmd.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
@@ -209,7 +169,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) replayTable(rows []replay.Replay) *table {
+func (s *shell) replayTable(rows []control.Replay) *table {
 	t := &table{
 		header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ID"},
 		spare:  []string{"REASON", "ACTOR", "ITEMS"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
@@ -221,50 +181,45 @@ func (s *shell) replayTable(rows []replay.Replay) *table {
 	return t
 }
 
-func replayEntry(r *replay.Replay) listEntry {
+func replayEntry(r *control.Replay) listEntry {
 	return listEntry{IDs: map[string]string{kindReplay: r.ID.String()}, Name: string(r.State)}
 }
 
 func (s *shell) replayItemsCommand() *cobra.Command {
-	var f replay.ItemFilter
+	var r control.ListReplayItemsRequest
 	var pages pageFlags
 	var verdict, outcome string
 	cmd := &cobra.Command{
 		Use: "items <plan>", Short: "List the items of a replay, in the order in which they run", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseReplay(args[0])
-			if err != nil {
+			var err error
+			if r.ID, err = parseReplay(args[0]); err != nil {
 				return err
 			}
 			if err := pages.check(); err != nil {
 				return err
 			}
+			if err := checkNumberCursor(pages.after); err != nil {
+				return err
+			}
 			if err := s.checkView(itemTable(nil), &pages, cmd); err != nil {
 				return err
 			}
-			if f.Verdict = replay.Verdict(verdict); verdict != "" && !slices.Contains(replay.Verdicts(), f.Verdict) {
+			if r.Verdict = replay.Verdict(verdict); verdict != "" && !slices.Contains(replay.Verdicts(), r.Verdict) {
 				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(replay.Verdicts()))
 			}
-			if f.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), f.Outcome) {
+			if r.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), r.Outcome) {
 				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
 			}
-			return s.withReplays(cmd, func(replays *replay.Store) error {
-				if _, err := replays.Status(cmd.Context(), id); err != nil {
-					return err
-				}
-				return showList(s, cmd, &pages, listing[replay.Item]{draw: itemTable, entry: itemEntry, page: func(p control.PageRequest) (page inbox.Page[replay.Item], err error) {
-					f.Limit = p.Limit
-					if f.Cursor, f.After, err = numberCursor(p.After); err != nil {
-						return page, err
-					}
-					return replays.Items(cmd.Context(), id, f)
-				}})
-			})
+			return listPages(s, cmd, &pages, inbox.ID{}, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.ReplayItem], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListReplayItems, r)
+			}, itemTable, itemEntry)
 		},
 	}
 	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(replay.Verdicts()))
 	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(replay.ItemOutcomes()))
-	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that a run has not acted on yet")
+	cmd.Flags().BoolVar(&r.Open, "open", false, "only those that a run has not acted on yet")
 	pages.add(cmd)
 	return cmd
 }
@@ -277,7 +232,7 @@ func joined[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-func itemTable(items []replay.Item) *table {
+func itemTable(items []control.ReplayItem) *table {
 	t := &table{
 		header: []string{"POSITION", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
 		spare:  []string{"TARGET", "TYPE", "STATE", "POSITION"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"ACTION", "VERDICT"},
@@ -297,7 +252,7 @@ func itemTable(items []replay.Item) *table {
 	return t
 }
 
-func itemEntry(it *replay.Item) listEntry {
+func itemEntry(it *control.ReplayItem) listEntry {
 	ids := map[string]string{kindEvent: it.Event.String()}
 	if it.Effect != nil {
 		ids[kindEffect] = it.Effect.String()

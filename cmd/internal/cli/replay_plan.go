@@ -2,8 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // planFlags are what a plan is made of.
@@ -36,17 +37,17 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
 }
 
-func (f *planFlags) scope(s *shell, args []string) (replay.Scope, error) {
-	scope := replay.Scope{All: f.all}
+func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) {
+	scope := control.ReplayScope{All: f.all}
 	var err error
-	if scope.DeadFilter, err = f.dead.filter(); err != nil {
+	if scope.Filter, err = f.dead.filter(); err != nil {
 		return scope, err
 	}
 	if scope.IDs, err = parseIDs(args); err != nil {
 		return scope, err
 	}
 	if f.file == "" {
-		if len(scope.IDs) == 0 && scope.IsZero() && !scope.All {
+		if len(scope.IDs) == 0 && scope.Filter == (control.DeadLetterFilter{}) && !scope.All {
 			return scope, errNoScope
 		}
 		return scope, nil
@@ -129,6 +130,9 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if compare, err := c.asked(cmd, args); err != nil {
 				return err
 			} else if compare {
+				if s.server != "" {
+					return usagef("--compare reads the configuration here, and asks the targets' probes: leave --server out")
+				}
 				filter, err := f.dead.filter()
 				if err != nil {
 					return err
@@ -142,12 +146,9 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if err := d.fillActor(s); err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *replay.Store) error {
-				plan, err := s.plan(cmd, replays, replay.PlanRequest{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
-				if err != nil {
-					return err
-				}
-				if err := s.showReplay(cmd, replays, plan, show); err != nil {
+			r := control.PlanReplayRequest{Explained: control.Explained{Reason: d.reason}, ReplayScope: scope, Options: f.options}
+			return s.planReplay(cmd.Context(), r, d, func(caller control.Caller, plan *control.Replay) error {
+				if err := s.showReplay(cmd.Context(), caller, plan, show); err != nil {
 					return err
 				}
 				if s.output == "table" && plan.Summary.ToDo > 0 {
@@ -160,24 +161,40 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 	f.add(cmd)
 	c.add(cmd)
 	cmd.Flags().StringVar(&d.reason, "reason", "", "why it is planned")
-	cmd.Flags().StringVar(&d.actor, "actor", "", "who plans (default $ONCEGATE_ACTOR, then $USER)")
+	cmd.Flags().StringVar(&d.actor, "actor", "", "who plans "+actorDefault)
 	cmd.Flags().IntVar(&show, "show", 0, "show that many items, with their diffs")
 	return cmd
 }
 
-// plan makes a plan, with a bar, and says what is wrong with what was asked.
-func (s *shell) plan(cmd *cobra.Command, replays *replay.Store, ask replay.PlanRequest) (*replay.Replay, error) {
+// planReplay makes a plan, with a bar, and says what is wrong with what was asked. then goes on with the plan.
+func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d decision, then func(control.Caller, *control.Replay) error) error {
 	bar := s.progress(-1, "planning")
-	ask.Progress = func(n int) { bar.at(int64(n)) }
-	plan, err := replays.Plan(cmd.Context(), ask)
-	bar.done()
-	switch {
-	case errors.Is(err, inbox.ErrScope):
-		return nil, errNoScope
-	case errors.Is(err, replay.ErrScope):
-		return nil, usagef("%s", oneLine(err.Error()))
-	}
-	return plan, err
+	on := onDatabase{actor: d.actor, settings: s.plannedConfig, connections: planConnections, progress: bar}
+	return s.controlWith(ctx, on, func(caller control.Caller) error {
+		defer bar.done()
+		planned, err := control.Call(ctx, caller, &control.PlanReplay, r)
+		for _, warning := range planned.Warnings {
+			fmt.Fprintln(s.err, "oncegate: "+clean(warning))
+		}
+		if err != nil {
+			return refusedRequest(err)
+		}
+		plan := &control.Replay{Replay: planned.Replay}
+		err = every(ctx, followEvery, func() (done bool, err error) { // a server goes on with a large plan behind its answer
+			if plan.State == replay.Planning {
+				plan, err = control.Call(ctx, caller, &control.ShowReplay, control.IDRequest{ID: planned.ID})
+			}
+			return err == nil && plan.State != replay.Planning, err
+		})
+		bar.done()
+		switch {
+		case err != nil:
+			return err
+		case plan.State != replay.Planned:
+			return &failure{text: fmt.Sprintf("the plan %s was given up: somebody cancelled it, or the log of the server says why", plan.ID)}
+		}
+		return then(caller, plan)
+	})
 }
 
 func (s *shell) deadReplayCommand() *cobra.Command {
@@ -205,15 +222,12 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.withPlanner(cmd, func(replays *replay.Store) error {
-				plan, err := s.plan(cmd, replays, replay.PlanRequest{Scope: scope, Options: f.options, Actor: d.actor, Reason: d.reason})
-				if err != nil {
-					return err
-				}
+			why := control.Explained{Reason: d.reason}
+			return s.planReplay(cmd.Context(), control.PlanReplayRequest{Explained: why, ReplayScope: scope, Options: f.options}, d, func(caller control.Caller, plan *control.Replay) error {
 				if dryRun || plan.Summary.ToDo == 0 {
-					return s.showReplay(cmd, replays, plan, 0)
+					return s.showReplay(cmd.Context(), caller, plan, 0)
 				}
-				return s.runReplay(cmd, replays, plan, replay.StartRequest{ID: plan.ID, Actor: d.actor, Reason: d.reason, Rate: rate}, d, follow)
+				return s.runReplay(cmd.Context(), caller, &plan.Replay, control.RunReplayRequest{Explained: why, ID: plan.ID, Rate: rate}, d, follow)
 			})
 		},
 	}

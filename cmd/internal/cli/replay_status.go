@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) replayStatusCommand() *cobra.Command {
@@ -25,15 +27,15 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
-			return s.withReplays(cmd, func(replays *replay.Store) error {
-				plan, err := replays.Status(cmd.Context(), id)
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				plan, err := control.Call(cmd.Context(), caller, &control.ShowReplay, control.IDRequest{ID: id})
 				if err != nil {
 					return err
 				}
 				if follow {
-					return s.follow(cmd, replays, plan)
+					return s.follow(cmd.Context(), caller, plan)
 				}
-				return s.showReplay(cmd, replays, plan, show)
+				return s.showReplay(cmd.Context(), caller, plan, show)
 			})
 		},
 	}
@@ -47,12 +49,12 @@ const followEvery = 500 * time.Millisecond
 
 // follow watches a running replay until its effects are done: first until the replay has acted on all of them, then until
 // the workers have carried them out. Where nobody sits at a terminal it writes lines instead of a bar.
-func (s *shell) follow(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay) error {
-	ctx, id := cmd.Context(), plan.ID
+func (s *shell) follow(ctx context.Context, caller control.Caller, plan *control.Replay) error {
+	id := plan.ID
 	bar, lines := s.progress(int64(plan.Summary.ToDo), "replaying"), s.followLines()
 	var going map[string]int
 	err := every(ctx, followEvery, func() (done bool, err error) {
-		if plan, err = replays.Status(ctx, id); err != nil {
+		if plan, err = control.Call(ctx, caller, &control.ShowReplay, control.IDRequest{ID: id}); err != nil {
 			return false, err
 		}
 		bar.total(int64(plan.Summary.ToDo))
@@ -64,13 +66,9 @@ func (s *shell) follow(cmd *cobra.Command, replays *replay.Store, plan *replay.R
 		if plan.Summary.Acted() == 0 {
 			return true, nil
 		}
-		effects, err := replays.Standings(ctx, id)
-		if err != nil {
-			return false, err
-		}
 		bar.describe("carrying out")
-		going = unsettled(effects)
-		lines.say("carrying out: " + countsText(effects))
+		going = unsettled(plan.EffectsNow)
+		lines.say("carrying out: " + countsText(plan.EffectsNow))
 		return going[""] == 0, nil
 	})
 	bar.done()
@@ -80,30 +78,22 @@ func (s *shell) follow(cmd *cobra.Command, replays *replay.Store, plan *replay.R
 	if n := going[string(inbox.EffectHeld)]; n > 0 {
 		fmt.Fprintf(s.err, "oncegate: %s still held, behind another effect or for a person: `oncegate streams list` shows why\n", plural(n, "effect is", "effects are"))
 	}
-	return s.showReplay(cmd, replays, plan, 0)
+	return s.showReplay(ctx, caller, plan, 0)
 }
 
 // shownReplay is a replay with what was asked for of its items, as JSON.
 type shownReplay struct {
-	*replay.Replay
-	ETA    string         `json:"eta,omitempty"`
-	Stands map[string]int `json:"effects_now,omitempty"`
-	Items  []replay.Item  `json:"items,omitempty"`
+	*control.Replay
+	Items []control.ReplayItem `json:"items,omitempty"`
 }
 
-func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Store, plan *replay.Replay, show int) error {
+// showReplay shows a replay as it was read, with some of its items.
+func (s *shell) showReplay(ctx context.Context, caller control.Caller, plan *control.Replay, show int) error {
 	out := shownReplay{Replay: plan}
-	if left, ok := plan.ETA(); ok {
-		out.ETA = left.String()
-	}
-	var err error
-	if plan.Summary.Acted() > 0 {
-		if out.Stands, err = replays.Standings(cmd.Context(), plan.ID); err != nil {
-			return err
-		}
-	}
 	if show > 0 {
-		items, err := replays.Items(cmd.Context(), plan.ID, replay.ItemFilter{Limit: show})
+		items, err := control.Call(ctx, caller, &control.ListReplayItems, control.ListReplayItemsRequest{
+			PageRequest: control.PageRequest{Limit: show}, IDRequest: control.IDRequest{ID: plan.ID},
+		})
 		if err != nil {
 			return err
 		}
@@ -112,10 +102,10 @@ func (s *shell) showReplay(cmd *cobra.Command, replays *replay.Store, plan *repl
 	if s.output == "json" {
 		return s.json(out)
 	}
-	s.showSummary(s.out, plan)
+	s.showSummary(s.out, &plan.Replay)
 	if plan.Summary.Acted() > 0 {
 		fmt.Fprintln(s.out)
-		page(s.out, append(counted("items", plan.Summary.Outcomes), counted("effects now", out.Stands)...))
+		page(s.out, append(counted("items", plan.Summary.Outcomes), counted("effects now", plan.EffectsNow)...))
 	}
 	if out.ETA != "" {
 		page(s.out, []pair{{"left", "about " + out.ETA}})
@@ -182,7 +172,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 }
 
 // showItem writes one item with what a replay would change.
-func (s *shell) showItem(it *replay.Item) {
+func (s *shell) showItem(it *control.ReplayItem) {
 	fmt.Fprintln(s.out)
 	effect := "to be made"
 	if it.Effect != nil {
@@ -201,4 +191,5 @@ func (s *shell) showItem(it *replay.Item) {
 		{"now", it.State},
 	}
 	page(s.out, append(pairs, diffPairs(it.Diff)...))
+	s.sayHidden(it.PayloadHidden)
 }
