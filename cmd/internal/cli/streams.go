@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,8 @@ func (s *shell) streamsCommand() *cobra.Command {
 }
 
 func (s *shell) streamsListCommand() *cobra.Command {
-	var f inbox.StreamFilter
+	var r control.ListStreamsRequest
+	var before int64
 	var pages pageFlags
 	var undecided bool
 	cmd := &cobra.Command{
@@ -31,44 +33,45 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			if err := pages.check(); err != nil {
 				return err
 			}
-			if f.Before < 0 {
-				return usagef("--before %d: not a stream's id", f.Before)
+			if before < 0 {
+				return usagef("--before %d: not a stream's id", before)
 			}
-			if undecided {
-				f.Limit = pages.limit
-				if f.Blocked || f.Gap || f.Before != 0 || pages.after != "" || pages.all {
-					return usagef("--undecided lists effects: leave out --blocked, --gap, --after, --all and --before")
+			held := control.ListUndecidedRequest{TenantFilter: r.TenantFilter, Source: r.Source, Route: r.Route, Key: r.Key, Limit: pages.limit}
+			if undecided && (r.Blocked || r.Gap || before != 0 || pages.after != "" || pages.all) {
+				return usagef("--undecided lists effects: leave out --blocked, --gap, --after, --all and --before")
+			}
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				if undecided {
+					return s.listUndecided(cmd, caller, held)
 				}
-				return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error { return s.listUndecided(ctx, cmd, lister, f) })
-			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				err := showList(s, cmd, &pages, listing[inbox.StreamRow]{draw: s.streamTable, entry: streamEntry, page: func(p control.PageRequest) (page inbox.Page[inbox.StreamRow], err error) {
-					ask := f
-					ask.Cursor, ask.Limit = p.After, p.Limit
-					return lister.Streams(ctx, ask)
-				}})
+				err := listPagesOf(s, cmd, caller, &pages, inbox.ID{}, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
+					if r.PageRequest = p; p.After == "" && before > 0 {
+						r.After = strconv.FormatInt(before, 10)
+					}
+					return control.Call(ctx, caller, &control.ListStreams, r)
+				}, s.streamTable, streamEntry)
 				if err != nil || s.output == "json" {
 					return err
 				}
-				return s.hintUndecided(ctx, lister, f)
+				return s.hintUndecided(cmd.Context(), caller, held)
 			})
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Source, "source", "", "only this source")
-	flags.StringVar(&f.Tenant, "tenant", "", "only streams with an effect of this tenant")
-	flags.StringVar(&f.Route, "route", "", "only this route")
-	flags.StringVar(&f.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
-	flags.BoolVar(&f.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
-	flags.BoolVar(&f.Gap, "gap", false, "only those that wait for a missing number")
+	flags.StringVar(&r.Source, "source", "", "only this source")
+	flags.StringVar(&r.Tenant, "tenant", "", "only streams with an effect of this tenant")
+	flags.StringVar(&r.Route, "route", "", "only this route")
+	flags.StringVar(&r.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
+	flags.BoolVar(&r.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
+	flags.BoolVar(&r.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
-	flags.Int64Var(&f.Before, "before", 0, "show the page after this id")
+	flags.Int64Var(&before, "before", 0, "show the page after this id")
 	_ = flags.MarkHidden("before") // it is there
 	pages.add(cmd)
 	return cmd
 }
 
-func (s *shell) streamTable(rows []inbox.StreamRow) *table {
+func (s *shell) streamTable(rows []control.Stream) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
 		spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"GAP SINCE", "HELD"},
@@ -84,7 +87,7 @@ func (s *shell) streamTable(rows []inbox.StreamRow) *table {
 	return t
 }
 
-func streamEntry(row *inbox.StreamRow) listEntry {
+func streamEntry(row *control.Stream) listEntry {
 	ids := map[string]string{kindStream: fmt.Sprint(row.ID)}
 	if row.BlockedBy != nil {
 		ids[kindEffect] = row.BlockedBy.String()
@@ -123,8 +126,8 @@ func (s *shell) streamsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <id | source/route/key>", Short: "Show what one stream waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				stream, err := lister.Stream(ctx, args[0])
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				stream, err := control.Call(cmd.Context(), caller, &control.ShowStream, control.StreamReference{Ref: args[0]})
 				if err != nil {
 					return err
 				}
@@ -134,12 +137,12 @@ func (s *shell) streamsShowCommand() *cobra.Command {
 	}
 }
 
-func (s *shell) showStream(d *inbox.StreamDetail) error {
+func (s *shell) showStream(d *control.StreamDetail) error {
 	if s.output == "json" {
-		d.Waiting = emptyList(d.Waiting)
 		return s.json(d)
 	}
 	page(s.out, streamPairs(d))
+	s.sayHidden(d.PayloadHidden)
 	if len(d.Waiting) == 0 {
 		return nil
 	}
@@ -154,7 +157,7 @@ func (s *shell) showStream(d *inbox.StreamDetail) error {
 }
 
 // streamPairs is what is to be known before anything is decided.
-func streamPairs(d *inbox.StreamDetail) []pair {
+func streamPairs(d *control.StreamDetail) []pair {
 	return []pair{
 		{"stream", fmt.Sprint(d.ID)},
 		{"route", d.Source + "/" + d.Route},
@@ -172,7 +175,7 @@ func streamPairs(d *inbox.StreamDetail) []pair {
 }
 
 // missing are the numbers that are waited for.
-func missing(d *inbox.StreamDetail) string {
+func missing(d *control.StreamDetail) string {
 	if d.MissingFrom == d.MissingTo {
 		return d.MissingFrom
 	}

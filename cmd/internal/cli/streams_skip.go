@@ -1,28 +1,34 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) streamsSkipCommand() *cobra.Command {
-	return s.streamPassCommand(inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what a stream, or one held effect, waits for",
+	return s.streamPassCommand(&control.SkipStream, inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what a stream, or one held effect, waits for",
 		"Give up what one stream waits for. If numbers are missing, they are given up and are late if they still\n"+
 			"arrive. Otherwise the effect that blocks the stream, or the effects that are held for a person, are\n"+
 			"skipped and never happen. With the id of an effect, only that one, which must be held for a person.")
 }
 
 func (s *shell) streamsUnblockCommand() *cobra.Command {
-	return s.streamPassCommand(inbox.StreamUnblock, "unblock <id | source/route/key>", "Let the effects behind a dead letter go on",
+	return s.streamPassCommand(&control.UnblockStream, inbox.StreamUnblock, "unblock <id | source/route/key>", "Let the effects behind a dead letter go on",
 		"Let the effects behind the one that blocks a stream go on, and leave that one as it is. You can\n"+
 			"replay or discard it later, after the effects that were behind it.")
 }
 
-func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) *cobra.Command {
+// streamDecision is an operation that decides about a stream.
+type streamDecision = control.Operation[control.DecideStreamRequest, control.StreamPassed]
+
+func (s *shell) streamPassCommand(operation *streamDecision, as inbox.StreamPass, use, short, long string) *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -35,63 +41,65 @@ func (s *shell) streamPassCommand(as inbox.StreamPass, use, short, long string) 
 				if as != inbox.StreamSkip {
 					return usagef("%s is an effect's id: to let it run type `oncegate streams apply %s`, else name its stream", args[0], args[0])
 				}
-				return s.endUndecided(cmd, []inbox.ID{id}, inbox.UndecidedSkip, d)
+				return s.decideEffect(cmd.Context(), &control.SkipEffect, id, d)
 			}
-			return s.passStream(cmd, args[0], as, d)
+			return s.decideStream(cmd.Context(), operation, args[0], string(as), d)
 		},
 	}
 	d.add(cmd)
 	return cmd
 }
 
-func (s *shell) passStream(cmd *cobra.Command, ref string, as inbox.StreamPass, d decision) error {
-	pool, err := s.openForChange(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	lister, err := s.lister(pool)
-	if err != nil {
-		return err
-	}
-	stream, err := lister.Stream(cmd.Context(), ref)
-	if err != nil {
-		return err
-	}
-	p := inbox.PassStream{Stream: stream.ID, As: as, MissingTo: stream.MissingTo, Actor: d.actor, Reason: d.reason}
-	var what string
-	switch {
-	case stream.BlockedBy != nil:
-		p.Blocker = *stream.BlockedBy
-		if stream.BlockedByEffect != nil {
-			p.Revision = &stream.BlockedByEffect.Revision
+// decideStream shows what a stream waits for and has the word typed. The decision holds for the stream as it was shown.
+func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref, word string, d decision) error {
+	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
+		would, err := control.Call(ctx, caller, operation, control.DecideStreamRequest{Ref: ref, DryRun: true})
+		if problem, ok := errors.AsType[*control.Problem](err); ok && problem.Code == control.CodeConflict && operation == &control.ApplyStream {
+			return &failure{text: clean(problem.Error()) + "; see `oncegate streams list --undecided`"}
 		}
-		what = "effect " + p.Blocker.String() + " is skipped"
-		if as == inbox.StreamUnblock {
-			what = "it goes on behind effect " + p.Blocker.String()
+		if err != nil {
+			return err
 		}
-	case as == inbox.StreamUnblock:
-		return &failure{text: fmt.Sprintf("stream %d is blocked by nothing", stream.ID)}
-	case stream.MissingTo == "" && stream.Undecided > 0:
-		return s.endUndecidedOf(cmd, pool, stream, inbox.UndecidedSkip, d)
-	case stream.MissingTo == "":
-		return &failure{text: fmt.Sprintf("stream %d waits for nothing that could be skipped", stream.ID)}
-	default:
-		what = "number " + missing(stream) + " is given up"
+		ref := strconv.FormatInt(would.Stream, 10)
+		if !d.yes && s.interactive() {
+			if err := s.showDecision(ctx, caller, ref, &would); err != nil {
+				return err
+			}
+		}
+		if err := s.confirm(d, word, func() {}); err != nil {
+			return err
+		}
+		out, err := control.Call(ctx, caller, operation, control.DecideStreamRequest{
+			Match: control.Match{IfMatch: would.Tag}, Explained: control.Explained{Reason: d.reason}, Ref: ref,
+		})
+		if err != nil {
+			return err
+		}
+		if len(out.Effects) > 0 {
+			return s.showDecided(control.DecidedEffects{Ended: out.Ended, As: inbox.UndecidedEnd(out.Passed), Effects: out.Effects})
+		}
+		if s.output == "json" {
+			return s.json(out)
+		}
+		fmt.Fprintf(s.out, "stream %d goes on: %s\n", out.Stream, out.What)
+		return nil
+	})
+}
+
+// showDecision shows what a decision about a stream is about.
+func (s *shell) showDecision(ctx context.Context, caller control.Caller, ref string, would *control.StreamPassed) error {
+	if len(would.Effects) > 0 {
+		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: inbox.MaxHeld})
+		if err != nil {
+			return err
+		}
+		undecidedTable(page.Data).write(s.err, s.width())
+		return nil
 	}
-	if err := s.confirm(d, string(as), func() { page(s.err, streamPairs(stream)) }); err != nil {
-		return err
-	}
-	store, err := app.NewStore(pool, nil)
+	stream, err := control.Call(ctx, caller, &control.ShowStream, control.StreamReference{Ref: ref})
 	if err != nil {
 		return err
 	}
-	if err := store.PassStream(cmd.Context(), p); err != nil {
-		return err
-	}
-	if s.output == "json" {
-		return s.json(map[string]any{"stream": stream.ID, "passed": as, "what": what})
-	}
-	fmt.Fprintf(s.out, "stream %d goes on: %s\n", stream.ID, what)
+	page(s.err, streamPairs(stream))
 	return nil
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
-func (s *shell) listUndecided(ctx context.Context, cmd *cobra.Command, lister *inbox.Lister, f inbox.StreamFilter) error {
-	page, err := lister.Undecided(ctx, f, 0)
+func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r control.ListUndecidedRequest) error {
+	page, err := control.Call(cmd.Context(), caller, &control.ListUndecided, r)
 	if err != nil {
 		return err
 	}
@@ -25,7 +24,7 @@ func (s *shell) listUndecided(ctx context.Context, cmd *cobra.Command, lister *i
 	return nil
 }
 
-func undecidedTable(rows []inbox.Undecided) *table {
+func undecidedTable(rows []control.Undecided) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
 		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"REASON"},
@@ -41,15 +40,15 @@ func undecidedTable(rows []inbox.Undecided) *table {
 	return t
 }
 
-func undecidedEntry(u *inbox.Undecided) listEntry {
+func undecidedEntry(u *control.Undecided) listEntry {
 	return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
 }
 
 // hintUndecided says under a list of streams that effects are held for a person: some
 // of them have no stream.
-func (s *shell) hintUndecided(ctx context.Context, lister *inbox.Lister, f inbox.StreamFilter) error {
-	f.Limit = inbox.MaxHeld
-	page, err := lister.Undecided(ctx, f, 0)
+func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r control.ListUndecidedRequest) error {
+	r.Limit = inbox.MaxHeld
+	page, err := control.Call(ctx, caller, &control.ListUndecided, r)
 	rows := page.Data
 	if err != nil || len(rows) == 0 {
 		return err
@@ -81,95 +80,48 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 				return err
 			}
 			if id, err := inbox.ParseID(args[0]); err == nil {
-				return s.endUndecided(cmd, []inbox.ID{id}, inbox.UndecidedApply, d)
+				return s.decideEffect(cmd.Context(), &control.ApplyEffect, id, d)
 			}
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			lister, err := s.lister(pool)
-			if err != nil {
-				return err
-			}
-			stream, err := lister.Stream(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return s.endUndecidedOf(cmd, pool, stream, inbox.UndecidedApply, d)
+			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(inbox.UndecidedApply), d)
 		},
 	}
 	d.add(cmd)
 	return cmd
 }
 
-// endUndecidedOf ends the wait of all effects of a stream that are held for a person.
-func (s *shell) endUndecidedOf(cmd *cobra.Command, pool *pgxpool.Pool, stream *inbox.StreamDetail, as inbox.UndecidedEnd, d decision) error {
-	lister, err := s.lister(pool)
-	if err != nil {
-		return err
-	}
-	page, err := lister.Undecided(cmd.Context(), inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
-	if err != nil {
-		return err
-	}
-	rows := page.Data
-	if len(rows) == 0 {
-		return &failure{text: fmt.Sprintf("stream %d holds nothing for a person; see `oncegate streams list --undecided`", stream.ID)}
-	}
-	ids := make([]inbox.ID, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].Effect
-	}
-	return s.endUndecidedOn(cmd, pool, ids, rows, as, d)
-}
-
-func (s *shell) endUndecided(cmd *cobra.Command, ids []inbox.ID, as inbox.UndecidedEnd, d decision) error {
-	pool, err := s.openPool(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return s.endUndecidedOn(cmd, pool, ids, nil, as, d)
-}
-
-func (s *shell) endUndecidedOn(cmd *cobra.Command, pool *pgxpool.Pool, ids []inbox.ID, rows []inbox.Undecided, as inbox.UndecidedEnd, d decision) error {
-	revisions := make(map[inbox.ID]int, len(ids))
-	for i := range rows {
-		revisions[rows[i].Effect] = rows[i].Revision
-	}
-	if rows == nil { // one effect by its id
-		effect, err := inbox.NewLister(pool).Effect(cmd.Context(), ids[0])
+// decideEffect ends the wait of one effect that is held for a person.
+func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[control.DecideEffectRequest, control.DecidedEffects], id inbox.ID, d decision) error {
+	return s.control(ctx, d.actor, func(caller control.Caller) error {
+		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err != nil {
 			return err
 		}
-		revisions[ids[0]] = effect.Revision
-	}
-	err := s.confirm(d, string(as), func() {
-		if rows == nil {
-			fmt.Fprintf(s.err, "effect %s\n", ids[0])
-			return
+		word := string(inbox.UndecidedApply)
+		if operation == &control.SkipEffect {
+			word = string(inbox.UndecidedSkip)
 		}
-		undecidedTable(rows).write(s.err, s.width())
+		if err := s.confirm(d, word, func() { fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
+			return err
+		}
+		out, err := control.Call(ctx, caller, operation, control.DecideEffectRequest{
+			Match: control.Match{IfMatch: effect.Tag()}, Explained: control.Explained{Reason: d.reason}, ID: id,
+		})
+		if err != nil {
+			return err
+		}
+		return s.showDecided(out)
 	})
-	if err != nil {
-		return err
-	}
-	store, err := app.NewStore(pool, nil)
-	if err != nil {
-		return err
-	}
-	n, err := store.EndUndecided(cmd.Context(), inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: d.actor, Reason: d.reason})
-	if err != nil {
-		return err
-	}
+}
+
+// showDecided says how many effects are held for a person no longer.
+func (s *shell) showDecided(out control.DecidedEffects) error {
 	if s.output == "json" {
-		return s.json(map[string]any{"ended": n, "as": as, "effects": ids})
+		return s.json(out)
 	}
 	what := "set going"
-	if as == inbox.UndecidedSkip {
+	if out.As == inbox.UndecidedSkip {
 		what = "skipped"
 	}
-	fmt.Fprintf(s.out, "%d effects are %s\n", n, what)
+	fmt.Fprintf(s.out, "%d effects are %s\n", out.Ended, what)
 	return nil
 }
