@@ -2,14 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) routesCommand() *cobra.Command {
@@ -24,12 +23,12 @@ func (s *shell) routesListCommand() *cobra.Command {
 			"A route is gone if the server that started last does not have it and no live process works on it.\n" +
 			"Its effects wait until the route is configured again, or until somebody discards or moves them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				routes, err := lister.RouteBacklogs(ctx)
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				routes, err := control.Call(cmd.Context(), caller, &control.ListRoutes, control.ListRoutesRequest{})
 				if err != nil {
 					return err
 				}
-				return showRows(s, cmd, routes, s.routeTable, nil)
+				return showRows(s, cmd, routes.Data, s.routeTable, nil)
 			})
 		},
 	}
@@ -54,7 +53,7 @@ func (s *shell) routeTable(routes []inbox.RouteBacklog) *table {
 // clearFlags are what both ways of clearing a route take.
 type clearFlags struct {
 	decision decision
-	ask      inbox.ClearRoute
+	ask      control.MoveRouteRequest
 }
 
 func (f *clearFlags) add(cmd *cobra.Command) {
@@ -77,7 +76,7 @@ func (f *clearFlags) check(s *shell, arg, question string) error {
 	if err := f.decision.check(s, question); err != nil {
 		return err
 	}
-	f.ask.Actor, f.ask.Reason = f.decision.actor, f.decision.reason
+	f.ask.Reason = f.decision.reason
 	return nil
 }
 
@@ -91,7 +90,7 @@ func (s *shell) routesDiscardCommand() *cobra.Command {
 			if err := f.check(s, args[0], "why need they not happen?"); err != nil {
 				return err
 			}
-			return s.clearRoute(cmd, f, "discard", "discarded")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor}, &f, "discard", "discarded")
 		},
 	}
 	f.add(cmd)
@@ -117,10 +116,7 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 			if f.ask.To == f.ask.Route {
 				return usagef("--to %s is the route itself: name another one", clean(f.ask.To))
 			}
-			if err := s.unordered(f.ask.Source, f.ask.To); err != nil {
-				return err
-			}
-			return s.clearRoute(cmd, f, "move", "moved")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor, settings: s.loadConfig}, &f, "move", "moved")
 		},
 	}
 	f.add(cmd)
@@ -128,67 +124,69 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 	return cmd
 }
 
-// unordered refuses to move effects into a sequence: places there are given when events
-// come.
-func (s *shell) unordered(source, route string) error {
-	cfg, err := s.loadConfig()
-	if err != nil {
-		return err
-	}
-	for _, src := range cfg.Sources {
-		for _, r := range src.Routes {
-			if src.Name != source || r.Name != route {
-				continue
+// clearRoute counts what waits for a route, has the count typed and clears that, some at a time.
+func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, verb, done string) error {
+	return s.controlWith(ctx, on, func(caller control.Caller) error {
+		clear := func(r control.MoveRouteRequest) (control.ClearedRoute, error) {
+			if r.To == "" {
+				return control.Call(ctx, caller, &control.DiscardRoute, r.DiscardRouteRequest)
 			}
-			if r.Order.Ordered() {
-				return usagef("--to %s has an order, and places in a sequence are given when events come: name a route without one", clean(route))
-			}
-			return nil
+			return control.Call(ctx, caller, &control.MoveRoute, r)
 		}
-	}
-	return usagef("--to %s: the configuration has no such route of source %s", clean(route), clean(source))
+		count := f.ask
+		count.DryRun = true
+		found, err := clear(count)
+		if err != nil {
+			return routeProblem(err, &f.ask)
+		}
+		sum := inbox.ClearedRoute{Matched: found.Matched}
+		if !f.ask.DryRun && found.Matched > 0 {
+			if err := s.confirm(f.decision, fmt.Sprintf("%s %d", verb, found.Matched), func() {}); err != nil {
+				return err
+			}
+			bar := s.progress(int64(found.Matched), "clearing")
+			defer bar.done()
+			for next := f.ask; found.Seen != ""; {
+				next.Seen = found.Seen
+				if found, err = clear(next); err != nil {
+					return routeProblem(err, &f.ask)
+				}
+				sum.Cleared, sum.Left = sum.Cleared+found.Cleared, sum.Left+found.Stay
+				bar.at(int64(sum.Matched - found.Left))
+			}
+			bar.done()
+		}
+		return s.showCleared(sum, f.ask.DryRun, done)
+	})
 }
 
-func (s *shell) clearRoute(cmd *cobra.Command, f clearFlags, verb, done string) error {
-	pool, err := s.openPool(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	store, err := app.NewStore(pool, nil)
-	if err != nil {
-		return err
-	}
-	count := f.ask
-	count.DryRun = true
-	out, err := store.ClearRoute(cmd.Context(), count)
-	if err == nil && !f.ask.DryRun && out.Matched > 0 {
-		if err := s.confirm(f.decision, fmt.Sprintf("%s %d", verb, out.Matched), func() {}); err != nil {
-			return err
+// routeProblem says what is wrong with a route in the words of the command line.
+func routeProblem(err error, ask *control.MoveRouteRequest) error {
+	name := clean(ask.Source + "/" + ask.Route)
+	switch problemCode(err) { //nolint:exhaustive // all others say it themselves
+	case control.CodeInvalid:
+		text := oneLine(err.Error())
+		if about, ok := strings.CutPrefix(text, "to: "); ok {
+			text = "--to " + about
 		}
-		f.ask.Seen = out.Seen
-		bar := s.progress(int64(out.Matched), "clearing")
-		f.ask.Progress = func(done, _ int) { bar.at(int64(done)) }
-		out, err = store.ClearRoute(cmd.Context(), f.ask)
-		bar.done()
-	}
-	name := clean(f.ask.Source + "/" + f.ask.Route)
-	switch {
-	case errors.Is(err, inbox.ErrNotFound):
+		return usagef("%s", clean(text))
+	case control.CodeNotFound:
 		return &failure{text: fmt.Sprintf("no server was ever started with route %s, or with the one named by --to; `oncegate routes list` shows them", name)}
-	case errors.Is(err, inbox.ErrRouteKnown):
+	case control.CodeRouteKnown:
 		return &failure{text: fmt.Sprintf("route %s is not gone: the servers carry its effects out; nothing was changed", name)}
-	case errors.Is(err, inbox.ErrRouteGone):
-		return &failure{text: fmt.Sprintf("route %s is gone too: start a server with it first; nothing was changed", clean(f.ask.To))}
-	case errors.Is(err, inbox.ErrBound):
-		return &failure{text: fmt.Sprintf("more than %d effects wait for %s and nothing was changed; raise --max", f.ask.Max, name)}
-	case err != nil:
-		return err
+	case control.CodeRouteGone:
+		return &failure{text: fmt.Sprintf("route %s is gone too: start a server with it first; nothing was changed", clean(ask.To))}
+	case control.CodeBound:
+		return &failure{text: fmt.Sprintf("more than %d effects wait for %s and nothing was changed; raise --max", ask.Max, name)}
 	}
+	return err
+}
+
+func (s *shell) showCleared(out inbox.ClearedRoute, dryRun bool, done string) error {
 	if s.output == "json" {
 		return s.json(out)
 	}
-	if f.ask.DryRun {
+	if dryRun {
 		fmt.Fprintf(s.out, "%s would be %s, as far as they can be\n", plural(out.Matched, "effect", "effects"), done)
 		return nil
 	}
