@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) sessionsCommand() *cobra.Command {
@@ -31,10 +30,10 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
-				return lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-					Source: f.source, Credential: credential, Run: run, Open: !f.all && !ended, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
-				})
+			r := control.ListAgentSessionsRequest{Source: f.source, Credential: credential, Run: run, All: f.all || ended, Since: since}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListAgentSessions, r)
 			}, s.sessionTable, sessionEntry)
 		},
 	}
@@ -81,7 +80,7 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 		Example: "  oncegate sessions revoke 0199... --reason 'the agent loops'\n" +
 			"  oncegate sessions revoke --source agents --credential engine --reason 'its secret leaked'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			revoke := inbox.RevokeAgentSessions{Source: source, Credential: credential, Run: run}
+			var id inbox.ID
 			what := "The open sessions of source " + source
 			switch {
 			case len(args) == 0 && source == "":
@@ -89,11 +88,11 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 			case len(args) == 1 && source+credential+run != "":
 				return usagef("an id names one session already: leave --source, --credential and --run out")
 			case len(args) == 1:
-				id, err := inbox.ParseID(args[0])
-				if err != nil {
+				var err error
+				if id, err = inbox.ParseID(args[0]); err != nil {
 					return usagef("%q is not the id of a session; `oncegate sessions list` shows them", clean(args[0]))
 				}
-				revoke.ID, what = id, "Session "+id.String()
+				what = "Session " + id.String()
 			}
 			if err := d.check(s, "why do they end before their time?"); err != nil {
 				return err
@@ -101,19 +100,23 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "%s will end.\n", clean(what)) }); err != nil {
 				return err
 			}
-			revoke.Actor, revoke.Reason = d.actor, d.reason
-			return s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, _ *seal.Keyring) error {
-				revoked, err := revoke.Revoke(cmd.Context(), pool)
-				if err != nil {
+			why := control.Explained{Reason: d.reason}
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) (err error) {
+				var out control.RevokedSessions
+				if id.IsZero() {
+					out, err = control.Call(cmd.Context(), caller, &control.RevokeSessions, control.RevokeSessionsRequest{Explained: why, Source: source, Credential: credential, Run: run})
+				} else {
+					out, err = control.Call(cmd.Context(), caller, &control.RevokeSession, control.RevokeSessionRequest{Explained: why, ID: id})
+				}
+				switch {
+				case err != nil && problemCode(err) != control.CodeNotFound:
 					return err
-				}
-				if s.output == "json" {
-					return s.json(map[string]any{"revoked": emptyList(revoked)})
-				}
-				if len(revoked) == 0 {
+				case err == nil && s.output == "json":
+					return s.json(out)
+				case len(out.Revoked) == 0:
 					return &failure{text: "no such session is open; nothing was changed"}
 				}
-				fmt.Fprintln(s.out, plural(len(revoked), "session is", "sessions are")+" revoked")
+				fmt.Fprintln(s.out, plural(len(out.Revoked), "session is", "sessions are")+" revoked")
 				return nil
 			})
 		},
