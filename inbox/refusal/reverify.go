@@ -91,6 +91,15 @@ type ReverifyReport struct {
 	Next *inbox.ID `json:"next,omitempty"`
 }
 
+// Plus is the sum of two reports, of which the other one went on behind this one.
+func (r ReverifyReport) Plus(other ReverifyReport) ReverifyReport {
+	return ReverifyReport{
+		Examined: r.Examined + other.Examined, Refused: r.Refused + other.Refused, Unreadable: r.Unreadable + other.Unreadable,
+		Undecided: r.Undecided + other.Undecided, Verified: r.Verified + other.Verified, Recorded: r.Recorded + other.Recorded,
+		Duplicates: r.Duplicates + other.Duplicates, Conflicts: r.Conflicts + other.Conflicts, Unusable: r.Unusable + other.Unusable, Next: other.Next,
+	}
+}
+
 // By the order of receipt, so that events are admitted in it. The page is of ids
 // alone: bodies are read one at a time.
 const reverifyPage = `

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -36,10 +37,10 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			if err := checkCause(cause); err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
-				return lister.Refusals(ctx, inbox.RefusalFilter{
-					Source: f.source, Tenant: f.tenant, Cause: cause, Whole: whole, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
-				})
+			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListRefusals, r)
 			}, s.refusalTable, refusalEntry)
 		},
 	}
@@ -88,21 +89,20 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 			if body && request {
 				return usagef("--body and --request exclude each other")
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				refusal, err := lister.Refusal(ctx, id)
-				if err != nil {
-					return err
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				var content control.Content
+				if body || request {
+					if content, err = control.Call(cmd.Context(), caller, &control.ReadRefusalBody, control.IDRequest{ID: id}); err != nil || body {
+						return s.writeContent(content, err)
+					}
 				}
-				if (body || request) && !refusal.Whole {
-					return &failure{text: fmt.Sprintf("refusal %s was kept without content: only deliveries whose signature did not match are kept whole", id)}
-				}
+				refusal, err := control.Call(cmd.Context(), caller, &control.ShowRefusal, control.IDRequest{ID: id})
 				switch {
-				case body:
-					_, err = s.out.Write(refusal.Body)
+				case err != nil:
 					return err
 				case request:
 					_, err = s.out.Write(rawHTTP(&providers.Request{
-						Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: refusal.Body,
+						Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: content.Bytes,
 					}))
 					return err
 				}
@@ -115,7 +115,7 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) showRefusal(r *inbox.RefusalDetail) error {
+func (s *shell) showRefusal(r *control.Refusal) error {
 	if s.output == "json" {
 		return s.json(r)
 	}
@@ -145,6 +145,7 @@ func (s *shell) showRefusal(r *inbox.RefusalDetail) error {
 			fmt.Fprintln(s.out, clean("header "+name+": "+value))
 		}
 	}
+	s.sayHidden(r.PayloadHidden)
 	return nil
 }
 

@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox/gate"
-	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/refusal"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) refusalsReverifyCommand() *cobra.Command {
@@ -44,29 +41,10 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 					return err
 				}
 			}
-			cfg, err := s.servedConfig()
-			if err != nil {
-				return err
-			}
-			quiet := cfg.Log
-			quiet.Level = max(quiet.Level, slog.LevelError)
-			bar := s.progress(-1, "verifying")
-			report, err := app.Reverify(cmd.Context(), app.ReverifyConfig{
-				Settings: cfg, Logger: newLogger(s, quiet), Source: f.source, Cause: cause, Since: since, DryRun: dryRun,
-				Actor: d.actor, Reason: d.reason, Progress: func(r refusal.ReverifyReport) { bar.at(int64(r.Examined)) },
+			r := control.ReverifyRefusalsRequest{Explained: control.Explained{Reason: d.reason}, Source: f.source, Cause: cause, Since: since, DryRun: dryRun}
+			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+				return s.reverify(cmd.Context(), caller, r)
 			})
-			bar.done()
-			switch {
-			case errors.Is(err, app.ErrConfiguration), errors.Is(err, receiver.ErrNotKept):
-				return usagef("%v", err)
-			case err != nil:
-				_ = s.showReverified(report, dryRun) // what was done until then is done
-				if errors.Is(err, gate.ErrOverloaded) {
-					return tryLaterf("%v; run it again, it goes on where it ended", err)
-				}
-				return err
-			}
-			return s.showReverified(report, dryRun)
 		},
 	}
 	flags := cmd.Flags()
@@ -75,8 +53,36 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	f.addSince(cmd, "received ")
 	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
 	flags.StringVar(&d.reason, "reason", "", "the reason, for the audit; required without --dry-run")
-	flags.StringVar(&d.actor, "actor", "", "who decides (default $ONCEGATE_ACTOR, then $USER)")
+	flags.StringVar(&d.actor, "actor", "", "who decides "+actorDefault)
 	return cmd
+}
+
+// reverify goes on until all refusals were looked at.
+func (s *shell) reverify(ctx context.Context, caller control.Caller, r control.ReverifyRefusalsRequest) error {
+	bar := s.progress(-1, "verifying")
+	defer bar.done()
+	var sum refusal.ReverifyReport
+	for {
+		out, err := control.Call(ctx, caller, &control.ReverifyRefusals, r)
+		if problemCode(err) == control.CodeInvalid {
+			return refusedRequest(err)
+		}
+		if err != nil {
+			bar.done()
+			_ = s.showReverified(sum, r.DryRun) // what was done until then is done
+			if isOverloaded(err) {
+				return tryLaterf("%v; run it again, it goes on where it ended", err)
+			}
+			return err
+		}
+		sum = sum.Plus(out.ReverifyReport)
+		bar.at(int64(sum.Examined))
+		if out.Next == nil {
+			bar.done()
+			return s.showReverified(sum, r.DryRun)
+		}
+		r.After = *out.Next
+	}
 }
 
 func (s *shell) showReverified(r refusal.ReverifyReport, dryRun bool) error {
