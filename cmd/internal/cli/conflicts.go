@@ -2,17 +2,14 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) conflictsCommand() *cobra.Command {
@@ -33,15 +30,15 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter := inbox.ConflictFilter{Source: f.source, Tenant: f.tenant, Since: since}
+			r := control.ListConflictsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Since: since}
 			if event != "" {
-				if filter.Event, err = inbox.ParseID(event); err != nil {
+				if r.Event, err = inbox.ParseID(event); err != nil {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
 				}
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
-				filter.Cursor, filter.Before, filter.Limit = at.Cursor, at.Before, at.Limit
-				return lister.Conflicts(ctx, filter)
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListConflicts, r)
 			}, s.conflictTable, conflictEntry)
 		},
 	}
@@ -96,34 +93,28 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 			if body && diff {
 				return usagef("--body and --diff exclude each other")
 			}
-			return s.read(cmd, func(ctx context.Context, lister *inbox.Lister) error {
-				row, err := lister.Conflict(ctx, id)
+			// Members that only a configuration calls secret are in --body too.
+			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
+				ctx, r := cmd.Context(), control.IDRequest{ID: id}
+				if body {
+					content, err := control.Call(ctx, caller, &control.ReadConflictBody, r)
+					return s.writeContent(content, err)
+				}
+				row, err := control.Call(ctx, caller, &control.ShowConflict, r)
 				if err != nil {
 					return err
 				}
-				if !body && !diff {
+				if !diff {
 					return s.showConflict(row, nil)
 				}
-				other, err := lister.ConflictBody(ctx, id)
-				if err != nil {
+				changes, err := control.Call(ctx, caller, &control.ListConflictChanges, r)
+				switch code := problemCode(err); {
+				case code == control.CodeNotFound:
+					return &failure{text: clean(fmt.Sprintf("the payload of %s/%s is not kept any more, so there is nothing to compare with; --body shows the one that conflicts", row.Source, row.EventID))}
+				case err != nil:
 					return err
 				}
-				if body {
-					_, err = s.out.Write(other)
-					return err
-				}
-				first, err := lister.Body(ctx, row.Event)
-				if errors.Is(err, inbox.ErrNotFound) {
-					return &failure{text: fmt.Sprintf("the payload of %s/%s is not kept any more, so there is nothing to compare with; --body shows the one that conflicts", row.Source, row.EventID)}
-				}
-				if err != nil {
-					return err
-				}
-				settings, err := s.servedConfig()
-				if err != nil {
-					settings = nil // members that only the configuration calls secret are in --body too
-				}
-				return s.showConflict(row, app.PayloadChanges(settings, row.Source, first, other))
+				return s.showConflict(row, changes.Data)
 			})
 		},
 	}
@@ -182,62 +173,56 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			if err := d.check(s, "why is it an event of its own?"); err != nil {
 				return err
 			}
-			cfg, err := s.servedConfig()
-			if err != nil {
-				return err
-			}
-			var row *inbox.ConflictRow
-			err = s.read(cmd, func(ctx context.Context, lister *inbox.Lister) (err error) {
-				row, err = lister.Conflict(ctx, id)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if err := s.confirm(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
-				return err
-			}
-			quiet := cfg.Log
-			quiet.Level = max(quiet.Level, slog.LevelError)
-			out, err := app.AdmitConflict(cmd.Context(), app.AdmitConflictConfig{
-				Settings: cfg, Logger: newLogger(s, quiet), Source: row.Source, Conflict: id, Actor: d.actor, Reason: d.reason,
-			})
-			switch {
-			case errors.Is(err, app.ErrConfiguration):
-				return usagef("%v", err)
-			case errors.Is(err, gate.ErrOverloaded), errors.Is(err, gate.ErrUnavailable):
-				return tryLaterf("%v; run it again, it admits the payload once", err)
-			case err != nil:
-				return err
-			}
-			if s.output == "json" {
-				if follow {
-					if _, err := s.followEvent(cmd.Context(), out.Event); err != nil {
-						return err
-					}
+			ctx := cmd.Context()
+			return s.controlWith(ctx, onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+				row, err := control.Call(ctx, caller, &control.ShowConflict, control.IDRequest{ID: id})
+				if err != nil {
+					return err
 				}
-				return s.json(out)
-			}
-			what := fmt.Sprintf("is event %s now, with %s", out.Event, plural(out.Effects, "effect", "effects"))
-			if out.Outcome == inbox.Duplicate {
-				what = fmt.Sprintf("was admitted before, as event %s", out.Event)
-			}
-			fmt.Fprintln(s.out, clean(fmt.Sprintf("conflict %s %s: %s/%s", id, what, row.Source, out.EventID)))
-			if !follow {
-				return nil
-			}
-			event, err := s.followEvent(cmd.Context(), out.Event)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(s.out)
-			s.effectTable(event.EffectRows, false).write(s.out, s.width())
-			return nil
+				if err := s.confirm(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
+					return err
+				}
+				out, err := control.Call(ctx, caller, &control.AdmitConflict, control.AdmitConflictRequest{Explained: control.Explained{Reason: d.reason}, ID: id})
+				switch {
+				case isOverloaded(err):
+					return tryLaterf("%v; run it again, it admits the payload once", err)
+				case err != nil:
+					return refusedRequest(err)
+				}
+				return s.showAdmitted(ctx, row, &out, follow)
+			})
 		},
 	}
 	d.add(cmd)
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
 	return cmd
+}
+
+// showAdmitted says which event the payload is now, and waits for its effects if it is to be followed.
+func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *inbox.AdmittedConflict, follow bool) error {
+	if s.output == "json" {
+		if follow {
+			if _, err := s.followEvent(ctx, out.Event); err != nil {
+				return err
+			}
+		}
+		return s.json(out)
+	}
+	what := fmt.Sprintf("is event %s now, with %s", out.Event, plural(out.Effects, "effect", "effects"))
+	if out.Outcome == inbox.Duplicate {
+		what = fmt.Sprintf("was admitted before, as event %s", out.Event)
+	}
+	fmt.Fprintln(s.out, clean(fmt.Sprintf("conflict %s %s: %s/%s", out.Conflict, what, row.Source, out.EventID)))
+	if !follow {
+		return nil
+	}
+	event, err := s.followEvent(ctx, out.Event)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	s.effectTable(event.EffectRows, false).write(s.out, s.width())
+	return nil
 }
 
 func (s *shell) showConflictFacts(c *inbox.ConflictRow) {
