@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -20,26 +18,15 @@ func (s *shell) suppressionsCommand() *cobra.Command {
 		s.suppressionsListCommand(), s.suppressionsCheckCommand(), s.suppressionsAddCommand(), s.suppressionsImportCommand(), s.suppressionsRemoveCommand())
 }
 
-// withSuppressions does something with the suppressed addresses, which it reads through pool.
-func (s *shell) withSuppressions(open func(context.Context) (*pgxpool.Pool, error), cmd *cobra.Command, do func(context.Context, *suppression.Store) error) error {
-	pool, err := open(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	keys, err := s.keyring()
-	if err != nil {
-		return err
-	}
-	var kept config.Suppressions
-	if cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true}); err == nil { // `oncegate dev` has none
-		kept = cfg.Suppressions
-	}
-	store, err := suppression.New(suppression.Config{Pool: pool, Keyring: keys, HashOnly: kept.HashOnly})
-	if err != nil {
-		return err
-	}
-	return do(cmd.Context(), store)
+// suppressed says how suppressed addresses are kept in the database: `oncegate dev` has no configuration of that.
+func (s *shell) suppressed(d decision, changes bool) onDatabase {
+	return onDatabase{actor: d.actor, changes: changes, settings: func() (*config.Config, error) {
+		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+		if err != nil {
+			return nil, nil //nolint:nilnil,nilerr // what is wrong with it is said where the database is opened
+		}
+		return cfg, nil
+	}}
 }
 
 // suppressionReason reads --as.
@@ -67,18 +54,16 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			filter := suppression.Filter{Target: target, Since: since}
 			if as != "" {
-				if filter.Reason, err = suppressionReason(as); err != nil {
+				if _, err = suppressionReason(as); err != nil {
 					return err
 				}
 			}
-			return s.withSuppressions(s.openPool, cmd, func(ctx context.Context, store *suppression.Store) error {
-				return showList(s, cmd, &f.pageFlags, listing[suppression.Row]{draw: s.suppressionTable, page: func(p control.PageRequest) (page inbox.Page[suppression.Row], err error) {
-					filter.Cursor, filter.Before, filter.Limit = p.After, before, p.Limit
-					return store.List(ctx, filter)
-				}})
-			})
+			r := control.ListSuppressionsRequest{Reason: as, Target: target, Since: since}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListSuppressions, r)
+			}, s.suppressionTable, nil)
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "only those suppressed as bounce, complaint, unsubscribe or manual")
@@ -88,7 +73,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) suppressionTable(rows []suppression.Row) *table {
+func (s *shell) suppressionTable(rows []control.Suppression) *table {
 	t := &table{
 		header: []string{"ADDED", "ADDRESS", "REASON", "TARGET", "EXPIRES", "ID"},
 		spare:  []string{"ID", "TARGET", "EXPIRES"}, ids: []string{"ADDRESS"}, whole: []string{"ADDED", "EXPIRES"},
@@ -101,7 +86,7 @@ func (s *shell) suppressionTable(rows []suppression.Row) *table {
 }
 
 // suppressedAddress shows an address, or what stands for one that is not kept or cannot be read.
-func suppressedAddress(row *suppression.Row) string {
+func suppressedAddress(row *control.Suppression) string {
 	if row.Address != "" {
 		return row.Address
 	}
@@ -118,17 +103,15 @@ func (s *shell) suppressionsCheckCommand() *cobra.Command {
 			if err := checkAddress(args[0]); err != nil {
 				return err
 			}
-			return s.withSuppressions(s.openPool, cmd, func(ctx context.Context, store *suppression.Store) error {
-				row, err := store.Check(ctx, target, args[0])
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				check, err := control.Call(cmd.Context(), caller, &control.CheckSuppression, control.CheckSuppressionRequest{Address: args[0], Target: target})
 				if err != nil {
 					return err
 				}
 				if s.output == "json" {
-					return s.json(struct {
-						Suppressed bool             `json:"suppressed"`
-						Entry      *suppression.Row `json:"entry,omitempty"`
-					}{row != nil, row})
+					return s.json(check)
 				}
+				row := check.Entry
 				if row == nil {
 					fmt.Fprintln(s.out, "not suppressed")
 					return nil
@@ -174,16 +157,16 @@ func (s *shell) suppressionsAddCommand() *cobra.Command {
 			if err := checkAddress(args[0]); err != nil {
 				return err
 			}
-			entry, err := suppressionEntry(as, target, keep)
+			terms, err := suppressionTerms(as, target, keep)
 			if err != nil {
 				return err
 			}
 			if err := d.check(s, "why is nothing to be sent?"); err != nil {
 				return err
 			}
-			entry.Address = args[0]
-			return s.withSuppressions(s.openForChange, cmd, func(ctx context.Context, store *suppression.Store) error {
-				added, err := store.Add(ctx, []suppression.Entry{entry}, suppression.Decision{Actor: d.actor, Reason: d.reason})
+			r := control.AddSuppressionRequest{Explained: control.Explained{Reason: d.reason}, SuppressionTerms: terms, Address: args[0]}
+			return s.controlWith(cmd.Context(), s.suppressed(d, true), func(caller control.Caller) error {
+				added, err := control.Call(cmd.Context(), caller, &control.AddSuppression, r)
 				if err != nil {
 					return err
 				}
@@ -213,22 +196,22 @@ func addSuppressionFlags(cmd *cobra.Command, as, target *string, keep *time.Dura
 	cmd.Flags().DurationVar(keep, "keep", 0, "how long the address stays on the list, such as 720h; 0 is for ever")
 }
 
-// suppressionEntry makes the part of an entry that does not depend on its address.
-func suppressionEntry(as, target string, keep time.Duration) (e suppression.Entry, err error) {
-	if e.Reason, err = suppressionReason(as); err != nil {
-		return e, err
+// suppressionTerms reads what does not depend on the address.
+func suppressionTerms(as, target string, keep time.Duration) (terms control.SuppressionTerms, err error) {
+	if terms.As, err = suppressionReason(as); err != nil {
+		return terms, err
 	}
 	if keep < 0 {
-		return e, usagef("--keep %s: must not be negative", keep)
+		return terms, usagef("--keep %s: must not be negative", keep)
 	}
 	if len(target) > 63 {
-		return e, usagef("--target %q is no target's name", clean(target))
+		return terms, usagef("--target %q is no target's name", clean(target))
 	}
-	e.Target = target
+	terms.Target = target
 	if keep > 0 {
-		e.Expires = time.Now().Add(keep)
+		terms.ExpiresAt = time.Now().Add(keep)
 	}
-	return e, nil
+	return terms, nil
 }
 
 func (s *shell) suppressionsRemoveCommand() *cobra.Command {
@@ -247,20 +230,21 @@ func (s *shell) suppressionsRemoveCommand() *cobra.Command {
 			if err := d.check(s, "why may messages be sent again?"); err != nil {
 				return err
 			}
-			return s.withSuppressions(s.openForChange, cmd, func(ctx context.Context, store *suppression.Store) error {
+			r := control.RemoveSuppressionRequest{Explained: control.Explained{Reason: d.reason}, Address: args[0], Target: target}
+			return s.controlWith(cmd.Context(), s.suppressed(d, true), func(caller control.Caller) error {
 				warn := func() { _, _ = fmt.Fprintln(s.err, "Messages to this address will be sent again.") }
 				if err := s.confirm(d, "remove", warn); err != nil {
 					return err
 				}
-				err := store.Remove(ctx, target, args[0], suppression.Decision{Actor: d.actor, Reason: d.reason})
-				if errors.Is(err, inbox.ErrNotFound) {
+				removed, err := control.Call(cmd.Context(), caller, &control.RemoveSuppression, r)
+				if problemCode(err) == control.CodeNotFound {
 					return &failure{text: "no such entry: the address is not suppressed, or for another target; `oncegate suppressions check` says so"}
 				}
 				if err != nil {
 					return err
 				}
 				if s.output == "json" {
-					return s.json(map[string]bool{"removed": true})
+					return s.json(removed)
 				}
 				fmt.Fprintln(s.out, "removed: messages to this address are sent again")
 				return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox/suppression"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) suppressionsImportCommand() *cobra.Command {
@@ -31,7 +32,7 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate suppressions import bounces.csv --as bounce --reason 'moved from the old provider' --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entry, err := suppressionEntry(as, target, keep)
+			terms, err := suppressionTerms(as, target, keep)
 			if err != nil {
 				return err
 			}
@@ -49,13 +50,13 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 			case file.good == 0:
 				return usagef("%s holds no address", clean(file.path))
 			}
-			return s.withSuppressions(s.openForChange, cmd, func(ctx context.Context, store *suppression.Store) error {
+			return s.controlWith(cmd.Context(), s.suppressed(d, true), func(caller control.Caller) error {
 				if err := s.confirm(d, fmt.Sprintf("import %d", file.good), func() {
 					fmt.Fprintf(s.err, "%s of %s will get no more messages.\n", plural(file.good, "address", "addresses"), clean(file.path))
 				}); err != nil {
 					return err
 				}
-				return s.importSuppressions(ctx, store, file, entry, d)
+				return s.importSuppressions(cmd.Context(), caller, file, control.ImportSuppressionsRequest{Explained: control.Explained{Reason: d.reason}, SuppressionTerms: terms})
 			})
 		},
 	}
@@ -66,32 +67,30 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 }
 
 // importSuppressions adds the addresses of a file in short transactions.
-func (s *shell) importSuppressions(ctx context.Context, store *suppression.Store, file addressFile, entry suppression.Entry, d decision) error {
+func (s *shell) importSuppressions(ctx context.Context, caller control.Caller, file addressFile, r control.ImportSuppressionsRequest) error {
 	var sum suppression.Added
 	bar := s.progress(int64(file.good), "importing")
 	defer bar.done()
-	batch := make([]suppression.Entry, 0, suppression.MaxBatch)
 	done := int64(0)
 	flush := func() error {
-		if len(batch) == 0 {
+		if len(r.Addresses) == 0 {
 			return nil
 		}
-		added, err := store.Add(ctx, batch, suppression.Decision{Actor: d.actor, Reason: d.reason, Import: true})
+		added, err := control.Call(ctx, caller, &control.ImportSuppressions, r)
 		if err != nil {
 			return fmt.Errorf("after %d addresses (run it again, it goes on): %w", done, err)
 		}
-		sum = sum.Plus(added)
-		done += int64(len(batch))
+		sum = sum.Plus(added.Added)
+		done += int64(len(r.Addresses))
 		bar.at(done)
-		batch = batch[:0]
+		r.Addresses = nil
 		return nil
 	}
 	err := file.each(func(_ int, address string) error {
 		if !isAddress(address) {
 			return nil // counted before
 		}
-		entry.Address = address
-		if batch = append(batch, entry); len(batch) == cap(batch) {
+		if r.Addresses = append(r.Addresses, address); len(r.Addresses) == suppression.MaxBatch {
 			return flush()
 		}
 		return nil
