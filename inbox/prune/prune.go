@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -116,6 +117,21 @@ func (r *Report) Removed() (sum int64) {
 		sum += n
 	}
 	return sum
+}
+
+// Plus is the sum of two reports, of which the other one went on behind this one.
+func (r Report) Plus(other Report) Report {
+	rows := maps.Clone(r.Rows)
+	if rows == nil {
+		rows = map[string]int64{}
+	}
+	for table, n := range other.Rows {
+		rows[table] += n
+	}
+	return Report{
+		Obtained: other.Obtained, Complete: other.Complete, Rows: rows, Partitions: slices.Concat([]string{}, r.Partitions, other.Partitions), Kept: r.Kept + other.Kept,
+		Left: r.Left + other.Left, Contended: other.Contended, Batches: r.Batches + other.Batches, Elapsed: r.Elapsed + other.Elapsed, Busy: r.Busy + other.Busy,
+	}
 }
 
 // Progress is how far a pass is.

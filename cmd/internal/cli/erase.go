@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) eraseCommand() *cobra.Command {
@@ -29,69 +29,64 @@ func (s *shell) eraseCommand() *cobra.Command {
 			if err := d.check(s, "who asked for it?"); err != nil {
 				return err
 			}
-			keys, err := s.keyring()
-			if err != nil {
-				return err
-			}
-			pool, err := s.openForChange(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			event, err := inbox.NewLister(pool).Event(cmd.Context(), source+"/"+key)
-			if err != nil {
-				return err
-			}
-			err = s.confirm(d, "erase", func() {
-				page(s.err, []pair{
-					{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
-					{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
-				})
-				fmt.Fprintln(s.err, "This cannot be undone.")
+			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
+				return s.erase(cmd.Context(), caller, source+"/"+key, d)
 			})
-			if err != nil {
-				return err
-			}
-			out, err := prune.EraseEvent(cmd.Context(), pool, prune.Erase{
-				Source: source, EventID: key, Actor: d.actor, Reason: d.reason, Keyring: keys,
-			})
-			if err != nil {
-				return err
-			}
-			if s.output == "json" {
-				return s.json(out)
-			}
-			body := "was gone already"
-			switch {
-			case out.Unopened:
-				body = "sealed with a key that is not in the keyring; not blanked"
-			case out.Shared:
-				body = "blanked in its delivery, whose other events keep theirs"
-			case out.Body:
-				body = "erased with its delivery"
-			}
-			page(s.out, []pair{
-				{"event", out.Event.String()}, {"body", body}, {"other events", nonzero(out.Others)},
-				{"effects", nonzero(out.Effects)}, {"attempts", nonzero(out.Attempts)}, {"duplicates", nonzero(out.Duplicates)},
-				{"documents", nonzero(out.Results)}, {"replay diffs", nonzero(out.Diffs)}, {"refusals", nonzero(out.Refusals)}, {"conflicts", nonzero(out.Conflicts)},
-				{"sequence keys", nonzero(out.Streams)},
-				{"unreadable refusals", nonzero(out.Unreadable)},
-			})
-			if out.Unopened {
-				fmt.Fprintln(s.out, "Its delivery has other events and cannot be read here, so these bytes stay in it, sealed and out of the\n"+
-					"event's reach. Erase it again where the key is in the keyring, or erase the delivery's other events too.")
-			}
-			for _, id := range out.Admitted {
-				fmt.Fprintln(s.out, clean("A payload that conflicted with it was admitted as "+source+"/"+id+", which keeps its content: erase it too."))
-			}
-			if out.NotSearched {
-				fmt.Fprintln(s.out, "The id is too short to be searched for in refusals; `oncegate refusals list` shows them.")
-			}
-			return nil
 		},
 	}
 	cmd.Flags().StringVar(&source, "source", "", "the source's name; required")
 	cmd.Flags().StringVar(&key, "key", "", "the provider's event id; required")
 	d.add(cmd)
 	return cmd
+}
+
+func (s *shell) erase(ctx context.Context, caller control.Caller, ref string, d decision) error {
+	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
+	if err != nil {
+		return err
+	}
+	err = s.confirm(d, "erase", func() {
+		page(s.err, []pair{
+			{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
+			{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
+		})
+		fmt.Fprintln(s.err, "This cannot be undone.")
+	})
+	if err != nil {
+		return err
+	}
+	out, err := control.Call(ctx, caller, &control.EraseEvent, control.EraseEventRequest{Explained: control.Explained{Reason: d.reason}, Ref: event.ID.String()})
+	if err != nil {
+		return err
+	}
+	if s.output == "json" {
+		return s.json(out)
+	}
+	body := "was gone already"
+	switch {
+	case out.Unopened:
+		body = "sealed with a key that is not in the keyring; not blanked"
+	case out.Shared:
+		body = "blanked in its delivery, whose other events keep theirs"
+	case out.Body:
+		body = "erased with its delivery"
+	}
+	page(s.out, []pair{
+		{"event", out.Event.String()}, {"body", body}, {"other events", nonzero(out.Others)},
+		{"effects", nonzero(out.Effects)}, {"attempts", nonzero(out.Attempts)}, {"duplicates", nonzero(out.Duplicates)},
+		{"documents", nonzero(out.Results)}, {"replay diffs", nonzero(out.Diffs)}, {"refusals", nonzero(out.Refusals)}, {"conflicts", nonzero(out.Conflicts)},
+		{"sequence keys", nonzero(out.Streams)},
+		{"unreadable refusals", nonzero(out.Unreadable)},
+	})
+	if out.Unopened {
+		fmt.Fprintln(s.out, "Its delivery has other events and cannot be read here, so these bytes stay in it, sealed and out of the\n"+
+			"event's reach. Erase it again where the key is in the keyring, or erase the delivery's other events too.")
+	}
+	for _, id := range out.Admitted {
+		fmt.Fprintln(s.out, clean("A payload that conflicted with it was admitted as "+event.Source+"/"+id+", which keeps its content: erase it too."))
+	}
+	if out.NotSearched {
+		fmt.Fprintln(s.out, "The id is too short to be searched for in refusals; `oncegate refusals list` shows them.")
+	}
+	return nil
 }

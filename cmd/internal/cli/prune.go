@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,12 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox/prune"
-	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) pruneCommand() *cobra.Command {
@@ -33,7 +32,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"names it. --include needs --reason and is audited. Only one prune runs at a time: if another one\n" +
 			"is running, this command ends. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			run := prune.Run{Anew: true}
+			var r control.RunPruneRequest
 			if cmd.Flags().Changed("include") && len(include) == 0 {
 				return usagef("--include is empty; known are %s", known())
 			}
@@ -41,30 +40,31 @@ func (s *shell) pruneCommand() *cobra.Command {
 				if !slices.Contains(prune.Prunables(), prune.Prunable(name)) {
 					return usagef("--include %q is unknown; known are %s", clean(name), known())
 				}
-				run.Include = append(run.Include, prune.Prunable(name))
+				r.Include = append(r.Include, prune.Prunable(name))
 			}
 			if !dry && len(include) > 0 {
 				if err := d.check(s, "why may what nobody has settled go?"); err != nil {
 					return err
 				}
-				run.Actor, run.Reason = d.actor, d.reason
+				r.Reason = d.reason
 			}
-			pool, err := s.openForChange(cmd.Context())
-			if err != nil {
-				return err
+			on := onDatabase{actor: d.actor, changes: true}
+			if !dry {
+				on.progress = s.progress(-1, "pruning")
 			}
-			defer pool.Close()
-			if dry {
-				return s.pruneDry(cmd, pool, run)
-			}
-			if len(include) > 0 {
-				if err := s.confirm(d, "prune", func() {
-					fmt.Fprintf(s.err, "Everything past its horizon goes, also what is %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
-				}); err != nil {
-					return err
+			return s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
+				if r.DryRun = dry; dry {
+					return s.pruneDry(cmd.Context(), caller, r)
 				}
-			}
-			return s.prune(cmd, pool, run)
+				if len(include) > 0 {
+					if err := s.confirm(d, "prune", func() {
+						fmt.Fprintf(s.err, "Everything past its horizon goes, also what is %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
+					}); err != nil {
+						return err
+					}
+				}
+				return s.prune(cmd.Context(), caller, r, on.progress)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would go, by class, and remove nothing")
@@ -81,22 +81,10 @@ func known() string {
 	return strings.Join(names, ", ")
 }
 
-func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	effects, err := app.NewStore(pool, nil)
-	if err != nil {
-		return err
-	}
-	bar := s.progress(-1, "pruning")
-	pruner, err := prune.New(prune.Config{Pool: pool, Effects: effects, Progress: func(p prune.Progress) {
-		bar.describe(fmt.Sprintf("pruning %s %3.0f %%", p.Step, p.Done*100))
-		bar.at(p.Removed)
-	}})
-	if err != nil {
-		return err
-	}
-	report, err := pruner.Run(ctx, run)
+	report, err := pruneAll(ctx, caller, r, bar)
 	bar.done()
 	if err != nil {
 		return err
@@ -125,37 +113,61 @@ func (s *shell) prune(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) err
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.out, "stopped; what is left goes with the next pass")
+	case !report.Complete && len(report.Contended) == 0:
+		return tryLaterf("the server did not come to the end; run it again, it goes on")
 	case !report.Complete:
 		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
 	}
 	return nil
 }
 
+// pruneAll prunes until all is done. A server prunes for some seconds at once; it is asked to go on for as long as something goes.
+func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) (prune.Report, error) {
+	var sum prune.Report
+	began := time.Now()
+	for {
+		out, err := control.Call(ctx, caller, &control.RunPrune, r)
+		switch {
+		case err != nil && ctx.Err() != nil && r.Resume: // what went before is told
+			return sum, nil
+		case err != nil:
+			return sum, err
+		case !out.Report.Obtained && r.Resume: // another pass began meanwhile, and goes on with the rest
+			sum.Complete, sum.Elapsed = true, time.Since(began)
+			return sum, nil
+		}
+		removed := out.Report.Removed() + int64(len(out.Report.Partitions))
+		sum = sum.Plus(*out.Report)
+		sum.Elapsed = time.Since(began)
+		bar.at(sum.Removed())
+		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || removed == 0 || ctx.Err() != nil {
+			return sum, nil
+		}
+		r.Resume = true
+	}
+}
+
 // pruneDry shows the horizons and what they come to.
-func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) error {
-	pruner, err := prune.New(prune.Config{Pool: pool})
+func (s *shell) pruneDry(ctx context.Context, caller control.Caller, r control.RunPruneRequest) error {
+	retention, err := control.Call(ctx, caller, &control.ListRetention, control.ListRetentionRequest{})
 	if err != nil {
 		return err
 	}
-	retention, err := prune.Retention(cmd.Context(), pool)
-	if err != nil {
-		return err
-	}
-	counts, err := pruner.DryRun(cmd.Context(), run)
+	out, err := control.Call(ctx, caller, &control.RunPrune, r)
 	if err != nil {
 		return err
 	}
 	if s.output == "json" {
-		return s.json(map[string]any{"horizons": horizonRows(retention), "counts": append([]prune.Count{}, counts...)})
+		return s.json(map[string]any{"horizons": retention.Data, "counts": out.Counts})
 	}
 	t := &table{header: []string{"SOURCE", "CLASS", "BODIES", "EFFECTS", "REFUSALS", "TOMBSTONES"}, whole: []string{"SOURCE"}}
-	for _, h := range horizonRows(retention) {
+	for _, h := range retention.Data {
 		t.add(h.Source, h.Class, h.Body, h.Effects, h.Refusals, h.Tombstone)
 	}
 	t.write(s.out, s.width())
 	fmt.Fprintln(s.out)
 	t = &table{header: []string{"CLASS", "TABLE", "GO", "STAY", "BYTES"}, whole: []string{"TABLE"}}
-	for _, c := range counts {
+	for _, c := range out.Counts {
 		bytes := ""
 		if c.Bytes > 0 {
 			bytes = strconv.FormatInt(c.Bytes, 10)
@@ -168,24 +180,4 @@ func (s *shell) pruneDry(cmd *cobra.Command, pool *pgxpool.Pool, run prune.Run) 
 	}
 	t.write(s.out, s.width())
 	return nil
-}
-
-type horizonRow struct {
-	Source    string `json:"source"`
-	Class     string `json:"class"`
-	Body      string `json:"body"`
-	Effects   string `json:"effects"`
-	Refusals  string `json:"refusals"`
-	Tombstone string `json:"tombstone"`
-}
-
-func horizonRows(retention []prune.SourceRetention) []horizonRow {
-	out := make([]horizonRow, len(retention))
-	for i, r := range retention {
-		out[i] = horizonRow{
-			Source: r.Source, Class: r.Class, Body: yamltree.FormatDuration(r.Keep.Body), Effects: yamltree.FormatDuration(r.Keep.Effects),
-			Refusals: yamltree.FormatDuration(r.Keep.Refusals), Tombstone: yamltree.FormatDuration(r.Keep.Tombstone),
-		}
-	}
-	return out
 }
