@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) auditCommand() *cobra.Command {
@@ -19,10 +20,10 @@ func (s *shell) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listFromDatabase(s, cmd, &f, before, func(ctx context.Context, lister *inbox.Lister, at inbox.PageRequest) (inbox.Page[inbox.AuditRow], error) {
-				return lister.Audit(ctx, inbox.AuditFilter{
-					Actor: actor, Action: action, Object: object, Since: since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
-				})
+			r := control.ListAuditRequest{Actor: actor, Action: action, Object: object, Since: since}
+			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AuditRow], error) {
+				r.PageRequest = p
+				return control.Call(ctx, caller, &control.ListAudit, r)
 			}, s.auditTable, auditEntry)
 		},
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/migrations"
 )
 
 func (s *shell) keysCommand() *cobra.Command {
@@ -48,34 +50,43 @@ func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 	return cfg.Seal, keys.Ring(), nil
 }
 
-type keyRow struct {
-	ID          int32            `json:"id"`
-	Active      bool             `json:"active"`
-	Fingerprint string           `json:"fingerprint"`
-	Usage       []prune.KeyUsage `json:"usage,omitempty"`
-}
-
 func (s *shell) keysListCommand() *cobra.Command {
 	var usage bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the keys of the keyring; never their content", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, ring, err := s.ring()
+			rows, err := s.listKeys(cmd.Context(), usage)
 			if err != nil {
 				return err
 			}
-			var used []prune.KeyUsage
-			if usage {
-				if used, err = s.keyUsages(cmd.Context()); err != nil {
-					return err
-				}
-			}
-			rows := keyRows(ring, used)
-			return showRows(s, cmd, rows, func(rows []keyRow) *table { return keyTable(rows, usage) }, nil)
+			return showRows(s, cmd, rows, func(rows []control.Key) *table { return keyTable(rows, usage) }, nil)
 		},
 	}
 	cmd.Flags().BoolVar(&usage, "usage", false, "count what is sealed with each key; reads every row")
 	return cmd
+}
+
+// listKeys reads the keys of a server, or those of the keyring that is configured here, which needs no database.
+func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, err error) {
+	if s.server != "" {
+		err := s.control(ctx, "", func(caller control.Caller) error {
+			page, err := control.Call(ctx, caller, &control.ListKeys, control.ListKeysRequest{Usage: usage})
+			rows = page.Data
+			return err
+		})
+		return rows, err
+	}
+	_, ring, err := s.ring()
+	if err != nil {
+		return nil, err
+	}
+	var used []prune.KeyUsage
+	if usage {
+		if used, err = s.keyUsages(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return control.KeysOf(ring, used), nil
 }
 
 func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
@@ -87,36 +98,13 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 	return prune.KeyUsages(ctx, pool)
 }
 
-// showKeys lists the keys and, if it was counted, what is under them: also under
-// such as are lost, and in plain.
-func (s *shell) showKeys(ring *seal.Ring, used []prune.KeyUsage, counted bool) error {
-	rows := keyRows(ring, used)
-	return s.show(keyTable(rows, counted), emptyList(rows))
+// showKeys lists the keys after they were changed.
+func (s *shell) showKeys(ring *seal.Ring) error {
+	rows := control.KeysOf(ring, nil)
+	return s.show(keyTable(rows, false), emptyList(rows))
 }
 
-// keyRows are the keys, also those that are only used.
-func keyRows(ring *seal.Ring, used []prune.KeyUsage) []keyRow {
-	var rows []keyRow
-	if ring != nil {
-		for _, k := range ring.Keys() {
-			rows = append(rows, keyRow{ID: k.ID, Active: k.ID == ring.Active().ID, Fingerprint: k.Fingerprint()})
-		}
-	}
-	for _, u := range used {
-		i := slices.IndexFunc(rows, func(r keyRow) bool { return r.ID == u.Key })
-		if i < 0 {
-			row := keyRow{ID: u.Key, Fingerprint: "LOST"}
-			if u.Key == 0 {
-				row.Fingerprint = "(plain)"
-			}
-			rows, i = append(rows, row), len(rows)
-		}
-		rows[i].Usage = append(rows[i].Usage, u)
-	}
-	return rows
-}
-
-func keyTable(rows []keyRow, counted bool) *table {
+func keyTable(rows []control.Key, counted bool) *table {
 	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
 	if counted {
 		t.header = append(t.header, "VALUES")
@@ -175,7 +163,7 @@ func (s *shell) keysRotateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.showKeys(ring, nil, false)
+			return s.showKeys(ring)
 		},
 	}
 	cmd.Flags().BoolVar(&prepare, "prepare", false, "only add the key: the active one stays")
@@ -220,7 +208,7 @@ func (s *shell) keysActivateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.showKeys(ring, nil, false)
+			return s.showKeys(ring)
 		},
 	}
 	addWait(cmd, &wait)
@@ -276,7 +264,7 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.showKeys(ring, nil, false)
+			return s.showKeys(ring)
 		},
 	}
 	d.add(cmd)
@@ -378,11 +366,14 @@ func (s *shell) resealCommand() *cobra.Command {
 			if keys == nil {
 				return usagef("no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
 			}
-			pool, err := s.openForChange(cmd.Context())
+			pool, err := s.openPool(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer pool.Close()
+			if err := migrations.Validate(cmd.Context(), pool); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			// A process that lacks the key could read nothing of what is resealed.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) nodesCommand() *cobra.Command {
@@ -23,25 +24,22 @@ func (s *shell) nodesListCommand() *cobra.Command {
 			"process whose last heartbeat is older than 30 s is silent: it was killed or cannot reach the\n" +
 			"database. Processes of versions that do not know this list are not in it.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pool, err := s.openPool(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer pool.Close()
-			nodes, err := node.List(cmd.Context(), pool)
-			if err != nil {
-				return err
-			}
-			if err := showRows(s, cmd, nodes, s.nodeTable, nil); err != nil {
-				return err
-			}
-			s.hintConfigurations(nodes)
-			return nil
+			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+				nodes, err := control.Call(cmd.Context(), caller, &control.ListNodes, control.NoRequest{})
+				if err != nil {
+					return err
+				}
+				if err := showRows(s, cmd, nodes.Data, s.nodeTable, nil); err != nil {
+					return err
+				}
+				s.hintConfigurations(nodes.Data)
+				return nil
+			})
 		},
 	}
 }
 
-func (s *shell) nodeTable(nodes []node.Row) *table {
+func (s *shell) nodeTable(nodes []control.Node) *table {
 	t := &table{
 		header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
 		spare:  []string{"CONFIGURATION", "STARTED", "VERSION"}, ids: []string{"NAME"}, whole: []string{"STATE", "HEARD", "KEYS", "STARTED"},
@@ -52,14 +50,14 @@ func (s *shell) nodeTable(nodes []node.Row) *table {
 		if !n.Live {
 			state = "silent"
 		}
-		t.add(n.Name, state, ago(n.Silent), n.Version, strings.Join(n.Roles, ","), nodeKeys(n), n.Configuration, s.tableClock(n.StartedAt))
+		t.add(n.Name, state, ago(time.Duration(n.SilentSeconds*float64(time.Second))), n.Version, strings.Join(n.Roles, ","), nodeKeys(&n.Row), n.Configuration, s.tableClock(n.StartedAt))
 	}
 	return t
 }
 
 // hintConfigurations says, where a person reads the table, that live processes were
 // configured differently.
-func (s *shell) hintConfigurations(nodes []node.Row) {
+func (s *shell) hintConfigurations(nodes []control.Node) {
 	var found []string
 	for i := range nodes {
 		if n := &nodes[i]; n.Live && !slices.Contains(found, n.Configuration) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,20 +57,33 @@ func (s *shell) providersListCommand() *cobra.Command {
 		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := s.known()
+			rows, err := s.listProviders(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			rows := control.ProviderRows(all, strings.Join(args, ""))
 			if err := showRows(s, cmd, rows, providerTable, nil); err != nil {
 				return err
 			}
 			if len(rows) == 0 {
-				return &failure{text: fmt.Sprintf("no provider of %d has %q in its name, title or scheme", len(all), clean(args[0]))}
+				return &failure{text: fmt.Sprintf("no provider has %q in its name, title or scheme", clean(strings.Join(args, "")))}
 			}
 			return nil
 		},
 	}
+}
+
+// listProviders reads the providers that a server knows, or those that are known here, which needs no database.
+func (s *shell) listProviders(ctx context.Context, text string) (rows []control.ProviderRow, err error) {
+	if s.server == "" {
+		all, err := s.known()
+		return control.ProviderRows(all, text), err
+	}
+	err = s.control(ctx, "", func(caller control.Caller) error {
+		page, err := control.Call(ctx, caller, &control.ListProviders, control.ListProvidersRequest{Text: text})
+		rows = page.Data
+		return err
+	})
+	return rows, err
 }
 
 func providerTable(rows []control.ProviderRow) *table {
@@ -93,7 +107,13 @@ func (s *shell) providersShowCommand() *cobra.Command {
 			"each part where it comes from: the provider itself, a provider that it extends, or a default.",
 		Example: "  oncegate providers show stripe\n" +
 			"  oncegate providers show acme --resolved --config oncegate.yml",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.server != "" {
+				if resolved {
+					return usagef("--resolved reads the configuration here: leave --server out")
+				}
+				return s.showServersProvider(cmd.Context(), args[0])
+			}
 			p, _, err := s.provider(args[0])
 			if err != nil {
 				return err
@@ -152,6 +172,32 @@ func (s *shell) providersShowCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&resolved, "resolved", false, "print the definition in force, with the origin of each part")
 	return cmd
+}
+
+// showServersProvider shows a provider as a server knows it.
+func (s *shell) showServersProvider(ctx context.Context, name string) error {
+	return s.control(ctx, "", func(caller control.Caller) error {
+		p, err := control.Call(ctx, caller, &control.ShowProvider, control.ProviderReference{Name: name})
+		if err != nil {
+			return err
+		}
+		if s.output == "json" {
+			return s.json(p)
+		}
+		entry, err := yaml.JSONToYAML(p.Entry)
+		if err != nil {
+			return fmt.Errorf("writing yaml: %w", err)
+		}
+		page(s.out, []pair{
+			{"provider", p.Name}, {"title", p.Title}, {"documentation", p.Docs}, {"verified by", p.Verifies}, {"a signature proves", proves(p.Proves)},
+			{"event id", p.ID}, {"order", p.Order}, {"retries for", p.Retries},
+		})
+		fmt.Fprintf(s.out, "\nThe entry in full, as a custom provider would write it:\n\n")
+		for line := range strings.Lines(string(entry)) {
+			fmt.Fprintln(s.out, clean(strings.TrimSuffix(line, "\n")))
+		}
+		return nil
+	})
 }
 
 // showResolved prints the definition in force, with the origin of each part.
