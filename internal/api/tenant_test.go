@@ -166,6 +166,7 @@ func examples(th *things) map[string]request {
 		"show_payload":           {"kind": "event", "id": th.event},
 		"reveal_payload":         {"kind": "conflict", "id": th.conflict},
 		"compare_payloads":       {"first": th.event, "second": th.call},
+		"find_reference":         {"kind": "effect", "ref": th.dead},
 		"show_effect":            {"id": th.dead},
 		"list_attempts":          {"id": th.dead},
 		"list_effect_items":      {"id": th.dead},

@@ -17,6 +17,7 @@ func Operations() []Definition {
 		&ListSources, &ShowSource, &ListRoutes,
 		&ListProviders, &ShowProvider,
 		&ListRetention, &ShowPruning,
+		&FindReference,
 		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
 		&ShowAttention, &ShowFigures,

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
-	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -110,11 +108,12 @@ func (s *shell) providerNames() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// namesOf are names of sources, routes, targets and tenants: of the configuration, else of the database.
+// namesOf are names of sources, routes, targets and tenants: of the server that --server names, else of the configuration, else of
+// the database.
 type namesOf struct{ sources, routes, paths, targets, tenants []string }
 
 func (s *shell) names() (out namesOf) {
-	if cfg, err := s.loadConfig(); err == nil && len(cfg.Sources) > 0 {
+	if cfg, err := s.loadConfig(); err == nil && len(cfg.Sources) > 0 && s.server == "" {
 		out.tenants = cfg.TenantNames()
 		for _, source := range cfg.Sources {
 			out.sources = append(out.sources, source.Name)
@@ -129,21 +128,20 @@ func (s *shell) names() (out namesOf) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	_ = s.withPool(ctx, 1, func(pool *pgxpool.Pool, _ *seal.Keyring) error { // what is not found is not completed
-		lister := inbox.NewLister(pool)
-		sources, err := lister.Sources(ctx, "")
+	_ = s.control(ctx, "", func(caller control.Caller) error { // what is not found is not completed
+		sources, err := control.Call(ctx, caller, &control.ListSources, control.ListSourcesRequest{})
 		if err != nil {
 			return err
 		}
-		for i := range sources {
-			out.sources, out.tenants = append(out.sources, sources[i].Name), append(out.tenants, sources[i].Tenant)
+		for i := range sources.Data {
+			out.sources, out.tenants = append(out.sources, sources.Data[i].Name), append(out.tenants, sources.Data[i].Tenant)
 		}
-		routes, err := lister.RouteBacklogs(ctx)
+		routes, err := control.Call(ctx, caller, &control.ListRoutes, control.ListRoutesRequest{})
 		if err != nil {
 			return err
 		}
-		for i := range routes {
-			r := &routes[i]
+		for i := range routes.Data {
+			r := &routes.Data[i]
 			out.routes, out.paths, out.targets = append(out.routes, r.Route), append(out.paths, r.Source+"/"+r.Route), append(out.targets, r.Target)
 		}
 		return nil

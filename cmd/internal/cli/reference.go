@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // What ids are of.
@@ -123,19 +123,18 @@ func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) e
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), namesBound)
 	defer cancel()
-	pool, err := s.openPoolOf(ctx, fewConnections)
-	if err != nil {
-		return nil // the command says it
-	}
-	defer pool.Close()
-	id, err := inbox.NewLister(pool).Find(ctx, kind, *arg)
+	var found control.FoundReference
+	err := s.control(ctx, "", func(caller control.Caller) (err error) {
+		found, err = control.Call(ctx, caller, &control.FindReference, control.FindReferenceRequest{Kind: strings.ReplaceAll(string(kind), " ", "_"), Ref: *arg})
+		return err
+	})
 	switch {
-	case errors.Is(err, inbox.ErrAmbiguousReference):
+	case problemCode(err) == control.CodeAmbiguous:
 		return usagef("%s", oneLine(err.Error()))
 	case err != nil:
 		return nil // the command says it
 	}
-	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, id)
-	*arg = id.String()
+	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, found.ID)
+	*arg = found.ID.String()
 	return nil
 }
