@@ -98,7 +98,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if export != "" && grouped {
 				return usagef("--export and --group exclude each other")
 			}
-			_, before, err := f.list.parse(nil)
+			_, behind, err := f.list.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 				case export != "":
 					return s.exportDead(cmd.Context(), caller, &filter)
 				}
-				return listPagesOf(s, cmd, caller, &pages, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
+				return listPagesOf(s, cmd, caller, &pages, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
 					return control.Call(ctx, caller, &control.ListDeadLetters, control.ListDeadLettersRequest{PageRequest: p, DeadLetterFilter: filter})
 				}, s.deadTable, deadEntry)
 			})
@@ -205,6 +205,8 @@ func (s *shell) deadShowCommand() *cobra.Command {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
 				dead, err := control.Call(cmd.Context(), caller, &control.ShowDeadLetter, control.IDRequest{ID: ids[0]})
 				switch {
+				case problemCode(err) == control.CodeNotFound:
+					return &failure{text: showInstead.Replace(oneLine(err.Error()))}
 				case err != nil:
 					return err
 				case dead.Effect != nil:
@@ -215,6 +217,9 @@ func (s *shell) deadShowCommand() *cobra.Command {
 		},
 	}
 }
+
+// showInstead names the command that shows what is no dead letter.
+var showInstead = strings.NewReplacer("show it as an effect", "`oncegate effects show` shows it", "show it as an event", "`oncegate events show` shows it")
 
 // parseIDs reads the ids of effects and events from the command line.
 func parseIDs(args []string) ([]inbox.ID, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // listItems shows one page of the items of the list that an effect became.
-func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before inbox.ID) error {
+func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind string) error {
 	id, err := inbox.ParseID(list)
 	if err != nil {
 		return usagef("--list %q: not an id; `oncegate effects show <event>` shows the effect that became the list", list)
@@ -24,7 +24,7 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, before 
 		}
 	}
 	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
-	return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+	return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 		r.PageRequest = p
 		page, err := control.Call(ctx, caller, &control.ListItems, r)
 		if problemCode(err) != control.CodeNotFound {

@@ -66,25 +66,28 @@ func (f *listFlags) addBefore(cmd *cobra.Command) {
 	_ = cmd.Flags().MarkHidden("before") // it is there
 }
 
-func (f *listFlags) parse(states []string) (since time.Time, before inbox.ID, err error) {
+// parse reads the flags. behind is the id of the row behind which the first page begins.
+func (f *listFlags) parse(states []string) (since time.Time, behind string, err error) {
 	if err := f.check(); err != nil {
-		return since, before, err
+		return since, behind, err
 	}
 	if f.state != "" && !slices.Contains(states, f.state) {
-		return since, before, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
+		return since, behind, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
 	}
 	if since, err = parseInstant("--since", f.since); err != nil {
-		return since, before, err
+		return since, behind, err
 	}
 	if f.before != "" {
 		if f.after != "" {
-			return since, before, usagef("--before and --after exclude each other: use --after with what the page before names")
+			return since, behind, usagef("--before and --after exclude each other: use --after with what the page before names")
 		}
-		if before, err = inbox.ParseID(f.before); err != nil {
-			return since, before, usagef("--before %q: not an id", f.before)
+		id, err := inbox.ParseID(f.before)
+		if err != nil {
+			return since, behind, usagef("--before %q: not an id", f.before)
 		}
+		behind = id.String()
 	}
-	return since, before, nil
+	return since, behind, nil
 }
 
 // pageFlags are how a list is paged.
@@ -206,23 +209,23 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
 }
 
-// listPages is showList of what an operation lists.
-func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, before inbox.ID, read func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error),
-	draw func([]Row) *table, entry func(*Row) listEntry,
-) error {
+// pageReader reads a page of what an operation lists.
+type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error)
+
+// listPages is showList of what an operation lists. The first page begins behind the row with the id behind, if there is one.
+func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return s.control(cmd.Context(), "", func(caller control.Caller) error {
-		return listPagesOf(s, cmd, caller, f, before, read, draw, entry)
+		return listPagesOf(s, cmd, caller, f, behind, read, draw, entry)
 	})
 }
 
 // listPagesOf is listPages for a caller that there is.
-func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, before inbox.ID,
-	read func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error), draw func([]Row) *table, entry func(*Row) listEntry,
-) error {
+func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+	if behind != "" && s.server != "" {
+		return usagef("a server's lists go on with --after and what the page before names, and not with the id of a row")
+	}
 	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
-		if p.After == "" && !before.IsZero() {
-			p.After = before.String()
-		}
+		p.Behind = behind
 		return read(cmd.Context(), caller, p)
 	}})
 }

@@ -30,11 +30,12 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkNumberCursor(f.after); err != nil {
+			behind, err := f.numberBehind()
+			if err != nil {
 				return err
 			}
 			r := control.ListOutboxRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Refused: refused, Since: since}
-			return listPages(s, cmd, &f.pageFlags, inbox.ID{}, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
+			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListOutbox, r)
 			}, s.outboxTable, outboxEntry)
@@ -65,12 +66,17 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
 }
 
-// checkNumberCursor refuses what can be neither a cursor nor the id of a row, where these are numbers.
-func checkNumberCursor(text string) error {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
-		return usagef("--after %q is not a cursor of this list: use what the page before names", clean(text))
+// numberBehind takes the id of a row out of --after, where ids are numbers: no cursor is one.
+func (f *pageFlags) numberBehind() (behind string, err error) {
+	n, err := strconv.ParseInt(f.after, 10, 64)
+	switch {
+	case err != nil:
+		return "", nil //nolint:nilerr // it is a cursor
+	case n < 0:
+		return "", usagef("--after %q is not a cursor of this list: use what the page before names", clean(f.after))
 	}
-	return nil
+	behind, f.after = f.after, ""
+	return behind, nil
 }
 
 // outboxID reads the one argument of a command.

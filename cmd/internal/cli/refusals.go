@@ -30,7 +30,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
 			"others a sample is kept, without content.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, before, err := f.parse(nil)
+			since, behind, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
-			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
+			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListRefusals, r)
 			}, s.refusalTable, refusalEntry)

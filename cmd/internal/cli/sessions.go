@@ -26,12 +26,12 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 			"expired or were revoked; prune removes a session a day after it has expired. The token of a session\n" +
 			"is stored nowhere and cannot be shown.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, before, err := f.parse(nil)
+			since, behind, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
 			r := control.ListAgentSessionsRequest{Source: f.source, Credential: credential, Run: run, All: f.all || ended, Since: since}
-			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
+			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListAgentSessions, r)
 			}, s.sessionTable, sessionEntry)
@@ -111,8 +111,8 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 				switch {
 				case err != nil && problemCode(err) != control.CodeNotFound:
 					return err
-				case err == nil && s.output == "json":
-					return s.json(out)
+				case s.output == "json":
+					return s.json(control.RevokedSessions{Revoked: emptyList(out.Revoked)})
 				case len(out.Revoked) == 0:
 					return &failure{text: "no such session is open; nothing was changed"}
 				}

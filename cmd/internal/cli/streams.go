@@ -44,10 +44,12 @@ func (s *shell) streamsListCommand() *cobra.Command {
 				if undecided {
 					return s.listUndecided(cmd, caller, held)
 				}
-				err := listPagesOf(s, cmd, caller, &pages, inbox.ID{}, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
-					if r.PageRequest = p; p.After == "" && before > 0 {
-						r.After = strconv.FormatInt(before, 10)
-					}
+				behind := ""
+				if before > 0 {
+					behind = strconv.FormatInt(before, 10)
+				}
+				err := listPagesOf(s, cmd, caller, &pages, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
+					r.PageRequest = p
 					return control.Call(ctx, caller, &control.ListStreams, r)
 				}, s.streamTable, streamEntry)
 				if err != nil || s.output == "json" {

@@ -50,7 +50,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 		Long: "List the addresses to which no message is sent. Where only the hash of an address is kept, or its\n" +
 			"key is not in the keyring, the list shows the beginning of the hash.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, before, err := f.parse(nil)
+			since, behind, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 				}
 			}
 			r := control.ListSuppressionsRequest{Reason: as, Target: target, Since: since}
-			return listPages(s, cmd, &f.pageFlags, before, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
+			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListSuppressions, r)
 			}, s.suppressionTable, nil)
