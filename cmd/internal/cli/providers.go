@@ -57,7 +57,7 @@ func (s *shell) providersListCommand() *cobra.Command {
 		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rows, err := s.listProviders(cmd.Context(), strings.Join(args, ""))
+			rows, of, err := s.listProviders(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -65,25 +65,26 @@ func (s *shell) providersListCommand() *cobra.Command {
 				return err
 			}
 			if len(rows) == 0 {
-				return &failure{text: fmt.Sprintf("no provider has %q in its name, title or scheme", clean(strings.Join(args, "")))}
+				return &failure{text: fmt.Sprintf("no provider%s has %q in its name, title or scheme", of, clean(strings.Join(args, "")))}
 			}
 			return nil
 		},
 	}
 }
 
-// listProviders reads the providers that a server knows, or those that are known here, which needs no database.
-func (s *shell) listProviders(ctx context.Context, text string) (rows []control.ProviderRow, err error) {
+// listProviders reads the providers that a server knows, or those that are known here, which needs no database. of says of how
+// many they are.
+func (s *shell) listProviders(ctx context.Context, text string) (rows []control.ProviderRow, of string, err error) {
 	if s.server == "" {
 		all, err := s.known()
-		return control.ProviderRows(all, text), err
+		return control.ProviderRows(all, text), fmt.Sprintf(" of %d", len(all)), err
 	}
 	err = s.control(ctx, "", func(caller control.Caller) error {
 		page, err := control.Call(ctx, caller, &control.ListProviders, control.ListProvidersRequest{Text: text})
 		rows = page.Data
 		return err
 	})
-	return rows, err
+	return rows, " of the server", err
 }
 
 func providerTable(rows []control.ProviderRow) *table {
