@@ -2,13 +2,17 @@ package cli
 
 import (
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3" // rate, estimate and redrawing of a line; maintained, needs little itself
 )
 
 // progress shows how far long work is: a bar on a terminal, nothing elsewhere.
-type progress struct{ bar *progressbar.ProgressBar }
+type progress struct {
+	bar   *progressbar.ProgressBar
+	ended atomic.Bool // what goes on elsewhere may still tell how far it is
+}
 
 // progress begins a bar on the error stream, so that what is written to the output
 // can be piped. total is how many there are to do; -1 if that is not known.
@@ -25,23 +29,25 @@ func (s *shell) progress(total int64, what string) *progress {
 	)}
 }
 
+func (p *progress) shown() bool { return p.bar != nil && !p.ended.Load() }
+
 // at says that n are done.
 func (p *progress) at(n int64) {
-	if p.bar != nil {
+	if p.shown() {
 		_ = p.bar.Set64(n)
 	}
 }
 
 // total changes how many there are to do.
 func (p *progress) total(n int64) {
-	if p.bar != nil {
+	if p.shown() {
 		p.bar.ChangeMax64(n)
 	}
 }
 
 // describe changes what is being done.
 func (p *progress) describe(what string) {
-	if p.bar != nil {
+	if p.shown() {
 		p.bar.Describe(what)
 	}
 }
@@ -56,7 +62,7 @@ func (p *progress) doing(what string, n int64) {
 
 // done removes the bar: what follows says how it ended.
 func (p *progress) done() {
-	if p.bar != nil {
+	if p.shown() && !p.ended.Swap(true) {
 		_ = p.bar.Finish()
 	}
 }

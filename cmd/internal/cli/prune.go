@@ -114,14 +114,14 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 	case ctx.Err() != nil:
 		fmt.Fprintln(s.out, "stopped; what is left goes with the next pass")
 	case !report.Complete && len(report.Contended) == 0:
-		return tryLaterf("the server did not come to the end; run it again, it goes on")
+		return tryLaterf("the server did not come to the end in the time of one request; prune on the database itself, without --server")
 	case !report.Complete:
 		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
 	}
 	return nil
 }
 
-// pruneAll prunes until all is done. A server prunes for some seconds at once; it is asked to go on for as long as something goes.
+// pruneAll prunes until all is done. A server prunes for some seconds at once, and is asked to go on.
 func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) (prune.Report, error) {
 	var sum prune.Report
 	began := time.Now()
@@ -140,7 +140,9 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 		sum = sum.Plus(*out.Report)
 		sum.Elapsed = time.Since(began)
 		bar.at(sum.Removed())
-		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || removed == 0 || ctx.Err() != nil {
+		// What is named lies anywhere, and each request looks for it from the beginning.
+		stuck := len(r.Include) > 0 && removed == 0
+		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || stuck || ctx.Err() != nil {
 			return sum, nil
 		}
 		r.Resume = true
