@@ -42,7 +42,7 @@ func requestOf(d control.Description, every bool) (path string, query url.Values
 	path, query = d.Path, url.Values{}
 	for _, f := range reflect.VisibleFields(d.Request) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || f.Anonymous {
+		if name == "" || name == "-" || f.Anonymous {
 			continue
 		}
 		value := sample(d.ID, name, f.Type)
