@@ -21,6 +21,7 @@ var elsewhere = map[string]string{
 	"read_conflict_body":  "likewise",
 	"read_refusal_body":   "likewise",
 	"read_outbox_payload": "what is emitted waits for milliseconds, and is an event then",
+	"find_reference":      "pages link to what they name, and the search of events takes references",
 	"discard_outbox":      "who clears the outbox reads the log of the relay first, at the command line",
 	"discard_route":       "a route that is gone is cleared with the configuration at hand, at the command line",
 	"move_route":          "likewise",
