@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -143,9 +144,7 @@ func (c *Client) send(ctx context.Context, made *outgoing) ([]byte, http.Header,
 	if err != nil {
 		return nil, nil, fmt.Errorf("the address of the server: %w", err)
 	}
-	for name, values := range made.match {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, made.match)
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	r.Header.Set("Accept", "application/json")
 	if made.body != nil {

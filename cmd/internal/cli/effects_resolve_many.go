@@ -90,9 +90,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 
 // countUnknown counts the effects whose outcome is unknown.
 func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []inbox.UnknownGroup, matched int, err error) {
-	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest{
-		TenantFilter: f.TenantFilter, Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
-	})
+	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
 	for i := range page.Data {
 		matched += page.Data[i].Count
 	}

@@ -127,12 +127,13 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 	began := time.Now()
 	for {
 		out, err := control.Call(ctx, caller, &control.RunPrune, r)
-		switch {
-		case err != nil && ctx.Err() != nil && r.Resume: // what went before is told
-			return sum, nil
-		case err != nil:
+		if err != nil {
+			if ctx.Err() != nil && r.Resume { // the person stopped it, and what went before is shown
+				err = nil
+			}
 			return sum, err
-		case !out.Report.Obtained && r.Resume: // another pass began meanwhile, and goes on with the rest
+		}
+		if !out.Report.Obtained && r.Resume { // another pass began meanwhile, and goes on with the rest
 			sum.Complete, sum.Elapsed = true, time.Since(began)
 			return sum, nil
 		}
@@ -143,7 +144,7 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 		// What is named lies anywhere, and each request looks for it from the beginning.
 		stuck := len(r.Include) > 0 && removed == 0
 		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || stuck || ctx.Err() != nil {
-			return sum, nil
+			return sum, nil //nolint:nilerr // the error would be that of the context: what was done until it ended is shown
 		}
 		r.Resume = true
 	}

@@ -127,7 +127,7 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 // clearRoute counts what waits for a route, has the count typed and clears that, some at a time.
 func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, verb, done string) error {
 	return s.controlWith(ctx, on, func(caller control.Caller) error {
-		clear := func(r control.MoveRouteRequest) (control.ClearedRoute, error) {
+		clearSome := func(r control.MoveRouteRequest) (control.ClearedRoute, error) {
 			if r.To == "" {
 				return control.Call(ctx, caller, &control.DiscardRoute, r.DiscardRouteRequest)
 			}
@@ -135,7 +135,7 @@ func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, ve
 		}
 		count := f.ask
 		count.DryRun = true
-		found, err := clear(count)
+		found, err := clearSome(count)
 		if err != nil {
 			return routeProblem(err, &f.ask)
 		}
@@ -148,7 +148,7 @@ func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, ve
 			defer bar.done()
 			for next := f.ask; found.Seen != ""; {
 				next.Seen = found.Seen
-				if found, err = clear(next); err != nil {
+				if found, err = clearSome(next); err != nil {
 					return routeProblem(err, &f.ask)
 				}
 				sum.Cleared, sum.Left = sum.Cleared+found.Cleared, sum.Left+found.Stay

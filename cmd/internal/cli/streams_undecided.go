@@ -100,7 +100,7 @@ func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[c
 		if operation == &control.SkipEffect {
 			word = string(inbox.UndecidedSkip)
 		}
-		if err := s.confirm(d, word, func() { fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
+		if err := s.confirm(d, word, func() { _, _ = fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
 			return err
 		}
 		out, err := control.Call(ctx, caller, operation, control.DecideEffectRequest{
