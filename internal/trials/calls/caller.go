@@ -35,14 +35,17 @@ type Answer struct {
 	// Event is the id of the operation.
 	Event string
 
-	// Code is the code of a problem document, and Result is a result's `status`.
-	Code, Result string
+	// Code and State are those of a problem document, and Result is a result's `status`.
+	Code, State, Result string
 
 	// Document is the answer's body.
 	Document string
 
 	Header http.Header
 }
+
+// parentUnsettled is the code of the refusal of a call whose parent has no settled result.
+const parentUnsettled = "parent_unsettled"
 
 // errUnanswered says that a caller got no final answer in its time.
 var errUnanswered = errors.New("no final answer")
@@ -62,7 +65,8 @@ func (c *Campaign) make(ctx context.Context, who *credential, k *call) (*Answer,
 		case err != nil:
 			last = err.Error()
 		case a.Status == http.StatusUnauthorized && !who.revoked, a.Status == http.StatusTooManyRequests && !who.spent, a.Status == http.StatusServiceUnavailable,
-			a.Status == http.StatusAccepted, a.Status == http.StatusConflict && a.Code == "in_flight":
+			a.Status == http.StatusAccepted, a.Status == http.StatusConflict && a.Code == "in_flight",
+			a.Code == parentUnsettled && a.State == "in_flight": // an operator has replayed the parent
 			last = strconv.Itoa(a.Status) + " " + a.Document
 		default:
 			return a, nil
@@ -107,9 +111,10 @@ func (c *Campaign) once(ctx context.Context, who *credential, k *call, node int)
 		Operation string `json:"operation"`
 		Status    any    `json:"status"`
 		Code      string `json:"code"`
+		State     string `json:"state"`
 	}
 	if json.Unmarshal(content, &document) == nil {
-		a.Code = document.Code
+		a.Code, a.State = document.Code, document.State
 		a.Result, _ = document.Status.(string)
 		if a.Event == "" {
 			a.Event = document.Event
