@@ -74,7 +74,7 @@ func (b *builder) problem() *openapi3.Response {
 	schema := b.schema(reflect.TypeFor[api.ProblemDocument]())
 	b.components["ProblemDocument"].Value.Properties["code"].Value.Description = "Why the request failed, for programs: " + strings.Join(codes, ", ") + ". Later versions may know more."
 	text := "The request failed; the document says why, and what to do."
-	return &openapi3.Response{Description: &text, Content: openapi3.Content{"application/problem+json": &openapi3.MediaType{Schema: schema}}}
+	return &openapi3.Response{Description: &text, Headers: headers("X-Request-Id"), Content: openapi3.Content{"application/problem+json": &openapi3.MediaType{Schema: schema}}}
 }
 
 func (b *builder) operation(d *control.Description) *openapi3.Operation {
@@ -87,6 +87,12 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 	out.Responses = openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: b.answer(d)}),
 		openapi3.WithName("default", &openapi3.Response{}))
 	out.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Problem"})
+	if d.Method == http.MethodGet && d.Response != reflect.TypeFor[control.Content]() {
+		text := "The answer is still the one with the ETag that If-None-Match names. It has no body."
+		out.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text, Headers: headers("X-Request-Id", "ETag")}})
+		out.AddParameter(openapi3.NewHeaderParameter("If-None-Match").WithSchema(openapi3.NewStringSchema()).WithDescription(
+			"The ETag of an answer that you have. If it is still the answer, the status is 304, without a body."))
+	}
 	if reflect.PointerTo(d.Request).Implements(reflect.TypeFor[interface{ SetIfMatch(tag string) }]()) {
 		out.AddParameter(openapi3.NewHeaderParameter("If-Match").WithSchema(openapi3.NewStringSchema()).WithDescription(
 			"The ETag of the answer that showed what the decision is about. If it has changed since, nothing is done."))
@@ -136,13 +142,35 @@ var examples = map[string]any{
 // answer describes the answer of an operation that succeeded.
 func (b *builder) answer(d *control.Description) *openapi3.Response {
 	text := "What was asked for."
-	out := &openapi3.Response{Description: &text, Headers: openapi3.Headers{"X-Request-Id": {Value: &openapi3.Header{Parameter: openapi3.Parameter{
-		Description: "The id of the request, by which the log of the server names it.", Schema: openapi3.NewSchemaRef("", openapi3.NewStringSchema()),
-	}}}}}
+	out := &openapi3.Response{Description: &text, Headers: headers("X-Request-Id")}
 	if d.Response == reflect.TypeFor[control.Content]() {
 		out.Content = openapi3.Content{"application/octet-stream": &openapi3.MediaType{Schema: openapi3.NewSchemaRef("", &openapi3.Schema{Type: &openapi3.Types{"string"}, Format: "binary"})}}
 		return out
 	}
+	switch d.Method {
+	case http.MethodGet:
+		out.Headers = headers("X-Request-Id", "ETag")
+	case http.MethodPost:
+		out.Headers = headers("X-Request-Id", "Idempotent-Replayed")
+	}
 	out.Content = openapi3.NewContentWithJSONSchemaRef(b.schema(d.Response))
+	return out
+}
+
+// headerTexts are the headers of answers.
+var headerTexts = map[string]string{
+	"X-Request-Id":        "The id of the request, by which the log of the server names it.",
+	"ETag":                "Names the state that the answer shows: If-Match and If-None-Match take it.",
+	"Idempotent-Replayed": "`true` if the request had happened before under its Idempotency-Key: this is what was answered then.",
+}
+
+// headers describes headers of an answer.
+func headers(names ...string) openapi3.Headers {
+	out := openapi3.Headers{}
+	for _, name := range names {
+		out[name] = &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{
+			Description: headerTexts[name], Schema: openapi3.NewSchemaRef("", openapi3.NewStringSchema()),
+		}}}
+	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,26 +33,39 @@ type field struct {
 	optional bool
 }
 
-// fieldsOf gives the members of a struct, those of embedded structs among them.
+// fieldsOf gives the members of a struct, those of embedded structs among them, by the rules of encoding/json. Those of Go
+// differ: an embedded struct Discarded hides its own field Discarded.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
-	for _, f := range reflect.VisibleFields(t) {
-		written, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() || written == "-" || written == "" {
-			continue
-		}
-		owner := t
-		for _, i := range f.Index[:len(f.Index)-1] {
-			owner = owner.Field(i).Type
-			if owner.Kind() == reflect.Pointer {
-				owner = owner.Elem()
+	depths := map[string]int{}
+	var walk func(t reflect.Type, depth int)
+	walk = func(t reflect.Type, depth int) {
+		for f := range t.Fields() {
+			written, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous && written == "" {
+				if f.Type.Kind() == reflect.Pointer {
+					f.Type = f.Type.Elem()
+				}
+				walk(f.Type, depth+1)
+				continue
 			}
+			if !f.IsExported() || written == "-" || written == "" {
+				continue
+			}
+			member := field{StructField: f, owner: t, written: written, optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
+			before, known := depths[written]
+			switch {
+			case !known:
+				out = append(out, member)
+			case depth < before:
+				out[slices.IndexFunc(out, func(other field) bool { return other.written == written })] = member
+			default:
+				continue
+			}
+			depths[written] = depth
 		}
-		out = append(out, field{
-			StructField: f, owner: owner, written: written,
-			optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero"),
-		})
 	}
+	walk(t, 0)
 	return out
 }
 
