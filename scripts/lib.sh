@@ -52,6 +52,11 @@ has_chromium() {
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null
 }
 
+# has_npm: whether there are Node and npm for the client of the API in TypeScript.
+has_npm() {
+  command -v node >/dev/null && command -v npm >/dev/null
+}
+
 # need_postgres: whether a PostgreSQL server must still be installed.
 need_postgres() {
   ! .oncegate/bin/oncegate-postgres find >/dev/null 2>&1
